@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "capi/handles.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "engine/sequence_breakers.h"
 
 namespace veery::capi {
@@ -120,7 +120,7 @@ GenerateOptions read_options(const LoadedModel& model, const veery_generate_opti
 
 std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
                                     std::vector<int32_t> ids, const veery_generate_options* options,
-                                    const ChatStart* chat, bool whole) {
+                                    const RenderedConversation* chat, bool whole) {
   model->require(Makes::kTexts);
   const auto given = options_or(options, default_options(model.get()), "veery_generate_options");
   if (given.logprobs < -1 || given.logprobs > 1000)
@@ -133,11 +133,9 @@ std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
   hold(request, given, *model);
   auto answer = std::make_unique<veery_answer>(model, nullptr);
   if (chat != nullptr) {
-    const AnswerFormat& format = model->model().answer_format();
-    request.options.marks = format;
-    request.options.drop_first_space = true;
-    answer->parser = std::make_unique<AnswerParser>(
-        format, AnswerParser::Options{.tools = chat->tools, .prompt = chat->text});
+    request.options.marks = chat->format;
+    request.options.drop_first_space = !chat->begun;
+    answer->parser = std::make_unique<AnswerParser>(chat->parser);
     request.grammar_after = answer->parser->reasoning_end();
   }
   answer->ticket = model->submit(std::move(request));
@@ -221,9 +219,8 @@ veery_status veery_start_chat(veery_model* model, const char* messages,
     const std::shared_ptr<LoadedModel>& loaded = required(model, "model").loaded;
     loaded->require(Makes::kTexts);
     const auto given = options_or(options, default_options(loaded.get()), "veery_generate_options");
-    const ChatStart chat = render_chat(*loaded, messages, given.variables);
-    *answer = start(loaded, encode_prompt(loaded->model().tokenizer(), chat.text), &given, &chat)
-                  .release();
+    const RenderedConversation chat = render_chat(*loaded, messages, given.variables);
+    *answer = start(loaded, chat.ids, &given, &chat).release();
     return VEERY_OK;
   });
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "capi/loaded_model.h"
+#include "engine/chat/conversation.h"
 #include "text/answer/answer_parser.h"
 
 namespace veery::capi {
@@ -88,20 +89,16 @@ struct SessionState {
   bool busy = false;
 };
 
-/// The prompt of a chat and how its answer is read.
-struct ChatStart {
-  std::string text;
-  Json tools;
-};
-/// Throws kInput or kFormat naming what is wrong with messages or variables, kUnsupported where the
-/// model has no template.
-ChatStart render_chat(const LoadedModel& model, const char* messages, const char* variables);
+/// The prompt of a chat and how its answer is read. Throws kInput or kFormat naming what is wrong
+/// with messages or variables, kUnsupported where the model has no template.
+RenderedConversation render_chat(const LoadedModel& model, const char* messages,
+                                 const char* variables);
 
 /// Starts it on the model's scheduler. `whole`: GenerateRequest::whole. Throws as
 /// Scheduler::submit(), and kInput naming an option.
 std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
                                     std::vector<int32_t> ids, const veery_generate_options* options,
-                                    const ChatStart* chat = nullptr, bool whole = false);
+                                    const RenderedConversation* chat = nullptr, bool whole = false);
 
 veery_generate_options default_options(const LoadedModel* model);
 /// All but prompt and grammar. Throws kInput naming an option.

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 #include "capi/handles.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "kernels/devices/find_backend.h"
 
 namespace veery::capi {
@@ -167,29 +167,24 @@ void give_text(std::string_view text, char** out, size_t* length) {
   if (length != nullptr) *length = text.size();
 }
 
-ChatStart render_chat(const LoadedModel& loaded, const char* messages, const char* variables) {
+RenderedConversation render_chat(const LoadedModel& loaded, const char* messages,
+                                 const char* variables) {
   const Model& model = loaded.model();
-  Json list = parse_json(required_text(messages, "messages"), "messages");
-  check_messages(list, "messages");
-  if (list.empty()) throw Error(ErrorKind::kInput, "messages: found none, expected one or more");
-  if (model.chat_template() == nullptr)
-    throw Error(ErrorKind::kUnsupported, "{}: the model has no chat template", model.path());
-  Json more = variables == nullptr ? Json() : parse_json(variables, "variables");
-  if (variables != nullptr && !more.is_object())
+  Conversation conversation{.messages =
+                                parse_json(required_text(messages, "messages"), "messages")};
+  check_messages(conversation.messages, "messages");
+  if (conversation.messages.empty())
+    throw Error(ErrorKind::kInput, "messages: found none, expected one or more");
+  if (variables == nullptr) return render_conversation(model, conversation);
+  Json more = parse_json(variables, "variables");
+  if (!more.is_object())
     throw Error(ErrorKind::kInput, "variables: found a JSON {}, expected an object",
                 more.type_name());
-  std::string begun;
-  const Json& last = list.back();
-  if (list.size() > 1 && last["role"] == "assistant" && !last.contains("tool_calls") &&
-      last.contains("content") && last["content"].is_string()) {
-    begun = last["content"].string();
-    list.erase(list.size() - 1);
-  }
-  ChatStart start{model.chat_template()->render(template_variables(
-                      special_token_variables(model.tokenizer()), list, true, more)),
-                  more.is_object() && more.contains("tools") ? more["tools"] : Json()};
-  start.text += begun;
-  return start;
+  if (const Json* tools = more.member("tools")) conversation.tools = *tools;
+  if (const Json* parse = more.member("parse_special"); parse != nullptr && parse->is_boolean())
+    conversation.parse_special = parse->boolean();
+  conversation.variables = std::move(more);
+  return render_conversation(model, conversation);
 }
 
 }  // namespace veery::capi

@@ -1,7 +1,7 @@
 // Sessions, and labels scored. Both are requests to the scheduler, which finds what they begin with
 // in its caches.
 #include "capi/handles.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "schedule/classify.h"
 
 namespace veery::capi {

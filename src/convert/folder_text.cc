@@ -31,6 +31,12 @@ bool is_copied(const std::string& name) {
 void copy_files(const std::string& from, const PendingFolder& folder) {
   for (const std::string& name : list_folder(from))
     if (is_copied(name)) folder.write(name, MappedFile(from + "/" + name, kTokenizerFile).text());
+  const std::string templates = "additional_chat_templates";
+  if (!is_folder(from + "/" + templates)) return;
+  for (const std::string& name : list_folder(from + "/" + templates))
+    if (name.ends_with(".jinja"))
+      folder.write(templates + "/" + name,
+                   MappedFile(from + "/" + templates + "/" + name, kTemplateFile).text());
 }
 
 // All ids that end an answer: that of EOS first, as programs that want one id take the first.

@@ -1,5 +1,7 @@
 #include "engine/answer_text.h"
 
+#include <algorithm>
+
 namespace veery {
 
 std::string_view name(FinishReason reason) {
@@ -19,7 +21,8 @@ AnswerText::AnswerText(const Tokenizer& tokenizer, const GenerateOptions& option
 
 std::string AnswerText::text_of(int32_t id) {
   const bool marked = !options_.marks.features().empty();
-  return detokenizer_.push(id, marked && options_.marks.shows(tokenizer_.token(id)));
+  return detokenizer_.push(
+      id, options_.show_special || (marked && options_.marks.shows(tokenizer_.token(id))));
 }
 
 void AnswerText::end(FinishReason reason) {
@@ -29,11 +32,16 @@ void AnswerText::end(FinishReason reason) {
 
 std::string AnswerText::accept(int32_t id) {
   ++made_;
-  if (!options_.ignore_eos && tokenizer_.ends(id)) {
+  const bool early = made_ <= options_.min_tokens;
+  const bool stops = std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end();
+  if (!early && (stops || (!options_.ignore_eos && tokenizer_.ends(id)))) {
     end(FinishReason::kStop);
-    return {};
+    if (!stops) return {};
+    stop_id_ = id;
+    return options_.keep_stop ? stops_.finish() + detokenizer_.push(id, true) : std::string();
   }
-  std::string text = stops_.push(text_of(id));
+  std::string text = early ? text_of(id) : stops_.push(text_of(id));
+  if (stops_.stopped() && options_.keep_stop) text += stops_.stop();
   if (stops_.stopped())
     end(FinishReason::kStop);
   else if (room() <= 0)
@@ -45,6 +53,7 @@ std::string AnswerText::finish() {
   if (reason_ == FinishReason::kCancelled || stops_.stopped()) return {};
   std::string rest = stops_.push(detokenizer_.finish());
   rest += stops_.finish();
+  if (stops_.stopped() && options_.keep_stop) rest += stops_.stop();
   if (stops_.stopped()) end(FinishReason::kStop);
   return rest;
 }

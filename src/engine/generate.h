@@ -15,6 +15,7 @@ struct Generation {
   std::vector<int32_t> ids;  ///< all that were made, one that ended the answer included
   FinishReason finish = FinishReason::kLength;
   std::string stop;            ///< the stop string that ended it; empty: none did
+  int32_t stop_id = -1;        ///< the one of stop_ids that ended it; -1: none did
   size_t reused_tokens = 0;    ///< of the prompt, found in the cache
   size_t prompt_tokens = 0;    ///< of the prompt, run
   size_t drafted_tokens = 0;   ///< of drafts that were tested (schedule/draft.h)

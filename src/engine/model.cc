@@ -16,6 +16,7 @@
 #include "import/unused_tensors.h"
 #include "model/arch/registry.h"
 #include "plan/split.h"
+#include "text/chat/chat_text.h"
 #include "text/format/tokenizer_folder.h"
 #include "text/no_tokenizer.h"
 
@@ -66,11 +67,8 @@ void Model::load(const LoadOptions& options) {
   tokenizer_ = folder ? load_tokenizer(file_.path) : make_tokenizer(file_);
   // Tokenizers of folders may have tokens of other parts (images) that the embedding lacks.
   if (file_.container == Container::kGguf) check_vocabulary(*tokenizer_, config_);
-  const std::string source = folder ? chat_template_source(file_.path)
-                                    : file_.metadata.text("tokenizer.chat_template").value_or("");
-  answer_format_ = AnswerFormat::of_template(source);
-  if (!source.empty())
-    template_ = std::make_shared<ChatTemplate>(source, file_.path + ": chat template");
+  guard_ = std::make_shared<ControlGuard>(tokenizer_->control_tokens());
+  load_templates();
 
   define();
   refuse_further_layers(file_, config_);
@@ -90,8 +88,9 @@ Model::Model(const Model& base, const Change& change,
       file_(base.file_),
       config_(base.config_),
       tokenizer_(base.tokenizer_),
-      template_(base.template_),
-      answer_format_(base.answer_format_) {
+      template_sources_(base.template_sources_),
+      templates_(base.templates_),
+      guard_(base.guard_) {
   const double start = seconds_now();
   if (entry) options_.entry = std::move(entry);
   file_.checked([&] { load_changed(base, change); });
@@ -116,6 +115,22 @@ void Model::load_changed(const Model& base, const Change& change) {
   front_params_.borrow(base.front_params_, kept);
   find_front();
   load_params({});
+}
+
+void Model::load_templates() {
+  template_sources_ = file_.container == Container::kFolder ? load_chat_templates(file_.path)
+                                                            : chat_templates_of(file_.metadata);
+  ChatTemplateSources sources = options_.chat_template
+                                    ? chosen_templates(template_sources_, *options_.chat_template)
+                                    : template_sources_;
+  if (sources.standard.empty() && sources.named.empty()) return;
+  templates_ = std::make_shared<ChatTemplates>(std::move(sources),
+                                               special_token_variables(*tokenizer_), file_.path);
+}
+
+const AnswerFormat& Model::answer_format() const {
+  static const AnswerFormat kNone;
+  return templates_ ? templates_->answer_format() : kNone;
 }
 
 void Model::define() {
@@ -165,12 +180,16 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& meant) {
   }
 }
 
-std::string chat_template_source(const std::string& meant) {
+ChatTemplateSources load_template_sources(const std::string& meant) {
   const std::string path = find_model(meant, ModelPart::kText);
-  if (is_folder(path)) return load_chat_templates(path).standard;
+  if (is_folder(path)) return load_chat_templates(path);
   if (is_tokenizer_file(path))
-    return load_chat_templates(std::filesystem::path(path).parent_path().string()).standard;
-  return open_model_file(path).metadata.text("tokenizer.chat_template").value_or("");
+    return load_chat_templates(std::filesystem::path(path).parent_path().string());
+  return chat_templates_of(open_model_file(path).metadata);
+}
+
+std::string chat_template_source(const std::string& meant) {
+  return load_template_sources(meant).standard;
 }
 
 ModelSummary summarize(const ModelFile& file) {

@@ -13,7 +13,8 @@
 #include "plan/params.h"
 #include "plan/plan.h"
 #include "text/answer/answer_format.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_templates.h"
+#include "text/chat/control_guard.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -28,6 +29,10 @@ struct LoadOptions {
   static constexpr int32_t kBackendChunk = 2048;
   bool exact = false;  ///< f32 activations and an f32 cache
   bool fuse = true;
+  /// In place of the model's chat templates: the name of one of them, or a source.
+  std::optional<std::string> chat_template;
+  /// Control tokens in the texts of a conversation are tokens; otherwise they are text.
+  bool parse_special = false;
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
@@ -68,9 +73,16 @@ class Model {
   const TransformerConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   /// nullptr if the file has none.
-  const ChatTemplate* chat_template() const { return template_.get(); }
+  const ChatTemplates* chat_templates() const { return templates_.get(); }
+  /// The standard one of them, or nullptr.
+  const ChatTemplate* chat_template() const {
+    return templates_ ? &templates_->pick(/*tools=*/false) : nullptr;
+  }
+  /// The templates of its file, whatever options.chat_template chose.
+  const ChatTemplateSources& chat_template_sources() const { return template_sources_; }
+  const ControlGuard& control_guard() const { return *guard_; }
   /// How it writes reasoning and tool calls, as its template shows.
-  const AnswerFormat& answer_format() const { return answer_format_; }
+  const AnswerFormat& answer_format() const;
   const LoadOptions& options() const { return options_; }
   int threads() { return pool_.size(); }
   Target target() const { return target_; }
@@ -88,6 +100,7 @@ class Model {
  private:
   void load(const LoadOptions& options);
   void load_changed(const Model& base, const Change& change);
+  void load_templates();
   void define();
   void find_front();
   void load_params(const ParamStore::Progress& progress);
@@ -99,8 +112,9 @@ class Model {
   ModelFile file_;
   TransformerConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ChatTemplate> template_;
-  AnswerFormat answer_format_;
+  ChatTemplateSources template_sources_;
+  std::shared_ptr<const ChatTemplates> templates_;
+  std::shared_ptr<const ControlGuard> guard_;
   Entry entry_;
   int32_t front_layers_ = 0;
   ParamStore params_, front_params_;
@@ -115,6 +129,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 /// The source of the standard chat template of a file or a folder, or of the files beside a
 /// tokenizer; empty if there is none.
 std::string chat_template_source(const std::string& path);
+/// All of its chat templates.
+ChatTemplateSources load_template_sources(const std::string& path);
 
 /// What can be said of a file without loading its weights (`veery show`): opened and checked, not
 /// read.

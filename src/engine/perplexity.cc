@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "engine/chat.h"
 #include "sample/sampler.h"
+#include "text/chat/chat_text.h"
 
 namespace veery {
 namespace {

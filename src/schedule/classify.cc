@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "base/error.h"
-#include "engine/chat.h"
-#include "text/chat_template.h"
+#include "engine/chat/chat.h"
+#include "engine/chat/conversation.h"
 
 namespace veery {
 namespace {
@@ -61,12 +61,12 @@ GenerateRequest request_of(const LabelTokens& text, size_t first, size_t last) {
 }  // namespace
 
 LabelTokens encode_labels(const Tokenizer& tokenizer, std::string_view prompt,
-                          std::span<const std::string> labels) {
-  const std::vector<int32_t> alone = encode_prompt(tokenizer, prompt);
+                          std::span<const std::string> labels, std::string_view guard) {
+  const std::vector<int32_t> alone = encode_prompt(tokenizer, prompt, nullptr, guard);
   std::vector<std::vector<int32_t>> all;
   size_t shared = alone.size();
   for (const std::string& label : labels) {
-    all.push_back(encode_prompt(tokenizer, std::string(prompt) + label));
+    all.push_back(encode_prompt(tokenizer, std::string(prompt) + label, nullptr, guard));
     const std::vector<int32_t>& ids = all.back();
     const auto end = std::mismatch(ids.begin(), ids.end(), alone.begin(), alone.end()).first;
     shared = std::min(shared, static_cast<size_t>(end - ids.begin()));
@@ -104,10 +104,10 @@ LabelTokens LabelPrompt::encode(std::string_view text) const {
   for (const std::string& label : labels_) names += (names.empty() ? "" : ", ") + label;
   std::string prompt = filled(options_.form, text, names);
   if (!options_.raw) {
-    const Json messages = {{{"role", "user"}, {"content", prompt}}};
-    prompt = model_.chat_template()->render(template_variables(
-        special_token_variables(model_.tokenizer()), messages, true, {{"enable_thinking", false}}));
-    return encode_labels(model_.tokenizer(), prompt, labels_);
+    const RenderedConversation chat = render_conversation(
+        model_, {.messages = Json::array({{{"role", "user"}, {"content", prompt}}}),
+                 .variables = {{"enable_thinking", false}}});
+    return encode_labels(model_.tokenizer(), chat.guarded_text, labels_, chat.guard);
   }
   // Words begin with a space in most vocabularies.
   if (prompt.ends_with(' ') || prompt.ends_with('\n'))

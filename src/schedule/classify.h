@@ -20,9 +20,10 @@ struct LabelTokens {
 };
 
 /// Prompt and label are encoded together, as one text would be; tokens in which labels differ from
-/// the prompt alone are theirs. Throws kInput naming a label that has none.
+/// the prompt alone are theirs. `guard`: EncodeOptions::guard. Throws kInput naming a label that
+/// has none.
 LabelTokens encode_labels(const Tokenizer& tokenizer, std::string_view prompt,
-                          std::span<const std::string> labels);
+                          std::span<const std::string> labels, std::string_view guard = {});
 
 /// How texts become prompts.
 struct LabelPromptOptions {

@@ -1,6 +1,7 @@
 #include "schedule/job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/clock.h"
@@ -41,6 +42,7 @@ Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
       ticket_(std::move(ticket)),
       tokens_(ticket_->request().prompt),
       sampler_(ticket_->request().options.sampling),
+      rules_(model.tokenizer(), ticket_->request().options),
       text_(model.tokenizer(), ticket_->request().options),
       start_(seconds_now()) {
   begin_grammar();
@@ -67,16 +69,27 @@ void Job::begin_grammar() {
 }
 
 int32_t Job::draw(std::span<const float> logits, std::span<const int32_t> history) {
-  if (!grammar_) return sampler_.sample(logits, history);
+  if (!grammar_ && !ruled()) return sampler_.sample(logits, history);
   masked_.assign(logits.begin(), logits.end());
-  grammar_->mask(masked_);
+  if (grammar_) grammar_->mask(masked_);
+  if (ruled()) {
+    std::vector<float> both = masked_;
+    rules_.mask(history.subspan(request().prompt.size()), std::span<float>(both));
+    // A grammar that allows nothing else goes before the rules.
+    if (std::ranges::any_of(both, [](float logit) { return std::isfinite(logit); }))
+      masked_ = std::move(both);
+  }
   const int32_t id = sampler_.sample(masked_, history);
-  grammar_->accept(id);
+  if (grammar_) grammar_->accept(id);
   return id;
 }
 
+bool Job::ruled() const {
+  return rules_.active(static_cast<int64_t>(known()) - std::ssize(request().prompt));
+}
+
 Wants Job::wants() const {
-  if (request().logprobs >= 0 || choices_) return Wants::kLogits;
+  if (request().logprobs >= 0 || choices_ || ruled()) return Wants::kLogits;
   return grammar_ ? std::max(wants_of(sampler_), Wants::kTop) : wants_of(sampler_);
 }
 
@@ -109,7 +122,8 @@ void Job::count_prompt(int32_t reused) {
 }
 
 int32_t Job::draft_room(int32_t context) const {
-  if (prompting() || request().logprobs >= 0 || (request().grammar && !grammar_)) return 0;
+  if (prompting() || request().logprobs >= 0 || (request().grammar && !grammar_) || ruled())
+    return 0;
   int64_t room = std::min<int64_t>(text_.room(), context - std::ssize(tokens_)) - 1;
   if (budget_) room = std::min(room, budget_->free_tokens() - 1);
   return static_cast<int32_t>(std::clamp<int64_t>(room, 0, kMostDrafted));
@@ -117,7 +131,7 @@ int32_t Job::draft_room(int32_t context) const {
 
 std::optional<ChainRow> Job::chain_row(int32_t most, int32_t context) const {
   if (chain_wait_ > 0 || prompting() || drafted_ > 0 || request().logprobs >= 0 ||
-      request().grammar)
+      request().grammar || ruled())
     return {};
   auto room = std::min<int64_t>({most, text_.room(), context - std::ssize(tokens_)});
   if (budget_) room = budget_->forced() >= 0 ? 0 : std::min(room, budget_->free_tokens());
@@ -295,6 +309,7 @@ void Job::finish(std::exception_ptr error) {
   const double now = seconds_now();
   result_.finish = text_.reason();
   result_.stop = text_.stop();
+  result_.stop_id = text_.stop_id();
   const size_t ran = std::min(static_cast<size_t>(run), request().prompt.size());
   result_.prompt_tokens = ran > result_.reused_tokens ? ran - result_.reused_tokens : 0;
   if (result_.ids.empty()) prompted_ = now;

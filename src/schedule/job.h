@@ -11,6 +11,7 @@
 #include "schedule/draft.h"
 #include "schedule/reasoning_budget.h"
 #include "schedule/ticket.h"
+#include "schedule/token_rules.h"
 
 namespace veery {
 
@@ -91,6 +92,8 @@ class Job : private TokenMask {
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
   template <typename Use>
   void guarded(const Use& use);
+  /// Whether the request restricts its next token beside the grammar.
+  bool ruled() const;
   void fill(const TokenMaskRows& rows) override;
   void fill_rows(const TokenMaskRows& rows);
   void choose_tokens(const Runner& runner, int32_t first_output, const RunPart& part);
@@ -110,6 +113,7 @@ class Job : private TokenMask {
   std::vector<int32_t> forced_;
   LookupDraft lookup_;
   Sampler sampler_;
+  TokenRules rules_;
   AnswerText text_;
   Generation result_;
   std::vector<ScoredToken> prompt_scores_;

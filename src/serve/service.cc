@@ -35,7 +35,10 @@ bool lists(std::string_view header, std::string_view item) {
   return false;
 }
 
+// Ollama's clients look at "/" whether a server runs; all others get the web page.
 void page_file(Context&, const HttpRequest& request, Reply& reply) {
+  if (request.path == "/" && request.header("user-agent").starts_with("ollama"))
+    return reply.send(200, "text/plain; charset=utf-8", "Ollama is running");
   constexpr std::string_view kFolder = "/page/";
   const std::string_view path = request.path;
   const PageFile* file = find_page_file(
@@ -81,9 +84,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/audio/transcriptions", transcriptions},
     {"POST", "/v1/audio/translations", translations},
     {"POST", "/v1/rerank", rerank},
+    {"POST", "/v1/reranking", rerank},
     {"POST", "/v1/classify", classify},
     {"POST", "/v1/messages", messages, Family::kAnthropic},
     {"POST", "/v1/messages/count_tokens", count_tokens, Family::kAnthropic},
+    {"POST", "/completion", llama_completion},
+    {"POST", "/infill", llama_infill},
+    {"POST", "/embedding", llama_embedding},
     {"POST", "/v1/inspect", inspect},
     {"POST", "/v1/tokenize", tokenize},
     {"POST", "/v1/detokenize", detokenize},
@@ -96,6 +103,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/chat", ollama_chat, Family::kOllama},
     {"POST", "/api/generate", ollama_generate, Family::kOllama},
     {"POST", "/api/embed", ollama_embed, Family::kOllama},
+    {"POST", "/api/embeddings", ollama_embed, Family::kOllama},
 };
 
 bool matches(std::string_view pattern, std::string_view path) {

@@ -142,6 +142,23 @@ std::vector<int32_t> separator_of(const Metadata& metadata, int64_t eos, bool ot
   return {static_cast<int32_t>(id)};
 }
 
+bool is_control_name(std::string_view name) {
+  const auto is_end = [&](const KnownEnd& known) { return known.reliable && known.name == name; };
+  return std::ranges::any_of(kKnownEnds, is_end) ||
+         std::ranges::find(kHarmonyMarks, name) != std::end(kHarmonyMarks);
+}
+
+std::string without_guard(std::string_view text, std::string_view guard) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = guard.empty() ? text.size() : std::min(text.find(guard, at), text.size());
+    out += text.substr(at, end - at);
+    at = end + guard.size();
+    if (end == text.size()) break;
+  }
+  return out;
+}
+
 bool keeps_spaces_after(std::string_view token) {
   return token == "<unk>" || token == "<s>" || token == "<|endoftext|>";
 }

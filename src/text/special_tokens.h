@@ -42,6 +42,13 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
 /// nothing. One id or none; it may be outside the vocabulary.
 std::vector<int32_t> separator_of(const Metadata& metadata, int64_t eos, bool otherwise);
 
+/// Whether a token of this name is one that structures a prompt, even if a file types it otherwise:
+/// the end of a turn, a mark of Harmony.
+bool is_control_name(std::string_view name);
+
+/// `text` without the marks of EncodeOptions::guard.
+std::string without_guard(std::string_view text, std::string_view guard);
+
 /// Where a family's special tokens take the spaces behind them: this one leaves them.
 bool keeps_spaces_after(std::string_view token);
 

@@ -29,6 +29,9 @@ struct EncodeOptions {
   bool add_special = true;    ///< BOS/EOS as the model wants them
   bool parse_special = true;  ///< special tokens written in the text become their ids
   LostBytes* lost = nullptr;  ///< what vanishes is counted here, if it is wanted
+  /// No special token is found across this text, which itself is dropped (ControlGuard); empty:
+  /// none.
+  std::string_view guard = {};
   /// The most ids, special tokens included; 0: any number. As in transformers, the `truncation` of
   /// a tokenizer.json bounds nothing: it is a setting of whoever saved the file.
   size_t max_tokens = 0;
@@ -75,6 +78,9 @@ class Tokenizer {
     std::vector<int32_t> ends;  ///< ids that end an answer (eos, eot, eom ...), ascending
   };
   const Special& special() const { return special_; }
+  /// The texts of tokens that structure a prompt: control and unknown tokens, and those that end an
+  /// answer or mark its parts, whatever their type.
+  const std::vector<std::string>& control_tokens() const { return controls_; }
   int32_t size() const { return size_; }
   bool ends(int32_t id) const;
   /// encode() puts a space before the text, so decode() drops one.
@@ -89,6 +95,7 @@ class Tokenizer {
                                             const EncodeOptions& options) const = 0;
 
   Special special_;
+  std::vector<std::string> controls_;
   int32_t size_ = 0;
   bool adds_space_ = false;
   SequenceTemplate template_;

@@ -52,6 +52,13 @@ VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vo
           (special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
           {.strip_after = strips_after_special(metadata), .spaces_are_marks = spaces_are_marks}) {
   size_ = vocabulary_.size();
+  for (int32_t id = 0; id < size_; ++id) {
+    const TokenType type = vocabulary_.type(id);
+    const std::string_view text = vocabulary_.bytes(id);
+    const bool control = type == TokenType::kControl || type == TokenType::kUnknown ||
+                         (type == TokenType::kUserDefined && is_control_name(text));
+    if (control && !text.empty()) controls_.emplace_back(text);
+  }
   std::vector<int32_t> between = separator_of(metadata, special_.eos, false);
   std::erase_if(between, [&](int32_t id) { return id >= size_; });
   const auto one = [](bool wanted, int32_t id) {
@@ -79,7 +86,11 @@ std::vector<int32_t> VocabularyTokenizer::encode_alone(std::string_view text,
     const size_t plain_end = match.id < 0 ? text.size() : match.begin;
     if (plain_end > at) {
       LostBytes lost;
-      encode_plain(text.substr(at, plain_end - at), starts, out, lost);
+      std::string_view plain = text.substr(at, plain_end - at);
+      std::string unguarded;
+      if (!options.guard.empty() && plain.find(options.guard) != std::string_view::npos)
+        plain = unguarded = without_guard(plain, options.guard);
+      if (!plain.empty()) encode_plain(plain, starts, out, lost);
       if (options.lost != nullptr && lost.count > 0)
         options.lost->add(lost.count, spaced.empty() ? at + lost.first : 0);
       starts = false;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "text/chat_template.h"
 #include "verify/parts.h"
 
@@ -20,9 +20,9 @@ Json message(std::string_view role, std::string_view content) {
 }
 
 // A conversation and what the template makes of it; which roles it takes is found by trying.
-class Conversation {
+class TestConversation {
  public:
-  Conversation(const Tokenizer& tokenizer, const std::string& source)
+  TestConversation(const Tokenizer& tokenizer, const std::string& source)
       : template_(source, "chat template"), special_(special_token_variables(tokenizer)) {
     const Json user = message("user", "What is it?");
     try {
@@ -106,7 +106,7 @@ void check_marks(const Tokenizer& tokenizer, const std::string& text, Report& re
 }
 
 // What the template writes behind an answer has to end it when the model writes it.
-void check_end(const Tokenizer& tokenizer, const Conversation& talk, Report& report) {
+void check_end(const Tokenizer& tokenizer, const TestConversation& talk, Report& report) {
   const std::string text = talk.render(talk.messages(1), false);
   const size_t at = text.rfind(kAnswer);
   if (at == std::string::npos)
@@ -127,7 +127,7 @@ void check_end(const Tokenizer& tokenizer, const Conversation& talk, Report& rep
                 "EOS is another token than the one that ends a turn: answers will not stop"});
 }
 
-void check_growth(const Conversation& talk, Report& report) {
+void check_growth(const TestConversation& talk, Report& report) {
   const std::string closed = talk.render(talk.messages(0), false);
   const std::string open = talk.render(talk.messages(0), true);
   if (!open.starts_with(closed))
@@ -153,7 +153,7 @@ void check_growth(const Conversation& talk, Report& report) {
 void check_template(const Tokenizer& tokenizer, const std::string& source, Report& report) {
   if (source.empty()) return report.skip("chat template", "the model has none");
   if (tokenizer.size() == 0) return report.skip("chat template", "there is no tokenizer");
-  std::optional<Conversation> talk;
+  std::optional<TestConversation> talk;
   try {
     talk.emplace(tokenizer, source);
     talk->render(talk->messages(2), true);

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "verify/parts.h"
 #include "verify/reference.h"
 

@@ -53,7 +53,7 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 FOREIGN = [
     "--split-mode", "--main-gpu", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
-    "--format", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
+    "--format", "--tfs", "--chat-template-kwargs", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
     "--format", "--think", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
 

@@ -30,9 +30,13 @@ BODIES = {
                       "temperature": 0, "max_output_tokens": 3},
     "/v1/messages": {"messages": MESSAGES, "system": [{"type": "text", "text": "Hello"}], "tools": [{"name": "f"}], **SAMPLING},
     "/v1/messages/count_tokens": {"messages": MESSAGES, "system": [{"type": "text", "text": "Hello"}], "tools": [{"name": "f"}]},
-    "/api/chat": {"messages": [{"role": "user", "content": "Hello"}], **OLLAMA},
+    "/api/chat": {"messages": MESSAGES, "tools": TOOLS, **OLLAMA},
     "/api/generate": {"prompt": "Hello", **OLLAMA},
+    "/completion": {"prompt": "Hello", "temperature": 0, "n_predict": 3},
+    "/infill": {"input_prefix": "Hello", "input_suffix": "!", "temperature": 0, "n_predict": 3},
     "/v1/embeddings": {"input": "Hello"},
+    "/embedding": {"content": "Hello"},
+    "/api/embeddings": {"model": "tiny", "prompt": "Hello"},
     "/v1/rerank": {"query": "Hello", "documents": ["a"]},
     "/v1/classify": {"input": "Hello", "labels": ["a", "b"]},
     "/v1/inspect": {"input": "Hello"},
@@ -44,7 +48,7 @@ BODIES = {
 }
 # Two names of one field: the other one is left out where this one is tried.
 INSTEAD = {("/v1/tokenize", "prompt"): "content", ("/v1/rerank", "texts"): "documents", ("/api/show", "name"): "model",
-           ("/v1/inspect", "tokens"): "input"}  # fmt: skip
+           ("/v1/inspect", "tokens"): "input", ("/api/embeddings", "name"): "model", ("/embedding", "input"): "content"}  # fmt: skip
 # What has to stand beside a member of an object.
 BESIDE = {"thinking.budget_tokens": {"thinking": {"type": "enabled"}}, "thinking.display": {"thinking": {"type": "enabled"}},
           "tool_choice.name": {"tool_choice": {"type": "tool"}},
@@ -93,7 +97,8 @@ class Fields(CliTest):
     def setUpClass(cls):
         super().setUpClass()
         model = cls.folder / "tiny.gguf"
-        tiny_gguf.write(model, TEMPLATE, context=512)
+        fim = {f"tokenizer.ggml.fim_{part}_token_id": id for id, part in enumerate(("pre", "suf", "mid"), 1)}
+        tiny_gguf.write(model, TEMPLATE, context=512, changed=fim)
         cls.texts = Server(model, "-a", "tiny")
         cls.encoder = Server(ENCODERS / "bert-mean", "-a", "tiny")
         cls.ranker = Server(ENCODERS / "bert-rerank", "-a", "tiny")
@@ -116,7 +121,7 @@ class Fields(CliTest):
         self.assertEqual((status, unknown), (200, ""), text)
         if endpoint == "/v1/responses":  # it repeats its fields
             text = json.dumps(json.loads(text)["output"], separators=(",", ":"))
-        drop = r'"(id|created|created_at|completed_at|call_id|[a-z_]*duration|expires_at|cached_tokens|prompt_tokens|input_tokens|cache_[a-z_]*)":("[^"]*"|[^,}]*)'
+        drop = r'"(id|created|created_at|completed_at|call_id|[a-z_]*duration|expires_at|cached_tokens|prompt_tokens|input_tokens|cache_[a-z_]*|seed|prompt_n|[a-z_]*_ms|[a-z_]*_per_second)":("[^"]*"|[^,}]*)'
         return re.sub(drop, "", text)
 
     def each(self, use, test):

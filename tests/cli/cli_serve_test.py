@@ -313,7 +313,7 @@ class Serve(CliTest):
             ({"temperature": -1}, "temperature"), ({"temperature": "hot"}, "temperature"), ({"top_p": 2}, "top_p"),
             ({"n": 0}, "n"), ({"n": 1e9}, "n"), ({"max_tokens": -7}, "max_tokens"), ({"stop": [""]}, "stop"), ({"stop": 5}, "stop"),
             ({"messages": []}, "messages"), ({"messages": "Hello"}, "messages"), ({"messages": None}, "messages"),
-            ({"logit_bias": {"x": 1}}, "logit_bias"), ({"logit_bias": {"-1": 1}}, "logit_bias"), ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
+            ({"logit_bias": {"x": "1"}}, "logit_bias"), ({"logit_bias": {"-1": 1}}, "logit_bias"), ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
             ({"messages": [{"role": "king", "content": "x"}]}, "messages[0]"), ({"messages": [{"content": "x"}]}, "messages[0]"),
             ({"messages": [{"role": "user"}]}, "messages[0]"), ({"messages": [5]}, "messages[0]"),
             ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0]"),
@@ -325,8 +325,10 @@ class Serve(CliTest):
                 self.assertEqual((error["type"], error["param"]), ("invalid_request_error", param))
         error = self.refuse("/v1/chat/completions", chat("word " * 200))
         self.assertEqual(error["code"], "context_length_exceeded")
-        error = self.refuse("/v1/chat/completions", {**chat(), "messages": [{"role": "tool", "content": "x"}]})
-        self.assertIn("no tools here", error["message"])
+        error = self.refuse("/v1/chat/completions", chat(chat_template="{{ raise_exception('not so') }}"))
+        self.assertIn("not so", error["message"])
+        # A template that refuses results of tools gets them as messages of the user.
+        self.server.post("/v1/chat/completions", {**chat(), "messages": [{"role": "tool", "content": "x"}]})
 
     def test_bodies_that_are_none(self):
         for body in [b"", b"{", b"[]", b"nothing", b'{"messages": NaN}', b'{"messages": "\xff"}', b"[" * 5000, b'"' + b"a" * 1000]:

@@ -31,7 +31,7 @@ class Tools(CliTest):
     def setUpClass(cls):
         super().setUpClass()
         model = cls.folder / "tools.gguf"
-        tiny_gguf.write(model, TEMPLATE, context=512)
+        tiny_gguf.write(model, TEMPLATE, context=2048)
         cls.server = Server(model, cls.bare, "-np", 4)
         status, _, text = cls.server.send("POST", "/v1/chat/completions", cls.chat(0, tool_choice="required"))
         cls.without = b"built without xgrammar" in text

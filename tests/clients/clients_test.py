@@ -347,7 +347,33 @@ class Ollama(unittest.TestCase):
         self.assertEqual(set(json.loads(found.message.content)), {"name", "age"})
 
     def test_embed(self):
-        self.assertEqual(len(self.client.embed("encoder", ["a", "b"]).embeddings), 2)
+        vectors = self.client.embed("encoder", ["a", "b"]).embeddings
+        self.assertEqual(len(vectors), 2)
+        self.assertEqual(list(self.client.embeddings("encoder", "a").embedding), list(vectors[0]))
+
+    def test_a_context_goes_on_and_an_unknown_model_is_said(self):
+        import ollama
+
+        first = self.client.generate("smollm2", QUESTION, options=self.options)
+        second = self.client.generate("smollm2", "And of Italy?", options=self.options, context=first.context)
+        self.assertGreater(second.prompt_eval_count, first.prompt_eval_count + first.eval_count)
+        with self.assertRaises(ollama.ResponseError) as raised:
+            self.client.generate("llama9", "a")
+        self.assertEqual(raised.exception.status_code, 404)
+
+    def test_tools_and_their_results_without_a_place_in_the_template(self):
+        def get_weather(city: str) -> str:
+            """Tells the weather of a city."""
+            return city
+
+        message = {"role": "user", "content": "What is the weather in Rome? Call the tool."}
+        found = self.client.chat("smollm2", [message], tools=[get_weather], options=self.options)
+        call = {"function": {"name": "get_weather", "arguments": {"city": "Rome"}}}
+        history = [message, {"role": "assistant", "content": "", "tool_calls": [call]},
+                   {"role": "tool", "tool_name": "get_weather", "content": "sunny"}]  # fmt: skip
+        after = self.client.chat("smollm2", history, tools=[get_weather], options=self.options)
+        self.assertGreater(after.prompt_eval_count, found.prompt_eval_count)
+        self.assertIn("tools", self.client.show("smollm2").capabilities)
 
 
 @needs("llm")

@@ -1,4 +1,4 @@
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ TEST(Messages, AreObjectsWithARole) {
 }
 
 constexpr const char* kToolTemplate =
-    "{% if tools %}<tool_call>{{ tools | length }}{% endif %}{% for m in messages %}[{{ m.role }}]"
+    "{% if tools %}<tool_call>{{ tools[0].function.name }}{% endif %}{% for m in messages %}[{{ "
+    "m.role }}]"
     "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
     "{{ m.content or '' }}{% for c in m.tool_calls %}{{ c.function.name }}"
     "{{ c.function.arguments | tojson }}{% endfor %}{{ m.tool_call_id }}{% endfor %}"
@@ -63,14 +64,14 @@ TEST(Chat, ToolsCallsResultsAndReasoningReachTheTemplate) {
   Chat chat(model, "", false);
   chat.set_tools(parse_json(R"([{"type": "function", "function": {"name": "f"}}])", "test"));
   chat.add_user("hi");
-  EXPECT_EQ(chat.text(), "<tool_call>1[user]hi[assistant]<think>");
+  EXPECT_EQ(chat.text(), "<tool_call>f[user]hi[assistant]<think>");
   AnswerParser parser = chat.parser();  // the prompt has opened the reasoning
   parser.push(R"(Hm.</think><tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)");
   parser.finish();
   EXPECT_EQ(parser.answer().reasoning, "Hm.");
   chat.add_assistant(parser.answer());
   chat.add_tool_result("f", "7", "two");
-  EXPECT_EQ(chat.text(), R"(<tool_call>1[user]hi[assistant]<think>Hm.</think>f{"a": 1}[tool]two7)"
+  EXPECT_EQ(chat.text(), R"(<tool_call>f[user]hi[assistant]<think>Hm.</think>f{"a": 1}[tool]two7)"
                          "[assistant]<think>");
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "sample/sampler.h"
 #include "support/session.h"
 #include "support/tiny_model.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "schedule/backend/mlx_lm_backend.h"
 #include "schedule/backend/own_backend.h"
 #include "schedule/generate.h"

@@ -223,7 +223,7 @@ TEST(TokenizerJsonWrite, TemplatesOfAllNamesAreKept) {
   file.metadata.set("tokenizer.chat_template.tool_use", std::string("{{ b }}"));
   const test::TemporaryFolder folder;
   folder.write("tokenizer_config.json", dump_json(tokenizer_config(file, *make_tokenizer(file))));
-  const ChatTemplates templates = load_chat_templates(folder.path());
+  const ChatTemplateSources templates = load_chat_templates(folder.path());
   EXPECT_EQ(templates.standard, "{{ 'a\n' }}");
   const auto named =
       std::ranges::find(templates.named, "tool_use", [](const auto& t) { return t.first; });

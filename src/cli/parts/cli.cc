@@ -42,6 +42,23 @@ void ModelArguments::add_exact(Arguments& app) {
   app.flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
 }
 
+void ModelArguments::add_chat_template(Arguments& app) {
+  app.option("--chat-template", chat_template,
+             "Jinja, or the name of one of the model's templates [the model's]")
+      .type_name("NAME|TEXT");
+  app.option("--chat-template-file", chat_template_file, "The same, read from FILE")
+      .type_name("FILE");
+  app.flag("--parse-special", parse_special,
+           "Control tokens written in messages act as tokens, not as text");
+}
+
+std::optional<std::string> ModelArguments::chosen_template() const {
+  if (!chat_template.empty() && !chat_template_file.empty())
+    throw Misuse("--chat-template", "excludes --chat-template-file");
+  if (!chat_template_file.empty()) return read_file(chat_template_file, kTemplateFile);
+  return chat_template.empty() ? std::nullopt : std::optional(chat_template);
+}
+
 void ModelArguments::add_cache_types(Arguments& app) {
   const auto add = [&app](const std::string& name, std::optional<DType>& type,
                           const std::string& what) {
@@ -126,6 +143,8 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   if (gpu_layers >= 0) options.backend_layers = gpu_layers;
   if (options.backend && gpu_layers != 0)
     options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
+  options.chat_template = chosen_template();
+  options.parse_special = parse_special;
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };

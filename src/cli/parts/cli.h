@@ -69,6 +69,8 @@ struct ModelArguments {
   int64_t device_memory = 0;  ///< MB; 0: all that the device has
   bool relaxed = false;       ///< make_cuda_backend()
   int32_t gpu_layers = -1;    ///< LoadOptions::backend_layers; -1: absent
+  std::string chat_template, chat_template_file;
+  bool parse_special = false;  ///< LoadOptions::parse_special
   bool json = false;
 
   void add_path(Arguments& app, bool required = true);
@@ -79,6 +81,10 @@ struct ModelArguments {
   void add_device(Arguments& app);
   /// Where some layers may stay on the CPU: after add_device().
   void add_gpu_layers(Arguments& app);
+  /// --chat-template, --chat-template-file and --parse-special.
+  void add_chat_template(Arguments& app);
+  /// What these chose: LoadOptions::chat_template. Throws Misuse if both are given.
+  std::optional<std::string> chosen_template() const;
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
   Model load() const;

@@ -121,7 +121,7 @@ constexpr Advice kFlagAdvice[] = {
     {"-no-cnv --no-conversation -nocnv", "type --raw: the text is continued as it is"},
     {"--jinja", "chat templates are always rendered: leave it out"},
     {"--no-jinja", "type --raw for a prompt without the chat template"},
-    {"--chat-template --chat-template-file --chat-template-kwargs --chat-template-config "
+    {"--chat-template-kwargs --chat-template-config "
      "--use-default-chat-template --in-prefix --in-suffix --in-prefix-bos --prefill-response",
      kTemplate},
     {"--no-display-prompt --display-prompt", kPrompt},

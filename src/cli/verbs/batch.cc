@@ -69,6 +69,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already");
   flags.output.add(app, "Replace FILE if it is there");
   flags.scheduler.add(app);
+  flags.model.add_chat_template(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);

@@ -127,9 +127,10 @@ class ChatLoop {
     Generation result;
     ParsedAnswer parsed;
     try {
-      AnswerParser parser = chat_.parser();
+      RenderedConversation rendered = chat_.render();
+      AnswerParser& parser = rendered.parser;
       AnswerPrinter printer(out_, shows_styles(STDOUT_FILENO));
-      const GenerateRequest request{.prompt = chat_.prompt(),
+      const GenerateRequest request{.prompt = std::move(rendered.ids),
                                     .options = options_,
                                     .grammar = grammar_,
                                     .grammar_after = std::string(parser.reasoning_end())};

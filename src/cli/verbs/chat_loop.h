@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

@@ -12,7 +12,7 @@
 #include "cli/parts/progress.h"
 #include "cli/parts/tensor_table.h"
 #include "convert/as_gguf.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "engine/inspect/importance.h"
 
 namespace veery::cli {

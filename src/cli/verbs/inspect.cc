@@ -9,7 +9,7 @@
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "text/tokenizer.h"
 
 namespace veery::cli {

@@ -5,7 +5,7 @@
 
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 

@@ -4,7 +4,7 @@
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "file/folder/find_model.h"
 
 namespace veery::cli {

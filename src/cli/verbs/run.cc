@@ -14,7 +14,7 @@
 #include "cli/parts/output.h"
 #include "cli/verbs/chat_loop.h"
 #include "cli/verbs/saved_session.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {
@@ -83,6 +83,7 @@ void add_rest(Arguments& app, Flags& flags) {
              "run, and a chat goes on")
       .type_name("FILE");
   flags.backend.add(app);
+  flags.model.add_chat_template(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -167,14 +168,15 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   } else {
     Chat chat(model, flags.system, flags.raw);
     chat.add_user(given.text);
-    prompt = chat.prompt(&lost);
+    RenderedConversation rendered = chat.render(&lost);
+    prompt = std::move(rendered.ids);
     if (lost.count > 0 && !chat.raw()) place_in_text(lost, model, given.text);
     tell_lost(lost, "the prompt");
     options.drop_first_space = !chat.raw();
     // A grammar begins behind the mark that ends reasoning.
     if (!chat.raw() && (styled || flags.model.json || grammar)) {
-      options.marks = model.answer_format();
-      parser = chat.parser();
+      options.marks = rendered.format;
+      parser = std::move(rendered.parser);
     }
   }
   Scheduler scheduler(model, scheduler_options(flags));
@@ -228,7 +230,7 @@ void check_system(const Flags& flags) {
   };
   if (flags.raw) refuse("--raw leaves the chat template out");
   if (flags.ids) refuse("--ids are taken as they are");
-  if (chat_template_source(flags.model.path).empty())
+  if (!flags.model.chosen_template() && chat_template_source(flags.model.path).empty())
     refuse(fmt::format("{} has no chat template", escaped(flags.model.path)));
 }
 

@@ -191,6 +191,7 @@ Flags read(std::vector<std::string> arguments) {
   add_models(app, flags);
   add_network(app, flags);
   flags.scheduler.add(app);
+  flags.model.add_chat_template(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -221,6 +222,8 @@ void load_models(const Flags& flags, serve::Models& models) {
   options.queue = static_cast<int32_t>(flags.queue);
   if (options.draft_model && flags.paths.size() > 1)
     throw Misuse("--draft-model", "drafts for one model, not for several");
+  if (flags.model.chosen_template() && flags.paths.size() > 1)
+    throw Misuse("--chat-template", "is for one model, not for several");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
     fetch_if_missing(path, flags.pull);

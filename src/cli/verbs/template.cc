@@ -5,7 +5,7 @@
 
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "engine/model.h"
 
 namespace veery::cli {
@@ -60,11 +60,27 @@ Inputs read_inputs(const std::string& messages, const std::string& tools,
   return inputs;
 }
 
+// By name; else as transformers chooses: "tool_use" where there are tools.
+std::string source_of(const std::string& path, const std::string& name, const Json& variables) {
+  const ChatTemplateSources sources = load_template_sources(path);
+  if (!name.empty()) {
+    if (const std::string* found = sources.find(name)) return *found;
+    throw Misuse("--template", fmt::format("the model has no template '{}', but {}", escaped(name),
+                                           sources.names()));
+  }
+  const Json* tools = variables.member("tools");
+  const bool has_tools = tools != nullptr && tools->is_array() && !tools->empty();
+  const std::string* found = has_tools ? sources.find("tool_use") : nullptr;
+  if (found == nullptr) found = sources.find("default");
+  if (found == nullptr) throw Error(ErrorKind::kInput, "{}: the model has no chat template", path);
+  return *found;
+}
+
 }  // namespace
 
 void template_verb(std::vector<std::string> arguments) {
   ModelArguments model;
-  std::string template_file, messages, tools, variables, now;
+  std::string template_file, name, messages, tools, variables, now;
   bool prompt = false;
   Arguments app("template",
                 "Prints a conversation as the chat template of a model writes it, byte for byte.",
@@ -72,6 +88,9 @@ void template_verb(std::vector<std::string> arguments) {
   model.add_path(app, false);
   app.option("--template-file", template_file, "Use this template instead of that of a model")
       .type_name("FILE");
+  app.option("--template", name,
+             "A template of the model by its name [tool_use with tools, else default]")
+      .type_name("NAME");
   app.option("--messages", messages, "JSON array of messages; -: standard input")
       .type_name("FILE")
       .required();
@@ -93,9 +112,7 @@ void template_verb(std::vector<std::string> arguments) {
   const Inputs inputs = read_inputs(messages, tools, variables);
   Json special;
   if (!model.path.empty()) {
-    text = chat_template_source(model.path);
-    if (text.empty())
-      throw Error(ErrorKind::kInput, "{}: the model has no chat template", model.path);
+    text = source_of(model.path, name, inputs.more);
     special = special_token_variables(*load_tokenizer(model.path));
   }
   const ChatTemplate chat(text,

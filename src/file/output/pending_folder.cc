@@ -19,6 +19,13 @@ PendingFolder::PendingFolder(const std::string& path)
       }) {}
 
 void PendingFolder::write(const std::string& name, std::string_view text) const {
+  if (const size_t slash = name.rfind('/'); slash != std::string::npos) {
+    std::error_code code;
+    std::filesystem::create_directories(this->file(name.substr(0, slash)), code);
+    if (code)
+      throw Error(ErrorKind::kIo, "{}: cannot be created: {}", shown_path(path_ + "/" + name),
+                  code.message());
+  }
   PendingFile file(this->file(name));
   file.write(text.data(), text.size());
   file.commit();

@@ -16,7 +16,7 @@ class PendingFolder {
 
   /// Where a file of the folder is to be written until commit().
   std::string file(const std::string& name) const { return output_.temporary() + "/" + name; }
-  /// A whole small file. Throws kIo.
+  /// A whole small file; `name` may lie in a subfolder, which is made. Throws kIo.
   void write(const std::string& name, std::string_view text) const;
   /// Throws kInput if something came under the name meanwhile, kIo.
   void commit();

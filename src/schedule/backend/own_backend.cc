@@ -1,6 +1,6 @@
 #include "schedule/backend/own_backend.h"
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "schedule/generate.h"
 
 namespace veery {

@@ -153,13 +153,13 @@ class MessageStream {
 GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& asked,
                                 ServedModel& model, RenderedChat& chat) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
-  for_chat(request.options, model.model());
+  for_chat(request.options, chat);
   for (const std::string& stop : fields.texts("stop_sequences")) {
     if (stop.empty()) fields.fail("stop_sequences", "texts that are not empty");
     request.options.stops.push_back(stop);
   }
   read_format(asked.format, model, chat.parser, request, asked.format_field);
-  hold_to_calls(asked.choice, callable_tools(asked.chat), model, chat.parser, request);
+  hold_to_calls(asked.choice, asked.chat, chat, model, request);
   limit_reasoning(fields, chat.parser, request, asked.thinking_budget);
   return request;
 }

@@ -49,6 +49,10 @@ void classify(Context& context, const HttpRequest& request, Reply& reply);
 // Anthropic's.
 void messages(Context& context, const HttpRequest& request, Reply& reply);
 void count_tokens(Context& context, const HttpRequest& request, Reply& reply);
+// As llama.cpp has them.
+void llama_completion(Context& context, const HttpRequest& request, Reply& reply);
+void llama_infill(Context& context, const HttpRequest& request, Reply& reply);
+void llama_embedding(Context& context, const HttpRequest& request, Reply& reply);
 // Of veery alone.
 void inspect(Context& context, const HttpRequest& request, Reply& reply);
 // As llama.cpp has them.

@@ -37,6 +37,53 @@ std::vector<std::string> read_inputs(const Fields& fields, const char* name) {
   return texts;
 }
 
+// The text of a document: itself, or the fields of an object that `fields` names ("text" where it
+// names none), each on a line.
+std::string document_text(const Json& document, const std::vector<std::string>& names,
+                          const std::string& where) {
+  const auto fail = [&](const std::string& what) {
+    throw ApiError(400, fmt::format("{} {}", where, what), where);
+  };
+  if (document.is_string()) return document.string();
+  if (!document.is_object())
+    fail(fmt::format("is a JSON {}, expected a text or an object with one", document.type_name()));
+  std::string text;
+  for (const std::string& name : names) {
+    const Json* value = document.member(name);
+    if (value == nullptr || value->is_null()) {
+      if (names.size() == 1) fail(fmt::format("has no field '{}'", name));
+      continue;
+    }
+    if (!text.empty()) text += '\n';
+    if (names.size() > 1) text += name + ": ";
+    text += value->is_string() ? value->string() : dump_json(*value);
+  }
+  if (text.empty()) fail("has none of the fields that rank_fields names");
+  return text;
+}
+
+struct Documents {
+  std::vector<std::string> texts;
+  Json given;  // as the request has them
+};
+
+Documents read_documents(const Fields& fields) {
+  const char* name = fields.has("texts") ? "texts" : "documents";
+  const Json* found = fields.find(name);
+  std::vector<std::string> names = fields.texts("rank_fields");
+  if (names.empty()) names.push_back("text");
+  Documents documents;
+  documents.given = found != nullptr && found->is_string() ? Json::array({*found})
+                    : found != nullptr                     ? *found
+                                                           : Json();
+  if (!documents.given.is_array() || documents.given.empty() || documents.given.size() > kMostTexts)
+    fields.fail(name, fmt::format("a list of 1 to {} documents", kMostTexts));
+  for (size_t i = 0; i < documents.given.size(); ++i)
+    documents.texts.push_back(
+        document_text(documents.given[i], names, fmt::format("{}[{}]", name, i)));
+  return documents;
+}
+
 Json vector_json(std::span<const float> values, bool base64) {
   if (base64) {
     std::string bytes(values.size() * sizeof(float), '\0');
@@ -95,6 +142,22 @@ void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}}));
 }
 
+// POST /embedding, as llama.cpp has it: a list with one vector for each text.
+void llama_embedding(Context& context, const HttpRequest& http, Reply& reply) {
+  const Json body = read_body(http, reply, llama_embedding_rules());
+  const Fields fields(body);
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  const std::vector<std::string> texts =
+      read_inputs(fields, fields.has("content") ? "content" : "input");
+  if (const auto norm = fields.integer("embd_normalize", -1, INT32_MAX); norm && *norm != 2)
+    fields.fail("embd_normalize", "2, the Euclidean norm");
+  Json list = Json::array();
+  for (const TextEmbedding& one : embed_texts(*lease, texts, 0))
+    list.push_back({{"index", std::ssize(list)},
+                    {"embedding", Json::array({vector_json(one.values, /*base64=*/false)})}});
+  reply.send(200, kJson, dump_json(list));
+}
+
 void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = read_body(http, reply, rerank_rules());
   const Fields fields(body);
@@ -103,12 +166,11 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   if (!model.reranks())
     throw ApiError(400, fmt::format("the model '{}' makes no scores", model.id()), "model");
   const std::string query = fields.require_text("query");
-  const std::vector<std::string> documents =
-      read_inputs(fields, fields.has("texts") ? "texts" : "documents");
-  const auto most = fields.integer("top_n", 0, INT32_MAX).value_or(std::ssize(documents));
+  const Documents documents = read_documents(fields);
+  const auto most = fields.integer("top_n", 0, INT32_MAX).value_or(std::ssize(documents.texts));
   const bool texts = fields.flag("return_documents").value_or(false);
   const std::vector<PairScore> scores =
-      model.rerank(query, documents, fields.text("instruction").value_or(""));
+      model.rerank(query, documents.texts, fields.text("instruction").value_or(""));
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order,
@@ -118,7 +180,8 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   for (const PairScore& score : scores) tokens += score.tokens;
   for (size_t i = 0; i < order.size() && static_cast<int64_t>(i) < most; ++i) {
     Json result = {{"index", order[i]}, {"relevance_score", scores[order[i]].score}};
-    if (texts) result["document"] = {{"text", documents[order[i]]}};
+    const Json& document = documents.given[order[i]];
+    if (texts) result["document"] = document.is_object() ? document : Json{{"text", document}};
     results.push_back(std::move(result));
   }
   reply.send(200, kJson,

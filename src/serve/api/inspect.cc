@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/fields.h"

@@ -53,6 +53,11 @@ Json score_json(const ScoredToken& score, const Tokenizer& tokenizer) {
   return json;
 }
 
+Json stop_reason(const Generation& result) {
+  if (!result.stop.empty()) return result.stop;
+  return result.stop_id >= 0 ? Json(result.stop_id) : Json();
+}
+
 Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer) {
   const Generation& first = answers.result(0);
   const auto prompt = static_cast<int64_t>(first.prompt_tokens + first.reused_tokens);

@@ -35,6 +35,9 @@ Json chance_json(const TokenChance& chance, const Tokenizer& tokenizer);
 /// The same with "top_logprobs", the most probable tokens in its place.
 Json score_json(const ScoredToken& score, const Tokenizer& tokenizer);
 
+/// The stop string or the id of stop_token_ids that ended an answer, as vLLM tells it, or null.
+Json stop_reason(const Generation& result);
+
 /// The prompt counts once, whatever the number of answers.
 Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer);
 

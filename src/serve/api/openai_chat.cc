@@ -4,11 +4,13 @@
 #include <ctime>
 
 #include "base/utf8.h"
+#include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/api/token_fields.h"
 #include "serve/api/tool_choice.h"
 #include "serve/rules/groups.h"
 
@@ -32,7 +34,6 @@ void read_variables(const Fields& fields, ChatPrompt& prompt) {
     if (*effort == "none") prompt.variables["enable_thinking"] = false;
   }
   if (const auto verbosity = fields.text("verbosity")) prompt.variables["verbosity"] = *verbosity;
-  if (const Json* more = fields.object("chat_template_kwargs")) prompt.variables.update(*more);
 }
 
 ChatRequest read_chat(Context& context, const Json& body) {
@@ -46,8 +47,8 @@ ChatRequest read_chat(Context& context, const Json& body) {
   if (!request.choice.none)
     request.prompt.tools = allowed_tools(request.choice, read_tools(fields));
   read_variables(fields, request.prompt);
+  read_template_fields(fields, model, request.prompt);
   request.generate.options = read_options(fields, model);
-  for_chat(request.generate.options, model);
   request.count = static_cast<int32_t>(fields.integer("n", 1, 128).value_or(1));
   const auto top = static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
   if (fields.flag("logprobs").value_or(false)) request.generate.logprobs = top;
@@ -85,7 +86,7 @@ const char* finish_word(const Generation& result, const Choice& choice) {
   return choice.parser.answer().calls.empty() ? "stop" : "tool_calls";
 }
 
-Json message_of(const Choice& choice) {
+Json message_of(const Choice& choice, const Model& model) {
   const ParsedAnswer answer = choice.limit.limited(choice.parser.answer());
   Json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
@@ -94,7 +95,7 @@ Json message_of(const Choice& choice) {
   message["tool_calls"] = Json::array();
   for (const ToolCall& call : answer.calls)
     message["tool_calls"].push_back(
-        {{"id", call.id.empty() ? random_id("call_") : call.id},
+        {{"id", call.id.empty() ? new_call_id(model) : call.id},
          {"type", "function"},
          {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   return message;
@@ -118,18 +119,19 @@ void answer_whole(const ChatRequest& request, Answers& answers, std::vector<Choi
     Choice& choice = choices[static_cast<size_t>(i)];
     body["choices"].push_back(
         {{"index", i},
-         {"message", message_of(choice)},
+         {"message", message_of(choice, request.model->model())},
          {"logprobs", request.generate.logprobs >= 0
                           ? Json{{"content", choice.scores}, {"refusal", nullptr}}
                           : Json()},
-         {"finish_reason", finish_word(answers.result(i), choice)}});
+         {"finish_reason", finish_word(answers.result(i), choice)},
+         {"stop_reason", stop_reason(answers.result(i))}});
   }
   body["usage"] = usage_json(answers, choices[0].parser.answer().reasoning, tokenizer);
   reply.send(200, kJson, dump_json(body));
 }
 
 // What a delta is in a chunk; absent: nothing is said of it.
-std::optional<Json> delta_json(const AnswerDelta& delta, Choice& choice) {
+std::optional<Json> delta_json(const AnswerDelta& delta, Choice& choice, const Model& model) {
   const auto index = static_cast<int64_t>(delta.call);
   switch (delta.kind) {
     case AnswerDelta::Kind::kContent: return Json{{"content", delta.text}};
@@ -138,7 +140,7 @@ std::optional<Json> delta_json(const AnswerDelta& delta, Choice& choice) {
       const ToolCall& call = choice.parser.answer().calls[delta.call];
       return Json{
           {"tool_calls", Json::array({{{"index", index},
-                                       {"id", call.id.empty() ? random_id("call_") : call.id},
+                                       {"id", call.id.empty() ? new_call_id(model) : call.id},
                                        {"type", "function"},
                                        {"function", {{"name", delta.text}, {"arguments", ""}}}}})}};
     }
@@ -177,7 +179,7 @@ class ChatStream {
       for (AnswerDelta& delta : choice.parser.finish()) deltas.push_back(std::move(delta));
     if (choice.limit.apply(deltas)) answers.cancel(event.index);
     for (const AnswerDelta& delta : deltas)
-      if (std::optional<Json> json = delta_json(delta, choice))
+      if (std::optional<Json> json = delta_json(delta, choice, request_.model->model()))
         if (!chunk(event.index, std::move(*json), std::exchange(scores, {}), {})) return false;
     if (!scores.is_null() && !chunk(event.index, Json::object(), std::move(scores), {}))
       return false;
@@ -215,13 +217,16 @@ class ChatStream {
 void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = read_body(http, reply, chat_rules());
   ChatRequest request = read_chat(context, body);
-  RenderedChat chat = render_for_answer(*request.model, request.prompt, "messages");
-  read_format(Fields(body).object("response_format"), *request.model, chat.parser,
-              request.generate);
-  hold_to_calls(request.choice, request.prompt.tools, *request.model, chat.parser,
-                request.generate);
-  limit_reasoning(Fields(body), chat.parser, request.generate);
+  const Fields fields(body);
+  const bool cut = fields.has("truncate_prompt_tokens");
+  RenderedChat chat = cut ? render_chat(request.model->model(), request.prompt)
+                          : render_for_answer(*request.model, request.prompt, "messages");
   Scheduler& scheduler = *request.model->scheduler();
+  truncate_prompt(fields, scheduler.context(), chat.ids);
+  for_chat(request.generate.options, chat);
+  read_answer_form(fields, *request.model, chat.parser, request.generate);
+  hold_to_calls(request.choice, request.prompt, chat, *request.model, request.generate);
+  limit_reasoning(fields, chat.parser, request.generate);
   request.generate.prompt = std::move(chat.ids);
   Answers answers(scheduler, request.generate, request.count, reply);
   std::vector<Choice> choices(static_cast<size_t>(request.count),

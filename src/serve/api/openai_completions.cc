@@ -1,15 +1,19 @@
 // POST /v1/completions
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "base/utf8.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
+#include "engine/chat/infill.h"
+#include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/api/token_fields.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
@@ -34,6 +38,18 @@ std::vector<int32_t> read_ids(const Json& list, const Model& model) {
   return ids;
 }
 
+// The ids of a text: with a suffix, those that ask for what stands between the two.
+std::vector<int32_t> text_ids(const Fields& fields, const std::string& text, const Model& model) {
+  const std::string suffix = fields.text("suffix").value_or("");
+  if (suffix.empty()) return encode_prompt(model.tokenizer(), text);
+  try {
+    return infill_prompt(model, text, suffix);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    throw ApiError(400, fmt::format("suffix: {}", error.what()), "suffix");
+  }
+}
+
 // A text, ids, or a list of either.
 std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
   const Json* found = fields.find("prompt");
@@ -42,7 +58,7 @@ std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
   if (found->is_string()) check_texts(*found, served, "prompt");
   std::vector<Prompt> prompts;
   const auto add_text = [&](const Json& text) {
-    prompts.push_back({encode_prompt(model.tokenizer(), text.string())});
+    prompts.push_back({text_ids(fields, text.string(), model)});
   };
   if (found->is_string()) {
     add_text(*found);
@@ -60,6 +76,9 @@ std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
     fields.fail("prompt",
                 fmt::format("a text, token ids or a list of 1 to {} of them", kMostPrompts));
   }
+  const bool texts = found->is_string() || (found->is_array() && found->front().is_string());
+  if (!texts && !fields.text("suffix").value_or("").empty())
+    throw ApiError(400, "suffix: the prompt is token ids, expected a text", "suffix");
   for (const Prompt& prompt : prompts)
     if (prompt.ids.empty())
       throw ApiError(400, "the prompt is empty: there is no token to begin with", "prompt");
@@ -72,6 +91,7 @@ struct CompletionRequest {
   GenerateRequest generate;
   int32_t count = 1;
   bool stream = false, usage = false, echo = false;
+  bool tokens_as_ids = false;  // tokens of logprobs are written "token_id:7"
   std::string id;
   int64_t created = 0;
 };
@@ -83,44 +103,59 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   require_scheduler(*request.model);
   const Model& model = request.model->model();
   request.prompts = read_prompts(fields, *request.model);
+  for (Prompt& prompt : request.prompts)
+    truncate_prompt(fields, request.model->scheduler()->context(), prompt.ids);
   request.generate.options = read_options(fields, model);
   // The default of the protocol, where nothing else ends a text that goes on.
-  if (request.generate.options.max_tokens > INT32_MAX) request.generate.options.max_tokens = 16;
+  GenerateOptions& options = request.generate.options;
+  if (options.max_tokens > INT32_MAX)
+    options.max_tokens = std::max<int64_t>(16, options.min_tokens);
+  read_answer_form(fields, *request.model, AnswerParser(AnswerFormat()), request.generate);
   request.count = static_cast<int32_t>(fields.integer("n", 1, 128).value_or(1));
   if (const auto best = fields.integer("best_of", 1, 128); best && *best > request.count)
     throw ApiError(400,
                    fmt::format("best_of is {}, expected no more than n, {}", *best, request.count),
                    "best_of");
-  if (fields.has("suffix") && !fields.text("suffix")->empty())
-    throw ApiError(400, "suffix: texts before one are not made here", "suffix");
   if (const auto scores = fields.integer("logprobs", 0, 20))
     request.generate.logprobs = static_cast<int32_t>(*scores);
   request.echo = fields.flag("echo").value_or(false);
   request.generate.prompt_scores = request.echo && request.generate.logprobs >= 0;
   request.stream = fields.flag("stream").value_or(false);
-  if (const Json* options = fields.object("stream_options"))
-    request.usage = Fields(*options, "stream_options.").flag("include_usage").value_or(false);
+  if (request.stream && request.generate.prompt_scores)
+    throw ApiError(400, "echo: logprobs of the prompt are not streamed: expected stream false",
+                   "echo");
+  if (request.echo && !fields.text("suffix").value_or("").empty())
+    throw ApiError(400, "echo and suffix exclude each other", "echo");
+  request.tokens_as_ids = fields.flag("return_tokens_as_token_ids").value_or(false);
+  if (const Json* given = fields.object("stream_options"))
+    request.usage = Fields(*given, "stream_options.").flag("include_usage").value_or(false);
   request.id = random_id("cmpl-");
   request.created = std::time(nullptr);
   return request;
 }
 
-/// Lists of the legacy form.
+int64_t characters(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+/// Lists of the legacy form. Offsets count characters; bytes that are no whole character are
+/// written "bytes:\\xe2", as OpenAI does.
 class Scores {
  public:
-  explicit Scores(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  Scores(const Tokenizer& tokenizer, bool as_ids) : tokenizer_(tokenizer), as_ids_(as_ids) {}
 
   void add(int32_t id, const ScoredToken& score) {
-    const std::string piece = tokenizer_.piece(id, true);
-    tokens_.push_back(valid_utf8(piece));
+    tokens_.push_back(name_of(id));
     offsets_.push_back(offset_);
-    offset_ += std::ssize(piece);
+    offset_ += characters(tokenizer_.piece(id, true));
     const bool known = score.token.id >= 0;
     logprobs_.push_back(known ? chance_json(score.token, tokenizer_)["logprob"] : Json());
     Json top = known ? Json::object() : Json();
+    // The most probable of those that share a text has that name.
     for (const TokenChance& chance : score.top) {
-      const Json json = chance_json(chance, tokenizer_);
-      top[json["token"].string()] = json["logprob"];
+      std::string name = name_of(chance.id);
+      if (top.contains(name)) name = id_name(chance.id);
+      top[name] = chance_json(chance, tokenizer_)["logprob"];
     }
     top_.push_back(std::move(top));
   }
@@ -133,7 +168,19 @@ class Scores {
   }
 
  private:
+  static std::string id_name(int32_t id) { return fmt::format("token_id:{}", id); }
+  std::string name_of(int32_t id) const {
+    if (as_ids_) return id_name(id);
+    const std::string piece = tokenizer_.piece(id, true);
+    if (valid_utf8(piece) == piece) return piece;
+    std::string name = "bytes:";
+    for (const char byte : piece)
+      name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    return name;
+  }
+
   const Tokenizer& tokenizer_;
+  bool as_ids_;
   int64_t offset_ = 0;
   Json tokens_ = Json::array(), logprobs_ = Json::array(), top_ = Json::array(),
        offsets_ = Json::array();
@@ -186,7 +233,7 @@ void answer_whole(const CompletionRequest& request, Batch& batch, Reply& reply) 
     }
     usage.add(answers);
     for (int32_t i = 0; i < answers.count(); ++i) {
-      Scores list(tokenizer);
+      Scores list(tokenizer, request.tokens_as_ids);
       const std::vector<ScoredToken>& given = answers.prompt_scores(i);
       for (size_t k = 0; k < given.size(); ++k) list.add(prompt.ids[k], given[k]);
       for (const ScoredToken& score : scores[static_cast<size_t>(i)])
@@ -196,7 +243,8 @@ void answer_whole(const CompletionRequest& request, Batch& batch, Reply& reply) 
           {{"index", static_cast<int64_t>(p) * request.count + i},
            {"text", texts[static_cast<size_t>(i)]},
            {"logprobs", request.generate.logprobs >= 0 ? list.take() : Json()},
-           {"finish_reason", stopped ? "stop" : "length"}});
+           {"finish_reason", stopped ? "stop" : "length"},
+           {"stop_reason", stop_reason(answers.result(i))}});
     }
   }
   body["usage"] = usage.json();
@@ -209,22 +257,29 @@ void answer_stream(const CompletionRequest& request, Batch& batch, Reply& reply)
   Json frame = frame_of(request);
   if (request.usage) frame["usage"] = nullptr;
   Usage usage;
-  const auto chunk = [&](int64_t index, const std::string& text, Json scores, Json finish) {
+  const auto chunk = [&](int64_t index, const std::string& text, Json scores,
+                         const Generation* result) {
+    Json choice = {{"index", index},
+                   {"text", text},
+                   {"logprobs", std::move(scores)},
+                   {"finish_reason", Json()}};
+    if (result != nullptr) {
+      choice["finish_reason"] = result->finish == FinishReason::kStop ? "stop" : "length";
+      choice["stop_reason"] = stop_reason(*result);
+    }
     Json body = frame;
-    body["choices"] = Json::array({{{"index", index},
-                                    {"text", text},
-                                    {"logprobs", std::move(scores)},
-                                    {"finish_reason", std::move(finish)}}});
+    body["choices"] = Json::array({std::move(choice)});
     return events.data(body);
   };
   for (size_t p = 0; p < batch.size(); ++p) {
     Answers& answers = *batch[p];
-    std::vector<Scores> lists(static_cast<size_t>(request.count), Scores(tokenizer));
+    std::vector<Scores> lists(static_cast<size_t>(request.count),
+                              Scores(tokenizer, request.tokens_as_ids));
     const std::string prompt = echoed(request, request.prompts[p]);
     const auto index_of = [&](int32_t i) { return static_cast<int64_t>(p) * request.count + i; };
     if (!prompt.empty())
       for (int32_t i = 0; i < request.count; ++i)
-        if (!chunk(index_of(i), prompt, {}, {})) return;
+        if (!chunk(index_of(i), prompt, {}, nullptr)) return;
     while (const auto event = answers.next()) {
       if (event->index < 0) {
         if (!events.ping()) return;
@@ -236,11 +291,8 @@ void answer_stream(const CompletionRequest& request, Batch& batch, Reply& reply)
         for (const ScoredToken& score : event->piece.scores) list.add(score.token.id, score);
         scores = list.take();
       }
-      Json finish;
-      if (event->over)
-        finish = answers.result(event->index).finish == FinishReason::kStop ? "stop" : "length";
-      if (!chunk(index_of(event->index), event->piece.text, std::move(scores), std::move(finish)))
-        return;
+      const Generation* result = event->over ? &answers.result(event->index) : nullptr;
+      if (!chunk(index_of(event->index), event->piece.text, std::move(scores), result)) return;
     }
     usage.add(answers);
   }

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <random>
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "engine/sequence_breakers.h"
 #include "serve/api/api_error.h"
-#include "text/system_messages.h"
+#include "serve/api/token_fields.h"
 
 namespace veery::serve {
 namespace {
@@ -84,17 +84,6 @@ size_t text_bytes(const Json& json, std::string_view& longest) {
   return sum;
 }
 
-// Limits of a template are for what it makes of a conversation, not for the conversation itself.
-ChatTemplate::Options template_limits(const Json& messages) {
-  std::string_view longest;
-  const size_t bytes = text_bytes(messages, longest);
-  ChatTemplate::Options options;
-  options.max_steps += static_cast<int64_t>(16 * bytes);
-  options.max_output += 2 * bytes;
-  options.max_memory += 16 * bytes;
-  return options;
-}
-
 }  // namespace
 
 Json normal_messages(const Json& messages) {
@@ -124,7 +113,9 @@ Json normal_messages(const Json& messages) {
       copy["content"] = "";
     else
       fail_message(i, "has no content");
-    if (called) copy["tool_calls"] = normal_calls(*calls, i);
+    copy.erase("tool_calls");
+    if (called && !(calls->is_array() && calls->empty()))
+      copy["tool_calls"] = normal_calls(*calls, i);
     result.push_back(std::move(copy));
   }
   return result;
@@ -144,18 +135,11 @@ Json read_tools(const Fields& fields) {
   return *tools;
 }
 
-std::string render_messages(const Model& model, const Json& messages, bool asks,
-                            const Json& variables) {
-  if (model.chat_template() == nullptr)
+RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
+  if (model.chat_templates() == nullptr && !chat.templates)
     throw ApiError(400, "this model has no chat template: use completions", "messages");
-  const Json special = special_token_variables(model.tokenizer());
-  const ChatTemplate::Options limits = template_limits(messages);
-  const auto render = [&](const Json& some) {
-    return model.chat_template()->render(template_variables(special, some, asks, variables),
-                                         limits);
-  };
   try {
-    return render(keep_first_system(fit_system_messages(messages, render), render));
+    return render_conversation(model, chat);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, fmt::format("the chat template refuses the messages: {}", error.what()),
@@ -163,21 +147,35 @@ std::string render_messages(const Model& model, const Json& messages, bool asks,
   }
 }
 
-RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
-  Json messages = chat.messages;
-  // A last message of the assistant is the beginning of its answer.
-  std::string begun;
-  if (messages.size() > 1 && messages.back()["role"] == "assistant" &&
-      !messages.back().contains("tool_calls")) {
-    begun = messages.back()["content"].string();
-    messages.erase(messages.size() - 1);
+void read_template_fields(const Fields& fields, const Model& model, ChatPrompt& prompt) {
+  if (const Json* more = fields.object("chat_template_kwargs")) prompt.variables.update(*more);
+  if (const Json* documents = fields.array("documents")) {
+    for (const Json& document : *documents)
+      if (!document.is_object() && !document.is_string())
+        fields.fail("documents", "a list of texts or objects");
+    prompt.variables["documents"] = *documents;
   }
-  Json more = chat.variables;
-  more["tools"] = chat.tools;
-  std::string text = render_messages(model, messages, true, more);
-  text += begun;
-  return {encode_prompt(model.tokenizer(), text),
-          AnswerParser(model.answer_format(), {.tools = callable_tools(chat), .prompt = text})};
+  prompt.parse_special = fields.flag("parse_special");
+  if (const auto choice = fields.text("chat_template")) {
+    try {
+      prompt.templates = other_templates(model, *choice);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kBug) throw;
+      throw ApiError(400, error.what(), "chat_template");
+    }
+  }
+  const auto continues = fields.flag("continue_final_message");
+  const auto generation = fields.flag("add_generation_prompt");
+  if (continues.value_or(false) && generation.value_or(false))
+    throw ApiError(400, "continue_final_message and add_generation_prompt exclude each other",
+                   "continue_final_message");
+  const bool from_assistant =
+      !prompt.messages.empty() && prompt.messages.back()["role"] == Json("assistant");
+  if (continues.value_or(false) && !from_assistant)
+    throw ApiError(400, "continue_final_message: the last message is not the assistant's",
+                   "continue_final_message");
+  prompt.continue_last = continues;
+  prompt.generation_prompt = generation.value_or(true);
 }
 
 namespace {
@@ -209,20 +207,6 @@ void read_sampling(const Fields& fields, const Model& model, SamplerOptions& sam
       seed && *seed != -1 ? static_cast<uint64_t>(*seed) : (uint64_t{device()} << 32) + device();
 }
 
-void read_bias(const Fields& fields, const Model& model, SamplerOptions& sampling) {
-  const Json* bias = fields.object("logit_bias");
-  if (bias == nullptr) return;
-  for (const auto& [key, value] : bias->items()) {
-    char* end = nullptr;
-    const long id = std::strtol(key.c_str(), &end, 10);
-    if (key.empty() || *end != 0 || id < 0 || id >= model.config().vocab || !value.is_number() ||
-        !(std::abs(value.number()) <= 1e6))
-      fields.fail("logit_bias",
-                  fmt::format("numbers by token ids from 0 to {}", model.config().vocab - 1));
-    sampling.bias.push_back({static_cast<int32_t>(id), static_cast<float>(value.number())});
-  }
-}
-
 }  // namespace
 
 GenerateOptions read_options(const Fields& fields, const Model& model) {
@@ -239,7 +223,7 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
     if (stop.empty()) fields.fail("stop", "texts that are not empty");
   if (options.stops.size() > 64) fields.fail("stop", "64 texts at most");
   options.ignore_eos = fields.flag("ignore_eos").value_or(false);
-  read_bias(fields, model, options.sampling);
+  read_token_fields(fields, model, options);
   return options;
 }
 
@@ -250,9 +234,16 @@ void limit_reasoning(const Fields& fields, const AnswerParser& parser, GenerateR
   if (otherwise.value_or(-1) >= 0) request.reasoning = ReasoningLimit{parser, *otherwise};
 }
 
-void for_chat(GenerateOptions& options, const Model& model) {
-  options.marks = model.answer_format();
-  options.drop_first_space = true;
+void for_chat(GenerateOptions& options, const RenderedChat& chat) {
+  options.marks = chat.format;
+  options.drop_first_space = !chat.begun;
+}
+
+std::string new_call_id(const Model& model, const std::string& prefix) {
+  const ChatTemplates* templates = model.chat_templates();
+  if (templates == nullptr || !templates->traits(/*tools=*/true).nine_letters)
+    return random_id(prefix);
+  return random_id("").substr(0, 9);
 }
 
 void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/chat/conversation.h"
 #include "schedule/ticket.h"
 #include "serve/api/api_error.h"
 #include "serve/api/fields.h"
@@ -13,24 +14,9 @@
 
 namespace veery::serve {
 
-/// A conversation that is to go on.
-struct ChatPrompt {
-  Json messages;                    ///< as templates take them
-  Json tools;                       ///< or null
-  Json callable;                    ///< all that may be called, if more than `tools`; or null
-  Json variables = Json::object();  ///< of the template, beside the usual ones
-};
-
-/// All tools that may be called, or null.
-inline const Json& callable_tools(const ChatPrompt& chat) {
-  return chat.callable.is_null() ? chat.tools : chat.callable;
-}
-
-/// The prompt of a chat, and how its answer is to be read.
-struct RenderedChat {
-  std::vector<int32_t> ids;
-  AnswerParser parser;
-};
+/// A conversation that is to go on, and its prompt.
+using ChatPrompt = Conversation;
+using RenderedChat = RenderedConversation;
 
 /// Messages as OpenAI's clients write them: roles checked, texts of several parts joined, arguments
 /// of calls as objects. Throws ApiError naming the message and what of it cannot be used.
@@ -40,12 +26,7 @@ Json normal_messages(const Json& messages);
 /// one without a name.
 Json read_tools(const Fields& fields);
 
-/// Renders messages, with each system message where the template has a place for it. `asks`: the
-/// text asks for an answer. Throws ApiError: the model has no template, or the template refuses.
-std::string render_messages(const Model& model, const Json& messages, bool asks,
-                            const Json& variables);
-
-/// Throws as render_messages().
+/// Throws ApiError if the model has no template, or the template refuses the messages.
 RenderedChat render_chat(const Model& model, const ChatPrompt& chat);
 
 /// The same for an answer. Throws context_length_error() if the prompt leaves no room for one; a
@@ -58,8 +39,16 @@ RenderedChat render_for_answer(ServedModel& model, const ChatPrompt& chat, const
 /// it. `prompt_tokens`: what of the context is taken.
 GenerateOptions read_options(const Fields& fields, const Model& model);
 
+/// The fields by which clients change how a template is rendered: chat_template,
+/// chat_template_kwargs, documents, add_generation_prompt, continue_final_message, parse_special.
+void read_template_fields(const Fields& fields, const Model& model, ChatPrompt& prompt);
+
 /// The options for the answer to a rendered chat.
-void for_chat(GenerateOptions& options, const Model& model);
+void for_chat(GenerateOptions& options, const RenderedChat& chat);
+
+/// An id for a call that the model gave none: `prefix` and 24 random characters, or nine of them
+/// where the model's template takes no others (Mistral).
+std::string new_call_id(const Model& model, const std::string& prefix = "call_");
 
 /// Limits the tokens of reasoning as the request says (thinking_budget_tokens of llama.cpp,
 /// thinking_token_budget of vLLM), else to `otherwise` tokens; less than 0 or absent: no limit.

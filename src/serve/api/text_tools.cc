@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "base/clock.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/prompt.h"
@@ -138,7 +138,8 @@ void tokenizer_info(Context& context, const HttpRequest& http, Reply& reply) {
   info["model_max_length"] = model.config().context;
   info["add_bos_token"] = model.tokenizer().special().add_bos;
   info["add_eos_token"] = model.tokenizer().special().add_eos;
-  const std::string source = chat_template_source(model.path());
+  const std::string source =
+      model.chat_templates() != nullptr ? model.chat_templates()->source(/*tools=*/false) : "";
   info["chat_template"] = source.empty() ? Json() : Json(source);
   reply.send(200, kJson, dump_json(info));
 }
@@ -148,12 +149,10 @@ void apply_template(Context& context, const HttpRequest& http, Reply& reply) {
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   const Model& model = lease->model();
-  Json more = {{"tools", read_tools(fields)}};
-  if (const Json* given = fields.object("chat_template_kwargs")) more.update(*given);
-  const std::string text =
-      render_messages(model, normal_messages(fields.require_array("messages")),
-                      fields.flag("add_generation_prompt").value_or(true), more);
-  reply.send(200, kJson, dump_json({{"prompt", text}}));
+  ChatPrompt prompt{.messages = normal_messages(fields.require_array("messages"))};
+  prompt.tools = read_tools(fields);
+  read_template_fields(fields, model, prompt);
+  reply.send(200, kJson, dump_json({{"prompt", render_chat(model, prompt).text}}));
 }
 
 void health(Context& context, const HttpRequest&, Reply& reply) {
@@ -268,7 +267,9 @@ void props(Context& context, const HttpRequest& http, Reply& reply) {
            {"model", model.id()},
            {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
            {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
-           {"chat_template", chat_template_source(model.model().path())},
+           {"chat_template", model.model().chat_templates() != nullptr
+                                 ? model.model().chat_templates()->source(/*tools=*/false)
+                                 : ""},
            {"build_info", "veery " + context.version},
            {"relaxed", model.model().backend() != nullptr && model.model().backend()->relaxed()},
            {"uptime_seconds", seconds_now() - context.started}}));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/printable.h"
-#include "engine/call_form.h"
+#include "engine/chat/call_form.h"
 #include "serve/api/api_error.h"
 
 namespace veery::serve {
@@ -93,12 +93,22 @@ ParsedAnswer CallLimit::limited(ParsedAnswer answer) const {
   return answer;
 }
 
-void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& model,
-                   const AnswerParser& parser, GenerateRequest& request) {
+namespace {
+
+CallForm form_of(const ChatPrompt& prompt, const RenderedChat& chat, ServedModel& model) {
+  if (chat.generic_form) return *chat.generic_form;
+  return prompt.templates ? find_call_form(*prompt.templates, model.model()) : model.call_form();
+}
+
+}  // namespace
+
+void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                   ServedModel& model, GenerateRequest& request) {
   if (!choice.must) return;
   if (request.grammar)
     throw ApiError(400, "tool_choice: a call is forced, so the answer has no other form", kField);
   std::vector<CallableTool> callable;
+  const Json& tools = prompt.callable.is_null() ? prompt.tools : prompt.callable;
   for (const Json& tool : tools.is_array() ? tools : Json::array()) {
     const Json& function = tool["function"];
     const Json* parameters = function.member("parameters");
@@ -116,12 +126,12 @@ void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& mod
                    kField);
   try {
     const bool several = choice.several && choice.name.empty();
-    request.grammar = model.grammars().calls(model.call_form(), callable, several);
+    request.grammar = model.grammars().calls(form_of(prompt, chat, model), callable, several);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, fmt::format("tool_choice: {}", error.what()), kField);
   }
-  request.grammar_after = parser.reasoning_end();
+  request.grammar_after = chat.parser.reasoning_end();
 }
 
 }  // namespace veery::serve

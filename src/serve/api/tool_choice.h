@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "schedule/ticket.h"
 #include "serve/api/fields.h"
+#include "serve/api/prompt.h"
 #include "serve/models/models.h"
-#include "text/answer/answer_parser.h"
 
 namespace veery::serve {
 
@@ -44,11 +44,11 @@ class CallLimit {
   bool one_, over_ = false;
 };
 
-/// Where a call is forced: holds the answer to the form in which the model writes calls of `tools`
-/// (as templates take them). Throws ApiError where there is no such tool, the model writes calls in
-/// a form that cannot be kept, a schema has a keyword that cannot be kept, or `request` has a form
-/// of its own.
-void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& model,
-                   const AnswerParser& parser, GenerateRequest& request);
+/// If a call is forced, holds the answer to the form in which the model writes calls of the tools
+/// of `prompt`, which `chat` was rendered from. Throws ApiError if there is no such tool, the model
+/// writes calls in a form that cannot be kept, a schema has a keyword that cannot be kept, or
+/// `request` has a form of its own.
+void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                   ServedModel& model, GenerateRequest& request);
 
 }  // namespace veery::serve

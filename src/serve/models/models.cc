@@ -41,6 +41,10 @@ bool Models::fits(std::string_view id) const {
   return options_.memory == 0 || used_bytes() + entry_of(id).card.bytes <= options_.memory;
 }
 
+bool Models::has(std::string_view id) const {
+  return std::ranges::any_of(entries_, [&](const auto& entry) { return entry->card.id == id; });
+}
+
 Models::Entry& Models::entry_of(std::string_view id) const {
   for (const auto& entry : entries_)
     if (entry->card.id == id) return *entry;
@@ -63,7 +67,7 @@ Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_al
                            const std::function<void(size_t, size_t)>& progress) {
   Lock lock(mutex_);
   Entry& entry = entry_of(id);
-  if (keep_alive) entry.keep_alive = *keep_alive;
+  entry.keep_alive = keep_alive.value_or(options_.keep_alive);
   const double deadline = seconds_now() + options_.wait_timeout;
   while (!is_ready(entry)) {
     if (changing_) {

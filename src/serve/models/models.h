@@ -79,10 +79,12 @@ class Models {
   void add(ModelSource source);
   /// Whether it could be loaded without another one going.
   bool fits(std::string_view id) const;
+  /// Whether there is one of exactly this id.
+  bool has(std::string_view id) const;
   /// By id; if there is one model only, any name is its name, and empty is the first. Loads it, and
   /// again if its file has changed; unloads those that were not used for longest, and waits for
-  /// memory if it must. `keep_alive` replaces the option for this model from now on. Throws
-  /// UnknownModel, NoRoom, LoadFailure.
+  /// memory if it must. `keep_alive` replaces the option for this model until the next request for
+  /// it. Throws UnknownModel, NoRoom, LoadFailure.
   Lease find(std::string_view id, std::optional<KeepAlive> keep_alive = std::nullopt,
              const std::function<void(size_t, size_t)>& progress = nullptr);
   std::vector<View> all() const;

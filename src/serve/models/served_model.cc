@@ -2,10 +2,11 @@
 
 #include <ctime>
 
-#include "engine/call_form.h"
+#include "engine/chat/call_form.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
+#include "text/chat/generic_calls.h"
 
 namespace veery::serve {
 
@@ -45,7 +46,7 @@ const CallForm& ServedModel::call_form() {
 GrammarCompiler& ServedModel::grammars() {
   std::call_once(grammars_made_, [&] {
     grammars_ = std::make_unique<GrammarCompiler>(model().tokenizer(), model().config().vocab,
-                                                  model().answer_format());
+                                                  model().answer_format().with(kGenericCalls));
   });
   return *grammars_;
 }

@@ -166,7 +166,7 @@ Json frame_of(const Fields& fields, const ServedModel& model) {
 GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, ServedModel& model,
                                 RenderedChat& chat) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
-  for_chat(request.options, model.model());
+  for_chat(request.options, chat);
   const auto top = static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
   asked.options.logprobs |= top > 0;
   if (asked.options.logprobs) request.logprobs = top;
@@ -174,7 +174,7 @@ GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, Se
     read_format(Fields(*text, "text.").object("format"), model, chat.parser, request,
                 "text.format");
   limit_reasoning(fields, chat.parser, request);
-  hold_to_calls(asked.choice, callable_tools(asked.prompt), model, chat.parser, request);
+  hold_to_calls(asked.choice, asked.prompt, chat, model, request);
   return request;
 }
 

@@ -16,6 +16,8 @@ std::span<const FieldRule> account_rules();
 std::span<const FieldRule> message_rules();
 /// Functions in OpenAI's form, below "tools[].".
 std::span<const FieldRule> tool_rules();
+/// How a chat template is rendered, as read_template_fields() reads it.
+std::span<const FieldRule> template_field_rules();
 /// What vLLM's and llama.cpp's servers read beside OpenAI's fields when they generate text.
 std::span<const FieldRule> vllm_rules();
 std::span<const FieldRule> llamacpp_rules();
@@ -37,6 +39,10 @@ const FieldRules& ollama_show_rules();
 const FieldRules& ollama_chat_rules();
 const FieldRules& ollama_generate_rules();
 const FieldRules& ollama_embed_rules();
+const FieldRules& ollama_embeddings_rules();
+const FieldRules& llama_completion_rules();
+const FieldRules& llama_infill_rules();
+const FieldRules& llama_embedding_rules();
 
 /// Of every endpoint that takes a body, those that generate text first.
 std::span<const FieldRules* const> all_rules();

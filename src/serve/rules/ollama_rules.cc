@@ -9,52 +9,121 @@ constexpr FieldRule kModel[] = {
     kept("name"),
 };
 
+constexpr std::string_view kTextOnly = "models here read text only";
 constexpr FieldRule kGeneration[] = {
     kept("keep_alive"),
     kept("stream"),
     kept("format"),
     kept("options"),
+    kept("think"),
+    kept("logprobs"),
+    kept("top_logprobs"),
+    refused("shift", "a full context ends the answer, nothing is moved", "false"),
+};
+
+constexpr std::string_view kMachine = "how a model is loaded is the server's matter";
+constexpr std::string_view kNoShift = "a full context ends the answer, nothing is moved";
+constexpr FieldRule kOptions[] = {
+    kept("num_ctx"),
+    ignored("num_keep", kNoShift),
+    ignored("num_batch", kMachine),
+    ignored("num_gpu", kMachine),
+    ignored("main_gpu", kMachine),
+    ignored("num_thread", kMachine),
+    ignored("num_gqa", kMachine),
+    ignored("numa", kMachine),
+    ignored("low_vram", kMachine),
+    ignored("f16_kv", kMachine),
+    ignored("use_mmap", kMachine),
+    ignored("use_mlock", kMachine),
+    ignored("vocab_only", kMachine),
+    ignored("logits_all", kMachine),
+    refused("penalize_newline", "penalties are for every token", "true"),
+    refused("tfs_z", "there is no tail-free sampling", "1"),
+    refused("rope_frequency_base", "positions are as the model's file says", "0"),
+    refused("rope_frequency_scale", "positions are as the model's file says", "0, 1"),
 };
 
 constexpr FieldRule kChat[] = {
     kept("messages"),
     kept("tools"),
-    kept("think"),
+    kept("truncate"),
+};
+
+constexpr FieldRule kChatMessages[] = {
+    kept("tool_name"),
+    refused("images", kTextOnly),
 };
 
 constexpr FieldRule kGenerate[] = {
     kept("prompt"),
+    kept("suffix"),
     kept("system"),
     kept("raw"),
+    kept("context"),
+    refused("images", kTextOnly),
+    refused("template", "Ollama's templates are Go's: /api/chat takes the model's own"),
+    refused("truncate", "a prompt is never cut", "false"),
+    refused("width", "models here write text only", "0"),
+    refused("height", "models here write text only", "0"),
+    refused("steps", "models here write text only", "0"),
+};
+
+constexpr FieldRule kEmbedding[] = {
+    kept("keep_alive"),
+    ignored("options", "sampling and the server's machine change no embedding"),
 };
 
 constexpr FieldRule kEmbed[] = {
     kept("input"),
     kept("dimensions"),
-    kept("keep_alive"),
+    kept("truncate"),
+};
+
+constexpr FieldRule kPrompt[] = {kept("prompt")};
+
+constexpr FieldRule kShow[] = {
+    ignored("verbose", "lists of tokens are given by none"),
+    refused("system", "a model is shown as it is"),
+    refused("template", "a model is shown as it is"),
+    refused("options", "a model is shown as it is"),
 };
 
 }  // namespace
 
 const FieldRules& ollama_show_rules() {
-  static const FieldRules kRules("/api/show", {{kModel}});
+  static const FieldRules kRules("/api/show", {{kModel}, {kShow}});
   return kRules;
 }
 
 const FieldRules& ollama_chat_rules() {
-  static const FieldRules kRules(
-      "/api/chat", {{kModel}, {kGeneration}, {sampling_rules(), "options."}, {kChat}});
+  static const FieldRules kRules("/api/chat", {{kModel},
+                                               {kGeneration},
+                                               {sampling_rules(), "options."},
+                                               {kOptions, "options."},
+                                               {tool_rules(), "tools[]."},
+                                               {message_rules(), "messages[]."},
+                                               {kChatMessages, "messages[]."},
+                                               {kChat}});
   return kRules;
 }
 
 const FieldRules& ollama_generate_rules() {
-  static const FieldRules kRules(
-      "/api/generate", {{kModel}, {kGeneration}, {sampling_rules(), "options."}, {kGenerate}});
+  static const FieldRules kRules("/api/generate", {{kModel},
+                                                   {kGeneration},
+                                                   {sampling_rules(), "options."},
+                                                   {kOptions, "options."},
+                                                   {kGenerate}});
   return kRules;
 }
 
 const FieldRules& ollama_embed_rules() {
-  static const FieldRules kRules("/api/embed", {{kModel}, {kEmbed}});
+  static const FieldRules kRules("/api/embed", {{kModel}, {kEmbedding}, {kEmbed}});
+  return kRules;
+}
+
+const FieldRules& ollama_embeddings_rules() {
+  static const FieldRules kRules("/api/embeddings", {{kModel}, {kEmbedding}, {kPrompt}});
   return kRules;
 }
 

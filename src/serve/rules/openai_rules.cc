@@ -31,9 +31,9 @@ constexpr FieldRule kChat[] = {
     kept("response_format"),
     kept("reasoning_effort"),
     kept("verbosity"),
-    kept("chat_template_kwargs"),
     ignored("store", "answers of this endpoint cannot be asked for later"),
     ignored("prediction", "a hint for speed"),
+    refused("add_special_tokens", "BOS stands where the model wants it", "false"),
     refused("modalities", "answers are text only", R"(["text"])"),
     refused("audio", "answers are text only"),
     refused("web_search_options", "the server reaches no other machine"),
@@ -43,7 +43,16 @@ constexpr FieldRule kChat[] = {
 };
 
 constexpr FieldRule kCompletion[] = {
-    kept("prompt"), kept("n"), kept("best_of"), kept("suffix"), kept("logprobs"), kept("echo"),
+    kept("prompt"),
+    kept("n"),
+    kept("best_of"),
+    kept("suffix"),
+    kept("logprobs"),
+    kept("echo"),
+    kept("response_format"),
+    kept("return_tokens_as_token_ids"),
+    refused("add_special_tokens", "BOS stands where the model wants it", "true"),
+    refused("n_probs", "completions have logprobs", "0"),
 };
 
 constexpr FieldRule kResponse[] = {
@@ -178,6 +187,7 @@ const FieldRules& chat_rules() {
                                                           {account_rules()},
                                                           {vllm_rules()},
                                                           {llamacpp_rules()},
+                                                          {template_field_rules()},
                                                           {kToolChoice},
                                                           {tool_rules(), "tools[]."},
                                                           {message_rules(), "messages[]."},

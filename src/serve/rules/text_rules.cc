@@ -5,9 +5,20 @@ namespace veery::serve {
 namespace {
 
 constexpr FieldRule kRerank[] = {
-    kept("model"),       kept("query"), kept("documents"),
-    kept("texts"),       kept("top_n"), kept("return_documents"),
+    kept("model"),
+    kept("query"),
+    kept("documents"),
+    kept("texts"),
+    kept("top_n"),
+    kept("return_documents"),
     kept("instruction"),
+    kept("rank_fields"),
+    refused("return_text", "its name here is return_documents", "false"),
+    refused("raw_scores", "scores are those of the model's head", "false"),
+    refused("max_chunks_per_doc", "a document is one text"),
+    refused("max_tokens_per_doc", "a document is cut where the model's input ends"),
+    refused("truncate_prompt_tokens", "a document is cut where the model's input ends"),
+    ignored("priority", "an order among requests changes no answer"),
 };
 
 constexpr FieldRule kClassify[] = {
@@ -35,8 +46,6 @@ constexpr FieldRule kTemplate[] = {
     kept("model"),
     kept("messages"),
     kept("tools"),
-    kept("add_generation_prompt"),
-    kept("chat_template_kwargs"),
 };
 
 }  // namespace
@@ -67,9 +76,10 @@ const FieldRules& detokenize_rules() {
 }
 
 const FieldRules& template_rules() {
-  static const FieldRules kRules(
-      "/v1/apply-template",
-      {{kTemplate}, {tool_rules(), "tools[]."}, {message_rules(), "messages[]."}});
+  static const FieldRules kRules("/v1/apply-template", {{kTemplate},
+                                                        {template_field_rules()},
+                                                        {tool_rules(), "tools[]."},
+                                                        {message_rules(), "messages[]."}});
   return kRules;
 }
 

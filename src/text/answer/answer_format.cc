@@ -242,6 +242,32 @@ std::vector<std::string_view> AnswerFormat::all_names() {
   return names;
 }
 
+AnswerFormat AnswerFormat::with(std::string_view name) const {
+  AnswerFormat format = *this;
+  for (const AnswerFeature* feature : named(name).features_)
+    if (std::ranges::find(features_, feature) == features_.end())
+      format.features_.push_back(feature);
+  return format;
+}
+
+bool AnswerFormat::marks_reasoning(std::string_view token) const {
+  for (const AnswerFeature* feature : features_)
+    for (const AnswerMark& mark : feature->marks) {
+      const bool reasoning = mark.to == Mode::kReasoning || mark.from == (kThought | kFresh);
+      if (reasoning && mark.text.find(token) != std::string_view::npos) return true;
+    }
+  return false;
+}
+
+bool AnswerFormat::reasons() const {
+  const auto leads = [](const AnswerMark& mark) {
+    return mark.to == Mode::kReasoning || mark.to == Mode::kHeader;
+  };
+  return std::ranges::any_of(features_, [&](const AnswerFeature* feature) {
+    return std::ranges::any_of(feature->marks, leads);
+  });
+}
+
 std::string AnswerFormat::name() const {
   std::string name;
   for (const AnswerFeature* feature : features_)

@@ -60,9 +60,15 @@ class AnswerFormat {
   /// Features by name, separated by commas; "none" is none. Throws kInput listing all names.
   static AnswerFormat named(std::string_view names);
   static std::vector<std::string_view> all_names();
+  /// This format with a further feature, by its name.
+  AnswerFormat with(std::string_view name) const;
+  /// Whether `token` is (part of) a mark that begins or ends reasoning.
+  bool marks_reasoning(std::string_view token) const;
 
   std::string name() const;  ///< "think,tool_call"; "none"
   const std::vector<const AnswerFeature*>& features() const { return features_; }
+  /// Whether it has marks of reasoning.
+  bool reasons() const;
   /// Whether a special token is (part of) a mark, so that the text must show it.
   bool shows(std::string_view token) const;
 

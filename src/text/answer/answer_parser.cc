@@ -36,6 +36,15 @@ AnswerParser::AnswerParser(AnswerFormat format, const Options& options)
     : format_(std::move(format)), writer_(options.tools) {
   add_marks();
   begin_after(options.prompt);
+  if (options.begun.empty()) return;
+  buffer_ = options.begun;
+  run(/*last=*/true);
+  if (!is_text() && mode_ != Mode::kHeader && mode_ != Mode::kRecipient) {
+    writer_.end(/*complete=*/false);  // the rest of a call is no call
+    mode_ = Mode::kContent;
+  }
+  blank_.clear();
+  writer_.forget();
 }
 
 void AnswerParser::add_marks() {

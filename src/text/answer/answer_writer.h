@@ -61,6 +61,12 @@ class AnswerWriter {
   void end_value();
   void end(bool complete);
 
+  /// Drops all that has been written; no call may be open.
+  void forget() {
+    deltas_.clear();
+    answer_ = {};
+  }
+
   std::vector<AnswerDelta> take() { return std::exchange(deltas_, {}); }
   const ParsedAnswer& answer() const { return answer_; }
 

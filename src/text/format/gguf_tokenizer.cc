@@ -367,11 +367,10 @@ void fit(int64_t rows, Lists& lists) {
 }
 
 void add_templates(const std::string& folder, Metadata& metadata) {
-  const ChatTemplates templates = load_chat_templates(folder);
+  const ChatTemplateSources templates = load_chat_templates(folder);
   if (!templates.standard.empty()) metadata.set("tokenizer.chat_template", templates.standard);
   std::vector<std::string> names;
   for (const auto& [name, source] : templates.named) {
-    if (name == "default") continue;
     names.push_back(name);
     metadata.set("tokenizer.chat_template." + name, source);
   }

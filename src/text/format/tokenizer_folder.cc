@@ -313,19 +313,16 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
   return file.extension() == ".json" ? load_json(file) : load_model(file);
 }
 
-ChatTemplates load_chat_templates(const std::string& folder) {
+ChatTemplateSources load_chat_templates(const std::string& folder) {
   const fs::path base(folder);
-  ChatTemplates templates;
+  ChatTemplateSources templates;
   // A template, or a list of {"name", "template"}.
   const auto take = [&](const Json& value) {
-    if (value.is_string()) templates.standard = value.get<std::string>();
+    if (value.is_string()) templates.set("default", value.get<std::string>());
     if (!value.is_array()) return;
     templates.named.clear();
-    for (const Json& entry : value) {
-      std::string name = json_text(entry, "name"), source = json_text(entry, "template");
-      if (name == "default") templates.standard = source;
-      templates.named.emplace_back(std::move(name), std::move(source));
-    }
+    for (const Json& entry : value)
+      templates.set(json_text(entry, "name"), json_text(entry, "template"));
   };
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
     const Json members = read_members(base / name, {"chat_template"});
@@ -333,7 +330,14 @@ ChatTemplates load_chat_templates(const std::string& folder) {
   }
   const fs::path jinja = base / "chat_template.jinja";
   if (path_exists(jinja.string()))
-    templates.standard = MappedFile(jinja.string(), kTemplateFile).text();
+    templates.set("default", std::string(MappedFile(jinja.string(), kTemplateFile).text()));
+  constexpr std::string_view kEnding = ".jinja";
+  const fs::path more = base / "additional_chat_templates";
+  if (!is_folder(more.string())) return templates;
+  for (const std::string& name : list_folder(more.string()))
+    if (name.ends_with(kEnding) && name.size() > kEnding.size())
+      templates.set(name.substr(0, name.size() - kEnding.size()),
+                    std::string(MappedFile((more / name).string(), kTemplateFile).text()));
   return templates;
 }
 

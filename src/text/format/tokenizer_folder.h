@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/pipeline/added_tokens.h"
+#include "text/template_sources.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -29,12 +30,9 @@ bool is_tokenizer_file(const std::string& path);
 /// naming the place, kUnsupported naming a component that is not known.
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 
-/// Templates of a folder: chat_template.jinja and chat_template.json before those of
-/// tokenizer_config.json.
-struct ChatTemplates {
-  std::string standard;                                    ///< empty: there is none
-  std::vector<std::pair<std::string, std::string>> named;  ///< "tool_use", "rag": name, source
-};
-ChatTemplates load_chat_templates(const std::string& folder);
+/// Templates of a folder, as transformers finds them: chat_template.jinja and
+/// additional_chat_templates/NAME.jinja; where a name has none there, that of chat_template.json
+/// or tokenizer_config.json.
+ChatTemplateSources load_chat_templates(const std::string& folder);
 
 }  // namespace veery

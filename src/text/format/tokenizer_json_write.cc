@@ -17,6 +17,7 @@
 #include "text/split/pre_tokenizer.h"
 #include "text/subword/merge_table.h"
 #include "text/subword/sentencepiece_bpe.h"
+#include "text/template_sources.h"
 
 namespace veery {
 namespace {
@@ -498,18 +499,16 @@ Json tokenizer_config(const ModelFile& file, const Tokenizer& tokenizer) {
   config["clean_up_tokenization_spaces"] = false;
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
   const Metadata& metadata = file.metadata;
-  const auto standard = metadata.text("tokenizer.chat_template");
+  const ChatTemplateSources templates = chat_templates_of(metadata);
   Json named = Json::array();
-  if (const auto* names = metadata.texts("tokenizer.chat_templates"))
-    for (const std::string_view name : *names)
-      if (const auto source = metadata.text(fmt::format("tokenizer.chat_template.{}", name)))
-        named.push_back({{"name", name}, {"template", *source}});
-  if (standard && !named.empty())
-    named.push_front(Json::object({{"name", "default"}, {"template", *standard}}));
+  for (const auto& [name, source] : templates.named)
+    named.push_back({{"name", name}, {"template", source}});
+  if (!templates.standard.empty() && !named.empty())
+    named.push_front(Json::object({{"name", "default"}, {"template", templates.standard}}));
   if (!named.empty())
     config["chat_template"] = std::move(named);
-  else if (standard)
-    config["chat_template"] = *standard;
+  else if (!templates.standard.empty())
+    config["chat_template"] = templates.standard;
   return config;
 }
 

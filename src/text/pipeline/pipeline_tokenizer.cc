@@ -11,8 +11,11 @@
 namespace veery {
 
 struct PipelineTokenizer::Work {
-  explicit Work(size_t bytes) : cache(bytes), growth(bytes) { context.growth = Growth(bytes); }
+  Work(size_t bytes, const EncodeOptions& wanted) : options(wanted), cache(bytes), growth(bytes) {
+    context.growth = Growth(bytes);
+  }
 
+  const EncodeOptions& options;
   std::vector<int32_t> out;
   WordCache cache;
   ModelScratch model;
@@ -41,6 +44,8 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const Metadata& roles)
   size_ = parts_.vocabulary->size();
   const std::vector<AddedToken>& added = parts_.added.tokens();
   for (uint32_t i = 0; i < added.size(); ++i) {
+    if (added[i].special || is_control_name(added[i].content))
+      controls_.push_back(added[i].content);
     size_ = std::max(size_, added[i].id + 1);
     added_by_id_.emplace(added[i].id, i);
     added_by_text_.emplace(added[i].content, added[i].id);
@@ -80,30 +85,35 @@ std::vector<int32_t> PipelineTokenizer::encode_alone(std::string_view text,
   if (text.size() > UINT32_MAX / 4)
     throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
                 text.size(), UINT32_MAX / 4);
-  Work work(text.size());
+  Work work(text.size(), options);
   work.context.needs_substitutes = needs_substitutes(text);
-  parts_.added.for_each_part(
-      text, false, options.parse_special, [&](const AddedToken* token, std::string_view part) {
-        if (token) {
-          work.out.push_back(token->id);
-          return;
-        }
-        encode_gap(part, part.data() == text.data(), options.parse_special, work);
-        if (options.lost != nullptr) count_lost(text, part, work.model, *options.lost);
-      });
+  parts_.added.for_each_part(text, false, options.parse_special,
+                             [&](const AddedToken* token, std::string_view part) {
+                               if (token) {
+                                 work.out.push_back(token->id);
+                                 return;
+                               }
+                               encode_gap(part, part.data() == text.data(), work);
+                               if (options.lost != nullptr)
+                                 count_lost(text, part, work.model, *options.lost);
+                             });
   return std::move(work.out);
 }
 
-void PipelineTokenizer::encode_gap(std::string_view gap, bool first, bool special,
-                                   Work& work) const {
-  std::string changed;
+void PipelineTokenizer::encode_gap(std::string_view gap, bool first, Work& work) const {
+  std::string changed, unguarded;
   if (!parts_.normalizer.empty()) gap = changed = parts_.normalizer(gap, work.growth);
-  parts_.added.for_each_part(gap, true, special,
+  const std::string_view guard = work.options.guard;
+  parts_.added.for_each_part(gap, true, work.options.parse_special,
                              [&](const AddedToken* token, std::string_view part) {
-                               if (token)
+                               if (token) {
                                  work.out.push_back(token->id);
-                               else
-                                 encode_words({part, first && part.data() == gap.data()}, work);
+                                 return;
+                               }
+                               const bool at_begin = first && part.data() == gap.data();
+                               if (!guard.empty() && part.find(guard) != std::string_view::npos)
+                                 part = unguarded = without_guard(part, guard);
+                               if (!part.empty()) encode_words({part, at_begin}, work);
                              });
 }
 

@@ -47,7 +47,7 @@ class PipelineTokenizer final : public Tokenizer {
 
  private:
   struct Work;
-  void encode_gap(std::string_view gap, bool first, bool special, Work& work) const;
+  void encode_gap(std::string_view gap, bool first, Work& work) const;
   void encode_words(const Piece& piece, Work& work) const;
   void encode_word(std::string_view word, Work& work) const;
   void resolve_roles(const Metadata& roles);

@@ -6,27 +6,13 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/chat/conversation.h"
 #include "engine/model.h"
 #include "text/answer/answer_parser.h"
+#include "text/chat/chat_text.h"
 #include "text/tokenizer.h"
 
 namespace veery {
-
-/// {"bos_token": "<s>", ...}: those of bos, eos, unk and pad that the tokenizer has, as
-/// transformers passes them.
-Json special_token_variables(const Tokenizer& tokenizer);
-
-/// All that transformers passes to a template: `messages` (by template_messages()), tools and
-/// documents (null), add_generation_prompt and the special tokens. A member of `more` (an object,
-/// or null) replaces or adds a variable.
-Json template_variables(const Json& special_tokens, const Json& messages,
-                        bool add_generation_prompt, const Json& more = nullptr);
-
-/// Ids of a text that is to be continued: one BOS if the model wants it, also where the text has
-/// one written at its front, and no EOS. What becomes no token is counted in `lost`, if there is
-/// one.
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text,
-                                   LostBytes* lost = nullptr);
 
 /// Throws kInput, naming `where` and the place, unless `messages` is an array of objects with a
 /// role, a text that is not empty.
@@ -49,20 +35,19 @@ class Chat {
   /// Functions that the model may call, as templates take them: [{"type": "function", "function":
   /// {...}}]; null: none.
   void set_tools(Json tools) { tools_ = std::move(tools); }
-  /// For the answer to text(). Without a template all of it is content.
-  AnswerParser parser() const;
   /// In place of all that was said, the system message too. Throws as check_messages() does.
   void set_messages(const Json& messages, std::string_view where);
   /// Takes the last message back.
   void drop_last();
   /// Forgets all but the system message.
   void reset();
-  /// The text that asks for the next answer. Throws kInput if the template refuses the
-  /// conversation.
-  std::string text() const;
-  std::vector<int32_t> prompt(LostBytes* lost = nullptr) const {
-    return encode_prompt(model_.tokenizer(), text(), lost);
-  }
+  /// The prompt of the next answer, and how that is read: without a template all of it is content.
+  /// Throws kInput if the template refuses the conversation.
+  RenderedConversation render(LostBytes* lost = nullptr) const;
+  /// Parts of render().
+  std::string text() const { return render().text; }
+  std::vector<int32_t> prompt(LostBytes* lost = nullptr) const { return render(lost).ids; }
+  AnswerParser parser() const { return render().parser; }
 
  private:
   void add(std::string_view role, std::string_view text);

@@ -1,10 +1,10 @@
-#include "engine/call_form.h"
+#include "engine/chat/call_form.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/error.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 
 namespace veery {
 namespace {
@@ -18,10 +18,10 @@ constexpr std::string_view kKey = "veery_key";
 
 class Reader {
  public:
-  explicit Reader(const Model& model) : model_(model) {}
+  Reader(const ChatTemplates& templates, const Model& model)
+      : templates_(templates), model_(model) {}
 
   CallForm read() const {
-    if (model_.chat_template() == nullptr) refuse("it has no chat template");
     const std::optional<std::string> plain = render({{"role", "assistant"}, {"content", kContent}});
     const std::optional<std::string> one = render(message(1));
     if (!plain || !one) refuse("its chat template refuses calls");
@@ -67,8 +67,8 @@ class Reader {
                           {{"type", "object"}, {"properties", {{kKey, {{"type", "string"}}}}}}}}}});
     const Json messages = Json::array({{{"role", "user"}, {"content", "a question"}}, answer});
     try {
-      return model_.chat_template()->render(template_variables(
-          special_token_variables(model_.tokenizer()), messages, false, {{"tools", tools}}));
+      return templates_.pick(/*tools=*/true)
+          .render(template_variables(templates_.special(), messages, false, {{"tools", tools}}));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kBug || error.kind() == ErrorKind::kIo) throw;
       return std::nullopt;
@@ -123,11 +123,22 @@ class Reader {
         text.replace(at, id.size(), CallForm::kId);
   }
 
+  const ChatTemplates& templates_;
   const Model& model_;
 };
 
 }  // namespace
 
-CallForm find_call_form(const Model& model) { return Reader(model).read(); }
+CallForm find_call_form(const ChatTemplates& templates, const Model& model) {
+  return Reader(templates, model).read();
+}
+
+CallForm find_call_form(const Model& model) {
+  if (model.chat_templates() == nullptr)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: calls of tools cannot be held to a form: it has no chat template",
+                model.path());
+  return find_call_form(*model.chat_templates(), model);
+}
 
 }  // namespace veery
