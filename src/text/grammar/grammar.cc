@@ -28,13 +28,13 @@ struct Grammar::Impl {
 
 namespace {
 
-// Steps of the parser, about 20 million of which take a second. A token takes some ten thousand, or
-// a few hundred thousand where a whole vocabulary is tried.
+// Steps of the parser, about 150 million of which take a second. A token takes some ten thousand,
+// or a few hundred thousand where a whole vocabulary is tried.
 constexpr int64_t kCompileSteps = 400'000'000;
-constexpr int64_t kTokenSteps = 4'000'000;
+constexpr int64_t kTokenSteps = 8'000'000;
 // A request has kFirstSteps and kStepsEach more for every token; an ambiguous grammar, whose tokens
 // take longer and longer, ends once it has taken a fraction of a second in all.
-constexpr int64_t kFirstSteps = 8'000'000, kStepsEach = 400'000;
+constexpr int64_t kFirstSteps = 16'000'000, kStepsEach = 400'000;
 // Compiled grammars that are kept: bytes by xgrammar's count and ours.
 constexpr size_t kKeptBytes = 32 << 20, kMostKept = 256;
 // xgrammar keeps masks of rules, which other grammars share. It counts a part of what they take, so

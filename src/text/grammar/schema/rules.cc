@@ -116,8 +116,15 @@ std::string Rules::up_to(const Pieces& pieces, int64_t most, const std::string& 
 
 std::string Rules::counted(const Pieces& pieces, int64_t least, int64_t most,
                            const std::string& rest) {
-  const std::string end = "\"\\\"\"";
-  return "\"\\\"\" " + times(pieces, least) + (most < 0 ? rest : up_to(pieces, most - least, end));
+  std::string next = most < 0 ? rest : up_to(pieces, most - least, "\"\\\"\"");
+  // Each of the first characters leads to all that follows, so that whole tokens are decided there.
+  for (int64_t i = 0; i < least % kChunk; ++i) {
+    std::string body;
+    for (const std::string& piece : pieces)
+      body += (body.empty() ? "" : " | ") + piece + " " + next;
+    next = add(body);
+  }
+  return "\"\\\"\" " + times(pieces, least / kChunk * kChunk) + next;
 }
 
 std::string Rules::string_of_length(int64_t least, int64_t most) {
