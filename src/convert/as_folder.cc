@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "convert/carried_metadata.h"
 #include "convert/config/folder_config_write.h"
 #include "convert/folder_text.h"
 #include "convert/mlx_encode.h"
@@ -336,12 +337,15 @@ void change_for_mlx(FolderPlan& plan) {
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
+  refuse_unknown_tensors(file, c);
   FolderPlan plan;
   plan.type = &folder_type_of(file, c);
   plan.tensors = folder_tensors(file, c, *plan.type, options.kind);
   plan.dtype = options.dtype ? *options.dtype : usual_dtype(file, plan.tensors);
   plan.config = folder_config(file, c, *plan.type, float_row(plan.dtype).name);
   if (options.kind == FolderKind::kMlx) change_for_mlx(plan);
+  if (file.container == Container::kGguf)
+    plan.config[kCarriedMetadata] = carried_metadata(file.metadata);
   plan.mlx.formats.resize(plan.tensors.tensors.size());
   if (!options.quantize) return plan;
   VEERY_CHECK(options.kind == FolderKind::kMlx);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "convert/carried_metadata.h"
 #include "convert/gguf_keys.h"
 #include "convert/recurrent_names.h"
 #include "file/folder/find_model.h"
@@ -239,6 +240,7 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
 void make_gguf(ModelFile& file, const std::string& path) {
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
+  refuse_unknown_tensors(file, c);
   keep_text_model(file);
   write_head(file, c);
   fold_multipliers(file, c);
@@ -261,6 +263,7 @@ void make_gguf(ModelFile& file, const std::string& path) {
     if (metadata.find(key) == nullptr) metadata.set(key, value);
   add_gguf_tokenizer(path, c.vocab, metadata, c.source.layers == 0);
   write_yes_no(file, c, metadata);
+  restore_metadata(*file.config, metadata);
   file.metadata = std::move(metadata);
   file.container = Container::kGguf;
   file.config = nullptr;

@@ -105,4 +105,14 @@ void refuse_further_layers(const ModelFile& file, const TransformerConfig& confi
   }
 }
 
+void refuse_unknown_tensors(const ModelFile& file, const TransformerConfig& config) {
+  const UnusedTensors unused = unused_tensors(file, config, trace_definition(file, config));
+  if (unused.unknown.empty()) return;
+  std::vector<std::string> names;
+  for (const std::string& name : unused.unknown) names.push_back(printable(name));
+  throw Error(ErrorKind::kUnsupported,
+              "{}: found {}, which nothing is known of, expected tensors of a {} model", file.path,
+              some_of(names), config.architecture);
+}
+
 }  // namespace veery

@@ -37,4 +37,8 @@ std::string layers_key(const ModelFile& file, const TransformerConfig& config);
 /// of its layers makes no sense.
 void refuse_further_layers(const ModelFile& file, const TransformerConfig& config);
 
+/// Throws kUnsupported naming tensors that nobody knows what they are for: without them a model may
+/// compute something else.
+void refuse_unknown_tensors(const ModelFile& file, const TransformerConfig& config);
+
 }  // namespace veery

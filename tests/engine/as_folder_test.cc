@@ -451,5 +451,41 @@ TEST(AsFolder, AFileThatShrinksMeanwhileLeavesNoFolder) {
   EXPECT_EQ(folder.entries(), 1U);
 }
 
+TEST(AsFolder, WhatAGgufFileSaysOfItselfComesBackFromTheFolder) {
+  const test::TinyModel model;
+  const test::TemporaryFolder folder;
+  ModelFile file = open_model(model.path());
+  file.metadata.set("general.name", std::string("Tiny Model"));
+  file.metadata.set("general.license", std::string("apache-2.0"));
+  file.metadata.set_texts("general.languages", {"en", "de"});
+  file.metadata.set_texts("general.tags", {"chat"});
+  file.metadata.set("general.file_type", int64_t{15});
+  ThreadPool pool(2);
+  write_folder(file, plan_folder(file, {}), folder.file("out"), pool, {});
+  const Metadata metadata = open_as_gguf(folder.file("out")).metadata;
+  EXPECT_EQ(metadata.text("general.name"), "Tiny Model");
+  EXPECT_EQ(metadata.text("general.license"), "apache-2.0");
+  ASSERT_NE(metadata.texts("general.languages"), nullptr);
+  EXPECT_EQ(*metadata.texts("general.languages"), (std::vector<std::string_view>{"en", "de"}));
+  EXPECT_EQ(*metadata.texts("general.tags"), (std::vector<std::string_view>{"chat"}));
+  EXPECT_EQ(metadata.text("tokenizer.ggml.pre"), file.metadata.text("tokenizer.ggml.pre"));
+  EXPECT_EQ(metadata.find("general.file_type"), nullptr);
+}
+
+TEST(AsFolder, TensorsThatNothingIsKnownOfAreRefusedByName) {
+  const test::TinyModel model;
+  ModelFile file = open_model(model.path());
+  TensorView strange = file.at("blk.0.attn_q.weight");
+  strange.name = "blk.0.strange.weight";
+  file.tensors.push_back(strange);
+  try {
+    plan_folder(file, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("blk.0.strange.weight"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace veery
