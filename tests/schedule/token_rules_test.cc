@@ -74,7 +74,7 @@ TEST(AnswerText, EndsAtStopTokensAndTextsButNotTooEarly) {
   // A stop text that has begun when a stop token comes is part of the text.
   EXPECT_EQ(feed(model, {.stops = {"bx"}, .stop_ids = {'c'}, .keep_stop = true}, "abc").text,
             "abc");
-  EXPECT_EQ(feed(model, {.show_special = true, .ignore_eos = true}, "a$b").text, "a</s>b");
+  EXPECT_EQ(feed(model, {.ignore_eos = true, .show_special = true}, "a$b").text, "a</s>b");
   EXPECT_EQ(feed(model, {}, "a$b").text, "a");
 }
 
