@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "serve/api/api_error.h"
 #include "serve/api/prompt.h"
+#include "serve/http/words.h"
 #include "serve/page/page.h"
 
 namespace veery::serve {
@@ -45,6 +46,7 @@ void page_file(Context&, const HttpRequest& request, Reply& reply) {
       path == "/" ? "index.html" : path.substr(std::min(kFolder.size(), path.size())));
   if (file == nullptr) throw ApiError(404, fmt::format("there is no {}", printable(path, 200)));
   reply.add_header("Content-Security-Policy", kPagePolicy);
+  reply.add_header("X-Frame-Options", "DENY");
   reply.add_header("X-Content-Type-Options", "nosniff");
   reply.add_header("Referrer-Policy", "no-referrer");
   reply.add_header("Cache-Control", "no-cache");  // kept, and asked for again with its ETag
@@ -147,14 +149,18 @@ void send_error(Family family, const ApiError& error, Reply& reply) {
   reply.end();
 }
 
-std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
-  return host.substr(0, std::min(host.find(':'), host.size()));
+bool is_address(std::string_view host) {
+  return !host.empty() && host.find_first_not_of("0123456789.:abcdef") == std::string::npos &&
+         host.find_first_of(".:") != std::string::npos;
 }
 
-bool is_address(std::string_view host) {
-  return !host.empty() && host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string::npos &&
-         host.find_first_of(".:") != std::string::npos;
+// The coding of a body is a matter of the server's front, not of each endpoint.
+void require_plain_body(const HttpRequest& request, Reply& reply) {
+  const std::string coding = lower_case(request.header("content-encoding"));
+  if (coding.empty() || coding == "identity") return;
+  reply.add_header("Accept-Encoding", "identity");
+  throw ApiError(415, fmt::format("the body has the content coding '{}', expected none",
+                                  printable(coding, 40)));
 }
 
 }  // namespace
@@ -168,15 +174,16 @@ bool same_secret(std::string_view given, std::string_view expected) {
 }
 
 Service::Service(Context& context, ServiceOptions options)
-    : context_(context), options_(std::move(options)) {}
+    : context_(context), options_(std::move(options)) {
+  for (std::string& host : options_.hosts) host = normal_host(host);
+}
 
 void Service::check_host(const HttpRequest& request) const {
-  const std::string_view host = without_port(request.header("host"));
+  const std::string host = normal_host(request.header("host"));
   if (!options_.loopback || host.empty() || host == "localhost" || is_address(host)) return;
   if (std::ranges::find(options_.hosts, host) != options_.hosts.end()) return;
-  throw ApiError(403,
-                 fmt::format("this server does not answer to the name '{}': --allow-host {}",
-                             printable(std::string(host), 100), printable(std::string(host), 100)));
+  throw ApiError(403, fmt::format("this server does not answer to the name '{}': --allow-host {}",
+                                  printable(host, 100), printable(host, 100)));
 }
 
 std::string Service::allowed_origin(const HttpRequest& request) const {
@@ -186,7 +193,8 @@ std::string Service::allowed_origin(const HttpRequest& request) const {
     if (allowed == "*" || allowed == origin) return std::string(origin);
   // A page of this server: "http://" and the host that it was asked by.
   const size_t slashes = origin.find("//");
-  if (slashes != std::string_view::npos && origin.substr(slashes + 2) == request.header("host"))
+  if (slashes != std::string_view::npos &&
+      lower_case(origin.substr(slashes + 2)) == lower_case(request.header("host")))
     return std::string(origin);
   throw ApiError(
       403, fmt::format("pages of '{}' may not ask this server: --cors {}",
@@ -195,9 +203,8 @@ std::string Service::allowed_origin(const HttpRequest& request) const {
 
 void Service::check_key(const HttpRequest& request) const {
   if (options_.api_keys.empty()) return;
-  std::string_view given = request.header("authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  given = given.starts_with(kBearer) ? given.substr(kBearer.size()) : request.header("x-api-key");
+  std::string_view given = bearer_token(request.header("authorization"));
+  if (given.empty()) given = request.header("x-api-key");
   bool known = false;
   for (const std::string& key : options_.api_keys) known = same_secret(given, key) || known;
   if (!known)
@@ -249,6 +256,7 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
                       found->path.ends_with("/health");
     if (!open) check_key(request);
     if (!context_.ready && !open) throw ApiError(503, "the models are loading");
+    require_plain_body(request, reply);
     found->endpoint(context_, request, reply);
   } catch (const std::exception& error) {
     ++context_.errors;

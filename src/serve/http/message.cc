@@ -1,5 +1,8 @@
 #include "serve/http/message.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace veery::serve {
 namespace {
 
@@ -8,6 +11,13 @@ int digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+bool begins_with_scheme(std::string_view target, std::string_view scheme) {
+  if (target.size() < scheme.size()) return false;
+  for (size_t i = 0; i < scheme.size(); ++i)
+    if (std::tolower(static_cast<unsigned char>(target[i])) != scheme[i]) return false;
+  return true;
 }
 
 }  // namespace
@@ -27,8 +37,17 @@ std::string percent_decoded(std::string_view text, bool plus) {
 }
 
 void set_target(HttpRequest& request, std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!begins_with_scheme(target, scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    request.headers["host"] = std::string(target.substr(0, end));
+    target.remove_prefix(end);
+    break;
+  }
   const size_t mark = target.find('?');
   request.path = percent_decoded(target.substr(0, mark));
+  if (request.path.empty()) request.path = "/";
   std::string_view rest =
       mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
   while (!rest.empty()) {

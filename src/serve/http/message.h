@@ -56,7 +56,8 @@ using Handler = std::function<void(const HttpRequest&, Reply&)>;
 /// "a b" of "a%20b", and with `plus` of "a+b". Broken escapes stay as they are.
 std::string percent_decoded(std::string_view text, bool plus = false);
 
-/// Splits a target "/path?a=1&b=2" into path and query of `request`.
+/// Splits a target "/path?a=1&b=2" into path and query of `request`. Of "http://host/path" the host
+/// replaces the header of that name (RFC 9112, 3.2.2).
 void set_target(HttpRequest& request, std::string_view target);
 
 }  // namespace veery::serve

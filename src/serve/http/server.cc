@@ -7,16 +7,13 @@
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
+#include <optional>
 #include <set>
-#include <system_error>
-#include <thread>
 
 #include "base/error.h"
 #include "serve/http/exchange.h"
 #include "serve/http/tls.h"
+#include "serve/http/workers.h"
 
 namespace veery::serve {
 namespace {
@@ -36,73 +33,50 @@ auto seconds(double count) {
       std::chrono::duration<double>(count));
 }
 
-/// Threads that answer requests, made as they are needed.
-class Workers {
- public:
-  Workers(int32_t most, int32_t waiting) : most_(most), most_waiting_(waiting) {}
-  ~Workers() { join(); }
-
-  /// False: too many wait, or there is no memory for a thread.
-  bool post(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (idle_ == 0 && std::ssize(threads_) >= most_ && std::ssize(work_) >= most_waiting_)
-        return false;
-      work_.push_back(std::move(work));
-      if (idle_ < std::ssize(work_) && std::ssize(threads_) < most_ && !add_thread() &&
-          threads_.empty()) {
-        work_.pop_back();
-        return false;
-      }
-    }
-    ready_.notify_one();
-    return true;
-  }
-  /// What was posted is done first.
-  void join() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    ready_.notify_all();
-    for (std::thread& thread : threads_)
-      if (thread.joinable()) thread.join();
-    threads_.clear();
-  }
-
- private:
-  // False: the system gives no other one; the work waits for those that are there.
-  bool add_thread() {
-    try {
-      threads_.emplace_back([this] { loop(); });
-    } catch (const std::system_error&) {
-      return false;
-    }
-    return true;
-  }
-  void loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      ++idle_;
-      ready_.wait(lock, [&] { return stop_ || !work_.empty(); });
-      --idle_;
-      if (work_.empty()) return;
-      const std::function<void()> work = std::move(work_.front());
-      work_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-  }
-
-  int32_t most_, most_waiting_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> work_;
-  std::vector<std::thread> threads_;
-  int32_t idle_ = 0;
-  bool stop_ = false;
+/// Why a request is not answered: it cannot be read, or asks for what this server has not.
+struct Refusal {
+  http::status status;
+  std::string what;
 };
+
+// Of a header whose syntax is right (RFC 9110, 9112).
+std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
+  const auto count = [&](http::field name) {
+    const auto [begin, end] = head.equal_range(name);
+    return std::distance(begin, end);
+  };
+  if (head.version() >= 11 && count(http::field::host) != 1)
+    return Refusal{
+        http::status::bad_request,
+        fmt::format("the request has {} Host headers, expected one", count(http::field::host))};
+  if (count(http::field::content_length) > 1)
+    return Refusal{http::status::bad_request, "the request has several Content-Length headers"};
+  if (const auto codings = count(http::field::transfer_encoding); codings > 0) {
+    if (head.version() < 11 || count(http::field::content_length) > 0)
+      return Refusal{http::status::bad_request,
+                     "Transfer-Encoding stands in HTTP/1.0 or beside Content-Length"};
+    if (codings > 1 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))
+      return Refusal{http::status::not_implemented,
+                     "the transfer coding is not known, expected chunked"};
+  }
+  const auto expected = head[http::field::expect];
+  if (!expected.empty() && !beast::iequals(expected, "100-continue"))
+    return Refusal{http::status::expectation_failed,
+                   "the expectation is not known, expected 100-continue"};
+  return std::nullopt;
+}
+
+Refusal refusal_of(error_code why, size_t body_bytes) {
+  if (why == http::error::body_limit)
+    return {http::status::payload_too_large,
+            fmt::format("the body is larger than {} bytes", body_bytes)};
+  if (why == http::error::header_limit)
+    return {http::status::request_header_fields_too_large,
+            fmt::format("the request is not HTTP: {}", why.message())};
+  if (why == http::error::bad_version)
+    return {http::status::http_version_not_supported, "the request is not HTTP/1.0 or HTTP/1.1"};
+  return {http::status::bad_request, fmt::format("the request is not HTTP: {}", why.message())};
+}
 
 }  // namespace
 
@@ -277,7 +251,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     connection.stream.expires_after(seconds(options_.read_seconds));
     co_await http::async_read_header(connection.stream, connection.buffer, parser,
                                      asio::redirect_error(kNoThrow, code));
-    if (!code && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+    if (!code)
+      if (const auto refusal = refusal_of(parser.get()))
+        co_return co_await refuse(connection, *refusal);
+    if (!code && parser.get().version() >= 11 && !parser.get()[http::field::expect].empty()) {
       http::response<http::empty_body> go_on(http::status::continue_, 11);
       co_await http::async_write(connection.stream, go_on, asio::redirect_error(kNoThrow, code));
     }
@@ -286,7 +263,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       co_await http::async_read(connection.stream, connection.buffer, parser,
                                 asio::redirect_error(kNoThrow, code));
     }
-    if (code) co_return co_await refuse(connection, code);
+    if (code) co_return co_await refuse_unreadable(connection, code);
     const bool more = co_await answer(connection, parser.release());
     connection.busy = false;
     co_return more;
@@ -296,28 +273,25 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     if (options_.warn) options_.warn(error.what());
   }
 
-  // What cannot be read gets the status that says so, and the connection ends.
-  asio::awaitable<bool> refuse(Connection& connection, error_code why) {
+  // What cannot be read gets the status that says so, but where the client has left.
+  asio::awaitable<bool> refuse_unreadable(Connection& connection, error_code why) {
     const bool spoken = why == http::error::body_limit || why == http::error::header_limit ||
                         why.category() == http::make_error_code(http::error::bad_method).category();
     if (!spoken || why == http::error::end_of_stream || why == http::error::partial_message)
       co_return false;
-    const auto status = why == http::error::body_limit ? http::status::payload_too_large
-                        : why == http::error::header_limit
-                            ? http::status::request_header_fields_too_large
-                            : http::status::bad_request;
-    http::response<http::string_body> response(status, 11);
+    co_return co_await refuse(connection, refusal_of(why, options_.body_bytes));
+  }
+
+  // The connection ends, as nobody knows where the next request begins.
+  asio::awaitable<bool> refuse(Connection& connection, Refusal refusal) {
+    error_code code;
+    http::response<http::string_body> response(refusal.status, 11);
     response.set(http::field::content_type, "application/json");
     response.keep_alive(false);
-    const std::string said =
-        status == http::status::payload_too_large
-            ? fmt::format("the body is larger than {} bytes", options_.body_bytes)
-            : fmt::format("the request is not HTTP: {}", why.message());
     response.body() = fmt::format(
         R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
-        said);
+        refusal.what);
     response.prepare_payload();
-    error_code code;
     connection.stream.expires_after(seconds(options_.write_seconds));
     co_await http::async_write(connection.stream, response, asio::redirect_error(kNoThrow, code));
     // What was sent and not read would make the system drop the answer: read a little of it.
@@ -333,13 +307,13 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   static HttpRequest convert(http::request<http::string_body> message) {
     HttpRequest request;
     request.method = std::string(message.method_string());
-    set_target(request, {message.target().data(), message.target().size()});
     for (const auto& field : message) {
       std::string name(field.name_string());
       for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       std::string& value = request.headers[name];
       value += (value.empty() ? "" : ", ") + std::string(field.value());
     }
+    set_target(request, {message.target().data(), message.target().size()});
     request.body = std::move(message.body());
     return request;
   }
@@ -428,9 +402,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       connection.stream.expires_after(seconds(options_.write_seconds));
       if (output.whole) {
         auto response = head_of<http::string_body>(output, version, keep);
-        // Neither 204 nor 304 has a body or, in our case, a length (RFC 9110, 8.6).
-        if (output.status != 204 && output.status != 304)
-          response.content_length(output.body.size());
+        response.content_length(output.body.size());
         if (!head) response.body() = std::move(output.body);
         http::response_serializer<http::string_body> serializer(response);
         if (head)
