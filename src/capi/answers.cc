@@ -1,14 +1,45 @@
 // Answers as they are made.
 #include <cmath>
+#include <utility>
 
 #include "capi/handles.h"
 #include "engine/chat/chat.h"
 #include "engine/sequence_breakers.h"
+#include "sample/sampler.h"
 
 namespace veery::capi {
 namespace {
 
 constexpr double kMostSeconds = 1e8;  // clocks hold it
+
+using Given = veery_generate_options;
+using Ours = SamplerOptions;
+
+constexpr std::pair<float Given::*, float Ours::*> kNumbers[] = {
+    {&Given::temperature, &Ours::temperature},
+    {&Given::top_p, &Ours::top_p},
+    {&Given::min_p, &Ours::min_p},
+    {&Given::typical_p, &Ours::typical_p},
+    {&Given::top_n_sigma, &Ours::top_n_sigma},
+    {&Given::repeat_penalty, &Ours::repeat_penalty},
+    {&Given::frequency_penalty, &Ours::frequency_penalty},
+    {&Given::presence_penalty, &Ours::presence_penalty},
+    {&Given::dynatemp_range, &Ours::dynatemp_range},
+    {&Given::dynatemp_exponent, &Ours::dynatemp_exponent},
+    {&Given::xtc_probability, &Ours::xtc_probability},
+    {&Given::xtc_threshold, &Ours::xtc_threshold},
+    {&Given::dry_multiplier, &Ours::dry_multiplier},
+    {&Given::dry_base, &Ours::dry_base},
+    {&Given::mirostat_tau, &Ours::mirostat_tau},
+    {&Given::mirostat_eta, &Ours::mirostat_eta},
+};
+constexpr std::pair<int32_t Given::*, int32_t Ours::*> kCounts[] = {
+    {&Given::top_k, &Ours::top_k},
+    {&Given::repeat_last_n, &Ours::repeat_last_n},
+    {&Given::dry_allowed_length, &Ours::dry_allowed_length},
+    {&Given::dry_last_n, &Ours::dry_last_n},
+    {&Given::mirostat, &Ours::mirostat},
+};
 
 void add_bias(const veery_generate_options& given, const LoadedModel& model,
               SamplerOptions& sampling) {
@@ -16,11 +47,11 @@ void add_bias(const veery_generate_options& given, const LoadedModel& model,
   const int64_t vocab = model.model().config().vocab;
   for (size_t i = 0; i < given.bias_count; ++i) {
     const veery_bias& bias = given.bias[i];
-    if (bias.id < 0 || bias.id >= vocab || !std::isfinite(bias.value))
+    if (bias.id < 0 || bias.id >= vocab || !(std::abs(bias.value) <= kMostBias))
       throw Error(ErrorKind::kInput,
-                  "veery_generate_options: bias[{}] is {} for token {}, expected a number for one "
-                  "of 0 to {}",
-                  i, bias.value, bias.id, vocab - 1);
+                  "veery_generate_options: bias[{}] is {} for token {}, expected -{} to {} for a "
+                  "token of 0 to {}",
+                  i, bias.value, bias.id, kMostBias, kMostBias, vocab - 1);
     sampling.bias.push_back({bias.id, bias.value});
   }
 }
@@ -58,27 +89,8 @@ veery_generate_options default_options(const LoadedModel* model) {
   veery_generate_options result{};
   result.size = sizeof result;
   result.max_tokens = -1;
-  result.temperature = sampling.temperature;
-  result.top_p = sampling.top_p;
-  result.min_p = sampling.min_p;
-  result.typical_p = sampling.typical_p;
-  result.top_n_sigma = sampling.top_n_sigma;
-  result.repeat_penalty = sampling.repeat_penalty;
-  result.frequency_penalty = sampling.frequency_penalty;
-  result.presence_penalty = sampling.presence_penalty;
-  result.dynatemp_range = sampling.dynatemp_range;
-  result.dynatemp_exponent = sampling.dynatemp_exponent;
-  result.xtc_probability = sampling.xtc_probability;
-  result.xtc_threshold = sampling.xtc_threshold;
-  result.dry_multiplier = sampling.dry_multiplier;
-  result.dry_base = sampling.dry_base;
-  result.mirostat_tau = sampling.mirostat_tau;
-  result.mirostat_eta = sampling.mirostat_eta;
-  result.top_k = sampling.top_k;
-  result.repeat_last_n = sampling.repeat_last_n;
-  result.dry_allowed_length = sampling.dry_allowed_length;
-  result.dry_last_n = sampling.dry_last_n;
-  result.mirostat = sampling.mirostat;
+  for (const auto& [given, own] : kNumbers) result.*given = sampling.*own;
+  for (const auto& [given, own] : kCounts) result.*given = sampling.*own;
   result.logprobs = -1;
   return result;
 }
@@ -86,27 +98,8 @@ veery_generate_options default_options(const LoadedModel* model) {
 GenerateOptions read_options(const LoadedModel& model, const veery_generate_options& given) {
   GenerateOptions options;
   SamplerOptions& sampling = options.sampling;
-  sampling.temperature = given.temperature;
-  sampling.top_p = given.top_p;
-  sampling.min_p = given.min_p;
-  sampling.typical_p = given.typical_p;
-  sampling.top_n_sigma = given.top_n_sigma;
-  sampling.repeat_penalty = given.repeat_penalty;
-  sampling.frequency_penalty = given.frequency_penalty;
-  sampling.presence_penalty = given.presence_penalty;
-  sampling.dynatemp_range = given.dynatemp_range;
-  sampling.dynatemp_exponent = given.dynatemp_exponent;
-  sampling.xtc_probability = given.xtc_probability;
-  sampling.xtc_threshold = given.xtc_threshold;
-  sampling.dry_multiplier = given.dry_multiplier;
-  sampling.dry_base = given.dry_base;
-  sampling.mirostat_tau = given.mirostat_tau;
-  sampling.mirostat_eta = given.mirostat_eta;
-  sampling.top_k = given.top_k;
-  sampling.repeat_last_n = given.repeat_last_n;
-  sampling.dry_allowed_length = given.dry_allowed_length;
-  sampling.dry_last_n = given.dry_last_n;
-  sampling.mirostat = given.mirostat;
+  for (const auto& [member, own] : kNumbers) sampling.*own = given.*member;
+  for (const auto& [member, own] : kCounts) sampling.*own = given.*member;
   sampling.seed = given.seed;
   if (sampling.dry_multiplier > 0)
     sampling.dry_breakers = sequence_breakers(

@@ -17,35 +17,54 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kMostTokens = std::numeric_limits<int32_t>::max();
 using Options = SamplerOptions;
 constexpr SamplerRange kRanges[] = {
-    {"temperature", &Options::temperature, nullptr, 0, 1000},
-    {"top_p", &Options::top_p, nullptr, 0, 1},
-    {"min_p", &Options::min_p, nullptr, 0, 1},
-    {"top_k", nullptr, &Options::top_k, -1, kMostTokens},
-    {"repeat_penalty", &Options::repeat_penalty, nullptr, 0.001, 1000},
-    {"presence_penalty", &Options::presence_penalty, nullptr, -100, 100},
-    {"frequency_penalty", &Options::frequency_penalty, nullptr, -100, 100},
-    {"repeat_last_n", nullptr, &Options::repeat_last_n, -1, kMostTokens},
-    {"typical_p", &Options::typical_p, nullptr, 0, 1},
-    {"top_n_sigma", &Options::top_n_sigma, nullptr, -1, 1e9},
-    {"xtc_probability", &Options::xtc_probability, nullptr, 0, 1},
-    {"xtc_threshold", &Options::xtc_threshold, nullptr, 0, 1},
-    {"dynatemp_range", &Options::dynatemp_range, nullptr, 0, 100},
-    {"dynatemp_exponent", &Options::dynatemp_exponent, nullptr, 0, 1000},
-    {"dry_multiplier", &Options::dry_multiplier, nullptr, 0, 1000},
-    {"dry_base", &Options::dry_base, nullptr, 1, 1000},
-    {"dry_allowed_length", nullptr, &Options::dry_allowed_length, 0, kMostTokens},
-    {"dry_last_n", nullptr, &Options::dry_last_n, -1, kMostTokens},
-    {"mirostat", nullptr, &Options::mirostat, 0, 2},
-    {"mirostat_tau", &Options::mirostat_tau, nullptr, 0, 1000},
-    {"mirostat_eta", &Options::mirostat_eta, nullptr, 0, 1},
+    {"temperature", &Options::temperature, nullptr, 0, 1000,
+     "Temperature; 0: always the most probable token"},
+    {"top_p", &Options::top_p, nullptr, 0, 1,
+     "Keep the most probable tokens up to this mass; 1: off"},
+    {"min_p", &Options::min_p, nullptr, 0, 1,
+     "Keep tokens this probable relative to the best; 0: off"},
+    {"top_k", nullptr, &Options::top_k, -1, kMostTokens,
+     "Keep the N most probable tokens; 0, -1: off"},
+    {"repeat_penalty", &Options::repeat_penalty, nullptr, 0.001, 1000,
+     "Above 1: make recent tokens less likely, below 1: more; 1: off"},
+    {"presence_penalty", &Options::presence_penalty, nullptr, -100, 100,
+     "Subtract from logits of recent tokens"},
+    {"frequency_penalty", &Options::frequency_penalty, nullptr, -100, 100,
+     "Subtract for each recent occurrence of a token"},
+    {"repeat_last_n", nullptr, &Options::repeat_last_n, -1, kMostTokens,
+     "Tokens that count as recent; -1: all, 0: none"},
+    {"typical_p", &Options::typical_p, nullptr, 0, 1,
+     "Keep tokens about as surprising as usual; 1: off"},
+    {"top_n_sigma", &Options::top_n_sigma, nullptr, -1, 1e9,
+     "Keep logits within X standard deviations of the best; 0, -1: off"},
+    {"xtc_probability", &Options::xtc_probability, nullptr, 0, 1,
+     "XTC: how often the most probable tokens are excluded; 0: off"},
+    {"xtc_threshold", &Options::xtc_threshold, nullptr, 0, 1,
+     "XTC: exclude all tokens above it but the least probable of them"},
+    {"dynatemp_range", &Options::dynatemp_range, nullptr, 0, 100,
+     "Vary the temperature by up to this with the entropy; 0: off"},
+    {"dynatemp_exponent", &Options::dynatemp_exponent, nullptr, 0, 1000,
+     "Exponent of the normalised entropy in dynamic temperature"},
+    {"dry_multiplier", &Options::dry_multiplier, nullptr, 0, 1000,
+     "DRY: penalty of tokens that repeat earlier text; 0: off"},
+    {"dry_base", &Options::dry_base, nullptr, 1, 1000,
+     "DRY: penalty = multiplier * base^(length - allowed)"},
+    {"dry_allowed_length", nullptr, &Options::dry_allowed_length, 0, kMostTokens,
+     "DRY: longest repetition that is only penalised by the multiplier"},
+    {"dry_last_n", nullptr, &Options::dry_last_n, -1, kMostTokens,
+     "DRY: tokens that are searched; -1: all"},
+    {"mirostat", nullptr, &Options::mirostat, 0, 2,
+     "2: hold the surprise at a level by mirostat 2.0; 0: off"},
+    {"mirostat_tau", &Options::mirostat_tau, nullptr, 0, 1000,
+     "Mirostat: target surprise in bits, tau"},
+    {"mirostat_eta", &Options::mirostat_eta, nullptr, 0, 1, "Mirostat: learning rate, eta"},
 };
 
 void check_ranges(const SamplerOptions& options) {
   for (const SamplerRange& range : kRanges) {
     const bool real = range.real != nullptr;
     // Flags and requests give decimals, which are rounded to float: so are the bounds.
-    const double value =
-        real ? static_cast<double>(options.*range.real) : static_cast<double>(options.*range.whole);
+    const double value = real ? options.*range.real : options.*range.whole;
     const double low = real ? static_cast<float>(range.low) : range.low;
     if (!(value >= low && value <= range.high))
       throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", range.name,

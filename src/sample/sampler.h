@@ -51,13 +51,28 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
+/// Largest magnitude of SamplerOptions::Bias::value.
+inline constexpr float kMostBias = 1e6F;
+
 /// A number of SamplerOptions with its range: one table for the sampler, the server, the flags and
-/// the C API.
+/// the C API. Those that are used most come first.
 struct SamplerRange {
   std::string_view name;  ///< as in SamplerOptions
   float SamplerOptions::*real = nullptr;
   int32_t SamplerOptions::*whole = nullptr;  ///< in place of `real`
   double low = 0, high = 0;                  ///< both are in the range
+  std::string_view help;                     ///< without default and range
+
+  double get(const SamplerOptions& options) const {
+    return real != nullptr ? options.*real : options.*whole;
+  }
+  /// `value` is in the range, and an integer if `whole` is set.
+  void set(SamplerOptions& options, double value) const {
+    if (real != nullptr)
+      options.*real = static_cast<float>(value);
+    else
+      options.*whole = static_cast<int32_t>(value);
+  }
 };
 std::span<const SamplerRange> sampler_ranges();
 /// The range of a member of SamplerOptions; a bug if it has none.

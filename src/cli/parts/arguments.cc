@@ -434,7 +434,7 @@ template Option Arguments::option(const std::string&, int32_t&, const std::strin
 template Option Arguments::option(const std::string&, std::optional<int32_t>&, const std::string&);
 template Option Arguments::option(const std::string&, int64_t&, const std::string&);
 template Option Arguments::option(const std::string&, size_t&, const std::string&);
-template Option Arguments::option(const std::string&, std::optional<float>&, const std::string&);
+template Option Arguments::option(const std::string&, std::optional<double>&, const std::string&);
 template Option Arguments::option(const std::string&, double&, const std::string&);
 
 }  // namespace veery::cli
