@@ -115,6 +115,10 @@ std::vector<int> allowed_processors() {
   return processors;
 }
 
+int most_threads() {
+  return std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 int available_cores() {
   int cores = sort_by_core(allowed_processors()).physical;
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -28,6 +28,10 @@ std::optional<double> cgroup_quota(const SystemFiles& files = {});
 /// Processors that this process may be scheduled on, ascending; empty: not known.
 std::vector<int> allowed_processors();
 
+/// The most threads that a user may ask for: a few times the processors, since more of them only
+/// cost memory and time. At least 64.
+int most_threads();
+
 /// Threads that are worth having: the physical cores that this process may use (affinity), no more
 /// than its quota of time. At least 1.
 int available_cores();

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/cores.h"
 #include "base/utf8.h"
 #include "capi/handles.h"
 #include "engine/chat/chat.h"
@@ -83,12 +84,12 @@ void place(LoadOptions& options, const veery_load_options& given) {
 
 std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_options& given) {
   check_range("kind", given.kind, VEERY_KIND_AUTO, VEERY_KIND_SPEECH);
-  check_range("threads", given.threads, 0, 4096);
-  check_range("context", given.context, 0, INT32_MAX);
+  check_range("threads", given.threads, 0, most_threads());
+  check_range("context", given.context, 0, kMostContext);
   check_range("chunk", given.chunk, 0, 1 << 16);
-  check_range("slots", given.slots, 1, 4096);
-  check_range("queue", given.queue, 1, INT32_MAX);
-  check_range("kept", given.kept, 0, 1 << 16);
+  check_range("slots", given.slots, 1, kMostSlots);
+  check_range("queue", given.queue, 0, kMostQueued);
+  check_range("kept", given.kept, 1, kMostKept);
   check_range("gpu_layers", given.gpu_layers, -1, 1 << 20);
   LoadOptions options;
   options.threads = given.threads;

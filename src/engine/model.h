@@ -19,6 +19,9 @@
 
 namespace veery {
 
+/// The most positions that users may ask for.
+inline constexpr int32_t kMostContext = 1 << 30;
+
 struct LoadOptions {
   int threads = 0;  ///< 0: the cores this process may use
   /// Positions of a sequence; 0: the model's, where caches are kept at most 4096.

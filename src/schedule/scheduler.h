@@ -22,6 +22,9 @@
 
 namespace veery {
 
+/// Ranges of options that users set, of the command line and the C API.
+inline constexpr int32_t kMostSlots = 1024, kMostKept = 1024, kMostQueued = 1 << 20;
+
 struct SchedulerOptions {
   int32_t slots = 8;     ///< answers in the making at a time
   int32_t queue = 1024;  ///< requests that may wait

@@ -15,7 +15,7 @@ size_t quarter_of_memory() {
 void SchedulerFlags::add(Arguments& app) {
   app.option("--parallel", slots_, "Answers in the making at a time (also -np)")
       .type_name("N")
-      .whole_number(1, 1024)
+      .whole_number(1, kMostSlots)
       .show_default();
   app.option("--cache-memory", cache_,
              "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's "
@@ -24,7 +24,7 @@ void SchedulerFlags::add(Arguments& app) {
       .whole_number(0, 1 << 24);
   app.option("--keep", kept_, "Conversations whose caches are kept for what begins alike")
       .type_name("N")
-      .whole_number(1, 1024)
+      .whole_number(1, kMostKept)
       .show_default();
   draft_.add(app);
 }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <fstream>
 
+#include "base/cores.h"
 #include "base/random.h"
 #include "base/utf8.h"
 #include "cli/parts/output.h"
@@ -27,14 +28,14 @@ void ModelArguments::add_path(Arguments& app, bool required) {
 void ModelArguments::add_threads(Arguments& app) {
   app.option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
       .type_name("N")
-      .whole_number(0, 1024)
+      .whole_number(0, most_threads())
       .show_default();
 }
 
 void ModelArguments::add_context(Arguments& app) {
   app.option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
       .type_name("N")
-      .whole_number(0, 1 << 30)
+      .whole_number(0, kMostContext)
       .show_default();
 }
 

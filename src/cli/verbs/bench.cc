@@ -340,7 +340,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
     int32_t least, most;
     std::vector<int32_t> usual;
   };
-  Name names[] = {{"threads", sweep.threads, 1, 1024, all_thread_counts()},
+  Name names[] = {{"threads", sweep.threads, 1, most_threads(), all_thread_counts()},
                   {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
                   {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}},
                   {"length", sweep.lengths, 1, 1 << 24, {16, 64, 256, 512}}};

@@ -109,7 +109,7 @@ void add_network(Arguments& app, Flags& flags) {
       .show_default();
   app.option("--queue", flags.queue, "Requests that may wait; others get status 429")
       .type_name("N")
-      .whole_number(0, 1 << 20)
+      .whole_number(0, kMostQueued)
       .show_default();
   app.option("--api-key-file", flags.key_file, "Keys, one a line; requests must bring one of them")
       .type_name("FILE");

@@ -477,16 +477,17 @@ std::string cuda_refusal() {
 
 std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps, bool relaxed) {
   if (const std::string why = cuda_refusal(); !why.empty())
-    throw Error(ErrorKind::kUnsupported, "--device cuda: {}", why);
+    throw Error(ErrorKind::kUnsupported, "device cuda: {}", why);
   std::string why;
   const cuda::Driver& driver = *cuda::find_driver(why);
   int count = 0;
   driver.check(driver.device_count(&count), "counting GPUs");
   if (index < 0 || index >= count)
-    throw Error(ErrorKind::kInput, "--device cuda:{}: there are {} GPUs, counted from 0", index,
+    throw Error(ErrorKind::kInput, "device cuda:{}: there are {} GPUs, counted from 0", index,
                 count);
   const cuda::CublasLt* library = relaxed ? cuda::find_cublas_lt(why) : nullptr;
-  if (relaxed && library == nullptr) throw Error(ErrorKind::kUnsupported, "--relaxed: {}", why);
+  if (relaxed && library == nullptr)
+    throw Error(ErrorKind::kUnsupported, "relaxed products: {}", why);
   return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, steps, library));
 }
 

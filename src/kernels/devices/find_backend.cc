@@ -37,8 +37,7 @@ std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why, b
   if (name == "auto") {
     why = cuda_refusal();
     if (why.empty()) return make_cuda_backend(0, cuda::Steps::kGraph, relaxed);
-    if (relaxed)
-      throw Error(ErrorKind::kInput, "--relaxed: --device auto finds no NVIDIA GPU: {}", why);
+    if (relaxed) throw Error(ErrorKind::kInput, "relaxed products: found no NVIDIA GPU: {}", why);
     const std::string others = metal_refusal();
     if (!others.empty()) {
       why += ", " + others;
@@ -50,7 +49,7 @@ std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why, b
   if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps, relaxed);
   if (relaxed)
     throw Error(ErrorKind::kInput,
-                "--relaxed: the device is {}, expected an NVIDIA GPU (--device cuda)", name);
+                "relaxed products: the device is {}, expected an NVIDIA GPU (cuda)", name);
   if (name == "cpu") return nullptr;
   if (name == "metal") return make_metal_backend();
   throw Error(ErrorKind::kInput, "device '{}' is none of {}", name, kDevices);

@@ -246,7 +246,7 @@ class GpuBackend : public Backend {
           operands += fmt::format("{}{} {} x {}", operands.empty() ? "" : ", ", info(o.dtype).name,
                                   o.rows, o.cols);
       throw Error(ErrorKind::kUnsupported, "{}: no kernel on {} for {}{}", op->name,
-                  machine_->name(), operands, choice.exact ? " with --exact" : "");
+                  machine_->name(), operands, choice.exact ? " with exact products" : "");
     }
     Kernel kernel{.name = row->name, .work = row->work};
     kernel.phases[0] = never;

@@ -21,7 +21,7 @@ std::string metal_refusal() {
 std::shared_ptr<Backend> make_metal_backend() {
   std::string why;
   std::unique_ptr<metal::Driver> driver = metal::find_driver(why);
-  if (!driver) throw Error(ErrorKind::kUnsupported, "--device metal: {}", why);
+  if (!driver) throw Error(ErrorKind::kUnsupported, "device metal: {}", why);
   return gpu::make_backend(metal::make_machine(std::move(driver), metal::kShaders));
 }
 

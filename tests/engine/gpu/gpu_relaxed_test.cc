@@ -336,9 +336,9 @@ TEST(Relaxed, IsRefusedOnOtherDevices) {
       ADD_FAILURE() << device;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInput);
-      EXPECT_EQ(std::string(error.what()),
-                fmt::format("--relaxed: the device is {}, expected an NVIDIA GPU (--device cuda)",
-                            device));
+      EXPECT_EQ(
+          std::string(error.what()),
+          fmt::format("relaxed products: the device is {}, expected an NVIDIA GPU (cuda)", device));
     }
   }
 }

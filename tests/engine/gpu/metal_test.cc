@@ -389,7 +389,7 @@ TEST(MetalRefusals, NameWhatThereIsNotHere) {
 #if !defined(__APPLE__)
   std::string why;
   EXPECT_EQ(message_of([&] { find_backend("metal", why); }),
-            "--device metal: there is no Metal but on macOS");
+            "device metal: there is no Metal but on macOS");
 #endif
   EXPECT_TRUE(is_device("metal"));
   EXPECT_FALSE(is_device("metal:1"));
