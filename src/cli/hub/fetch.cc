@@ -1,9 +1,15 @@
 // fetch.cc: `veery pull`: fetches a model from a hub.
 #include "cli/hub/fetch.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <optional>
+
 #include "cli/hub/pull.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
+#include "file/hub/repository.h"
 
 namespace veery::cli {
 namespace {
@@ -32,14 +38,43 @@ bool is_there(const std::string& model) {
   }
 }
 
-}  // namespace
-
-void add_pull(Arguments& app, bool& pull) {
-  app.flag("--pull", pull, "Fetch MODEL first where it is not there, as 'veery pull' does");
+// Whether the user of the terminal agrees; no terminal: nothing.
+std::optional<bool> ask(const std::string& question) {
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) return std::nullopt;
+  write_error(question + " [Y/n] ");
+  std::string line;
+  char c = 0;
+  while (::read(STDIN_FILENO, &c, 1) == 1 && c != '\n') line += c;
+  line = lower_ascii(line);
+  // The end of the input is no agreement.
+  return c == '\n' && (line.empty() || line == "y" || line == "yes");
 }
 
-void fetch_if_missing(const std::string& model, bool pull) {
-  if (pull && !is_there(model)) pull_with_bar(model);
+}  // namespace
+
+void FetchFlags::add(Arguments& app) {
+  const Option yes =
+      app.flag("-y,--yes,--pull", pull, "Fetch MODEL without asking if it is not there");
+  app.flag("--offline", offline, "Fetch nothing (also HF_HUB_OFFLINE=1)").excludes(yes);
+}
+
+void fetch_if_missing(const std::string& model, const FetchFlags& flags) {
+  if (flags.offline || is_there(model)) return;
+  const std::string known = repository_of(model);
+  const std::string repository = known.empty() ? model : known;
+  if (flags.pull) {
+    pull_with_bar(model);
+    return;
+  }
+  const std::string name = parse_repository(repository).repository;
+  const bool on_hub = name.find('/') != std::string::npos && !lower_ascii(model).ends_with(".gguf");
+  if (!on_hub || hub_offline()) return;
+  const std::string from = fmt::format("{} of {}", escaped(repository), hub_settings().endpoint);
+  const auto agreed =
+      ask(fmt::format("{} is not on this machine. Fetch {}?", escaped(model), from));
+  if (!agreed && !known.empty())
+    write_error(fmt::format("veery: {} is not on this machine: fetching {}\n", model, from));
+  if (agreed.value_or(!known.empty())) pull_with_bar(model);
 }
 
 void pull_verb(std::vector<std::string> arguments) {
@@ -54,7 +89,8 @@ void pull_verb(std::vector<std::string> arguments) {
       "  HF_TOKEN=... veery pull google/gemma-3-270m-it");
   app.option("MODEL", name,
              "ORG/NAME, or ORG/NAME:FILE with the name of a GGUF file or its last words, as\n"
-             "Q8_0; without FILE a folder of safetensors, else the Q4_K_M or only GGUF file")
+             "Q8_0; without FILE a folder of safetensors, else the Q4_K_M or only GGUF file;\n"
+             "or smollm2, gemma3 or minilm")
       .required();
   app.flag("--json", json, "Print one JSON object: path, commit, files, bytes, fetched");
   app.read(std::move(arguments));

@@ -1,4 +1,4 @@
-// fetch.h: `veery pull`, and --pull of verbs that load models.
+// fetch.h: `veery pull`, and fetching by verbs that load models.
 #pragma once
 #include <string>
 
@@ -6,11 +6,17 @@
 
 namespace veery::cli {
 
-/// --pull: whether models that are not there are fetched first.
-void add_pull(Arguments& app, bool& pull);
+/// Whether verbs that load models may fetch them first.
+struct FetchFlags {
+  bool pull = false;     ///< without asking
+  bool offline = false;  ///< never
 
-/// If `pull` and nothing is at the path `model`, nor known under that name: fetches it, with a bar.
-/// Throws as pull_model().
-void fetch_if_missing(const std::string& model, bool pull);
+  void add(Arguments& app);
+};
+
+/// Fetches `model`, with a bar, if it is neither a path nor a name of a model on this machine, and
+/// if `flags` say so, or the user of the terminal on standard input and error; a known name
+/// (repository_of()) is fetched too if there is no such terminal. Throws as pull_model().
+void fetch_if_missing(const std::string& model, const FetchFlags& flags);
 
 }  // namespace veery::cli

@@ -233,10 +233,15 @@ class Pull {
 
 }  // namespace
 
-HubSettings hub_settings() {
+bool hub_offline() {
   const std::string offline = variable("HF_HUB_OFFLINE");
-  if (!offline.empty() && offline != "0" && lower_ascii(offline) != "false")
-    throw Error(ErrorKind::kInput, "HF_HUB_OFFLINE is {}: nothing is fetched", printable(offline));
+  return !offline.empty() && offline != "0" && lower_ascii(offline) != "false";
+}
+
+HubSettings hub_settings() {
+  if (hub_offline())
+    throw Error(ErrorKind::kInput, "HF_HUB_OFFLINE is {}: nothing is fetched",
+                printable(variable("HF_HUB_OFFLINE")));
   HubSettings settings{variable("HF_ENDPOINT"), variable("HF_TOKEN")};
   if (settings.endpoint.empty()) settings.endpoint = kEndpoint;
   while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
@@ -252,12 +257,15 @@ HubSettings hub_settings() {
 
 Pulled pull_model(const std::string& name, const HubSettings& settings, const ModelPlaces& places,
                   const PullView& view) {
-  const RepositoryFile wanted = parse_repository(name);
+  const std::string known = repository_of(name);
+  const std::string& full = known.empty() ? name : known;
+  const RepositoryFile wanted = parse_repository(full);
   if (wanted.repository.find('/') == std::string::npos)
-    throw Error(ErrorKind::kInput, "'{}' is no name of a model on a hub, expected ORG/NAME[:FILE]",
+    throw Error(ErrorKind::kInput,
+                "'{}' is no name of a model on a hub, expected ORG/NAME[:FILE] or a known name",
                 printable(name));
-  Pulled pulled = Pull(wanted.repository, settings, places, view).run(name, wanted.file);
-  pulled.path = find_named_model(name, places);
+  Pulled pulled = Pull(wanted.repository, settings, places, view).run(full, wanted.file);
+  pulled.path = find_named_model(full, places);
   return pulled;
 }
 

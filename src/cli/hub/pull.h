@@ -14,6 +14,9 @@ struct HubSettings {
   std::string token;     ///< empty: nobody
 };
 
+/// Whether HF_HUB_OFFLINE forbids to ask a hub.
+bool hub_offline();
+
 /// As the environment says, in the way of Hugging Face's library: HF_ENDPOINT; HF_TOKEN, else what
 /// is in the file HF_TOKEN_PATH or HF_HOME/token. Throws kInput if HF_HUB_OFFLINE is set, or for an
 /// endpoint that is no http:// or https:// address.
@@ -33,11 +36,12 @@ struct Pulled {
   uint64_t fetched = 0;  ///< bytes that were not there
 };
 
-/// Fetches what ORG/NAME[:FILE] means, as find_named_model() reads it, into `places.hub`: blobs by
-/// digest, a snapshot of links to them and refs/main, as huggingface_hub lays them out, and under
-/// its locks. What was begun is gone on with, broken connections are tried again, and no file is
-/// there under its name before its size and digest are right. Throws kInput for another name,
-/// kNotFound, kIo, kFormat (a wrong digest; the file is then gone), kUnsupported without libcurl.
+/// Fetches what ORG/NAME[:FILE] or a known name (repository_of()) means, as find_named_model()
+/// reads it, into `places.hub`: blobs by digest, a snapshot of links to them and refs/main, as
+/// huggingface_hub lays them out, and under its locks. What was begun is gone on with, broken
+/// connections are tried again, and no file is there under its name before its size and digest are
+/// right. Throws kInput for another name, kNotFound, kIo, kFormat (a wrong digest; the file is then
+/// gone), kUnsupported without libcurl.
 Pulled pull_model(const std::string& name, const HubSettings& settings, const ModelPlaces& places,
                   const PullView& view);
 

@@ -25,7 +25,8 @@ struct Flags {
   SchedulerFlags scheduler;
   OutputFlags output;
   std::string in, out, defaults;
-  bool resume = false, quiet = false, pull = false;
+  bool resume = false, quiet = false;
+  FetchFlags fetch;
 };
 
 // INPUT and OUTPUT go to the flags that are not given.
@@ -53,7 +54,7 @@ Flags read_flags(std::vector<std::string> arguments) {
                 "'{\"max_tokens\":200}'\n"
                 "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
-  add_pull(app, flags.pull);
+  flags.fetch.add(app);
   std::vector<std::string> files;
   app.take_words("INPUT", files, "The same as -i");
   app.take_words("OUTPUT", files, "The same as -o");
@@ -203,7 +204,7 @@ void batch_verb(std::vector<std::string> arguments) {
   check_answered(answered, lines, flags);
   serve::Context context;
   {
-    fetch_if_missing(flags.model.path, flags.pull);
+    fetch_if_missing(flags.model.path, flags.fetch);
     Progress bar("loading");
     LoadOptions load = flags.model.load_options(bar, {});
     const auto progress = std::exchange(load.progress, nullptr);

@@ -35,12 +35,13 @@ struct Flags {
   BackendFlags backend;
   std::vector<std::string> stops;
   std::optional<std::string> session;
-  bool ignore_eos = false, raw = false, quiet = false, pull = false;
+  bool ignore_eos = false, raw = false, quiet = false;
+  FetchFlags fetch;
 };
 
 void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
-  add_pull(app, flags.pull);
+  flags.fetch.add(app);
   const auto text =
       flags.text.add(app, "PROMPT",
                      "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
@@ -270,7 +271,7 @@ void run_verb(std::vector<std::string> arguments) {
   check_system(flags);
 
   const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
-  fetch_if_missing(flags.model.path, flags.pull);
+  fetch_if_missing(flags.model.path, flags.fetch);
   Model model = flags.model.load();
   const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
   if (no_template && !flags.quiet)

@@ -25,7 +25,7 @@ struct Flags {
   ModelArguments model;
   SchedulerFlags scheduler;
   std::vector<std::string> paths, aliases, pinned, origins, hosts;
-  bool pull = false;
+  FetchFlags fetch;
   std::string host = "127.0.0.1";
   int64_t port = 8080, queue = 1024, body = 32, grace = 10, memory = 0, responses = 64;
   serve::KeepAlive keep_alive = -1;
@@ -142,7 +142,7 @@ void add_network(Arguments& app, Flags& flags) {
 // Which models there are, and which of them are loaded.
 void add_models(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
-  add_pull(app, flags.pull);
+  flags.fetch.add(app);
   app.take_words("MODEL", flags.paths, "Further models");
   app.option("-a,--alias", flags.aliases,
              "What clients call the models, in their order (file name)")
@@ -226,7 +226,7 @@ void load_models(const Flags& flags, serve::Models& models) {
     throw Misuse("--chat-template", "is for one model, not for several");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
-    fetch_if_missing(path, flags.pull);
+    fetch_if_missing(path, flags.fetch);
     const std::string id = id_of(flags, i);
     Progress bar("loading " + id);
     LoadOptions load = flags.model.load_options(bar, {});

