@@ -1,6 +1,8 @@
 #include "cli/parts/cli.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,12 @@
 #include "kernels/devices/find_backend.h"
 
 namespace veery::cli {
+namespace {
+
+// A program that was started with a pipe for an input that nobody writes to must not hang.
+constexpr int kWaitForInput = 5;  // seconds
+
+}  // namespace
 
 void ModelArguments::add_path(Arguments& app, bool required) {
   app.option("-m,--model,MODEL", path,
@@ -164,29 +172,46 @@ TextArguments::Options TextArguments::add(Arguments& app, const std::string& nam
                                           const std::string& what) {
   app.take_words(name, words, "The same as -p; words are joined by spaces");
   const Option given = app.option("-p,--prompt", prompt, what).type_name("TEXT").allow_empty();
-  const Option read_from = app.option("-f,--file", file, "Read it from a file; -: standard input")
-                               .type_name("FILE")
-                               .excludes(given);
+  const Option read_from =
+      app.option("-f,--file", file, "Read it from a file; -: standard input").type_name("FILE");
+  if (!combined) read_from.excludes(given);
   return {given, read_from};
 }
 
 void TextArguments::join_words(const Arguments& app, std::initializer_list<const char*> others) {
   if (words.empty()) return;
-  std::vector<const char*> flags = {"--prompt", "--file"};
+  std::vector<const char*> flags = {"--prompt"};
   flags.insert(flags.end(), others);
+  const bool input = words.size() == 1 && words.front() == "-";
+  if (!combined || input) flags.push_back("--file");
   for (const char* flag : flags)
     if (app.count(flag) > 0)
       throw Misuse(
           fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag));
-  if (words.size() == 1 && words.front() == "-")
+  if (input)
     file = "-";
   else
     prompt = fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string TextArguments::read() const {
-  if (prompt) return *prompt;
-  return unix_lines(file ? read_file(*file) : read_standard_input());
+  if (!combined) {
+    if (prompt) return *prompt;
+    return unix_lines(file ? read_file(*file) : read_standard_input());
+  }
+  std::vector<std::string> parts;
+  const auto add_file = [&](std::string read) {
+    std::string text = unix_lines(std::move(read));
+    if (text.ends_with('\n')) text.pop_back();
+    if (!text.empty()) parts.push_back(std::move(text));
+  };
+  if (!given())
+    add_file(read_standard_input());
+  else if (file != "-" && input_is_piped())
+    add_file(read_standard_input());
+  if (file) add_file(read_file(*file));
+  if (prompt && (parts.empty() || !prompt->empty())) parts.push_back(*prompt);
+  return fmt::format("{}", fmt::join(parts, "\n\n"));
 }
 
 void tell_lost(const LostBytes& lost, std::string_view what) {
@@ -215,6 +240,20 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
   }
   if (ids.empty()) throw Misuse(flag, "the list of token ids is empty");
   return ids;
+}
+
+bool input_is_piped() {
+  struct stat info = {};
+  if (::fstat(STDIN_FILENO, &info) != 0) return false;
+  if (S_ISREG(info.st_mode)) return true;
+  if (!S_ISFIFO(info.st_mode) && !S_ISSOCK(info.st_mode)) return false;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&input, 1, kWaitForInput * 1000) != 0) return true;
+  write_error(fmt::format(
+      "veery: standard input brought nothing for {} seconds and is left out (-f - waits for it, < "
+      "/dev/null closes it)\n",
+      kWaitForInput));
+  return false;
 }
 
 std::string read_standard_input(const FileKind& kind) {

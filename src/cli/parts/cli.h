@@ -93,22 +93,25 @@ struct ModelArguments {
   LoadOptions load_options(Progress& bar, LoadOptions options) const;
 };
 
-/// Where the text comes from that a verb works on.
+/// The text that a verb works on.
 struct TextArguments {
   std::optional<std::string> prompt, file;
-  std::vector<std::string> words;  ///< behind MODEL: with spaces between them, another -p
+  std::vector<std::string> words;  ///< after MODEL; joined by spaces they are another -p
+  /// -p, -f and piped standard input together are one text. Otherwise one of them is.
+  bool combined = false;
 
   struct Options {
     Option prompt, file;
   };
   /// `name`: of the words in the help. `what`: the help of -p.
   Options add(Arguments& app, const std::string& name, const std::string& what);
-  /// Words become the prompt, a lone "-" standard input. To be called after app.read(). Throws
-  /// Misuse if -p, -f or one of `others` is there too.
+  /// Makes words the prompt, a lone "-" standard input. To be called after app.read(). Throws
+  /// Misuse if one of `others` is given too, or -p, or, unless `combined`, -f.
   void join_words(const Arguments& app, std::initializer_list<const char*> others = {});
   bool given() const { return prompt || file; }
-  /// Returns the prompt as it is, else the file or standard input with LF for CR LF. Throws as
-  /// read_file().
+  /// Returns the prompt as it is, else the file or standard input with LF for CR LF. If `combined`,
+  /// returns piped standard input, the file and the prompt, those that there are, with blank lines
+  /// between them and without the newlines that end files. Throws as read_file().
   std::string read() const;
 };
 
@@ -126,6 +129,10 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
 /// The whole file or stream; "-": standard input. Throws kNotFound, kIo or kLimit.
 std::string read_file(const std::string& path, const FileKind& kind = kTextFile);
 std::string read_standard_input(const FileKind& kind = kTextFile);
+/// Whether standard input is a file, or a pipe or socket that brings something or ends within a few
+/// seconds. One that brings nothing is mentioned on standard error. Terminals and other devices,
+/// /dev/null among them, are not read.
+bool input_is_piped();
 
 /// Highest resident set of this process so far, in bytes.
 size_t peak_memory();

@@ -42,10 +42,11 @@ struct Flags {
 void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
+  flags.text.combined = true;
   const auto text =
       flags.text.add(app, "PROMPT",
-                     "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
-                     "else standard input");
+                     "What to answer, after the text of -f and of piped standard input;\n"
+                     "without all of them, --ids and words: a chat on a terminal");
   text.prompt.group("Prompt");
   text.file.group("Prompt");
   app.option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
@@ -115,9 +116,7 @@ struct Prompt {
 
 Prompt read_prompt(const Flags& flags) {
   if (flags.ids) return {"", parse_ids(*flags.ids, "--ids")};
-  std::string text = flags.text.read();
-  if (!flags.text.prompt && text.ends_with('\n')) text.pop_back();
-  return {std::move(text), {}};
+  return {flags.text.read(), {}};
 }
 
 Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const Model& model) {
