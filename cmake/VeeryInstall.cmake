@@ -120,6 +120,16 @@ file(RELATIVE_PATH VEERY_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefi
 configure_file(${PROJECT_SOURCE_DIR}/cmake/veery.pc.in ${VEERY_GENERATED}/veery.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/veery-c.pc.in ${VEERY_GENERATED}/veery-c.pc @ONLY)
 
+# All that is installed: `cmake --build build/release --target installed`, without tests.
+add_custom_target(installed DEPENDS veery veery_library veery_shared veery_headers veery_manual)
+install(CODE "
+  foreach(built \"$<TARGET_FILE:veery>\" \"$<TARGET_FILE:veery_library>\" \"$<TARGET_FILE:veery_shared>\"
+          \"${VEERY_GENERATED}/headers.stamp\" \"${VEERY_GENERATED}/manual.stamp\")
+    if(NOT EXISTS \"\${built}\")
+      message(FATAL_ERROR \"\${built} is not built yet, so nothing is installed: run\n  cmake --build ${PROJECT_BINARY_DIR} --target installed\")
+    endif()
+  endforeach()")
+
 install(TARGETS veery RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS veery_library veery_shared EXPORT veeryTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a bare checkout to an answer: installs what is missing, builds veery, fetches a small chat
-# model and asks it PROMPT. The program is then build/release/bin/veery.
+# model and asks it PROMPT. The program is then build/release/bin/veery, and
+# `cmake --install build/release` installs it.
 #
 #   scripts/demo.sh [PROMPT]
 set -euo pipefail
@@ -20,7 +21,7 @@ fail() { say "$*" >&2; exit 1; }
 scripts/setup.sh
 say "building veery (the first time takes some minutes)"
 cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null &&
-  cmake --build --preset release --parallel "$jobs" --target veery ||
+  cmake --build --preset release --parallel "$jobs" --target installed ||
   fail "veery could not be built: the reason stands above"
 scripts/models.sh smollm2
 
