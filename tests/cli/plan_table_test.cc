@@ -110,6 +110,21 @@ TEST(PlanTable, TimesRowsOfBothDevices) {
   EXPECT_EQ(gpu.faults, "");
 }
 
+TEST(PlanTable, DoubtsRatesThatRowsExceedOrThatVary) {
+  EXPECT_EQ(spread_of({1, 9, 2}), 0) << "of too few";
+  EXPECT_EQ(spread_of({4, 4, 4, 4, 4, 4, 4, 90}), 0) << "one that is off does not count";
+  EXPECT_EQ(spread_of({1, 1, 2, 2, 3, 3, 4, 4}), 2.0 / 2.5);
+  metal::FakeGpu gpu;
+  gpu.command_seconds = 1e-3;
+  // The rows of the fake device take a millisecond each, so they exceed no rate.
+  with_table(&gpu, {}, [](PlanTable& table, const Plan&) {
+    EXPECT_TRUE(table.doubts().empty()) << "nothing was measured";
+    table.profile(1, [](int32_t, int32_t) {});
+    for (const std::string& doubt : table.doubts())
+      EXPECT_EQ(doubt.find("exceed"), std::string::npos) << doubt;
+  });
+}
+
 TEST(PlanTable, OfOneDeviceNamesNoOther) {
   metal::FakeGpu gpu;
   for (metal::FakeGpu* const on : {static_cast<metal::FakeGpu*>(nullptr), &gpu})

@@ -41,6 +41,13 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+double spread_of(std::vector<double> values) {
+  if (values.size() < 4) return 0;
+  std::sort(values.begin(), values.end());
+  const double range = values[values.size() * 3 / 4] - values[values.size() / 4];
+  return ratio(range, median(std::move(values)));
+}
+
 Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits) {
   const Bound rates[] = {{"f32", limits.f32}, {"bf16", limits.bf16}, {"int8", limits.int8}};
   const auto& [name, rate] = rates[static_cast<size_t>(products)];
@@ -86,6 +93,10 @@ Limits LimitMeter::limits() const {
           .int8 = median(int8_),
           .least = median(least_),
           .what_least = backend_ != nullptr ? "launch" : "barrier"};
+}
+
+double LimitMeter::spread() const {
+  return std::max({spread_of(memory_), spread_of(f32_), spread_of(bf16_), spread_of(int8_)});
 }
 
 double LimitMeter::read_rate() {

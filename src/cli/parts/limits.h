@@ -39,6 +39,8 @@ class LimitMeter {
   /// Throws as Backend::limits().
   void sample();
   Limits limits() const;
+  /// The interquartile range of the rates over their median, of the rate that varied most.
+  double spread() const;
 
  private:
   double read_rate();
@@ -53,5 +55,7 @@ class LimitMeter {
 
 /// Of values in any order; 0 of none.
 double median(std::vector<double> values);
+/// The interquartile range over the median; 0 of fewer than 4 values.
+double spread_of(std::vector<double> values);
 
 }  // namespace veery::cli

@@ -11,6 +11,10 @@
 namespace veery::cli {
 namespace {
 
+constexpr double kMostShare = 1.05;   // of a peak rate
+constexpr double kMostSpread = 0.15;  // of the measurements of a peak rate
+constexpr double kWeighty = 0.01;     // of the time of a run
+
 std::string place_of(const Plan& plan, const Operand& out) {
   const std::less<> before;
   if (is_state(out)) return "cache";
@@ -135,6 +139,7 @@ void PlanTable::profile(int32_t repetitions,
   size_t next = 0;
   for (size_t p = 0; p < parts_.size(); ++p) {
     parts_[p].limits = meters[p]->limits();
+    parts_[p].spread = meters[p]->spread();
     for (Row& row : parts_[p].rows) {
       row.seconds = median(std::move(samples[next++]));
       if (!row.crosses) row.bound = bound(row.cost, row.products, parts_[p].limits);
@@ -192,7 +197,37 @@ Json PlanTable::json() const {
   all["limits"] = json_of(last.limits);
   if (parts_.size() > 1) all["front"]["limits"] = json_of(parts_[0].limits);
   if (whole_ > 0) all["run_seconds"] = whole_;
+  if (const std::vector<std::string> doubts = this->doubts(); !doubts.empty())
+    all["warnings"] = doubts;
   return all;
+}
+
+std::vector<std::string> PlanTable::doubts() const {
+  std::vector<std::string> lines;
+  const double all = total().seconds;
+  for (const Part& part : parts_) {
+    size_t beyond = 0;
+    const Row* worst = nullptr;
+    const auto share = [](const Row& row) { return share_of(row.bound.seconds, row.seconds); };
+    for (const Row& row : part.rows) {
+      // Rows of little time are not measured precisely.
+      if (row.crosses || row.seconds < kWeighty * all || share(row) <= kMostShare) continue;
+      ++beyond;
+      if (worst == nullptr || share(row) > share(*worst)) worst = &row;
+    }
+    if (worst != nullptr)
+      lines.push_back(fmt::format(
+          "{} rows exceed a measured peak rate ({} {} reaches {:.0f} % of {}): the rates are too "
+          "low; the weights fit into a cache, or other programs use {}",
+          beyond, worst->label.op, worst->label.detail, 100 * share(*worst), worst->bound.limit,
+          part.name));
+    if (part.spread > kMostSpread)
+      lines.push_back(fmt::format(
+          "the peak rates of {} varied by {:.0f} % between the runs (interquartile range): other "
+          "programs use it; repeat this on an idle machine",
+          part.name, 100 * part.spread));
+  }
+  return lines;
 }
 
 struct PlanTable::Widths {

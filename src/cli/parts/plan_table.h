@@ -26,6 +26,8 @@ class PlanTable {
   Json json() const;
   /// A line with titles, one for each row, then sums.
   std::vector<std::string> lines() const;
+  /// Reasons to doubt the measured peak rates, a line each: rows that exceed them, rates that vary.
+  std::vector<std::string> doubts() const;
 
  private:
   struct Row {
@@ -44,6 +46,7 @@ class PlanTable {
     std::string name;  ///< the instructions of a CPU, or a device
     std::vector<Row> rows;
     Limits limits;
+    double spread = 0;  ///< LimitMeter::spread()
   };
   /// Rows together.
   struct Total {

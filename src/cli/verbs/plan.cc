@@ -23,6 +23,9 @@ void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& f
     Progress bar("profile");
     table.profile(settings.repetitions, [&](int32_t done, int32_t all) { bar.show(done, all); });
   }
+  if (settings.profile)
+    for (const std::string& doubt : table.doubts())
+      write_error(fmt::format("veery: warning: {}\n", escaped(doubt)));
   if (flags.json) return standard_output().json(table.json());
   for (const std::string& line : table.lines()) standard_output().line(line);
 }
