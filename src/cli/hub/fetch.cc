@@ -94,6 +94,11 @@ void pull_verb(std::vector<std::string> arguments) {
       .required();
   app.flag("--json", json, "Print one JSON object: path, commit, files, bytes, fetched");
   app.read(std::move(arguments));
+  if (repository_of(name).empty() &&
+      parse_repository(name).repository.find('/') == std::string::npos)
+    throw Misuse("MODEL", fmt::format("'{}' is no name of a model on a hub, expected "
+                                      "ORG/NAME[:FILE] or a known name",
+                                      printable(name)));
   const Pulled pulled = pull_with_bar(name);
   if (!json) return standard_output().line(escaped(pulled.path));
   standard_output().json({{"path", pulled.path},

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cli/parts/cli.h"
+#include "cli/parts/help_text.h"
 #include "cli/parts/output.h"
 #include "cli/parts/spellings.h"
 
@@ -223,7 +224,7 @@ class Arguments::Reader {
 Arguments::Parser::Parser(std::string description, std::string name)
     : CLI::App(std::move(description), std::move(name)) {
   auto look = std::make_shared<HelpFormatter>();
-  look->column_width(32);
+  look->column_width(kHelpColumn);
   formatter(std::move(look));
   add(set_help_flag("-h,--help", "Print this help and leave"));
   allow_extras();  // told by check_known(), after what is unknown to Reader
@@ -234,7 +235,7 @@ std::string Arguments::Parser::help_text() const {
   if (const size_t at = text.find("[MODEL]"); requires_model_ && at != std::string::npos)
     text.replace(at, 7, "MODEL");
   for (size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
-  return text;
+  return fit_help(text);
 }
 
 // What CLI11 is to parse: flags before words, the model a flag, without words that are kept.

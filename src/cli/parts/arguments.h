@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace veery::cli {
 
 struct Verb;
@@ -20,6 +22,17 @@ struct Misuse : std::runtime_error {
   Misuse(const std::string& flag, const std::string& message)
       : std::runtime_error(flag + ": " + message) {}
 };
+
+/// Returns what `read` makes of the value of `flag`. An Error of kInput becomes a Misuse.
+template <typename Read>
+decltype(auto) read_value(const std::string& flag, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    throw Misuse(flag, error.what());
+  }
+}
 
 /// Thrown by a verb that has said all: how the program ends.
 struct Status {

@@ -100,7 +100,8 @@ void ModelArguments::add_device(Arguments& app) {
          "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU; with\n"
          "\",walk\" behind steps of one sequence are one kernel), metal,\n"
          "or auto: a GPU where there is one [cpu]")
-      .type_name("DEVICE");
+      .type_name("DEVICE")
+      .choices({"cpu", "cuda", "metal", "auto"});
   app.option("--device-memory", device_memory,
              "Megabytes of the GPU's memory that a model and its caches may take [all]")
       .type_name("MB")
@@ -240,6 +241,13 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
   }
   if (ids.empty()) throw Misuse(flag, "the list of token ids is empty");
   return ids;
+}
+
+void check_ids(const std::vector<int32_t>& ids, const Model& model, const std::string& flag) {
+  for (const int32_t id : ids)
+    if (id >= model.config().vocab)
+      throw Misuse(flag, fmt::format("token id {} is outside of the vocabulary of {}", id,
+                                     model.config().vocab));
 }
 
 bool input_is_piped() {

@@ -126,6 +126,9 @@ std::vector<int32_t> any_tokens(const Model& model, size_t count);
 /// Ids of "1,2,3". Throws Misuse naming `flag`.
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
 
+/// Throws Misuse naming `flag` if an id is not one of the model's vocabulary.
+void check_ids(const std::vector<int32_t>& ids, const Model& model, const std::string& flag);
+
 /// The whole file or stream; "-": standard input. Throws kNotFound, kIo or kLimit.
 std::string read_file(const std::string& path, const FileKind& kind = kTextFile);
 std::string read_standard_input(const FileKind& kind = kTextFile);

@@ -53,6 +53,7 @@ constexpr Synonym kSynonyms[] = {
     {"-hfr", "--model"},
     {"--hf-repo", "--model"},
     {"--hf-path", "--model"},
+    {"--template-var", "--chat-template-var"},
     {"--ignore-chat-template", "--raw"},
     {"--no-chat-template", "--raw"},
     {"--stop-sequence", "--stop"},

@@ -106,6 +106,9 @@ void classify_verb(std::vector<std::string> arguments) {
   const std::vector<std::string> labels = flags.label_file.empty()
                                               ? split(flags.labels, ',')
                                               : split(read_file(flags.label_file), '\n');
+  if (labels.size() < 2)
+    throw Misuse(flags.label_file.empty() ? "--labels" : "--label-file",
+                 fmt::format("found {} labels, expected two or more", labels.size()));
   Model model = flags.common.load();
   const LabelPrompt prompt(model, labels, flags.prompt);
   std::vector<LabelTokens> encoded;

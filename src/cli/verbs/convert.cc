@@ -121,7 +121,7 @@ void convert_verb(std::vector<std::string> arguments) {
   request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
-  if (!type.empty()) request.type = &find_quant_mix(type);
+  if (!type.empty()) request.type = read_value("--type", [&] { return &find_quant_mix(type); });
   check_flags(app, output);
   if (!split_size.empty()) request.split_bytes = parse_size("--split-size", split_size);
   output.write(request);

@@ -108,6 +108,7 @@ InspectedText read_text(const Flags& flags, const Model& model) {
   InspectedText text;
   if (flags.ids) {
     text.ids = parse_ids(*flags.ids, "--ids");
+    check_ids(text.ids, model, "--ids");
   } else {
     std::string input = flags.text.read();
     if (flags.text.file && input.ends_with('\n')) input.pop_back();

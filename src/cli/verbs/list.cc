@@ -1,5 +1,6 @@
 // list.cc: `veery list`: the models that have names, and where they are.
 #include <algorithm>
+#include <set>
 
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
@@ -34,16 +35,26 @@ void print(const std::vector<NamedModel>& models) {
 }  // namespace
 
 void list_verb(std::vector<std::string> arguments) {
-  bool json = false;
+  bool json = false, only_names = false;
   Arguments app(
       "list",
-      "Lists the models that have names: those of scripts/models.sh and of Hugging Face's\n"
-      "cache. Each name may stand for MODEL.",
+      "Lists the models that have names and are on this machine: known ones and those of\n"
+      "Hugging Face's cache. Each name may stand for MODEL.",
       "  veery list");
-  app.flag("--json", json, "Print one JSON object");
+  const Option as_json = app.flag("--json", json, "Print one JSON object");
+  app.flag("--names", only_names,
+           "Print names only, one a line, also of known models that are not there")
+      .excludes(as_json);
   app.read(std::move(arguments));
   const ModelPlaces places = model_places();
   const std::vector<NamedModel> models = named_models(places);
+  if (only_names) {
+    std::set<std::string> names;
+    for (std::string& name : known_names()) names.insert(std::move(name));
+    for (const NamedModel& model : models) names.insert(model.name);
+    for (const std::string& name : names) standard_output().line(escaped(name));
+    return;
+  }
   if (json) return standard_output().json(to_json(models, places));
   print(models);
   if (models.empty())

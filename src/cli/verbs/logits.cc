@@ -120,6 +120,7 @@ void logits_verb(std::vector<std::string> arguments) {
   if (text.file && input.ends_with('\n')) input.pop_back();
 
   Model model = flags.load();
+  if (id_list) check_ids(ids, model, "--ids");
   if (!id_list) {
     LostBytes lost;
     ids = encode_prompt(model.tokenizer(), input, &lost);

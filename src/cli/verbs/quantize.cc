@@ -102,7 +102,8 @@ void quantize_verb(std::vector<std::string> arguments) {
   if (!flags.embedding.empty())
     options.embedding = parse_type(flags.embedding, "--token-embedding-type");
   const double start = seconds_now();
-  const QuantMix& mix = find_quant_mix(flags.type);
+  const QuantMix& mix =
+      read_value("TYPE", [&]() -> const QuantMix& { return find_quant_mix(flags.type); });
   if (!flags.dry) flags.output_flags.check(flags.out, {flags.in, flags.imatrix});
   std::optional<ImportanceMatrix> importance;
   if (options.importance) importance = read_imatrix(flags.imatrix);

@@ -160,6 +160,12 @@ ModelPlaces model_places() {
   return places;
 }
 
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const KnownModel& known : kKnownModels) names.emplace_back(known.name);
+  return names;
+}
+
 std::string repository_of(const std::string& name) {
   const KnownModel* known = known_model(name);
   return known == nullptr ? "" : std::string(known->repository);

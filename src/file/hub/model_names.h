@@ -35,6 +35,8 @@ ModelPlaces model_places();
 std::string find_named_model(const std::string& name, const ModelPlaces& places,
                              ModelPart part = ModelPart::kWeights);
 
+/// The names of the table, whether the models are there or not.
+std::vector<std::string> known_names();
 /// ORG/NAME[:FILE] of the known model `name` on a hub; empty if `name` is not a known one.
 std::string repository_of(const std::string& name);
 

@@ -1,5 +1,5 @@
 // completion.cc: `veery completion`.
-#include "cli/parts/completion.h"
+#include "cli/completion/completion.h"
 
 #include <algorithm>
 
@@ -32,6 +32,7 @@ CompletedOption completed(const OptionDescription& option) {
                       .repeats = option.repeats,
                       .choices = option.choices};
   out.files = takes_files(out);
+  out.models = std::ranges::find(option.names, "--model") != option.names.end();
   return out;
 }
 

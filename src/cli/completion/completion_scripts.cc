@@ -1,10 +1,10 @@
-// The scripts of `veery completion`: nothing in them asks the program again.
+// The scripts of `veery completion`. They ask the program for the names of models only.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "cli/parts/completion.h"
+#include "cli/completion/completion.h"
 
 namespace veery::cli {
 namespace {
@@ -36,10 +36,11 @@ const std::vector<std::string> kTopFlags = {"-h", "--help", "-V", "--version"};
 
 std::string bash_case(const CompletedVerb& verb) {
   std::string flags, words, cases;
-  bool files = false;
+  bool files = false, models = false;
   for (const CompletedOption& option : verb.options) {
     if (is_argument(option)) {
       files |= option.files;
+      models |= option.models;
       for (const std::string& word : option.choices) words += word + " ";
       continue;
     }
@@ -48,13 +49,15 @@ std::string bash_case(const CompletedVerb& verb) {
     const std::string then =
         !option.choices.empty()
             ? fmt::format("_veery_words {}", shell_quoted(joined(option.choices, " ")))
-        : option.files ? "_veery_files"
-                       : ":";
+        : option.models ? "_veery_models; _veery_files"
+        : option.files  ? "_veery_files"
+                        : ":";
     cases += fmt::format("        {}) {}; return ;;\n", joined(option.names, "|"), then);
   }
   return fmt::format(
-      "    {})\n      case $before in\n{}      esac\n      flags={} words={} files={} ;;\n",
-      verb.name, cases, shell_quoted(flags), shell_quoted(words), files ? 1 : 0);
+      "    {})\n      case $before in\n{}      esac\n      flags={} words={} files={} models={} "
+      ";;\n",
+      verb.name, cases, shell_quoted(flags), shell_quoted(words), files ? 1 : 0, models ? 1 : 0);
 }
 
 constexpr std::string_view kBashStart =
@@ -70,9 +73,22 @@ _veery_files() {
   COMPREPLY+=($(compgen -f -- "$current"))
 }
 
+# Names have colons, at which bash splits words.
+_veery_models() {
+  local IFS=$'\n' typed=$current name cut
+  if [[ $before == : || $current == : ]]; then
+    typed=${COMP_LINE:0:COMP_POINT}
+    typed=${typed##* }
+  fi
+  cut=${typed%"${typed##*:}"}
+  for name in $(veery list --names 2> /dev/null); do
+    [[ $name == "$typed"* ]] && COMPREPLY+=("${name#"$cut"}")
+  done
+}
+
 _veery() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-  local flags='' words='' files=0
+  local flags='' words='' files=0 models=0
   COMPREPLY=()
   # --flag=value is three words to bash.
   if [[ $current == = ]]; then
@@ -87,6 +103,7 @@ constexpr std::string_view kBashEnd = R"(  esac
     _veery_words "$flags"
   else
     [[ $words ]] && _veery_words "$words"
+    ((models)) && _veery_models
     ((files)) && _veery_files
   fi
   return 0
@@ -99,7 +116,9 @@ complete -F _veery veery
 std::string zsh_spec(const CompletedOption& option) {
   const std::string what = marked(option.description, "\\[]:");
   const std::string choices = option.choices.empty()
-                                  ? std::string(option.files ? "_files" : " ")
+                                  ? std::string(option.models  ? "_veery_models"
+                                                : option.files ? "_files"
+                                                               : " ")
                                   : fmt::format("({})", joined(option.choices, " "));
   if (is_argument(option)) return shell_quoted(fmt::format(":{}:{}", what, choices));
   const std::string value =
@@ -124,6 +143,7 @@ std::string fish_line(const CompletedVerb& verb, const CompletedOption& option) 
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (!is_argument(option) && !option.value.empty()) line += " -r";
   if (option.files) line += " -F";
+  if (option.models) line += " -a '(veery list --names 2> /dev/null)'";
   if (!option.choices.empty()) line += fmt::format(" -f -a '{}'", joined(option.choices, " "));
   return fmt::format("{} -d '{}'\n", line, marked(option.description, "\\'"));
 }
@@ -145,6 +165,8 @@ std::string bash_completion(const std::vector<CompletedVerb>& verbs) {
 std::string zsh_completion(const std::vector<CompletedVerb>& verbs) {
   std::string text =
       "#compdef veery\n# Completion of veery for zsh; 'veery completion zsh' prints it.\n\n"
+      "_veery_models() {\n  local -a names=(${(f)\"$(veery list --names 2> /dev/null)\"})\n"
+      "  compadd -a names\n  _files\n}\n\n"
       "_veery() {\n  local -a verbs=(\n";
   for (const CompletedVerb& verb : verbs)
     text += fmt::format("    {}\n", shell_quoted(verb.name + ":" + marked(verb.summary, "\\:")));

@@ -12,6 +12,7 @@ struct CompletedOption {
   std::string description;         ///< one line
   std::string value;               ///< what the help calls its value; empty: a flag
   bool files = false;              ///< values are names of files and folders
+  bool models = false;             ///< values may be names of `veery list --names` too
   bool repeats = false;
   std::vector<std::string> choices;  ///< known values, if they can be listed
 };
