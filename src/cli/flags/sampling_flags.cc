@@ -81,10 +81,12 @@ void SamplingFlags::add(Arguments& app) {
                        : row.high == 1      ? "P"
                                             : "X")
             .group(group);
+    // Requests of other programs write -1 for no limit; on a command line 0 does.
+    const double low = row.name == "top_k" ? 0 : row.low;
     if (row.whole != nullptr)
-      option.whole_number(static_cast<int64_t>(row.low), static_cast<int64_t>(row.high));
+      option.whole_number(static_cast<int64_t>(low), static_cast<int64_t>(row.high));
     else
-      option.real_number(row.low, row.high);
+      option.real_number(low, row.high);
   }
   app.option("--dry-sequence-breaker", dry_breakers_,
              "DRY: repetitions end at tokens with this text, none: nowhere;\n"
