@@ -317,7 +317,6 @@ class Completion(CliTest):
             self.assertEqual(self.complete("veery", "run", "org/two", ":", line=line.replace("Q8", "").replace("20", "18")),
                              ["Q4_0", "Q8_0"])  # fmt: skip
             self.assertEqual(self.complete("veery", "run", "--device", "m"), ["metal"])
-            self.assertEqual(self.complete("veery", "run", "--think", "o"), ["on", "off"])
 
     def test_scripts_are_scripts(self):
         for shell, check in [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])]:
