@@ -64,7 +64,7 @@ void check_ranges(const SamplerOptions& options) {
   for (const SamplerRange& range : kRanges) {
     const bool real = range.real != nullptr;
     // Flags and requests give decimals, which are rounded to float: so are the bounds.
-    const double value = real ? options.*range.real : options.*range.whole;
+    const double value = range.get(options);
     const double low = real ? static_cast<float>(range.low) : range.low;
     if (!(value >= low && value <= range.high))
       throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", range.name,

@@ -64,7 +64,8 @@ struct SamplerRange {
   std::string_view help;                     ///< without default and range
 
   double get(const SamplerOptions& options) const {
-    return real != nullptr ? options.*real : options.*whole;
+    if (real != nullptr) return options.*real;
+    return options.*whole;  // exactly: a float would round it
   }
   /// `value` is in the range, and an integer if `whole` is set.
   void set(SamplerOptions& options, double value) const {

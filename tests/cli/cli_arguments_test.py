@@ -51,7 +51,7 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 
 # Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
 FOREIGN = [
-    "--split-mode", "--main-gpu", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
+    "--split-mode", "--main-gpu", "-cnv", "-no-cnv", "-hff", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
     "--format", "--tfs", "--chat-template-kwargs", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
@@ -196,7 +196,7 @@ class Texts(CliTest):
         self.assertEqual(bytes(json.loads(dashed)["ids"]), b"-n --json")
         self.assertEqual(self.json("logits", self.model, "hi"), self.json("logits", self.model, "-p", "hi"))
         self.assertEqual(self.json("tokenize", self.model, "-", stdin=b"a")["ids"], [256, 97])
-        for flags in [["-p", "x"], ["-f", "x"], ["--ids", "1"]]:
+        for flags in [["-p", "x"], ["--ids", "1"]]:
             self.assertIn("'extra'", self.error("run", self.model, *flags, "extra", status=2))
         self.assertIn("'extra'", self.error("show", self.model, "extra", status=2))
 
