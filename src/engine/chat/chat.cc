@@ -58,7 +58,9 @@ void Chat::reset() {
 RenderedConversation Chat::render(LostBytes* lost) const {
   if (!raw_)
     return render_conversation(
-        model_, {.messages = messages_, .tools = tools_, .continue_last = false}, lost);
+        model_,
+        {.messages = messages_, .tools = tools_, .continue_last = false, .keep_system = false},
+        lost);
   RenderedConversation result;
   for (const Json& message : messages_)
     if (message["content"].is_string()) result.text += message["content"].string();

@@ -328,7 +328,8 @@ class Renderer {
     const auto render = [&](const Json& fitted) {
       return templates_.pick(with_tools_).render(variables(fitted, generation_prompt), limits_);
     };
-    return render(keep_first_system(fit_system_messages(messages, render), render));
+    const Json fitted = fit_system_messages(messages, render);
+    return render(given_.keep_system ? keep_first_system(fitted, render) : fitted);
   }
 
   // With empty texts where messages have none, and with properties where tools have none, if the

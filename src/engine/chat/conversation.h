@@ -27,6 +27,9 @@ struct Conversation {
   /// Control tokens in messages and tools are tokens; otherwise they are text.
   /// Absent: as LoadOptions::parse_special says.
   std::optional<bool> parse_special = {};
+  /// A first system message that the template would leave out begins the first message of the
+  /// user (keep_first_system()). False: the template leaves it out, for callers that say so.
+  bool keep_system = true;
   /// In place of the model's templates.
   std::shared_ptr<const ChatTemplates> templates = nullptr;
 };
