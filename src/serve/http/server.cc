@@ -402,7 +402,9 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       connection.stream.expires_after(seconds(options_.write_seconds));
       if (output.whole) {
         auto response = head_of<http::string_body>(output, version, keep);
-        response.content_length(output.body.size());
+        // RFC 9110, 8.6: no length with 204, none that differs from the whole answer's with 304.
+        if (output.status != 204 && output.status != 304)
+          response.content_length(output.body.size());
         if (!head) response.body() = std::move(output.body);
         http::response_serializer<http::string_body> serializer(response);
         if (head)
