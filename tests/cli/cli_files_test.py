@@ -38,7 +38,7 @@ class Quantize(CliTest):
         out = self.folder / "out.gguf"
         self.assertIn("IN OUT TYPE", self.error("quantize", self.model, "Q4_0", status=2))
         self.assertIn("REGEX=TYPE", self.error("quantize", self.model, out, "Q4_0", "--tensor-type", "x", status=2))
-        self.assertIn("Q4_K_M", self.error("quantize", self.model, out, "Q9"))
+        self.assertIn("Q4_K_M", self.error("quantize", self.model, out, "Q9", status=2))
         self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
         self.assertIn("no importance matrix",
                       self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
@@ -114,7 +114,7 @@ class Convert(CliTest):
         out = self.folder / "out.gguf"
         self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
         self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
-        self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9"))
+        self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9", status=2))
         self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
         self.assertFalse(out.exists())
