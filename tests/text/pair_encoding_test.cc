@@ -38,11 +38,14 @@ TruncationStrategy strategy_of(const std::string& name) {
   return TruncationStrategy::kLongestFirst;
 }
 
-// [first, second, special, most, strategy, ids, types] of one tokenizer.
-void expect_case(const Tokenizer& tokenizer, const Json& texts, const Json& recorded) {
+// [first, second, special, most, strategy, ids, types] of one tokenizer. `bound`: the max_length of
+// its `truncation`, which the library applies and Tokenizer leaves to its caller; 0: none.
+void expect_case(const Tokenizer& tokenizer, const Json& texts, const Json& recorded,
+                 size_t bound) {
   EncodeOptions options{.add_special = recorded[2].get<bool>(),
                         .max_tokens = recorded[3].get<size_t>(),
                         .strategy = strategy_of(recorded[4].get<std::string>())};
+  if (options.max_tokens == 0) options.max_tokens = bound;
   const std::string first = texts[recorded[0].get<size_t>()].get<std::string>();
   const std::string second =
       recorded[1].is_null() ? "" : texts[recorded[1].get<size_t>()].get<std::string>();
@@ -67,10 +70,13 @@ TEST(PairEncoding, OneTextAndTwoHaveTheRecordedIdsAndSegments) {
   EXPECT_GT(all["tokenizers"].size(), 10U);
   for (const Json& item : all["tokenizers"]) {
     const auto tokenizer = make(dump_json(item["tokenizer"]));
+    const Json* truncation = item["tokenizer"].member("truncation");
+    const bool bounded = truncation != nullptr && truncation->is_object();
+    const size_t bound = bounded ? (*truncation)["max_length"].get<size_t>() : 0;
     EXPECT_GT(item["cases"].size(), 100U);
     for (const Json& recorded : item["cases"]) {
       SCOPED_TRACE(item["name"].get<std::string>() + " " + dump_json(recorded));
-      expect_case(*tokenizer, all["texts"], recorded);
+      expect_case(*tokenizer, all["texts"], recorded, bound);
     }
   }
 }

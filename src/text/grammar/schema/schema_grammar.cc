@@ -15,6 +15,8 @@ namespace veery::schema {
 namespace {
 
 constexpr int64_t kMostStates = 20'000;  // of one object or array that counts
+// Compiling takes time quadratic in the number of states, of which each property adds some.
+constexpr int64_t kMostMembers = 1200;
 constexpr int64_t kMostNeededNames = 6;  // distinct names of no property that minProperties needs
 constexpr const char* kComma = "\", \"";
 
@@ -272,6 +274,9 @@ class Writer {
     members.required.assign(members.properties.size() + 1, 0);
     for (size_t i = members.properties.size(); i-- > 0;)
       members.required[i] = members.required[i + 1] + (members.properties[i].required ? 1 : 0);
+    member_count_ += std::ssize(members.properties);
+    if (member_count_ > kMostMembers)
+      throw Error(ErrorKind::kLimit, "its objects have more than {} properties", kMostMembers);
     const int64_t required = members.required[0];
     members.least = std::max(object.least, required);
     members.most = object.most;
@@ -384,6 +389,7 @@ class Writer {
 
   Plans plans_;
   Rules& rules_;
+  int64_t member_count_ = 0;  ///< of all objects
   std::vector<std::string> names_;
   std::vector<PlanId> todo_;
 };
