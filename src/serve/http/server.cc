@@ -7,8 +7,10 @@
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "serve/http/exchange.h"
@@ -269,8 +271,12 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_return more;
   }
 
-  void warn(const std::exception& error) const {
-    if (options_.warn) options_.warn(error.what());
+  void warn(const std::exception& error) const noexcept {
+    try {
+      if (options_.warn) options_.warn(error.what());
+    } catch (const std::exception&) {
+      // No memory to say so.
+    }
   }
 
   // What cannot be read gets the status that says so, but where the client has left.
@@ -332,8 +338,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     const unsigned version = message.version();
     const bool head = message.method() == http::verb::head;
     auto waker = std::make_shared<Waker>(context_);
-    const auto exchange = std::make_shared<Exchange>(
-        [self, waker] { asio::post(self->context_, [waker] { waker->timer.cancel(); }); });
+    const auto exchange = std::make_shared<Exchange>([self, waker] { self->wake(waker); });
     connection.exchange = exchange;
     const auto request = std::make_shared<HttpRequest>(convert(std::move(message)));
     const bool posted = workers_.post([self, request, exchange] {
@@ -342,7 +347,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       } catch (const std::exception& error) {
         self->warn(error);  // the answer stays incomplete, which closes the connection
       }
-      exchange->returned();
+      exchange->returned();  // throws nothing: wake() does not
     });
     if (!posted) {
       exchange->add_header("Retry-After", "1");
@@ -360,6 +365,18 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     connection.stream.socket().cancel(ignored);
     co_await asio::post(context_, kNoThrow);
     co_return written&& keep && exchange->complete() && !stopping_;
+  }
+
+  // Resumes the coroutine that writes an answer. The event loop allocates for that: where memory
+  // has ended, other requests give some back soon, and a thread must not end by an exception.
+  void wake(const std::shared_ptr<Waker>& waker) noexcept {
+    constexpr int kTries = 500;
+    for (int i = 0; i < kTries; ++i) try {
+        asio::post(context_, [waker] { waker->timer.cancel(); });
+        return;
+      } catch (const std::bad_alloc&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
   }
 
   // Sees the client leave while its answer is in the making.

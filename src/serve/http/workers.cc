@@ -1,6 +1,6 @@
 #include "serve/http/workers.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace veery::serve {
@@ -39,15 +39,16 @@ int32_t Workers::threads() const {
   return static_cast<int32_t>(threads_.size());
 }
 
-// False: the system gives no other one; the work waits for those that are there.
+// Returns false if there is no memory or no thread to be had; the work waits for other threads.
 bool Workers::add_thread() {
-  const auto self = threads_.emplace(threads_.end());
+  Threads one;
   try {
-    *self = std::thread([this, self] { loop(self); });
-  } catch (const std::system_error&) {
-    threads_.erase(self);
+    one.emplace_back();
+    one.front() = std::thread([this, self = one.begin()] { loop(self); });
+  } catch (const std::exception&) {
     return false;
   }
+  threads_.splice(threads_.end(), one);
   return true;
 }
 
