@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostStates = 20'000;  // of one object or array that counts
 // Compiling takes time quadratic in the number of states, of which each property adds some.
 constexpr int64_t kMostMembers = 1200;
+constexpr size_t kMostLetters = size_t{1} << 16;  // bytes of names and values, for the same reason
 constexpr int64_t kMostNeededNames = 6;  // distinct names of no property that minProperties needs
 constexpr const char* kComma = "\", \"";
 
@@ -98,7 +99,10 @@ class Writer {
 
   void add_string(const StringForm& string, std::vector<std::string>& all) {
     if (string.values) {
-      for (const std::string& value : *string.values) all.push_back(json_terminal(value));
+      for (const std::string& value : *string.values) {
+        count_letters(value);
+        all.push_back(json_terminal(value));
+      }
       return;
     }
     if (!string.language && string.formats.empty()) {
@@ -249,6 +253,12 @@ class Writer {
     return name;
   }
 
+  void count_letters(std::string_view text) {
+    letters_ += text.size();
+    if (letters_ > kMostLetters)
+      throw Error(ErrorKind::kLimit, "its names and values have more than {} bytes", kMostLetters);
+  }
+
   // -------------------------------------------------------------------------------------------
   // Objects
 
@@ -326,6 +336,7 @@ class Writer {
   std::vector<std::string> property_state(Members& members, size_t i, int64_t count,
                                           uint32_t used) {
     const ObjectPlan::Property& property = members.properties[i];
+    count_letters(property.name);
     std::vector<std::string> all;
     if (members.most < 0 ||
         count + members.required[i] + (property.required ? 0 : 1) <= members.most) {
@@ -390,6 +401,7 @@ class Writer {
   Plans plans_;
   Rules& rules_;
   int64_t member_count_ = 0;  ///< of all objects
+  size_t letters_ = 0;        ///< as kMostLetters bounds them
   std::vector<std::string> names_;
   std::vector<PlanId> todo_;
 };
