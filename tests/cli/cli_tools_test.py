@@ -93,10 +93,12 @@ class Tools(CliTest):
                               ({"type": "any", "disable_parallel_tool_use": True}, SCHEMAS)]:  # fmt: skip
             answer = self.server.post("/v1/messages", {**body, "tool_choice": choice})
             self.assertEqual(answer["stop_reason"], "tool_use")
-            (block,) = answer["content"]
-            self.assertEqual(block["type"], "tool_use")
-            self.assertIn(block["name"], names)
-            self.check(block["name"], block["input"])
+            if "disable_parallel_tool_use" in choice:
+                self.assertEqual(len(answer["content"]), 1)
+            for block in answer["content"]:
+                self.assertEqual(block["type"], "tool_use")
+                self.assertIn(block["name"], names)
+                self.check(block["name"], block["input"])
 
     def test_responses(self):
         tools = [{"type": "function", "name": name, "parameters": schema} for name, schema in SCHEMAS.items()]
