@@ -10,7 +10,7 @@
 
 namespace veery {
 
-/// What a request allows.
+/// The reasoning that a request allows.
 struct ReasoningLimit {
   AnswerParser parser;  ///< of the answer, before its first token: the prompt may open reasoning
   int64_t tokens = 0;   ///< of reasoning; marks around it do not count

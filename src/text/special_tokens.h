@@ -26,8 +26,8 @@ struct SpecialDefaults {
   bool add_bos = false;
 };
 
-/// Of a folder: the ids that its generation_config.json and config.json list as ends of an answer.
-/// GGUF has no such list.
+/// Metadata key of the ids that generation_config.json and config.json of a folder list as ends of
+/// an answer. GGUF has no such list.
 inline constexpr const char* kEndIdsKey = "generation.eos_token_ids";
 
 /// Reads `tokenizer.ggml.*_token_id`, finds well-known ends of an answer by name and gives those

@@ -52,7 +52,7 @@ struct VocabularyText {
   std::vector<int32_t> ids;
 };
 
-/// What a reference says of the tokenizer.
+/// The tokenizer's part of a reference.
 struct ReferenceVocabulary {
   std::vector<VocabularyText> texts;
   std::optional<int32_t> eos;       ///< absent: not recorded

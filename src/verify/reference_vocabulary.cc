@@ -73,8 +73,8 @@ std::string shown_id(const Tokenizer& tokenizer, const Ids& ids, size_t at) {
   return fmt::format("id {} ('{}')", id, printable(tokenizer.piece(id, true), 40));
 }
 
-// Where the ids of a text are others; empty: nowhere. References may leave out what is added around
-// a text.
+// Describes where the ids of a text differ from the reference's; empty if they do not. References
+// may omit special tokens around the text.
 std::string other_ids(const Tokenizer& tokenizer, const VocabularyText& text, size_t index) {
   const Ids whole = encode_prompt(tokenizer, text.text);
   const Ids bare = tokenizer.encode(text.text, {.add_special = false});

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What clients of vLLM, llama.cpp and Ollama ask beside OpenAI's fields, on models of random weights and byte tokens.
+"""Requests of vLLM, llama.cpp and Ollama clients, on models of random weights and byte tokens.
 
 usage: cli_peers_test.py VEERY [unittest arguments]
 """

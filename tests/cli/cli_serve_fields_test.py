@@ -49,7 +49,7 @@ BODIES = {
 # Two names of one field: the other one is left out where this one is tried.
 INSTEAD = {("/v1/tokenize", "prompt"): "content", ("/v1/rerank", "texts"): "documents", ("/api/show", "name"): "model",
            ("/v1/inspect", "tokens"): "input", ("/api/embeddings", "name"): "model", ("/embedding", "input"): "content"}  # fmt: skip
-# What has to stand beside a member of an object.
+# The other members that an object needs beside a field.
 BESIDE = {"thinking.budget_tokens": {"thinking": {"type": "enabled"}}, "thinking.display": {"thinking": {"type": "enabled"}},
           "tool_choice.name": {"tool_choice": {"type": "tool"}},
           "tool_choice.disable_parallel_tool_use": {"tool_choice": {"type": "auto"}}}  # fmt: skip
@@ -116,7 +116,7 @@ class Fields(CliTest):
         return status, headers.get("Veery-Ignored-Fields", ""), text.decode()
 
     def answer(self, endpoint, body):
-        """What does not change from one request to the next."""
+        """The part of an answer that is the same for equal requests."""
         status, unknown, text = self.send(endpoint, body)
         self.assertEqual((status, unknown), (200, ""), text)
         if endpoint == "/v1/responses":  # it repeats its fields

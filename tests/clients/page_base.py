@@ -1,4 +1,4 @@
-"""What tests of the web page share: Chromium, a real server, a server whose answers a test makes, and steps of a user."""
+"""Shared by tests of the web page: Chromium, a real server, a scripted server, and steps of a user."""
 import importlib.util
 import os
 import pathlib
@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
 
     @staticmethod
     def records(page, kind):
-        """What is in the database."""
+        """All records of the database."""
         return page.evaluate(
             """(kind) => new Promise((resolve) => { const open = indexedDB.open("veery"); open.onsuccess = () => {
                const all = open.result.transaction(kind).objectStore(kind).getAll();

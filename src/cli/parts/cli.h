@@ -83,7 +83,7 @@ struct ModelArguments {
   void add_gpu_layers(Arguments& app);
   /// --chat-template, --chat-template-file and --parse-special.
   void add_chat_template(Arguments& app);
-  /// What these chose: LoadOptions::chat_template. Throws Misuse if both are given.
+  /// Returns LoadOptions::chat_template as these flags set it. Throws Misuse if both are given.
   std::optional<std::string> chosen_template() const;
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.

@@ -89,7 +89,7 @@ void write_arguments(Json& messages) {
   }
 }
 
-// Of all strings in `json`.
+// Returns the bytes of all strings in `json`.
 size_t text_bytes(const Json& json) {
   if (json.is_string()) return json.string().size();
   size_t sum = 0;
@@ -174,7 +174,7 @@ class Renderer {
     }
   }
 
-  // Where the template has no place for tools, they become text.
+  // Writes tools as text if the template does not render them.
   void place_tools() {
     if (!with_tools_ && !speaks_of_tools(messages_)) return;
     const ChatTemplates::Traits& traits = templates_.traits(with_tools_);
@@ -265,8 +265,8 @@ class Renderer {
     prompt_ = text_.substr(0, prompt_end(generated));
   }
 
-  // For templates that do not show the last message as it is: what stands behind `generated`, of
-  // which marks that end the reasoning before it has begun are cut off.
+  // Returns the text that continues `generated`, for templates that do not render the last message
+  // verbatim. Removes marks from `generated` that end the reasoning before it has begun.
   std::string written_beginning(std::string& generated, const std::string& content,
                                 const std::string& reasoning) const {
     const AnswerParser parser(format_, {.tools = nullptr, .prompt = generated, .begun = {}});
@@ -300,8 +300,8 @@ class Renderer {
     return text.substr(0, text.find_last_not_of(" \n") + 1);
   }
 
-  // Where the answer begins in text_: after what the template writes before an answer, as far as
-  // the two agree, and not inside a mark.
+  // Returns the offset in text_ at which the answer begins: the end of the longest common prefix
+  // with the template's generation prompt, moved out of a mark that it would split.
   size_t prompt_end(const std::string& generated) const {
     const auto differ =
         std::mismatch(generated.begin(), generated.end(), text_.begin(), text_.end());

@@ -14,7 +14,7 @@
 
 namespace veery {
 
-/// What a chat template is asked for.
+/// The input of a chat template.
 struct Conversation {
   Json messages;                    ///< as templates take them
   Json tools = nullptr;             ///< [{"type": "function", "function": {...}}] or null

@@ -23,7 +23,7 @@ struct ImportanceSums {
   std::vector<int64_t> counts;
 };
 
-/// What write_imatrix() says of the text beside the sums.
+/// The text that the sums were collected on, as write_imatrix() records it.
 struct ImportanceSource {
   std::string dataset;     ///< its name
   int64_t chunks = 0;      ///< windows

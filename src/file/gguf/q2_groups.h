@@ -15,7 +15,7 @@ inline constexpr int64_t kQ2Elements = 64, kQ2Bytes = 18;
 /// values.
 DType q2_group_type();
 
-/// Of a tensor of q2_group_type() whose data are blocks of Q2_0 the view that makes groups of them.
+/// Returns a tensor of q2_group_type() that reads the Q2_0 blocks of `tensor` as groups.
 TensorView q2_groups(TensorView tensor);
 
 }  // namespace veery::gguf

@@ -322,7 +322,7 @@ void check_jina(const JsonFields& fields, const ModelFile& file) {
                     file.path, printable(tensor.name));
 }
 
-// What the file says, or its type implies; absent: neither.
+// Returns tie_word_embeddings as config.json states or its model type implies it, if either does.
 std::optional<bool> says_tied(const JsonFields& fields, const ModelFile& file) {
   if (fields.given("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
   const auto outer = file.config->find("tie_word_embeddings");

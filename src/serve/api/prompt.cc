@@ -72,7 +72,7 @@ Json normal_calls(const Json& calls, size_t message) {
   return result;
 }
 
-// Of all strings in `json`; also finds the longest one.
+// Returns the bytes of all strings in `json` and finds the longest of them.
 size_t text_bytes(const Json& json, std::string_view& longest) {
   if (json.is_string()) {
     if (json.string().size() > longest.size()) longest = json.string();

@@ -64,7 +64,7 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
 void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
                     GenerateRequest& request);
 
-/// Throws context_length_error() if a prompt of so many tokens leaves no room for an answer.
+/// Throws context_length_error() if a prompt of this many tokens leaves no room for an answer.
 /// `field`: holds the prompt.
 void check_context(size_t prompt, const Scheduler& scheduler, const char* field,
                    Family family = Family::kOpenAi);

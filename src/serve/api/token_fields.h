@@ -15,8 +15,8 @@ namespace veery::serve {
 /// field.
 void read_token_fields(const Fields& fields, const Model& model, GenerateOptions& options);
 
-/// Keeps the last truncate_prompt_tokens ids of a prompt, -1: as many as leave room for an answer
-/// in `context`; nothing happens if the field is absent.
+/// Keeps the last truncate_prompt_tokens ids of a prompt; -1 keeps all that leave room for an
+/// answer in `context`. Does nothing if the field is absent.
 void truncate_prompt(const Fields& fields, int32_t context, std::vector<int32_t>& ids);
 
 }  // namespace veery::serve

@@ -41,7 +41,7 @@ struct Refusal {
   std::string what;
 };
 
-// Of a header whose syntax is right (RFC 9110, 9112).
+// Returns why a well-formed header must be refused, if it must (RFC 9110, 9112).
 std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
   const auto count = [&](http::field name) {
     const auto [begin, end] = head.equal_range(name);
@@ -279,7 +279,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     }
   }
 
-  // What cannot be read gets the status that says so, but where the client has left.
+  // Answers a request that cannot be parsed, unless the client has disconnected.
   asio::awaitable<bool> refuse_unreadable(Connection& connection, error_code why) {
     const bool spoken = why == http::error::body_limit || why == http::error::header_limit ||
                         why.category() == http::make_error_code(http::error::bad_method).category();

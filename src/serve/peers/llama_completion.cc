@@ -92,7 +92,7 @@ class PromptReader {
   const Model& model_;
 };
 
-// What the answer repeats of its options.
+// Returns generation_settings, the options that the answer repeats.
 Json settings_of(const GenerateRequest& request, int32_t context) {
   const SamplerOptions& s = request.options.sampling;
   const int64_t most = request.options.max_tokens;

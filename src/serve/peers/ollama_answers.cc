@@ -122,7 +122,7 @@ class OllamaRequest {
   }
   ServedModel& model() const { return *lease; }
 
-  // What clients ask with nothing to answer: to load the model, or to let it go.
+  // Handles an empty prompt, by which clients load or unload a model.
   bool answers_load(Context& context, bool empty, Json body, Reply& reply) {
     if (!empty) return false;
     const bool unload = keep_alive && *keep_alive == 0;
@@ -276,8 +276,8 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
 
 namespace {
 
-// The prompt of /api/generate: as it is, between two texts, or as a message of the user behind an
-// earlier context.
+// Returns the prompt of /api/generate: raw text, text with a suffix (fill in the middle), or a user
+// message after an earlier context.
 RenderedChat generate_prompt(const OllamaRequest& request, const std::string& text, bool raw) {
   const Fields& fields = request.fields;
   const Model& model = request.model().model();

@@ -217,7 +217,8 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
 
 namespace {
 
-// Of "/v1/responses/ID" and "/v1/responses/ID/input_items" the ID, and the rest in `rest`.
+// Returns the ID of "/v1/responses/ID" and "/v1/responses/ID/input_items"; `rest` is the path after
+// it.
 std::string id_of(const HttpRequest& http, std::string& rest) {
   constexpr std::string_view kList = "/responses/";
   const std::string path = http.path.substr(http.path.find(kList) + kList.size());

@@ -43,7 +43,7 @@ std::string unsealed(const std::string& text) {
   return decode_base64(text.substr(kSeal.size())).value_or("");
 }
 
-// What a provider ran; the message after it says what came of it.
+// Returns whether the provider ran this call. The message after it holds the result.
 bool ran_elsewhere(const std::string& type) {
   constexpr std::string_view kTypes[] = {
       "web_search_call", "file_search_call",     "image_generation_call", "code_interpreter_call",

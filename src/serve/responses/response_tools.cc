@@ -90,7 +90,7 @@ std::string CustomInput::push(std::string_view arguments) {
 
 std::string CustomInput::finish() {
   decode();
-  // What is no object with one text is the text.
+  // Arguments that are not an object with one string are the input itself.
   if (state_ == State::kBefore || state_ == State::kPlain) {
     const std::optional<Json> json = maybe_json(buffer_);
     const Json* input = json && json->is_object() ? json->member("input") : nullptr;

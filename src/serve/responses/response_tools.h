@@ -44,7 +44,7 @@ class ResponseTools {
 /// written: {"input": "..."}. Arguments of another form are the text themselves.
 class CustomInput {
  public:
-  /// What of the text became certain.
+  /// Returns the part of the input that can no longer change.
   std::string push(std::string_view arguments);
   /// The rest, when the arguments are over.
   std::string finish();

@@ -18,7 +18,7 @@ std::span<const FieldRule> message_rules();
 std::span<const FieldRule> tool_rules();
 /// How a chat template is rendered, as read_template_fields() reads it.
 std::span<const FieldRule> template_field_rules();
-/// What vLLM's and llama.cpp's servers read beside OpenAI's fields when they generate text.
+/// Fields of vLLM's and llama.cpp's generation requests that OpenAI's do not have.
 std::span<const FieldRule> vllm_rules();
 std::span<const FieldRule> llamacpp_rules();
 
@@ -44,7 +44,7 @@ const FieldRules& llama_completion_rules();
 const FieldRules& llama_infill_rules();
 const FieldRules& llama_embedding_rules();
 
-/// Of every endpoint that takes a body, those that generate text first.
+/// Returns the rules of every endpoint that takes a body; those that generate text come first.
 std::span<const FieldRules* const> all_rules();
 
 }  // namespace veery::serve

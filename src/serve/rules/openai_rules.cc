@@ -137,7 +137,7 @@ constexpr FieldRule kAudio[] = {
     kept("stream"),
 };
 
-// Of tools that run at a provider, below "tools[].".
+// Fields of tools that a provider runs, below "tools[].".
 constexpr std::string_view kElsewhere =
     "belongs to a tool that runs at a provider, which is left out";
 constexpr FieldRule kHosted[] = {

@@ -22,7 +22,7 @@ class AnswerParser {
     Json tools;  ///< as given to the template, or null
     std::string
         prompt;  ///< its end tells where the answer begins: a template may open the reasoning
-    /// What the answer begins with already (prefill): it is read, but not given out.
+    /// The beginning of the answer that the client wrote (prefill). It is parsed but not returned.
     std::string begun;
   };
   explicit AnswerParser(AnswerFormat format) : AnswerParser(std::move(format), Options()) {}

@@ -29,7 +29,7 @@ class ChatTemplates {
   const AnswerFormat& answer_format() const { return format_; }
   const Json& special() const { return special_; }
 
-  /// What a template makes of parts of a conversation, found by rendering probes.
+  /// The parts of a conversation that a template renders, found by rendering probes.
   struct Traits {
     bool system = false;          ///< a first system message appears
     bool tools = false;           ///< tools appear

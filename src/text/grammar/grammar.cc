@@ -37,12 +37,12 @@ constexpr int64_t kTokenSteps = 8'000'000;
 constexpr int64_t kFirstSteps = 16'000'000, kStepsEach = 400'000;
 // Compiled grammars that are kept: bytes by xgrammar's count and ours.
 constexpr size_t kKeptBytes = 32 << 20, kMostKept = 256;
-// xgrammar keeps masks of rules, which other grammars share. It counts a part of what they take, so
-// that its limit does not hold: they are dropped after so many grammars.
+// xgrammar caches masks of rules and shares them between grammars. It counts only part of their
+// memory, so its limit does not hold: the cache is dropped after kSharedGrammars grammars.
 constexpr int64_t kSharedBytes = 24 << 20;
 constexpr int kSharedGrammars = 64;
 
-// Within its life the parser takes no more than so many steps on this thread.
+// Limits the parser's steps on this thread while it lives.
 class StepLimit {
  public:
   explicit StepLimit(int64_t steps)

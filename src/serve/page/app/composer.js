@@ -1,4 +1,4 @@
-// Where messages are written: text, attached files, send and stop, and how full the context is.
+// The message editor: text, attached files, send and stop buttons, context meter.
 import { $, count, h, icon, iconButton, later, notice } from "./dom.js";
 
 const kMostBytes = 2_000_000;
@@ -13,7 +13,7 @@ export class Composer {
     this.keepDraft = later(() => this.store(), 200);
     this.area.addEventListener("input", () => { this.grow(); this.keepDraft(); });
     this.area.addEventListener("keydown", (event) => {
-      // Where a finger types, Enter begins a new line, as in all other fields.
+      // On a touch keyboard Enter inserts a line break, as in all other fields.
       const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229 && (event.ctrlKey || event.metaKey || !matchMedia("(pointer: coarse)").matches);
       if (!sends) return;
       event.preventDefault();
@@ -117,7 +117,7 @@ export class Composer {
     });
   }
 
-  // What was not sent yet outlives a reload of this tab.
+  // Keeps the draft across a reload of this tab.
   store() {
     const name = `veery.draft.${this.app.draftName()}`, text = this.area.value;
     sessionStorage.removeItem(name);

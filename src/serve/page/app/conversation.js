@@ -91,7 +91,7 @@ export class Conversation {
     return this.path().find(answers.isLive);
   }
 
-  // What the store says: a message or a chat that this or another tab has written.
+  // Handles a store event: this or another tab has written a message or a chat.
   async heard(event) {
     if (event.type === "here" && event.ids.some((id) => this.tree.get(id))) return this.draw();
     if (!this.chat || event.chat !== this.chat.id) return;

@@ -141,7 +141,7 @@ function makeParser() {
 }
 const parser = kPlain ? null : makeParser();
 
-// What is done to sanitised nodes before they are shown.
+// Completes sanitised nodes before they are shown.
 function finish(fragment, growing) {
   for (const link of fragment.querySelectorAll("a[href]")) Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
   for (const box of fragment.querySelectorAll("table")) {

@@ -47,7 +47,7 @@ export class SettingsDialog {
     $("settings").scrollTop = 0;
   }
 
-  // What the form says of the chat: {system, thinking, sampling}. Fields that hold no number are left out.
+  // Returns the chat's settings from the form: {system, thinking, sampling}. Leaves invalid numbers out.
   fields() {
     const sampling = {};
     for (const name of kSampling) if ($(name).value !== "" && $(name).checkValidity()) sampling[name] = $(name).value;

@@ -20,7 +20,7 @@ using CodeSet = std::vector<CodeRange>;
 inline constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 CodeSet normal_set(CodeSet ranges);
-/// Of Unicode's scalar values: surrogates are in no set.
+/// Returns the Unicode scalar values that `set` lacks; surrogates are in no set.
 CodeSet complement_set(const CodeSet& set);
 CodeSet intersect_sets(const CodeSet& a, const CodeSet& b);
 

@@ -135,7 +135,7 @@ class StateWriter {
     return run;
   }
 
-  // What follows an edge to `state`.
+  // Returns the expression of the text that may follow an edge to `state`.
   std::string rest(size_t state) {
     if (writing_ == Writing::kJsonString && is_all(state)) return rules_.string_rest();
     const auto next = targets(state);

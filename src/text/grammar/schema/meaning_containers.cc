@@ -247,7 +247,7 @@ Forms Meaning::of_contains(const Json& node, bool holds) {
   return failing;
 }
 
-// What subschemas in the same place evaluate, if it does not depend on the value.
+// The properties or items that adjacent subschemas evaluate, if that does not depend on the value.
 struct Meaning::Evaluated {
   std::vector<std::string> names;
   std::vector<Language> patterns;

@@ -163,7 +163,7 @@ Forms Meaning::of_values(const Json& given, bool holds) {
 Forms Meaning::of_number(const Json& node, std::string_view keyword, bool holds) {
   const Json& value = node[keyword];
   const bool low = keyword == "minimum" || keyword == "exclusiveMinimum";
-  // Of draft 4 the exclusive ones are flags.
+  // In draft 4 the exclusive bounds are flags.
   if (value.is_boolean() && keyword.starts_with("exclusive"))
     return holds ? Forms{Form()} : Forms{};
   if (!value.is_number())

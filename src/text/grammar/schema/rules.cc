@@ -77,8 +77,8 @@ std::string Rules::string_rest() {
 
 std::string Rules::any_string() { return add("\"\\\"\" " + string_rest()); }
 
-// xgrammar repeats a rule by a counter, at whose ends it must try every token. Chunks are long
-// enough that this is seldom.
+// xgrammar repeats a rule by a counter and must try every token at both ends of the range. Long
+// chunks make that rare.
 std::string Rules::times(const Pieces& pieces, int64_t count) {
   const auto few = [&](int64_t times) {
     if (pieces.size() == 1)

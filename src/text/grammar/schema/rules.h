@@ -51,9 +51,9 @@ class Rules {
   friend class StateWriter;
   using Pieces = std::vector<std::string>;
   Pieces any_character();
-  /// `piece` exactly so many times.
+  /// Returns `pieces` repeated `count` times.
   std::string times(const Pieces& pieces, int64_t count);
-  /// Up to so many of the pieces, then `end`.
+  /// Returns up to `most` of the pieces, then `end`.
   std::string up_to(const Pieces& pieces, int64_t most, const std::string& end);
   std::string counted(const Pieces& pieces, int64_t least, int64_t most, const std::string& rest);
 

@@ -182,8 +182,8 @@ class Writer {
     return more + fmt::format("{{{},{}}}", least, most);
   }
 
-  // What follows `count` items of which so many are counted by each of contains. Empty: nothing
-  // can.
+  // Returns the rule for the rest of an array after `count` items, counted[i] of which match the
+  // i-th `contains`. Empty if no array continues this way.
   std::string array_rest(const ArrayPlan& array, int64_t count, std::vector<int64_t> counted,
                          std::map<std::pair<int64_t, std::vector<int64_t>>, std::string>& states) {
     const auto first = std::ssize(array.first);
@@ -293,7 +293,7 @@ class Writer {
     if (members.most >= 0 && members.least > members.most) return;
     if (members.least == required) members.least = 0;  // the required ones are enough
     members.same = std::max<int64_t>({members.least, members.most + 1, 1});
-    // So many may have to be distinct names of regions.
+    // This many names of regions may have to be distinct.
     if (!members.regions.empty()) members.classes = std::max<int64_t>(members.least - required, 1);
     if (members.classes > kMostNeededNames)
       throw Error(ErrorKind::kLimit,
@@ -306,8 +306,8 @@ class Writer {
       all.push_back("\"{\" " + rest);
   }
 
-  // What follows `count` members, before property i. `used`: classes of names of regions. Empty:
-  // nothing can.
+  // Returns the rule for the rest of an object after `count` members, from property i on. `used`:
+  // classes of region names that are taken. Empty if no object continues this way.
   std::string object_state(Members& members, size_t i, int64_t count, uint32_t used) {
     count = std::min(count, members.same);
     if (members.classes == 1 || count >= members.least) used = 0;
