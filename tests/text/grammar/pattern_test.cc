@@ -94,6 +94,19 @@ TEST(Pattern, OperationsAreThoseOfSets) {
   EXPECT_EQ(pattern_language("^a{3}|b{5}$").shortest(), 3);
 }
 
+// As many states as the longest word has letters, and no more, however many words end alike.
+TEST(Pattern, WordsShareTheirEnds) {
+  std::vector<std::string> words;
+  for (const char first : std::string_view("abcdefgh"))
+    words.push_back(first + std::string(900, 'x'));
+  const Dfa language = Dfa::words(words);
+  EXPECT_EQ(language.states().size(), 902U);
+  EXPECT_EQ(language.finite_words(8), words);
+  EXPECT_THROW(Dfa::words({std::string(Dfa::kMostStates, 'x')}), Error);
+  EXPECT_EQ(Dfa::words({}).states().size(), 1U);
+  EXPECT_TRUE(Dfa::words({}).empty());
+}
+
 TEST(Pattern, EqualLanguagesHaveEqualNumbersOfStates) {
   EXPECT_EQ(pattern_language("^(a|b)*$").states().size(),
             pattern_language("^(a*b*)*$").states().size());

@@ -220,11 +220,28 @@ Dfa Dfa::words(const std::vector<std::string>& words) {
     }
     ends[at] = 1;
   }
-  std::vector<State> states(next.size());
-  for (size_t s = 0; s < next.size(); ++s) {
-    states[s].accepts = ends[s] != 0;
-    for (const auto& [code, target] : next[s]) states[s].edges.push_back({code, code, target});
+  // States with the same edges are one. Children have larger numbers than their parents, so each
+  // state is looked at after its children, and the start comes last.
+  std::map<std::pair<bool, std::vector<std::pair<char32_t, int32_t>>>, int32_t> numbers;
+  std::vector<State> states;
+  std::vector<int32_t> number(next.size());
+  for (size_t s = next.size(); s-- > 0;) {
+    std::vector<std::pair<char32_t, int32_t>> edges;
+    for (const auto& [code, target] : next[s])
+      edges.emplace_back(code, number[static_cast<size_t>(target)]);
+    const bool accepts = ends[s] != 0;
+    const auto [place, fresh] =
+        numbers.try_emplace({accepts, edges}, static_cast<int32_t>(states.size()));
+    number[s] = place->second;
+    if (!fresh) continue;
+    if (states.size() == kMostStates) fail_size();
+    State& state = states.emplace_back(State{.edges = {}, .accepts = accepts});
+    for (const auto& [code, target] : edges) state.edges.push_back({code, code, target});
   }
+  const auto last = static_cast<int32_t>(states.size()) - 1;
+  std::ranges::reverse(states);
+  for (State& state : states)
+    for (Edge& edge : state.edges) edge.target = last - edge.target;
   return minimal(std::move(states));
 }
 
