@@ -16,6 +16,7 @@ set(VEERY_DEPENDENCIES
   "PkgConfig::UTF8PROC|pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)|libutf8proc"
   "PkgConfig::SNDFILE|pkg_check_modules(SNDFILE REQUIRED QUIET IMPORTED_TARGET sndfile)|sndfile"
   "PkgConfig::SAMPLERATE|pkg_check_modules(SAMPLERATE REQUIRED QUIET IMPORTED_TARGET samplerate)|samplerate"
+  "PkgConfig::MPG123|pkg_check_modules(MPG123 REQUIRED QUIET IMPORTED_TARGET libmpg123)|libmpg123"
   "OpenSSL::SSL|find_dependency(OpenSSL)|libssl"
   "OpenSSL::Crypto|find_dependency(OpenSSL)|libcrypto"
   "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib")

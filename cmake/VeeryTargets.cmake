@@ -8,7 +8,7 @@ set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
 # Not in headers, so that what includes these does not need them.
 set(VEERY_PRIVATE_LIBS_base simdjson::simdjson)
-set(VEERY_PRIVATE_LIBS_audio PkgConfig::SNDFILE PkgConfig::SAMPLERATE)
+set(VEERY_PRIVATE_LIBS_audio PkgConfig::SNDFILE PkgConfig::SAMPLERATE PkgConfig::MPG123)
 set(VEERY_PRIVATE_LIBS_engine PkgConfig::ZLIB)
 set(VEERY_PRIVATE_LIBS_serve PkgConfig::ZLIB)
 if(VEERY_TLS AND OpenSSL_FOUND)

@@ -12,7 +12,7 @@ readonly wanted="
 g++|C++20 compiler
 cmake|build
 ninja-build|build
-pkg-config|build: finds PCRE2, utf8proc, libsndfile, libsamplerate and zlib
+pkg-config|build: finds PCRE2, utf8proc, libsndfile, libmpg123, libsamplerate and zlib
 ccache|build: what is compiled once is not compiled again
 mold|build: fast linking
 libhwy-dev|Highway: one kernel source for every instruction set
@@ -23,7 +23,8 @@ libcli11-dev|command line
 libboost1.81-dev|Beast and Asio: HTTP
 libpcre2-dev|patterns that split text into words
 libutf8proc-dev|Unicode normal forms
-libsndfile1-dev|sound files
+libsndfile1-dev|sound files but MP3
+libmpg123-dev|MP3
 libsamplerate0-dev|sound at another rate
 libcurl4-openssl-dev|fetching models: veery pull
 libssl-dev|HTTPS, and checking what was fetched

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <optional>
+#include <utility>
 
+#include "audio/mp3.h"
+#include "audio/sound_input.h"
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "base/printable.h"
@@ -21,29 +22,16 @@ constexpr int kMostChannels = 64;
 // Samples are about 1; a float that is far beyond is a file that was misunderstood.
 constexpr float kLargest = 1e6F;
 
-// Bytes in memory as libsndfile reads them.
-struct Bytes {
-  std::string bytes;
-  sf_count_t at = 0;
-
-  sf_count_t size() const { return static_cast<sf_count_t>(bytes.size()); }
-};
-sf_count_t length_of(void* data) { return static_cast<Bytes*>(data)->size(); }
-sf_count_t seek_in(sf_count_t offset, int whence, void* data) {
-  auto& in = *static_cast<Bytes*>(data);
-  const sf_count_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in.at : in.size();
-  if (offset < -from || offset > in.size() - from) return -1;
-  return in.at = from + offset;
+// The input as libsndfile reads it.
+sf_count_t length_of(void* input) { return static_cast<SoundInput*>(input)->size(); }
+sf_count_t seek_in(sf_count_t offset, int whence, void* input) {
+  return static_cast<SoundInput*>(input)->seek(offset, whence);
 }
-sf_count_t read_from(void* to, sf_count_t count, void* data) {
-  auto& in = *static_cast<Bytes*>(data);
-  const sf_count_t there = std::clamp<sf_count_t>(count, 0, in.size() - in.at);
-  std::memcpy(to, in.bytes.data() + in.at, static_cast<size_t>(there));
-  in.at += there;
-  return there;
+sf_count_t read_from(void* to, sf_count_t count, void* input) {
+  return static_cast<SoundInput*>(input)->read(to, count);
 }
 sf_count_t write_to(const void*, sf_count_t, void*) { return 0; }
-sf_count_t tell(void* data) { return static_cast<Bytes*>(data)->at; }
+sf_count_t tell(void* input) { return static_cast<SoundInput*>(input)->at(); }
 
 struct CloseFile {
   void operator()(SNDFILE* file) const { sf_close(file); }
@@ -55,10 +43,9 @@ struct CloseResampler {
 }  // namespace
 
 struct Sound::State {
-  std::string name;
-  Bytes bytes;
-  std::optional<Descriptor> descriptor;
-  std::unique_ptr<SNDFILE, CloseFile> file;
+  SoundInput input;
+  std::unique_ptr<SNDFILE, CloseFile> file;  // either this
+  std::unique_ptr<Mp3> mp3;                  // or this
   std::unique_ptr<SRC_STATE, CloseResampler> resampler;
   SF_INFO info{};
   std::vector<float> frames, mono;
@@ -66,43 +53,55 @@ struct Sound::State {
   bool ended = false;
   std::string damage;
 
+  explicit State(SoundInput in) : input(std::move(in)) {
+    if (is_mp3(input))
+      open_mp3();
+    else
+      open_file();
+    check();
+  }
   double ratio() const { return static_cast<double>(kSoundRate) / info.samplerate; }
+  void open_mp3();
+  void open_file();
   void check();
+  int64_t read_frames();
   void mix(int64_t count);
   void resample(std::vector<float>& samples);
 };
 
-// What libsndfile opened.
-void Sound::State::check() {
+void Sound::State::open_mp3() {
+  mp3 = std::make_unique<Mp3>(input);
+  info.channels = mp3->channels();
+  info.samplerate = mp3->rate();
+  info.frames = mp3->frames();
+}
+
+void Sound::State::open_file() {
+  SF_VIRTUAL_IO callbacks{length_of, seek_in, read_from, write_to, tell};
+  file.reset(sf_open_virtual(&callbacks, SFM_READ, &info, &input));
   if (!file)
     throw Error(ErrorKind::kFormat, "{}: is no sound file: {} (WAV, FLAC, Ogg and MP3 are some)",
-                shown_path(name), printable(sf_strerror(nullptr)));
+                shown_path(input.name()), printable(sf_strerror(nullptr)));
+}
+
+void Sound::State::check() {
+  const std::string name = shown_path(input.name());
   if (info.channels < 1 || info.channels > kMostChannels)
-    throw Error(ErrorKind::kUnsupported, "{}: has {} channels, expected 1 to {}", shown_path(name),
+    throw Error(ErrorKind::kUnsupported, "{}: has {} channels, expected 1 to {}", name,
                 info.channels, kMostChannels);
   if (info.samplerate < 1 || src_is_valid_ratio(ratio()) == 0)
-    throw Error(ErrorKind::kUnsupported, "{}: has {} samples a second, expected {} to {}",
-                shown_path(name), info.samplerate, (kSoundRate + 255) / 256, kSoundRate * 256);
+    throw Error(ErrorKind::kUnsupported, "{}: has {} samples a second, expected {} to {}", name,
+                info.samplerate, (kSoundRate + 255) / 256, kSoundRate * 256);
   if (info.samplerate == kSoundRate) return;
   int error = 0;
   resampler.reset(src_new(SRC_SINC_MEDIUM_QUALITY, 1, &error));
   if (!resampler) throw Error(ErrorKind::kLimit, "{}", src_strerror(error));
 }
 
-Sound::Sound(const std::string& path) : state_(std::make_unique<State>()) {
-  state_->name = path;
-  state_->descriptor.emplace(open_regular(path));
-  state_->file.reset(sf_open_fd(state_->descriptor->get(), SFM_READ, &state_->info, SF_FALSE));
-  state_->check();
-}
+Sound::Sound(const std::string& path) : state_(std::make_unique<State>(SoundInput(path))) {}
 
-Sound::Sound(std::string bytes, const std::string& name) : state_(std::make_unique<State>()) {
-  state_->name = name;
-  state_->bytes.bytes = std::move(bytes);
-  SF_VIRTUAL_IO memory{length_of, seek_in, read_from, write_to, tell};
-  state_->file.reset(sf_open_virtual(&memory, SFM_READ, &state_->info, &state_->bytes));
-  state_->check();
-}
+Sound::Sound(std::string bytes, const std::string& name)
+    : state_(std::make_unique<State>(SoundInput(std::move(bytes), name))) {}
 
 Sound::~Sound() = default;
 
@@ -122,7 +121,7 @@ void Sound::State::mix(int64_t count) {
     mono[i] = sum / static_cast<float>(channels);
     if (!(std::abs(mono[i]) <= kLargest))
       throw Error(ErrorKind::kFormat, "{}: the sample at {:.3f} s is {}, expected about -1 to 1",
-                  shown_path(name),
+                  shown_path(input.name()),
                   static_cast<double>(read + static_cast<int64_t>(i)) / info.samplerate, mono[i]);
   }
   read += count;
@@ -148,20 +147,29 @@ void Sound::State::resample(std::vector<float>& samples) {
   }
 }
 
+// Fills `frames`. At the end, says what is wrong with the file.
+int64_t Sound::State::read_frames() {
+  frames.resize(static_cast<size_t>(kPiece * info.channels));
+  const int64_t count = std::max<int64_t>(
+      mp3 ? mp3->read(frames.data(), kPiece) : sf_readf_float(file.get(), frames.data(), kPiece),
+      0);
+  ended = count < kPiece;
+  if (!ended) return count;
+  std::string fault;
+  if (mp3)
+    fault = mp3->damage();
+  else if (sf_error(file.get()) != SF_ERR_NO_ERROR)
+    fault = fmt::format("is damaged {:.1f} s from its beginning: {}",
+                        static_cast<double>(read + count) / info.samplerate,
+                        printable(sf_strerror(file.get())));
+  if (!fault.empty()) damage = fmt::format("{}: {}", shown_path(input.name()), fault);
+  return count;
+}
+
 bool Sound::read(std::vector<float>& samples) {
   State& s = *state_;
   if (s.ended) return false;
-  s.frames.resize(static_cast<size_t>(kPiece * s.info.channels));
-  const int64_t count = sf_readf_float(s.file.get(), s.frames.data(), kPiece);
-  if (count < kPiece) {
-    s.ended = true;
-    if (sf_error(s.file.get()) != SF_ERR_NO_ERROR)
-      s.damage =
-          fmt::format("{}: is damaged {:.1f} s from its beginning: {}", shown_path(s.name),
-                      static_cast<double>(s.read + std::max<int64_t>(count, 0)) / s.info.samplerate,
-                      printable(sf_strerror(s.file.get())));
-  }
-  s.mix(std::max<int64_t>(count, 0));
+  s.mix(s.read_frames());
   if (s.resampler)
     s.resample(samples);
   else

@@ -11,8 +11,8 @@ namespace veery {
 /// Samples a second of everything that listens.
 inline constexpr int kSoundRate = 16000;
 
-/// Reads what libsndfile knows (WAV, FLAC, Ogg, MP3, AIFF ...) a piece at a time: channels become
-/// their mean, other rates are resampled. Not for several threads.
+/// Reads MP3 by libmpg123 and what else libsndfile knows (WAV, FLAC, Ogg, AIFF ...) a piece at a
+/// time: channels become their mean, other rates are resampled. Not for several threads.
 class Sound {
  public:
   /// A regular file. Throws kNotFound, kIo, or kFormat where it is no sound.

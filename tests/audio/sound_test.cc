@@ -1,6 +1,7 @@
 // Sound files as samples: channels, rates, and what is no sound.
 #include "audio/sound.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -107,6 +108,84 @@ TEST(Sound, OfAFileCutShortIsWhatThereIs) {
   const std::string whole = wav({}, tone(300, 16000, 1));
   Sound sound(whole.substr(0, whole.size() / 2), "x");
   EXPECT_NEAR(static_cast<double>(read_all(sound).size()), 8000, 50);
+}
+
+/// 0.7 s of 440 Hz, 44,100 samples a second, two channels, with an Info header (LAME 3.100).
+std::string mp3() {
+  std::ifstream file(VEERY_SOURCE_DIR "/tests/fixtures/sound/tone.mp3", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Samples, Sound::damage() or the error, and the output on standard error.
+struct Decoded {
+  std::vector<float> samples;
+  std::string damage, noise;
+};
+Decoded decoded(const std::string& bytes) {
+  testing::internal::CaptureStderr();
+  Decoded out;
+  try {
+    Sound sound(bytes, "talk.mp3");
+    out.samples = read_all(sound);
+    out.damage = sound.damage();
+  } catch (const Error& error) {
+    out.damage = error.what();
+  }
+  out.noise = testing::internal::GetCapturedStderr();
+  return out;
+}
+
+TEST(Sound, OfMp3IsDecoded) {
+  const Decoded out = decoded(mp3());
+  const std::vector<float> expected = tone(440, 16000, 0.7);
+  ASSERT_EQ(out.samples.size(), expected.size());
+  for (size_t i = 500; i + 500 < expected.size(); ++i)
+    ASSERT_NEAR(out.samples[i], expected[i], 0.02);
+  EXPECT_EQ(out.damage, "");
+  EXPECT_EQ(out.noise, "");
+}
+
+TEST(Sound, OfMp3WithTagsIsTheSame) {
+  const std::string tag("ID3\4\0\0\0\0\1\x44", 10);
+  const Decoded whole = decoded(mp3());
+  const std::string end = "TAG" + std::string(125, 'x');
+  for (const std::string& bytes : {tag + std::string(196, 'x') + mp3(), mp3() + end,
+                                   tag + std::string(196, '\0') + mp3() + end}) {
+    const Decoded tagged = decoded(bytes);
+    EXPECT_EQ(tagged.samples, whole.samples);
+    EXPECT_EQ(tagged.damage, "");
+  }
+}
+
+TEST(Sound, OfDamagedMp3IsWhatThereIsAndOneLine) {
+  const std::string whole = mp3();
+  const size_t half = whole.size() / 2;
+  std::string holed = whole, blank = whole;
+  for (size_t i = half; i < half + 800; ++i) holed[i] = static_cast<char>(i * i % 251);
+  std::fill(blank.begin() + static_cast<std::ptrdiff_t>(half), blank.end(), '\0');
+  for (const auto& [bytes, expected] :
+       {std::pair(whole.substr(0, half), "s from its beginning, but says that it has 0.7 s"),
+        std::pair(holed, "bytes belong to no MPEG frame"),
+        std::pair(blank, "s from its beginning, but says that it has 0.7 s")}) {
+    const Decoded out = decoded(bytes);
+    EXPECT_GT(out.samples.size(), 3000U);
+    EXPECT_TRUE(out.damage.starts_with("talk.mp3: ")) << out.damage;
+    EXPECT_NE(out.damage.find(expected), std::string::npos) << out.damage;
+    EXPECT_EQ(out.damage.find('\n'), std::string::npos);
+    EXPECT_EQ(out.noise, "");
+  }
+}
+
+TEST(Sound, ThatBeginsAsMp3AndIsNoneIsRefusedInOneLine) {
+  std::string bytes;
+  for (uint32_t i = 1; bytes.size() < 5000; i = i * 1664525 + 1013904223)
+    bytes += static_cast<char>(i >> 24);
+  for (const std::string& begin :
+       {std::string("ID3\x03"), std::string("\xFF\xFB\x90\x00", 4), mp3().substr(0, 300)}) {
+    const Decoded out = decoded(begin.size() > 4 ? begin : begin + bytes);
+    EXPECT_EQ(out.damage, "talk.mp3: is no sound file: it begins as MP3, but has no whole frame");
+    EXPECT_EQ(out.noise, "");
+  }
 }
 
 TEST(Sound, WhatIsNoneIsRefusedByName) {
