@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/chat/chat.h"
 #include "engine/chat/conversation.h"
+#include "engine/chat/reasoning.h"
 
 namespace veery {
 namespace {
@@ -104,9 +105,9 @@ LabelTokens LabelPrompt::encode(std::string_view text) const {
   for (const std::string& label : labels_) names += (names.empty() ? "" : ", ") + label;
   std::string prompt = filled(options_.form, text, names);
   if (!options_.raw) {
-    const RenderedConversation chat = render_conversation(
-        model_, {.messages = Json::array({{{"role", "user"}, {"content", prompt}}}),
-                 .variables = {{"enable_thinking", false}}});
+    Conversation asked{.messages = Json::array({{{"role", "user"}, {"content", prompt}}})};
+    set_thinking(asked.variables, false);
+    const RenderedConversation chat = render_conversation(model_, asked);
     return encode_labels(model_.tokenizer(), chat.guarded_text, labels_, chat.guard);
   }
   // Words begin with a space in most vocabularies.

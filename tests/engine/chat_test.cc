@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "engine/chat/reasoning.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -27,6 +28,118 @@ TEST(Chat, RendersTheConversationAndForgetsIt) {
   EXPECT_EQ(chat.messages().size(), 3U);
   chat.reset();
   EXPECT_EQ(chat.text(), "<s>[system]be brief[assistant].");
+}
+
+TEST(Chat, TurnsAreDroppedWhole) {
+  const TinyModel file(kTemplate);
+  const Model model(file.path(), {.threads = 1});
+  Chat chat(model, "S", false);
+  EXPECT_FALSE(chat.drop_last_turn());
+  EXPECT_FALSE(chat.drop_answer());
+  for (const char* text : {"a", "b", "c"}) {
+    chat.add_user(text);
+    chat.add_assistant(std::string(text) + "!");
+    chat.add_tool_result("f", "1", "r");
+    chat.add_assistant("done");
+  }
+  EXPECT_EQ(chat.turns(), 3U);
+  Chat copy(chat);
+  EXPECT_TRUE(copy.drop_answer());
+  EXPECT_EQ(copy.messages().back()["role"], "tool");
+  EXPECT_TRUE(copy.drop_answer());  // nothing follows it
+  EXPECT_EQ(copy.messages().size(), 12U);
+  EXPECT_TRUE(copy.drop_last_turn());
+  EXPECT_EQ(copy.messages().size(), 9U);
+  chat.drop_first_turns(2);
+  EXPECT_EQ(chat.text(), "<s>[system]S[user]c[assistant]c![tool]r[assistant]done[assistant].");
+}
+
+TEST(Chat, FewTurnsAreDroppedForAPromptThatFits) {
+  const TinyModel file(kTemplate);
+  const Model model(file.path(), {.threads = 1});
+  Chat chat(model, "S", false);
+  for (int i = 0; i < 6; ++i) {
+    chat.add_user(std::string(static_cast<size_t>(i) + 1, 'a'));
+    chat.add_assistant("b");
+  }
+  for (const size_t most : {1000, 200, 150, 100, 80, 60, 5}) {
+    Chat shorter(chat);
+    const size_t dropped = shorter.drop_turns_beyond(most);
+    EXPECT_EQ(shorter.turns() + dropped, 6U);
+    EXPECT_EQ(shorter.messages()[0]["content"], "S");
+    if (shorter.turns() > 1) {
+      EXPECT_LE(shorter.prompt().size(), most);
+    }
+    if (dropped == 0) continue;
+    Chat longer(chat);
+    longer.drop_first_turns(dropped - 1);
+    EXPECT_GT(longer.prompt().size(), most);
+  }
+}
+
+TEST(Chat, TheSystemMessageIsReplacedAndLoaded) {
+  const TinyModel file(kTemplate);
+  const Model model(file.path(), {.threads = 1});
+  Chat chat(model, "old", false);
+  chat.add_user("a");
+  chat.set_system("new");
+  EXPECT_EQ(chat.text(), "<s>[system]new[user]a[assistant].");
+  chat.set_system("");
+  EXPECT_EQ(chat.text(), "<s>[user]a[assistant].");
+  chat.set_messages(parse_json(R"([{"role": "system", "content": "mine"}])", "x"), "x");
+  EXPECT_EQ(chat.system(), "mine");
+  chat.reset();
+  EXPECT_EQ(chat.text(), "<s>[system]mine[assistant].");
+}
+
+TEST(Chat, VariablesReachTheTemplate) {
+  const TinyModel file("{{ enable_thinking }}|{{ thinking }}|{{ reasoning_effort }}|{{ x }}");
+  const Model model(file.path(), {.threads = 1});
+  Chat chat(model, "", false);
+  Json variables = {{"x", Json::array({1})}};
+  set_reasoning_effort(variables, "low");
+  chat.set_variables(variables);
+  EXPECT_EQ(chat.text(), "||low|[1]");
+  set_reasoning_effort(variables, "none");
+  chat.set_variables(variables);
+  EXPECT_EQ(chat.text(), "False|False|none|[1]");
+  set_thinking(variables, true);
+  chat.set_variables(variables);
+  EXPECT_EQ(chat.text(), "True|True|none|[1]");
+}
+
+TEST(Chat, CallsWithoutAResultAreOpen) {
+  ParsedAnswer answer;
+  answer.calls.resize(2);
+  answer.calls[0].name = "f";
+  answer.calls[1] = {.id = "mine", .name = "g"};
+  Json messages = parse_json(R"([{"role": "assistant", "tool_calls": [{"id": "call_1"}]}])", "x");
+  give_call_ids(answer, messages);
+  EXPECT_EQ(answer.calls[0].id, "call_2");
+  EXPECT_EQ(answer.calls[1].id, "mine");
+  messages.push_back(to_message(answer));
+  ASSERT_EQ(open_calls(messages).size(), 2U);
+  EXPECT_EQ(open_calls(messages)[0].name, "f");
+  messages.push_back({{"role", "tool"}, {"content", "r"}});
+  ASSERT_EQ(open_calls(messages).size(), 1U);
+  EXPECT_EQ(open_calls(messages)[0].id, "mine");
+  messages.push_back({{"role", "user"}, {"content", "r"}});
+  EXPECT_TRUE(open_calls(messages).empty());
+  EXPECT_TRUE(open_calls(Json::array()).empty());
+}
+
+TEST(Tools, AreFunctionsWithNames) {
+  check_tools(parse_json(R"([{"type": "function", "function": {"name": "f"}}])", "x"), "x");
+  for (const auto& [text, part] :
+       {std::pair("{}", "t is a JSON object, expected an array"), std::pair("[5]", "t[0] has no"),
+        std::pair(R"([{"function": {"name": 5}}])", "t[0] has no function with a name")}) {
+    try {
+      check_tools(parse_json(text, "x"), "t");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Messages, AreObjectsWithARole) {

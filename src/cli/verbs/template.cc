@@ -5,8 +5,9 @@
 
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
-#include "engine/chat/chat.h"
+#include "engine/chat/messages.h"
 #include "engine/model.h"
+#include "text/chat/chat_text.h"
 
 namespace veery::cli {
 namespace {
@@ -87,17 +88,20 @@ void template_verb(std::vector<std::string> arguments) {
                 "  veery template model.gguf --messages chat.json --add-generation-prompt");
   model.add_path(app, false);
   app.option("--template-file", template_file, "Use this template instead of that of a model")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"jinja", "j2", "txt"});
   app.option("--template", name,
              "A template of the model by its name [tool_use with tools, else default]")
       .type_name("NAME");
   app.option("--messages", messages, "JSON array of messages; -: standard input")
       .type_name("FILE")
+      .files({"json"})
       .required();
-  app.option("--tools", tools, "JSON array of tools").type_name("FILE");
+  app.option("--tools", tools, "JSON array of tools").type_name("FILE").files({"json"});
   app.flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
   app.option("--vars", variables, "JSON object of more variables, bos_token for example")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"json"});
   app.option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56").type_name("TIME");
   model.add_json(app, "Print one JSON object: text");
   app.read(std::move(arguments));

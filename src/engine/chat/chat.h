@@ -7,16 +7,13 @@
 
 #include "base/json.h"
 #include "engine/chat/conversation.h"
+#include "engine/chat/messages.h"
 #include "engine/model.h"
 #include "text/answer/answer_parser.h"
 #include "text/chat/chat_text.h"
 #include "text/tokenizer.h"
 
 namespace veery {
-
-/// Throws kInput, naming `where` and the place, unless `messages` is an array of objects with a
-/// role, a text that is not empty.
-void check_messages(const Json& messages, std::string_view where);
 
 /// A conversation with one model. Without a template it is one text to which both sides append.
 class Chat {
@@ -35,15 +32,38 @@ class Chat {
   /// Functions that the model may call, as templates take them: [{"type": "function", "function":
   /// {...}}]; null: none.
   void set_tools(Json tools) { tools_ = std::move(tools); }
-  /// In place of all that was said, the system message too. Throws as check_messages() does.
+  const Json& tools() const { return tools_; }
+  /// Variables of the template, an object.
+  void set_variables(Json variables) { variables_ = std::move(variables); }
+  const Json& variables() const { return variables_; }
+  /// Replaces the system message; empty: there is none.
+  void set_system(std::string text);
+  const std::string& system() const { return system_; }
+  /// In place of all that was said. A system message at their front is that of reset() too. Throws
+  /// as check_messages() does.
   void set_messages(const Json& messages, std::string_view where);
   /// Takes the last message back.
   void drop_last();
   /// Forgets all but the system message.
   void reset();
+
+  /// A turn begins with a message of the user and has what follows it up to the next one.
+  size_t turns() const;
+  /// Removes the last turn. Returns false if there is none.
+  bool drop_last_turn();
+  /// Removes what follows the last message of the user or of a tool, so that it can be answered
+  /// again. Returns false if there is no such message.
+  bool drop_answer();
+  /// Removes the first `count` turns; system messages before them stay.
+  void drop_first_turns(size_t count);
+  /// Removes as few of the first turns as leave a prompt of `most` tokens, all but the last turn if
+  /// that is not enough. Returns how many turns it removed. Throws as render() does.
+  size_t drop_turns_beyond(size_t most);
+
   /// The prompt of the next answer, and how that is read: without a template all of it is content.
-  /// Throws kInput if the template refuses the conversation.
-  RenderedConversation render(LostBytes* lost = nullptr) const;
+  /// `continues`: the answer continues the last message. Throws kInput if the template refuses the
+  /// conversation.
+  RenderedConversation render(LostBytes* lost = nullptr, bool continues = false) const;
   /// Parts of render().
   std::string text() const { return render().text; }
   std::vector<int32_t> prompt(LostBytes* lost = nullptr) const { return render(lost).ids; }
@@ -51,12 +71,24 @@ class Chat {
 
  private:
   void add(std::string_view role, std::string_view text);
+  size_t turn_begin(size_t turn) const;
 
   const Model& model_;
   std::string system_;
   bool raw_;
   Json messages_ = Json::array();
   Json tools_;
+  Json variables_ = Json::object();
 };
+
+/// A call of a tool whose result is not in the messages yet.
+struct OpenCall {
+  std::string id, name;
+};
+/// The calls of the last message of the assistant for which no message of a tool follows it.
+std::vector<OpenCall> open_calls(const Json& messages);
+
+/// Gives calls without an id one, counted on from the calls that are in `messages`.
+void give_call_ids(ParsedAnswer& answer, const Json& messages);
 
 }  // namespace veery

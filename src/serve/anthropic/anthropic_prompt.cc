@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/printable.h"
+#include "engine/chat/reasoning.h"
 #include "serve/api/api_error.h"
 #include "text/common/base64.h"
 
@@ -261,7 +262,7 @@ void read_thinking(const Fields& fields, AnthropicPrompt& prompt) {
   const std::string type = thinking.require_text("type");
   if (type != "enabled" && type != "adaptive" && type != "disabled")
     thinking.fail("type", "enabled, adaptive or disabled");
-  prompt.chat.variables["enable_thinking"] = type != "disabled";
+  set_thinking(prompt.chat.variables, type != "disabled");
   const auto budget = thinking.integer("budget_tokens", 0, INT64_MAX / 2);
   if (type != "disabled") prompt.thinking_budget = budget;
   const std::string display = thinking.text("display").value_or("summarized");
@@ -277,7 +278,7 @@ void read_output(const Fields& fields, AnthropicPrompt& prompt) {
   if (given == nullptr) return;
   const Fields output(*given, "output_config.");
   if (const auto effort = output.text("effort"))
-    prompt.chat.variables["reasoning_effort"] = *effort;
+    set_reasoning_effort(prompt.chat.variables, *effort);
   if (const Json* format = output.object("format")) {
     prompt.format = format;
     prompt.format_field = "output_config.format";
@@ -325,7 +326,7 @@ AnthropicPrompt read_anthropic_prompt(const Fields& fields) {
   for (size_t i = 0; i < given.size(); ++i) conversation.add(given[i], i);
   Json messages = conversation.take();
   manage_context(fields, messages);
-  prompt.chat.messages = normal_messages(messages);
+  prompt.chat.messages = request_messages(messages);
   prompt.choice = read_choice(fields);
   if (!prompt.choice.none) {
     prompt.chat.tools = std::move(tools.shown);

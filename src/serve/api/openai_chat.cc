@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "base/utf8.h"
+#include "engine/chat/reasoning.h"
 #include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
@@ -29,10 +30,8 @@ struct ChatRequest {
 };
 
 void read_variables(const Fields& fields, ChatPrompt& prompt) {
-  if (const auto effort = fields.text("reasoning_effort")) {
-    prompt.variables["reasoning_effort"] = *effort;
-    if (*effort == "none") prompt.variables["enable_thinking"] = false;
-  }
+  if (const auto effort = fields.text("reasoning_effort"))
+    set_reasoning_effort(prompt.variables, *effort);
   if (const auto verbosity = fields.text("verbosity")) prompt.variables["verbosity"] = *verbosity;
 }
 
@@ -42,7 +41,7 @@ ChatRequest read_chat(Context& context, const Json& body) {
   request.model = context.models.find(fields.text("model").value_or(""));
   require_scheduler(*request.model);
   const Model& model = request.model->model();
-  request.prompt.messages = normal_messages(fields.require_array("messages"));
+  request.prompt.messages = request_messages(fields.require_array("messages"));
   request.choice = read_tool_choice(fields);
   if (!request.choice.none)
     request.prompt.tools = allowed_tools(request.choice, read_tools(fields));

@@ -5,72 +5,13 @@
 #include <cmath>
 #include <random>
 
-#include "engine/chat/chat.h"
+#include "engine/chat/messages.h"
 #include "engine/sequence_breakers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/token_fields.h"
 
 namespace veery::serve {
 namespace {
-
-[[noreturn]] void fail_message(size_t i, const std::string& what) {
-  throw ApiError(400, fmt::format("messages[{}]: {}", i, what), fmt::format("messages[{}]", i));
-}
-
-// A text, or the texts of a list of parts.
-std::string content_text(const Json& content, size_t message) {
-  if (content.is_string()) return content.string();
-  if (content.is_object()) return content_text(Json::array({content}), message);
-  if (!content.is_array())
-    fail_message(message, fmt::format("content is a JSON {}, expected a text or a list of parts",
-                                      content.type_name()));
-  std::string text;
-  for (const Json& part : content) {
-    if (part.is_string()) {
-      text += part.string();
-      continue;
-    }
-    const std::string type = part.is_object() && part.contains("type") && part["type"].is_string()
-                                 ? part["type"].string()
-                                 : "";
-    const bool known =
-        type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
-    if (!known)
-      fail_message(
-          message,
-          fmt::format("a part of type '{}' cannot be read by this model, expected text", type));
-    const Json* value = part.member(type == "refusal" ? "refusal" : "text");
-    if (value == nullptr || !value->is_string())
-      fail_message(message, "a part of type text has no text");
-    text += value->string();
-  }
-  return text;
-}
-
-// Templates take the arguments of calls as objects.
-Json normal_calls(const Json& calls, size_t message) {
-  if (!calls.is_array()) fail_message(message, "tool_calls is no list");
-  Json result = Json::array();
-  for (const Json& call : calls) {
-    const Json* function = call.is_object() ? call.member("function") : nullptr;
-    if (function == nullptr || !function->is_object() || !function->contains("name") ||
-        !(*function)["name"].is_string())
-      fail_message(message, "a tool call has no function with a name");
-    Json copy = call;
-    copy["type"] = "function";
-    Json arguments = function->value("arguments", Json(""));
-    if (arguments.is_string()) {
-      std::optional<Json> parsed = maybe_json(arguments.string());
-      if (parsed && parsed->is_object())
-        arguments = std::move(*parsed);
-      else if (arguments.string().empty())
-        arguments = Json::object();
-    }
-    copy["function"]["arguments"] = std::move(arguments);
-    result.push_back(std::move(copy));
-  }
-  return result;
-}
 
 // Returns the bytes of all strings in `json` and finds the longest of them.
 size_t text_bytes(const Json& json, std::string_view& longest) {
@@ -86,51 +27,25 @@ size_t text_bytes(const Json& json, std::string_view& longest) {
 
 }  // namespace
 
-Json normal_messages(const Json& messages) {
-  if (messages.empty()) throw ApiError(400, "messages is empty, expected one or more", "messages");
-  Json result = Json::array();
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const Json& message = messages[i];
-    if (!message.is_object())
-      fail_message(i, fmt::format("is a JSON {}, expected an object", message.type_name()));
-    const Json* role = message.member("role");
-    if (role == nullptr || !role->is_string()) fail_message(i, "has no role");
-    std::string name = role->string();
-    if (name == "function") name = "tool";
-    if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
-        name != "tool")
-      fail_message(i, fmt::format("its role is '{}', expected system, developer, user, assistant "
-                                  "or tool",
-                                  name.substr(0, 40)));
-    Json copy = message;
-    copy["role"] = name;
-    const Json* content = message.member("content");
-    const Json* calls = message.member("tool_calls");
-    const bool called = calls != nullptr && !calls->is_null();
-    if (content != nullptr && !content->is_null())
-      copy["content"] = content_text(*content, i);
-    else if (name == "assistant")
-      copy["content"] = "";
-    else
-      fail_message(i, "has no content");
-    copy.erase("tool_calls");
-    if (called && !(calls->is_array() && calls->empty()))
-      copy["tool_calls"] = normal_calls(*calls, i);
-    result.push_back(std::move(copy));
+Json request_messages(const Json& messages) {
+  try {
+    return normal_messages(messages, "messages");
+  } catch (const MessageError& error) {
+    throw ApiError(400, error.what(), fmt::format("messages[{}]", error.index()));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    throw ApiError(400, error.what(), "messages");
   }
-  return result;
 }
 
 Json read_tools(const Fields& fields) {
   const Json* tools = fields.array("tools");
   if (tools == nullptr || tools->empty()) return {};
-  for (size_t i = 0; i < tools->size(); ++i) {
-    const Json& tool = (*tools)[i];
-    const Json* function = tool.is_object() ? tool.member("function") : nullptr;
-    const bool named = function != nullptr && function->is_object() && function->contains("name") &&
-                       (*function)["name"].is_string();
-    if (!named)
-      throw ApiError(400, fmt::format("tools[{}] has no function with a name", i), "tools");
+  try {
+    check_tools(*tools, "tools");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    throw ApiError(400, error.what(), "tools");
   }
   return *tools;
 }

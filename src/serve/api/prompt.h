@@ -18,9 +18,8 @@ namespace veery::serve {
 using ChatPrompt = Conversation;
 using RenderedChat = RenderedConversation;
 
-/// Messages as OpenAI's clients write them: roles checked, texts of several parts joined, arguments
-/// of calls as objects. Throws ApiError naming the message and what of it cannot be used.
-Json normal_messages(const Json& messages);
+/// normal_messages() of a request. Throws ApiError in place of its errors.
+Json request_messages(const Json& messages);
 
 /// The field "tools", functions in OpenAI's form; null if there are none. Throws ApiError naming
 /// one without a name.

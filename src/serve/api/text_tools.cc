@@ -149,7 +149,7 @@ void apply_template(Context& context, const HttpRequest& http, Reply& reply) {
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   const Model& model = lease->model();
-  ChatPrompt prompt{.messages = normal_messages(fields.require_array("messages"))};
+  ChatPrompt prompt{.messages = request_messages(fields.require_array("messages"))};
   prompt.tools = read_tools(fields);
   read_template_fields(fields, model, prompt);
   reply.send(200, kJson, dump_json({{"prompt", render_chat(model, prompt).text}}));

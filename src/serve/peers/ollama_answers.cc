@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "engine/chat/chat.h"
 #include "engine/chat/infill.h"
+#include "engine/chat/reasoning.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/encoding.h"
@@ -60,14 +61,14 @@ void read_ollama_format(const Fields& fields, ServedModel& model, const AnswerPa
 void read_think(const Fields& fields, const ServedModel& model, Json& variables) {
   const Json* think = fields.find("think");
   if (think == nullptr) return;
-  const bool level = *think == "low" || *think == "medium" || *think == "high";
+  const bool level = think->is_string() && is_reasoning_level(think->string());
   if (!think->is_boolean() && !level)
     fields.fail("think", "true, false, \"low\", \"medium\" or \"high\"");
   const bool wanted = level || think->boolean();
   if (wanted && !model.model().answer_format().reasons())
     throw ApiError(400, fmt::format("\"{}\" does not support thinking", model.id()), "think");
-  variables["enable_thinking"] = wanted;
-  if (level) variables["reasoning_effort"] = *think;
+  set_thinking(variables, wanted);
+  if (level) set_reasoning_effort(variables, think->string());
 }
 
 // Ollama's messages have no ids of calls, but the names of tools; results follow their calls.
@@ -244,7 +245,7 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
     return;
   request.load(context);
   ServedModel& model = request.model();
-  ChatPrompt prompt{.messages = normal_messages(with_ids(*given))};
+  ChatPrompt prompt{.messages = request_messages(with_ids(*given))};
   prompt.tools = read_tools(fields);
   read_think(fields, model, prompt.variables);
   check_texts(prompt.messages, model, "messages", Family::kOllama);

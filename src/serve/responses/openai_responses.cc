@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/printable.h"
+#include "engine/chat/reasoning.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
@@ -76,10 +77,8 @@ Json with_ids(const Json& items) {
 
 void read_variables(const Fields& fields, ChatPrompt& prompt) {
   if (const Json* given = fields.object("reasoning")) {
-    if (const auto effort = Fields(*given, "reasoning.").text("effort")) {
-      prompt.variables["reasoning_effort"] = *effort;
-      if (*effort == "none") prompt.variables["enable_thinking"] = false;
-    }
+    if (const auto effort = Fields(*given, "reasoning.").text("effort"))
+      set_reasoning_effort(prompt.variables, *effort);
   }
   if (const Json* text = fields.object("text"))
     if (const auto verbosity = Fields(*text, "text.").text("verbosity"))
@@ -112,7 +111,7 @@ ResponseRequest read_request(const Fields& fields, ResponseStore& store) {
     input.add_instructions(*instructions);
   for (size_t i = 0; i < request.items.size(); ++i)
     input.add(request.items[i], fmt::format("input[{}]", i));
-  request.prompt.messages = normal_messages(input.take());
+  request.prompt.messages = request_messages(input.take());
   request.choice = read_tool_choice(fields);
   if (!request.choice.none) {
     request.prompt.tools = allowed_tools(request.choice, request.tools.shown());
