@@ -119,10 +119,10 @@ int most_threads() {
   return std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-int available_cores() {
-  int cores = sort_by_core(allowed_processors()).physical;
+int available_cores(const SystemFiles& files) {
+  int cores = sort_by_core(allowed_processors(), files).physical;
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (const auto quota = cgroup_quota())
+  if (const auto quota = cgroup_quota(files))
     cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
   return std::max(1, cores);
 }

@@ -34,6 +34,6 @@ int most_threads();
 
 /// Threads that are worth having: the physical cores that this process may use (affinity), no more
 /// than its quota of time. At least 1.
-int available_cores();
+int available_cores(const SystemFiles& files = {});
 
 }  // namespace veery

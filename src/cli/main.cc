@@ -1,11 +1,13 @@
 // main.cc: finds the verb, and turns what it throws into an exit status: 1 failed, 2 misused.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <exception>
 #include <new>
 
 #include "cli/parts/cli.h"
+#include "cli/parts/help_text.h"
 #include "cli/parts/output.h"
 #include "cli/parts/spellings.h"
 #include "cli/version.h"
@@ -98,7 +100,7 @@ std::string no_verb(const std::string& word) {
 
 int run_main(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
-    write_error(help());
+    write_error(help_for(help(), STDERR_FILENO));
     return kMisused;
   }
   const std::string& first = arguments[0];
@@ -108,7 +110,7 @@ int run_main(const std::vector<std::string>& arguments) {
     return verb == nullptr ? misused(no_verb(arguments[1])) : run_guarded(*verb, {"--help"});
   }
   if (version || first == "-h" || first == "--help" || first == "help") {
-    standard_output().write(version ? version_text() : help());
+    standard_output().write(version ? version_text() : help_for(help(), STDOUT_FILENO));
     standard_output().flush();
     return 0;
   }

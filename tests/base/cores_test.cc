@@ -67,6 +67,17 @@ TEST_F(FakeSystem, QuotasOfTheFirstVersionCountAsWell) {
   EXPECT_EQ(cgroup_quota(files_), 0.5);
 }
 
+TEST_F(FakeSystem, AvailableCoresAreNoMoreThanTheQuota) {
+  const auto allowed = static_cast<int>(std::max<size_t>(1, allowed_processors().size()));
+  EXPECT_EQ(available_cores(files_), allowed);  // no topology: each processor is a core
+  write("membership", "0::/box\n");
+  for (const auto& [quota, cores] :
+       {std::pair("50000", 1), {"100000", 1}, {"150000", 2}, {"max", 1000}}) {
+    write("cgroup/box/cpu.max", std::string(quota) + " 100000\n");
+    EXPECT_EQ(available_cores(files_), std::min(allowed, cores)) << quota;
+  }
+}
+
 TEST(AvailableCores, AreSomeButNoMoreThanProcessors) {
   EXPECT_GE(available_cores(), 1);
   EXPECT_LE(static_cast<size_t>(available_cores()),

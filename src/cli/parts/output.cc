@@ -1,5 +1,6 @@
 #include "cli/parts/output.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -57,6 +58,13 @@ Output& standard_output() {
 }
 
 void write_error(std::string_view text) { write_all(STDERR_FILENO, text); }
+
+int terminal_columns(int descriptor) {
+  constexpr int kUsual = 80;
+  winsize size = {};
+  const bool told = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : kUsual;
+}
 
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};

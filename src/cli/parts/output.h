@@ -29,6 +29,10 @@ Output& standard_output();
 /// For notes and summaries: trouble there is no failure.
 void write_error(std::string_view text);
 
+/// Columns of the terminal that a descriptor leads to, at least 1; 80 if it leads to none, or to
+/// one that does not say.
+int terminal_columns(int descriptor);
+
 /// "1.5 GB", "312.4 MB": powers of ten.
 std::string human_bytes(double bytes);
 

@@ -1,7 +1,6 @@
 #include "cli/parts/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utf8proc.h>
 
@@ -17,19 +16,12 @@ namespace veery::cli {
 namespace {
 
 constexpr int kBar = 30, kShortestBar = 5;
-constexpr int kUsualColumns = 80;  // of terminals that do not say
-constexpr double kDelay = 0.1;     // seconds without a bar: short jobs show none
+constexpr double kDelay = 0.1;  // seconds without a bar: short jobs show none
 constexpr double kInterval = 0.05;
 
 bool can_move_the_cursor() {
   const char* const terminal = std::getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && std::string_view(terminal ? terminal : "") != "dumb";
-}
-
-int terminal_columns() {
-  winsize size = {};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                           : kUsualColumns;
 }
 
 // The first bytes of `text` that fill at most `columns` columns, and how many they fill.
@@ -54,7 +46,7 @@ int columns_of(std::string_view text) {
 
 // Back to the beginning of a line of `width` columns that a narrower terminal may have wrapped.
 std::string erased(int width) {
-  const int rows_above = width == 0 ? 0 : (width - 1) / std::max(1, terminal_columns());
+  const int rows_above = width == 0 ? 0 : (width - 1) / terminal_columns(STDERR_FILENO);
   return rows_above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", rows_above) : "\r\x1b[K";
 }
 
@@ -84,8 +76,8 @@ void Progress::show(double done, double all, const std::string& note) {
   if (now < next_) return;
   next_ = now + kInterval;
   // Not the last column: a terminal may go on to the next line there.
-  const std::string line =
-      progress_line(what_, std::clamp(done / all, 0.0, 1.0), escaped(note), terminal_columns() - 1);
+  const std::string line = progress_line(what_, std::clamp(done / all, 0.0, 1.0), escaped(note),
+                                         terminal_columns(STDERR_FILENO) - 1);
   const int before = std::exchange(width_, columns_of(line));
   if (before > 0 || width_ > 0) write_error(erased(before) + line);
 }

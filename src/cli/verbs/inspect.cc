@@ -72,7 +72,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("--heads", flags.heads, "Heads of queries, from 0: 0,3-5 [all]").type_name("LIST");
   app.option("--what", flags.what,
              "attention, queries, keys, hidden, lens: a list of them [lens; all with --out]")
-      .type_name("LIST");
+      .type_name("LIST")
+      .choices({"attention", "queries", "keys", "hidden", "lens"});
   app.option("--out", flags.out, "A new folder for .npy files, pictures and index.json")
       .type_name("DIR");
   app.option("--top", flags.options.top, "Tokens of the lens at each position")
@@ -136,8 +137,7 @@ void print_lens(const std::vector<LayerInspection>& layers, const InspectedText&
       const LensToken& token = layer.lens[i];
       // Spaces at the front tell words from their continuations.
       std::string shown;
-      for (const char c : shown_token(tokenizer, token.id))
-        shown += c == ' ' ? std::string("·") : std::string(1, c);
+      for (const char c : shown_token(tokenizer, token.id)) shown += c == ' ' ? '_' : c;
       line += fmt::format("  {:>5.1f} % {:<12}", 100 * token.probability,
                           shown.empty() ? fmt::format("#{}", token.id) : shown);
     }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "serve/http/exchange.h"
 #include "serve/http/tls.h"
 #include "serve/http/workers.h"
@@ -25,6 +26,15 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
+
+asio::ip::address address_of(const std::string& host) {
+  error_code code;
+  const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, code);
+  if (code)
+    throw Error(ErrorKind::kInput, "'{}' is no address, expected one such as 127.0.0.1",
+                printable(host));
+  return address;
+}
 
 constexpr auto kNoThrow = asio::use_awaitable;
 constexpr double kFarewellSeconds = 1;
@@ -154,12 +164,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
   void bind() {
     error_code code;
-    const auto address =
-        asio::ip::make_address(options_.host == "localhost" ? "127.0.0.1" : options_.host, code);
-    if (code)
-      throw Error(ErrorKind::kInput, "host: '{}' is no address, expected one such as 127.0.0.1",
-                  options_.host);
-    const tcp::endpoint endpoint(address, options_.port);
+    const tcp::endpoint endpoint(address_of(options_.host), options_.port);
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(asio::socket_base::reuse_address(true));
     acceptor_.bind(endpoint, code);
@@ -480,6 +485,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   double grace_ = 5;
   Workers workers_;
 };
+
+void check_host(const std::string& host) { address_of(host); }
 
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : impl_(std::make_shared<Impl>(options, std::move(handler))) {}

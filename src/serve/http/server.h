@@ -27,10 +27,13 @@ struct HttpOptions {
   std::function<void(const std::string& what)> warn;
 };
 
+/// Throws kInput unless `host` is an address or "localhost".
+void check_host(const std::string& host);
+
 /// Not thread-safe but for stop().
 class HttpServer {
  public:
-  /// Binds the port. Throws kInput for a host that is none, kIo naming both where the port cannot
+  /// Binds the port. Throws as check_host(), kIo naming both where the port cannot
   /// be had, and as TlsContext().
   HttpServer(const HttpOptions& options, Handler handler);
   ~HttpServer();
