@@ -95,7 +95,7 @@ class Entries(TerminalTest):
     def test_a_paste_taller_than_the_screen_is_seen_in_part(self):
         self.start(size=(10, 40))
         self.send(PASTE + "\r".join(f"line {i}" for i in range(50)) + PASTE_END)
-        self.expect("… 41 lines above")
+        self.expect("... 41 lines above")
         self.expect("line 49")
         self.send(UP * 30)
         self.expect("lines below")
@@ -185,7 +185,7 @@ class Commands(TerminalTest):
         for command in ("/what", "/wh\x7f\x7fwhat is this", "/usr/bin/what"):
             lines = self.say(command).strip().splitlines()
             self.assertEqual(len(lines), 1, lines)
-            self.assertRegex(lines[0], r"unknown command '/[a-z/]*what'; there are /help, /reset, /clear, /exit")
+            self.assertRegex(lines[0], r"unknown command '/[a-z/]*what'; there are /help, /reset, /clear, /undo")
         self.assertIn("nothing may follow '/reset'", self.say("/reset it"))
 
     def test_messages_that_begin_with_a_slash(self):
@@ -203,7 +203,7 @@ class Commands(TerminalTest):
         self.expect("elp")
         self.assertIn("this list", self.say(""))
         self.send("/\t")
-        self.expect("/help  /reset  /clear  /exit  /bye  /quit")
+        self.expect("/help  /reset  /clear  /undo  /retry  /regen  /save  /load  /set  /show  /exit  /bye  /quit")
         self.send("by\t\r")
         self.assertEqual(self.status(), 0)
 

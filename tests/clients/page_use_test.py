@@ -148,6 +148,23 @@ class Lists(PageTest):
             drop = lambda record: {name: value for name, value in record.items() if value is not None}  # noqa: E731
             self.assertEqual([drop(r) for r in sorted(self.records(page, kind), key=key)], [drop(r) for r in sorted(self.records(other, kind), key=key)])
 
+    def test_a_chat_saved_by_the_program_is_imported(self):
+        page = self.open()
+        data = {"format": "veery-chat", "version": 1, "parameters": {"temperature": 0.25}, "template_args": {"enable_thinking": False},
+                "messages": [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "saved question"},
+                             {"role": "assistant", "content": "saved answer", "reasoning_content": "hm"}]}
+        page.keyboard.press("Control+,")
+        page.set_input_files("#import-file", {"name": "chat.json", "mimeType": "application/json", "buffer": json.dumps(data).encode()})
+        page.wait_for_selector(".notice:has-text('1 chat imported')")
+        page.keyboard.press("Escape")
+        page.click(".row:has-text('saved question') .open")
+        page.wait_for_selector(".prose:has-text('saved answer')")
+        self.ask(page, "More")
+        body = Machines.fake.asked[-1]
+        told = [(m["role"], m["content"]) for m in body["messages"]]
+        self.assertEqual(told, [("system", "Be brief"), ("user", "saved question"), ("assistant", "saved answer"), ("user", "More")])
+        self.assertEqual((body["temperature"], body["chat_template_kwargs"]), (0.25, {"enable_thinking": False}))
+
     def test_an_export_of_llama_cpp_is_imported(self):
         page = self.open()
         message = lambda name, parent, role, content, **more: {  # noqa: E731

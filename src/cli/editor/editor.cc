@@ -1,5 +1,7 @@
 #include "cli/editor/editor.h"
 
+#include <utility>
+
 #include "cli/editor/line_editor.h"
 #include "cli/editor/plain_editor.h"
 
@@ -70,9 +72,9 @@ Editor::Outcome Editor::suspend() {
 
 void Editor::show_hint() { terminal_.write("Ctrl-C again leaves, as do Ctrl-D and /exit.\r\n"); }
 
-std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history,
-                                    const std::vector<std::string>& commands) {
-  if (terminal.moves_cursor()) return std::make_unique<LineEditor>(terminal, history, commands);
+std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history, Completer completer) {
+  if (terminal.moves_cursor())
+    return std::make_unique<LineEditor>(terminal, history, std::move(completer));
   return std::make_unique<PlainEditor>(terminal, history);
 }
 

@@ -1,5 +1,6 @@
 // editor.h: reads what is typed in a chat, with history, several lines and pastes as one entry.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,14 @@
 #include "cli/editor/terminal.h"
 
 namespace veery::cli {
+
+/// Words that may replace the end of an entry, from the byte `begin` on.
+struct Completion {
+  size_t begin = 0;
+  std::vector<std::string> words = {};
+};
+/// Completions of what is typed; the words begin with the end that they replace.
+using Completer = std::function<Completion(const std::string& entry)>;
 
 /// Debian's libraries do not suffice: libedit knows no marks of pastes, loses combining marks and
 /// misplaces the cursor in what is taller than the screen; readline's licence is the GPL.
@@ -51,9 +60,8 @@ class Editor {
   bool warned_ = false;
 };
 
-/// One that draws where the terminal can, else (TERM=dumb) one that appends only. `commands`: what
-/// Tab completes. All must outlive it.
-std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history,
-                                    const std::vector<std::string>& commands);
+/// One that draws where the terminal can, else (TERM=dumb) one that appends only. `completer`: of
+/// commands, for Tab. Terminal and history must outlive it.
+std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history, Completer completer);
 
 }  // namespace veery::cli

@@ -186,18 +186,16 @@ void LineEditor::complete() {
     insert("\t");
     return;
   }
-  std::vector<std::string> found;
-  for (const std::string& command : commands_)
-    if (command.starts_with(text_)) found.push_back(command);
-  if (found.empty()) return;
-  std::string common = found[0];
-  for (const std::string& command : found)
-    common.erase(std::mismatch(common.begin(), common.end(), command.begin(), command.end()).first,
+  const Completion found = completer_(text_);
+  if (found.words.empty()) return;
+  std::string common = found.words[0];
+  for (const std::string& word : found.words)
+    common.erase(std::mismatch(common.begin(), common.end(), word.begin(), word.end()).first,
                  common.end());
-  if (common == text_ && found.size() > 1) {
-    list(found);
+  if (found.words.size() > 1 && common == text_.substr(found.begin)) {
+    list(found.words);
   } else {
-    text_ = common;
+    text_.replace(found.begin, std::string::npos, common);
     cursor_ = text_.size();
   }
 }
@@ -298,8 +296,8 @@ std::vector<CellRow> LineEditor::visible_rows(const Layout& layout, Place& curso
     const size_t below = i + 1 == top_ + height ? all - i - 1 : 0;
     if (margin > 0 && above + below > 0) {
       const size_t hidden = (above > 0 ? above : below) + 1;
-      std::string note = fmt::format("… {} lines {}", hidden, above > 0 ? "above" : "below");
-      const auto width = static_cast<int>(note.size()) - 2;  // the ellipsis has three bytes
+      std::string note = fmt::format("... {} lines {}", hidden, above > 0 ? "above" : "below");
+      const auto width = static_cast<int>(note.size());
       if (width <= columns()) {
         rows.push_back({{dim(std::move(note)), width}});
         continue;

@@ -1,6 +1,7 @@
 // line_editor.h: an editor that shows the entry as it will be, with the keys of Emacs and of a PC.
 #pragma once
 #include <map>
+#include <utility>
 
 #include "cli/editor/editor.h"
 #include "cli/editor/screen.h"
@@ -9,8 +10,8 @@ namespace veery::cli {
 
 class LineEditor : public Editor {
  public:
-  LineEditor(Terminal& terminal, History& history, const std::vector<std::string>& commands)
-      : Editor(terminal, history), commands_(commands), screen_(terminal) {}
+  LineEditor(Terminal& terminal, History& history, Completer completer)
+      : Editor(terminal, history), completer_(std::move(completer)), screen_(terminal) {}
 
  private:
   struct Search {
@@ -53,7 +54,7 @@ class LineEditor : public Editor {
   Cell prompt() const;
   std::vector<CellRow> visible_rows(const class Layout& layout, Place& cursor);
 
-  const std::vector<std::string>& commands_;
+  Completer completer_;
   Screen screen_;
   size_t cursor_ = 0;    ///< byte of text_
   size_t top_ = 0;       ///< first row that is seen, where not all are

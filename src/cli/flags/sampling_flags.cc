@@ -107,7 +107,10 @@ void SamplingFlags::apply(SamplerOptions& options) const {
 }
 
 SamplerOptions SamplingFlags::options(const Model& model) const {
-  SamplerOptions options = recommended_sampling(model.file().metadata);
+  return options(model, recommended_sampling(model.file().metadata));
+}
+
+SamplerOptions SamplingFlags::options(const Model& model, SamplerOptions options) const {
   apply(options);
   for (const std::string& text : biases_)
     options.bias.push_back(parse_bias(text, model.config().vocab));

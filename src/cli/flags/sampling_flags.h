@@ -17,6 +17,8 @@ class SamplingFlags {
   void add(Arguments& app);
   /// Throws Misuse naming a flag whose value does not fit the model.
   SamplerOptions options(const Model& model) const;
+  /// The same with other values in place of those that the model file recommends.
+  SamplerOptions options(const Model& model, SamplerOptions otherwise) const;
   /// The subset that other backends than veery's own know, with defaults for flags not given.
   BackendOptions backend_options() const;
 

@@ -10,29 +10,50 @@ constexpr const char* kPlain = "\x1b[0m";
 
 }  // namespace
 
+void AnswerPrinter::write(std::string_view text) {
+  if (text.empty()) return;
+  out_.foreign(text);
+  at_line_begin_ = text.ends_with('\n');
+}
+
 // Parts are separated by a line; a style never lasts beyond its part.
 void AnswerPrinter::enter(Part part) {
   if (part == part_ && part != Part::kCall) return;
-  if (styled_ && (part_ == Part::kReasoning || part_ == Part::kCall)) out_.write(kPlain);
-  if (part_ != Part::kNone && part != Part::kNone) out_.write("\n");
-  if (styled_ && part == Part::kReasoning) out_.write(kDim);
-  if (styled_ && part == Part::kCall) out_.write(kBold);
+  if (look_.styled && (part_ == Part::kReasoning || part_ == Part::kCall)) out_.write(kPlain);
+  if (part_ != Part::kNone && part != Part::kNone) write("\n");
+  if (look_.styled && part == Part::kReasoning) out_.write(kDim);
+  if (look_.styled && part == Part::kCall) out_.write(kBold);
   part_ = part;
 }
 
 void AnswerPrinter::print(const std::vector<AnswerDelta>& deltas) {
   using Kind = AnswerDelta::Kind;
   for (const AnswerDelta& delta : deltas) {
+    const bool call =
+        delta.kind == Kind::kCall || delta.kind == Kind::kArguments || delta.kind == Kind::kCallEnd;
+    if (delta.kind == Kind::kReasoning && look_.hide_reasoning) continue;
+    if (call && look_.json_calls) continue;
     if (delta.kind == Kind::kReasoning) enter(Part::kReasoning);
     if (delta.kind == Kind::kContent) enter(Part::kContent);
     if (delta.kind == Kind::kCall) {
       enter(Part::kCall);
-      out_.write("[call] ");
+      write("[call] ");
     }
-    out_.foreign(delta.text);
-    if (delta.kind == Kind::kCall) out_.write(" ");
+    write(delta.text);
+    if (delta.kind == Kind::kCall) write(" ");
   }
   if (!deltas.empty()) out_.flush();
+}
+
+void AnswerPrinter::end(const ParsedAnswer& answer) {
+  enter(Part::kNone);
+  if (!look_.json_calls || answer.calls.empty()) return;
+  if (!at_line_begin_) write("\n");
+  for (const ToolCall& call : answer.calls)
+    out_.json({{"id", call.id},
+               {"type", "function"},
+               {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  at_line_begin_ = true;
 }
 
 }  // namespace veery::cli

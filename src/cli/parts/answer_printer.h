@@ -8,21 +8,33 @@
 
 namespace veery::cli {
 
-/// `styled`: for a terminal, with its escape sequences.
+/// How an answer is shown.
+struct AnswerLook {
+  bool styled = false;  ///< for a terminal, with its escape sequences
+  bool hide_reasoning = false;
+  /// Each call of a tool is a line of JSON, as OpenAI's clients write it in tool_calls, when it is
+  /// complete.
+  bool json_calls = false;
+};
+
 class AnswerPrinter {
  public:
-  AnswerPrinter(Output& out, bool styled) : out_(out), styled_(styled) {}
+  AnswerPrinter(Output& out, const AnswerLook& look) : out_(out), look_(look) {}
   void print(const std::vector<AnswerDelta>& deltas);
-  /// The terminal is plain again.
-  void end() { enter(Part::kNone); }
+  /// Prints the calls of a whole answer if they are shown as JSON. The terminal is plain again.
+  void end(const ParsedAnswer& answer = {});
+  /// Whether what was written last ends a line; true if nothing was.
+  bool at_line_begin() const { return at_line_begin_; }
 
  private:
   enum class Part { kNone, kContent, kReasoning, kCall };
   void enter(Part part);
+  void write(std::string_view text);
 
   Output& out_;
-  bool styled_;
+  AnswerLook look_;
   Part part_ = Part::kNone;
+  bool at_line_begin_ = true;
 };
 
 }  // namespace veery::cli

@@ -1,6 +1,7 @@
 #include "cli/parts/arguments.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -74,7 +75,10 @@ std::vector<OptionDescription>* wanted_options = nullptr;
 struct Option::State {
   CLI::Option* option;
   bool may_be_empty = false;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices = {};
+  bool files = false, models = false;
+  std::vector<std::string> extensions = {};
+  std::optional<std::string> value_if_absent = {};
 };
 
 /// CLI11 writes the help, converts values and knows what excludes what. What it is given to parse
@@ -181,10 +185,16 @@ class Arguments::Reader {
         error_ = fmt::format("{}: takes no value, found '{}'", name, word);
       return 0;
     }
-    const bool follows = !found.value && next != nullptr;
-    if (error_.empty())
-      check_value(*found.state, name, follows ? next : found.value ? &*found.value : nullptr);
-    out_.push_back(found.value.value_or(follows ? *next : ""));
+    const Option::State& state = *found.state;
+    const bool taken =
+        !state.value_if_absent || (next != nullptr && std::ranges::count(state.choices, *next) > 0);
+    const bool follows = !found.value && next != nullptr && taken;
+    const std::string* value = found.value             ? &*found.value
+                               : follows               ? next
+                               : state.value_if_absent ? &*state.value_if_absent
+                                                       : nullptr;
+    if (error_.empty()) check_value(state, name, value);
+    out_.push_back(value != nullptr ? *value : "");
     return follows ? 1 : 0;
   }
 
@@ -276,7 +286,7 @@ void Arguments::Parser::read(std::vector<std::string> arguments) {
   Reader reader(*this);
   reader.read(std::move(arguments));
   if (reader.wants_help()) {
-    standard_output().write(help_text());
+    standard_output().write(help_for(help_text(), STDOUT_FILENO));
     throw Status{0};
   }
   std::vector<std::string> words = arrange(reader);
@@ -343,6 +353,22 @@ Option Option::choices(std::vector<std::string> words) const {
   return *this;
 }
 
+Option Option::files(std::vector<std::string> extensions) const {
+  state_->files = true;
+  state_->extensions = std::move(extensions);
+  return *this;
+}
+
+Option Option::models() const {
+  state_->models = true;
+  return files({"gguf"});
+}
+
+Option Option::value_if_absent(std::string word) const {
+  state_->value_if_absent = std::move(word);
+  return *this;
+}
+
 Option Option::trigger_on_parse() const {
   state_->option->trigger_on_parse();
   return *this;
@@ -374,10 +400,11 @@ Option Arguments::flag(const std::string& names, bool& value, const std::string&
   return Option(parser_->add(parser_->add_flag(names, value, help)));
 }
 
-void Arguments::take_words(const std::string& name, std::vector<std::string>& words,
-                           const std::string& help) {
+Option Arguments::take_words(const std::string& name, std::vector<std::string>& words,
+                             const std::string& help) {
   parser_->keep_words(words);
-  parser_->add(parser_->add_option(name, help));  // for the help: they do not go through CLI11
+  // For the help: they do not go through CLI11.
+  return Option(parser_->add(parser_->add_option(name, help)));
 }
 
 void Arguments::require_model() { parser_->require_model(); }
@@ -408,6 +435,9 @@ std::vector<OptionDescription> Arguments::options() const {
     one.help = option.get_description();
     one.repeats = option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
     one.choices = state.choices;
+    one.files = state.files;
+    one.models = state.models;
+    one.extensions = state.extensions;
   }
   return all;
 }

@@ -61,6 +61,14 @@ class Option {
   Option allow_empty() const;
   /// The values that it may have, where they can be listed: shells complete them.
   Option choices(std::vector<std::string> words) const;
+  /// Its value is the name of a file: shells complete folders and files with one of these
+  /// extensions, written without dot; all files if there are none.
+  Option files(std::vector<std::string> extensions = {}) const;
+  /// Its value is a model: shells complete names of `veery list`, GGUF files and folders.
+  Option models() const;
+  /// The flag may stand without a value, which is `word` then. The next word is its value only if
+  /// it is one of choices(); any other value follows a '='.
+  Option value_if_absent(std::string word) const;
   /// The function gets the value wherever one is given, not only the last one.
   Option trigger_on_parse() const;
 
@@ -80,6 +88,8 @@ struct OptionDescription {
   std::string help;
   bool repeats = false;  ///< each of several values counts
   std::vector<std::string> choices;
+  bool files = false, models = false;  ///< Option::files(), Option::models()
+  std::vector<std::string> extensions;
 };
 
 /// The command line of one verb, in the look that all share.
@@ -107,8 +117,8 @@ class Arguments {
                          const std::string& help);
   Option flag(const std::string& names, bool& value, const std::string& help);
   /// Words behind MODEL are kept in `words`, instead of being refused. They must outlive read().
-  void take_words(const std::string& name, std::vector<std::string>& words,
-                  const std::string& help);
+  Option take_words(const std::string& name, std::vector<std::string>& words,
+                    const std::string& help);
   void require_model();
 
   /// Prints the help and throws Status if that is asked for. Throws Misuse.

@@ -22,6 +22,7 @@ constexpr Synonym kSynonyms[] = {
     {"--sys", "--system"},
     {"--system-prompt", "--system"},
     {"--system-message", "--system"},
+    {"--hidethinking", "--hide-thinking"},
     {"-ngl", "--gpu-layers"},
     {"--n-gpu-layers", "--gpu-layers"},
     {"--num-gpu", "--gpu-layers"},
@@ -94,11 +95,14 @@ constexpr std::string_view kCacheTypes =
     "type -ctk and -ctv: the types of keys and values in the cache, such as -ctk q8_0 -ctv q8_0";
 constexpr std::string_view kRope = "positions are turned as the model's file says: leave it out";
 constexpr std::string_view kContext =
-    "an answer ends where the context is full; type -c for the positions of the context";
+    "an answer ends where the context is full, a chat of 'run' has --context-shift; type -c for "
+    "the "
+    "positions of the context";
 constexpr std::string_view kTemplate =
     "'run' uses the model's own template, or none with --raw; 'veery template --template-file' "
     "renders another one";
-constexpr std::string_view kReasoning = "a reasoning answer is taken apart as it is, see --json";
+constexpr std::string_view kReasoning =
+    "'run' has --think [LEVEL], --no-think and --hide-thinking; --json takes an answer apart";
 constexpr std::string_view kPromptCache =
     "type --session FILE: what is computed is kept there for the next call";
 constexpr std::string_view kLog =
@@ -122,8 +126,9 @@ constexpr Advice kFlagAdvice[] = {
     {"-no-cnv --no-conversation -nocnv", "type --raw: the text is continued as it is"},
     {"--jinja", "chat templates are always rendered: leave it out"},
     {"--no-jinja", "type --raw for a prompt without the chat template"},
-    {"--chat-template-kwargs --chat-template-config "
-     "--use-default-chat-template --in-prefix --in-suffix --in-prefix-bos --prefill-response",
+    {"--chat-template-kwargs --chat-template-config",
+     "type --template-arg NAME=VALUE, once for each variable"},
+    {"--use-default-chat-template --in-prefix --in-suffix --in-prefix-bos --prefill-response",
      kTemplate},
     {"--no-display-prompt --display-prompt", kPrompt},
     {"-co --color --no-color --colors", "there is no setting of colours: leave it out"},

@@ -3,8 +3,11 @@
 
 #include <limits>
 
+#include "cli/chat/chat_loop.h"
+#include "cli/chat/saved_session.h"
 #include "cli/editor/terminal.h"
 #include "cli/flags/backend_flags.h"
+#include "cli/flags/conversation_flags.h"
 #include "cli/flags/draft_flags.h"
 #include "cli/flags/grammar_flags.h"
 #include "cli/flags/sampling_flags.h"
@@ -12,8 +15,6 @@
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
-#include "cli/verbs/chat_loop.h"
-#include "cli/verbs/saved_session.h"
 #include "engine/chat/chat.h"
 #include "schedule/generate.h"
 
@@ -33,9 +34,10 @@ struct Flags {
   GrammarFlags grammar;
   DraftFlags draft;
   BackendFlags backend;
+  ConversationFlags conversation;
   std::vector<std::string> stops;
   std::optional<std::string> session;
-  bool ignore_eos = false, raw = false, quiet = false;
+  bool ignore_eos = false, raw = false, quiet = false, context_shift = false;
   FetchFlags fetch;
 };
 
@@ -77,6 +79,12 @@ void add_rest(Arguments& app, Flags& flags) {
       .trigger_on_parse();
   app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
       .group("Length");
+  app.flag("--context-shift", flags.context_shift,
+           "A chat whose context is full drops its oldest turns, not the system\n"
+           "message, and goes on")
+      .group("Length");
+  flags.conversation.add(app);
+  flags.model.add_chat_template(app);
   flags.grammar.add(app);
   flags.draft.add(app);
   app.option("--session", flags.session,
@@ -85,7 +93,6 @@ void add_rest(Arguments& app, Flags& flags) {
              "run, and a chat goes on")
       .type_name("FILE");
   flags.backend.add(app);
-  flags.model.add_chat_template(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -101,7 +108,9 @@ void add_rest(Arguments& app, Flags& flags) {
 
 GenerateOptions generate_options(const Flags& flags, const Model& model) {
   GenerateOptions options;
-  options.sampling = flags.sampling.options(model);
+  options.sampling = recommended_sampling(model.file().metadata);
+  apply_parameters(options, flags.conversation.loaded().parameters, "--load");
+  options.sampling = flags.sampling.options(model, options.sampling);
   if (flags.tokens >= 0) options.max_tokens = flags.tokens;
   options.stops = flags.stops;
   options.ignore_eos = flags.ignore_eos;
@@ -155,38 +164,78 @@ SchedulerOptions scheduler_options(const Flags& flags) {
   return options;
 }
 
+/// A prompt and how its answer is read.
+struct Asked {
+  std::vector<int32_t> ids;
+  AnswerParser parser{AnswerFormat()};
+  Json messages = Json::array();  ///< what ids were made of, if they were
+  LostBytes lost;
+};
+
+/// The conversation of the flags.
+Chat make_chat(const Flags& flags, const Model& model) {
+  Chat chat(model, flags.system, flags.raw);
+  flags.conversation.apply(chat, model);
+  return chat;
+}
+
+/// Whether a conversation can be answered as it is.
+bool awaits_answer(const Json& messages) {
+  if (messages.empty()) return false;
+  const std::string role = messages.back().value("role", "");
+  return role == "user" || role == "tool";
+}
+
+/// `taken_apart`: marks of reasoning and calls are not part of the text.
+Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool taken_apart,
+          GenerateOptions& options) {
+  Asked asked;
+  if (flags.ids) {
+    asked.ids = given.ids;
+    return asked;
+  }
+  Chat chat = make_chat(flags, model);
+  if (!given.text.empty() || !awaits_answer(chat.messages())) chat.add_user(given.text);
+  RenderedConversation rendered = chat.render(&asked.lost);
+  asked.ids = std::move(rendered.ids);
+  asked.messages = chat.messages();
+  if (asked.lost.count > 0 && !chat.raw()) place_in_text(asked.lost, model, given.text);
+  tell_lost(asked.lost, "the prompt");
+  options.drop_first_space = !chat.raw();
+  if (!chat.raw() && taken_apart) {
+    options.marks = rendered.format;
+    asked.parser = std::move(rendered.parser);
+  }
+  return asked;
+}
+
+/// The answer as a message, without the reasoning that is not to be shown.
+Json message_json(ParsedAnswer answer, const Flags& flags) {
+  if (flags.conversation.hide_thinking()) answer.reasoning.clear();
+  return to_message(answer);
+}
+
 void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   GenerateOptions options = generate_options(flags, model);
-  std::vector<int32_t> prompt;
   // Other programs get the text as it is written.
-  const bool styled = !flags.model.json && shows_styles(STDOUT_FILENO);
-  AnswerParser parser{AnswerFormat()};
+  const AnswerLook look{
+      .styled = !flags.model.json && shows_styles(STDOUT_FILENO),
+      .hide_reasoning = flags.conversation.hide_thinking(),
+      .json_calls = flags.conversation.has_tools() || !flags.conversation.loaded().tools.is_null()};
   const std::shared_ptr<const Grammar> grammar = flags.grammar.grammar(model);
-  LostBytes lost;
-  if (flags.ids) {
-    prompt = given.ids;
-  } else {
-    Chat chat(model, flags.system, flags.raw);
-    chat.add_user(given.text);
-    RenderedConversation rendered = chat.render(&lost);
-    prompt = std::move(rendered.ids);
-    if (lost.count > 0 && !chat.raw()) place_in_text(lost, model, given.text);
-    tell_lost(lost, "the prompt");
-    options.drop_first_space = !chat.raw();
-    // A grammar begins behind the mark that ends reasoning.
-    if (!chat.raw() && (styled || flags.model.json || grammar)) {
-      options.marks = rendered.format;
-      parser = std::move(rendered.parser);
-    }
-  }
+  // A grammar begins after the mark that ends reasoning.
+  const bool taken_apart =
+      look.styled || look.hide_reasoning || look.json_calls || flags.model.json || grammar;
+  Asked asked = ask(flags, given, model, taken_apart, options);
+  AnswerParser& parser = asked.parser;
   Scheduler scheduler(model, scheduler_options(flags));
   SavedSession session(scheduler, flags.session);
   Output& out = standard_output();
-  AnswerPrinter printer(out, styled);
+  AnswerPrinter printer(out, look);
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {
     if (!flags.model.json) printer.print(deltas);
   };
-  const GenerateRequest request{.prompt = prompt,
+  const GenerateRequest request{.prompt = asked.ids,
                                 .options = options,
                                 .grammar = grammar,
                                 .grammar_after = std::string(parser.reasoning_end())};
@@ -195,18 +244,20 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     return true;
   });
   print(parser.finish());
+  ParsedAnswer answer = parser.answer();
+  give_call_ids(answer, asked.messages);
   if (flags.model.json) {
-    Json json = to_json(result, prompt, model);
-    if (lost.count > 0) json["lost"] = lost_json(lost);
-    json["message"] = to_message(parser.answer());
+    Json json = to_json(result, asked.ids, model);
+    if (asked.lost.count > 0) json["lost"] = lost_json(asked.lost);
+    json["message"] = message_json(answer, flags);
     out.json(json);
   } else {
-    printer.end();
-    if (!result.text.ends_with('\n')) out.write("\n");
+    printer.end(answer);
+    if (!printer.at_line_begin() || result.text.empty()) out.write("\n");
     out.flush();
     if (!flags.quiet) write_error(summary_line(result, model));
   }
-  session.save(prompt, result.ids);
+  session.save(asked.ids, result.ids);
 }
 
 void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) {
@@ -222,11 +273,13 @@ void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) 
                        options);
 }
 
-/// Only a chat template has a place for a system message.
-void check_system(const Flags& flags) {
-  if (flags.system.empty()) return;
-  const auto refuse = [](const std::string& reason) {
-    throw Misuse("--system", reason + ": there is no place for a system message");
+/// The system message, tools and variables reach a model through its chat template only.
+void check_template(const Flags& flags) {
+  const std::string flag = !flags.system.empty() ? "--system" : flags.conversation.given();
+  if (flag.empty()) return;
+  const auto refuse = [&](const std::string& reason) {
+    throw Misuse(flag, reason + (flag == "--system" ? ": there is no place for a system message"
+                                                    : ": there is no template that uses it"));
   };
   if (flags.raw) refuse("--raw leaves the chat template out");
   if (flags.ids) refuse("--ids are taken as they are");
@@ -264,11 +317,16 @@ void run_verb(std::vector<std::string> arguments) {
   flags.text.join_words(app, {"--ids"});
   const bool prompted = flags.text.given() || flags.ids;
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
+  if (flags.session && flags.conversation.loads())
+    throw Misuse("--load", "excludes --session: both are a conversation");
+  if (flags.context_shift && !chatting)
+    throw Misuse("--context-shift", "needs a chat: one answer ends where the context is full");
   if (chatting && flags.model.json)
     throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
   if (flags.backend.other()) return answer_by_another(app, flags, chatting);
-  check_system(flags);
+  check_template(flags);
 
+  flags.conversation.read();
   const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
   fetch_if_missing(flags.model.path, flags.fetch);
   Model model = flags.model.load();
@@ -276,13 +334,16 @@ void run_verb(std::vector<std::string> arguments) {
   if (no_template && !flags.quiet)
     write_error("veery: the model has no chat template: the text is continued as it is\n");
   tell_dropped_system(flags, model);
-  if (chatting) {
-    chat_loop(model, Chat(model, flags.system, flags.raw),
-              {generate_options(flags, model), flags.grammar.grammar(model),
-               scheduler_options(flags), flags.session, flags.quiet});
-  } else {
-    answer_once(flags, prompt, model);
-  }
+  if (!chatting) return answer_once(flags, prompt, model);
+  chat_loop(model,
+            {.model = model,
+             .model_name = flags.model.path,
+             .chat = make_chat(flags, model),
+             .options = generate_options(flags, model),
+             .quiet = flags.quiet,
+             .hide_thinking = flags.conversation.hide_thinking(),
+             .context_shift = flags.context_shift},
+            {flags.grammar.grammar(model), scheduler_options(flags), flags.session});
 }
 
 }  // namespace veery::cli

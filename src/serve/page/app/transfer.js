@@ -1,9 +1,10 @@
 // Chats as files: JSON that this page reads again, and Markdown for people.
-import { contentOf, fromOldForm, Tree } from "./chats.js";
+import { contentOf, fromOldForm, kSampling, titleOf, Tree } from "./chats.js";
 import { h, notice } from "./dom.js";
 import * as store from "./store.js";
 
 const kFormat = "veery-chats";
+const kSavedFormat = "veery-chat";  // of one chat, by the program: src/engine/chat/chat_file.h
 
 function save(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
@@ -66,10 +67,28 @@ function fromLlamaForm(list) {
 }
 function callsOf(text) {
   try {
-    return JSON.parse(text).map((call) => ({ id: String(call.id || ""), name: String(call.function.name), arguments: String(call.function.arguments) }));
+    return callsIn(JSON.parse(text));
   } catch {
     return undefined;
   }
+}
+const callsIn = (list) => list.map((call) => ({ id: String(call.id || ""), name: String(call.function.name),
+  arguments: typeof call.function.arguments === "string" ? call.function.arguments : JSON.stringify(call.function.arguments ?? {}) }));
+
+// Records of a chat that /save of `veery run` wrote: a branch of its messages. Results of tools are left out.
+function fromSavedChat({ messages, parameters, template_args: variables }) {
+  const id = store.makeId(), time = Date.now(), nodes = [];
+  for (const { role, content, reasoning_content: thought, tool_calls: calls } of messages) {
+    if (role !== "user" && role !== "assistant") continue;
+    if (typeof (content ?? "") !== "string" || !Array.isArray(calls ?? [])) throw new Error("a message in it is damaged");
+    nodes.push({ id: store.makeId(), chat: id, role, parent: nodes.at(-1)?.id ?? "", text: content ?? "", made: time + nodes.length,
+      state: role === "assistant" ? "done" : undefined, thought: typeof thought === "string" ? thought : undefined, calls: calls?.length ? callsIn(calls) : undefined });
+  }
+  const first = messages[0], think = variables?.enable_thinking;
+  const sampling = Object.fromEntries(kSampling.filter((name) => typeof parameters?.[name] === "number").map((name) => [name, String(parameters[name])]));
+  const chat = { id, title: nodes.length ? titleOf(nodes[0]) : "", system: first?.role === "system" ? String(first.content) : "", sampling, model: "",
+    thinking: typeof think === "boolean" ? (think ? "on" : "off") : "", made: time, updated: time + nodes.length, leaf: nodes.at(-1)?.id ?? "" };
+  return { chats: [chat], nodes };
 }
 
 const kText = { title: "string", system: "string", text: "string", thought: "string", error: "string" };
@@ -90,6 +109,7 @@ export function readExport(text) {
   if (Array.isArray(json) && json.length && json.every((chat) => Array.isArray(chat?.nodes) && typeof chat.nodes[0]?.parent === "number")) return fromOldForm(json);
   const list = Array.isArray(json) ? json : [json];
   if (list.length && list.every((chat) => chat?.conv && chat.messages)) return fromLlamaForm(list);
+  if (json?.format === kSavedFormat && json.version === 1 && Array.isArray(json.messages)) return fromSavedChat(json);
   if (json?.format !== kFormat || !Array.isArray(json.chats)) throw new Error("it is not an export of this page");
   const chats = [], nodes = [];
   for (const { nodes: own, deleted, ...chat } of json.chats) {

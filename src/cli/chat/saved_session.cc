@@ -1,4 +1,4 @@
-#include "cli/verbs/saved_session.h"
+#include "cli/chat/saved_session.h"
 
 #include <algorithm>
 

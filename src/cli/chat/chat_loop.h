@@ -4,22 +4,20 @@
 #include <optional>
 #include <string>
 
-#include "engine/chat/chat.h"
+#include "cli/chat/chat_state.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {
 
 struct ChatOptions {
-  GenerateOptions answers;
   std::shared_ptr<const Grammar> grammar;  ///< of each answer
   SchedulerOptions scheduler;
   std::optional<std::string> session;  ///< a file that the conversation is kept in
-  bool quiet = false;
 };
 
 /// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
-/// answer Ctrl-C stops it.
-void chat_loop(Model& model, Chat chat, const ChatOptions& options);
+/// answer Ctrl-C stops it. `model` is that of `state`.
+void chat_loop(Model& model, ChatState state, const ChatOptions& options);
 
 /// Speeds, tokens and peak memory of an answer in one line.
 std::string summary_line(const Generation& result, const Model& model);

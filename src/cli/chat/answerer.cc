@@ -1,0 +1,132 @@
+#include "cli/chat/answerer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cli/chat/chat_loop.h"
+#include "cli/editor/terminal.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "schedule/generate.h"
+
+namespace veery::cli {
+
+bool Answerer::answer() {
+  parsed_ = {};
+  text_.clear();
+  made_tokens_ = 0;
+  AnswerPrinter printer(standard_output(), {.styled = shows_styles(STDOUT_FILENO),
+                                            .hide_reasoning = state_.hide_thinking});
+  try {
+    make_room();
+    End end = generate_part(printer, false);
+    if (end == End::kFailed) return false;
+    add_answer(false);
+    // The part that is there begins the rest of the answer.
+    while (end == End::kFull && state_.context_shift && parsed_.calls.empty() && drop_turns()) {
+      end = generate_part(printer, true);
+      add_answer(true);
+    }
+    if (!printer.at_line_begin()) standard_output().write("\n");
+    standard_output().flush();
+    if (!state_.quiet) write_error(summary_line(result_, state_.model));
+    if (end == End::kFull)
+      write_error(fmt::format("veery: the context of {} tokens is full, the answer ends here. {}\n",
+                              context(), ways_on()));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kLimit && error.kind() != ErrorKind::kInput) throw;
+    printer.end();
+    write_error(fmt::format("veery: {}; /clear forgets the conversation\n", error.what()));
+    return false;
+  }
+  ++state_.options.sampling.seed;
+  return true;
+}
+
+// Drops turns before an answer if they leave it less than a quarter of the context.
+void Answerer::make_room() {
+  if (!state_.context_shift) return;
+  const auto most = static_cast<size_t>(
+      std::clamp<int64_t>(state_.options.max_tokens, 1, static_cast<int64_t>(context())));
+  const size_t room = std::min(most, context() / 4);
+  if (state_.chat.prompt().size() + room > context()) drop_turns();
+}
+
+// Half of the context is free afterwards if possible: the tokens that stay are run again, so turns
+// are dropped rarely and several at a time. Returns false if there is only one turn.
+bool Answerer::drop_turns() {
+  const size_t dropped = state_.chat.drop_turns_beyond(context() / 2);
+  if (dropped == 0) return false;
+  write_error(
+      fmt::format("[context full: the {} dropped]\n",
+                  dropped == 1 ? "oldest turn is" : fmt::format("{} oldest turns are", dropped)));
+  return true;
+}
+
+bool Answerer::fits(const RenderedConversation& rendered) const {
+  return rendered.ids.size() + 1 <= context();
+}
+
+Answerer::End Answerer::generate_part(AnswerPrinter& printer, bool continues) {
+  RenderedConversation rendered = state_.chat.render(nullptr, continues);
+  if (!fits(rendered) && continues) return End::kFull;
+  if (!fits(rendered)) {
+    write_error(fmt::format(
+        "veery: the prompt has {} tokens, the context holds {}{}: the message is taken back. {}\n",
+        rendered.ids.size(), context(), rendered.ids.size() == context() ? " with the answer" : "",
+        ways_on()));
+    return End::kFailed;
+  }
+  AnswerParser& parser = rendered.parser;
+  GenerateRequest request{.prompt = std::move(rendered.ids),
+                          .options = state_.options,
+                          .grammar = grammar_,
+                          .grammar_after = std::string(parser.reasoning_end())};
+  request.options.drop_first_space = !state_.chat.raw() && !continues;
+  if (!state_.chat.raw()) request.options.marks = rendered.format;
+  request.options.max_tokens -= made_tokens_;
+  prompt_ = request.prompt;
+  made_.clear();
+  result_ = generate(scheduler_, request, [&](std::string_view text) {
+    printer.print(parser.push(text));
+    return !stopped_();
+  });
+  printer.print(parser.finish());
+  printer.end();
+  const bool cancelled = result_.finish == FinishReason::kCancelled;
+  if (result_.ids.empty() && cancelled && !continues) {
+    write_error("Stopped before the answer began: the message is taken back.\n");
+    return End::kFailed;
+  }
+  made_ = result_.ids;
+  made_tokens_ += std::ssize(made_);
+  text_ += result_.text;
+  parsed_.content += parser.answer().content;
+  parsed_.reasoning += parser.answer().reasoning;
+  parsed_.calls = parser.answer().calls;
+  const bool full = result_.finish == FinishReason::kLength &&
+                    prompt_.size() + made_.size() >= context() &&
+                    made_tokens_ < state_.options.max_tokens;
+  return full ? End::kFull : End::kDone;
+}
+
+void Answerer::add_answer(bool continues) {
+  if (continues) state_.chat.drop_last();
+  give_call_ids(parsed_, state_.chat.messages());
+  if (state_.chat.raw())
+    state_.chat.add_assistant(text_);
+  else
+    state_.chat.add_assistant(parsed_);
+}
+
+std::string Answerer::ways_on() const {
+  const std::string larger = "-c N starts a chat with a larger context";
+  if (state_.chat.turns() < 2) return larger;
+  return "To go on: /set context_shift on drops the oldest turns, /undo the last one, /clear "
+         "all; " +
+         larger;
+}
+
+}  // namespace veery::cli

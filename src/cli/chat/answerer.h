@@ -1,0 +1,56 @@
+// answerer.h: makes the answers of a chat, shows them as they come, and keeps the conversation
+// within the context.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/chat/chat_state.h"
+#include "cli/parts/answer_printer.h"
+#include "schedule/scheduler.h"
+
+namespace veery::cli {
+
+/// All arguments must outlive it.
+class Answerer {
+ public:
+  /// `stopped`: asked often while an answer is made; true: it ends here.
+  Answerer(ChatState& state, Scheduler& scheduler, std::shared_ptr<const Grammar> grammar,
+           std::function<bool()> stopped)
+      : state_(state),
+        scheduler_(scheduler),
+        grammar_(std::move(grammar)),
+        stopped_(std::move(stopped)) {}
+
+  /// Answers the conversation and adds the answer to it. Returns false, and says why on standard
+  /// error, if there is none; the caller then restores the messages.
+  bool answer();
+
+  /// Tokens of the last answer's prompt, and its own.
+  const std::vector<int32_t>& prompt() const { return prompt_; }
+  const std::vector<int32_t>& made() const { return made_; }
+
+ private:
+  enum class End { kDone, kFailed, kFull };
+
+  size_t context() const { return static_cast<size_t>(scheduler_.context()); }
+  void make_room();
+  bool drop_turns();
+  End generate_part(AnswerPrinter& printer, bool continues);
+  bool fits(const RenderedConversation& rendered) const;
+  void add_answer(bool continues);
+  std::string ways_on() const;
+
+  ChatState& state_;
+  Scheduler& scheduler_;
+  std::shared_ptr<const Grammar> grammar_;
+  std::function<bool()> stopped_;
+  std::vector<int32_t> prompt_, made_;
+  Generation result_;        ///< of the last part
+  ParsedAnswer parsed_;      ///< all parts
+  std::string text_;         ///< all parts, as they were made
+  int64_t made_tokens_ = 0;  ///< all parts
+};
+
+}  // namespace veery::cli

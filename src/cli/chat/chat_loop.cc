@@ -1,0 +1,247 @@
+#include "cli/chat/chat_loop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "cli/chat/answerer.h"
+#include "cli/chat/commands.h"
+#include "cli/chat/saved_session.h"
+#include "cli/chat/settings.h"
+#include "cli/editor/editor.h"
+#include "cli/editor/entry.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/help_text.h"
+#include "cli/parts/output.h"
+#include "file/output/pending_file.h"
+#include "schedule/generate.h"
+
+namespace veery::cli {
+namespace {
+
+/// Kept in a file where that is possible; where not, that is said.
+History open_history(bool quiet) {
+  std::string why = "neither XDG_STATE_HOME nor HOME says where";
+  try {
+    if (auto path = History::default_path()) return History(std::move(*path));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    why = error.what();
+  }
+  if (!quiet) write_error(fmt::format("veery: what is typed is not kept: {}\n", why));
+  return {};
+}
+
+class ChatLoop {
+ public:
+  ChatLoop(Model& model, ChatState state, const ChatOptions& options)
+      : model_(model),
+        state_(std::move(state)),
+        scheduler_(model, options.scheduler),
+        session_(scheduler_, options.session),
+        history_(open_history(state_.quiet)),
+        editor_(make_editor(terminal_, history_, complete_command)),
+        answerer_(state_, scheduler_, options.grammar, [this] { return terminal_.interrupted(); }) {
+  }
+
+  void run() {
+    if (!state_.quiet) write_error("Type a message, or /help.\n");
+    go_on();
+    converse();
+    session_.save(answerer_.prompt(), answerer_.made(), state_.chat.messages());
+  }
+
+ private:
+  // Continues a loaded conversation.
+  void go_on() {
+    const Json messages = session_.messages();
+    if (!messages.empty()) state_.chat.set_messages(messages, "the saved conversation");
+    const bool begun = state_.chat.turns() > 0;
+    if (begun && !state_.quiet)
+      write_error(
+          fmt::format("The conversation goes on ({} messages).\n", state_.chat.messages().size()));
+  }
+
+  void converse() {
+    ask_for_result();
+    while (!leave_) {
+      // The first Ctrl-C stopped an answer.
+      const auto entry = editor_->read(terminal_.take_interrupts() > 1);
+      if (!entry) return;
+      const bool blank = entry->find_first_not_of(" \t\n") == std::string::npos;
+      if (blank && !awaits_result()) continue;
+      if (blank) {
+        results_skipped_ = true;
+        write_error("No result: the next message is yours.\n");
+      } else if (is_command(*entry)) {
+        command(*entry);
+      } else {
+        take(message_of(*entry));
+      }
+      ask_for_result();
+    }
+  }
+
+  bool awaits_result() const {
+    return !results_skipped_ && !open_calls(state_.chat.messages()).empty();
+  }
+
+  void ask_for_result() {
+    if (!awaits_result() || leave_) return;
+    const OpenCall call = open_calls(state_.chat.messages()).front();
+    write_error(fmt::format("Paste what {} returns and press Enter (an empty line: nothing).\n",
+                            printable(call.name, 60)));
+  }
+
+  void command(const std::string& line) {
+    try {
+      const CommandLine parsed = parse_command(line);
+      carry_out(parsed.action, parsed.argument);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kBug) throw;
+      write_error(fmt::format("{}\n", error.what()));
+    }
+  }
+
+  void carry_out(Action action, const std::string& argument) {
+    switch (action) {
+      case Action::kHelp: write_error(help_for(std::string(command_help()), STDERR_FILENO)); break;
+      case Action::kClear: clear(); break;
+      case Action::kUndo: undo(); break;
+      case Action::kRetry: retry(); break;
+      case Action::kSave: save(argument); break;
+      case Action::kLoad: load(argument); break;
+      case Action::kSet:
+        write_error(fmt::format("Now {}.\n", change_setting(state_, argument)));
+        break;
+      case Action::kShow: show(argument); break;
+      case Action::kLeave: leave_ = true; break;
+    }
+  }
+
+  void clear() {
+    const size_t before = state_.chat.messages().size();
+    state_.chat.reset();
+    const size_t kept = state_.chat.messages().size();
+    if (before == kept)
+      write_error("There is no conversation to forget.\n");
+    else
+      write_error(fmt::format("The conversation is forgotten ({} messages){}.\n", before - kept,
+                              kept > 0 ? "; the system message stays" : ""));
+  }
+
+  void undo() {
+    results_skipped_ = false;
+    const size_t before = state_.chat.messages().size();
+    if (!state_.chat.drop_last_turn())
+      write_error("There is no message to forget.\n");
+    else
+      write_error(fmt::format("The last turn is forgotten ({} messages).\n",
+                              before - state_.chat.messages().size()));
+  }
+
+  void retry() {
+    const Json before = state_.chat.messages();
+    if (!state_.chat.drop_answer())
+      write_error("There is no message to answer again.\n");
+    else
+      answer_or(before);
+  }
+
+  void save(std::string path) {
+    constexpr std::string_view kForce = "--force ";
+    const bool forced = path.starts_with(kForce);
+    if (forced) path = path.substr(path.find_first_not_of(' ', kForce.size()));
+    // A file of this chat may be replaced; any other one has to be meant.
+    const bool own = std::ranges::find(files_, path) != files_.end();
+    PendingFile file(path, {.existing = own || forced ? Existing::kReplace : Existing::kRefuse,
+                            .inputs = inputs_of(model_.file())});
+    const std::string text = write_chat(chat_file_of(state_));
+    file.write(text.data(), text.size());
+    file.commit();
+    files_.push_back(path);
+    write_error(
+        fmt::format("Saved {} messages to {}.\n", state_.chat.messages().size(), shown_path(path)));
+  }
+
+  void load(const std::string& path) {
+    const ChatFile file = read_chat(read_file(path, kMessagesFile), shown_path(path));
+    apply_chat_file(state_, file, shown_path(path));
+    files_.push_back(path);
+    results_skipped_ = false;
+    const bool other = !file.model.empty() && file.model != state_.model_name;
+    write_error(fmt::format("Loaded {} messages from {}{}.\n", state_.chat.messages().size(),
+                            shown_path(path),
+                            other ? "; they were made with " + printable(file.model, 200) : ""));
+  }
+
+  void show(const std::string& what) {
+    if (!what.empty() && what != "messages")
+      throw Error(ErrorKind::kInput, "/show: found '{}', expected messages or nothing",
+                  printable(what, 40));
+    write_error(what.empty() ? shown_settings(state_, scheduler_.context())
+                             : shown_messages(state_));
+  }
+
+  // A message, or what a tool returned.
+  void take(const std::string& text) {
+    LostBytes lost;
+    encode_prompt(model_.tokenizer(), text, &lost);
+    tell_lost(lost, "the message");
+    const Json before = state_.chat.messages();
+    if (!awaits_result()) {
+      state_.chat.add_user(text);
+      return answer_or(before);
+    }
+    const OpenCall call = open_calls(before).front();
+    state_.chat.add_tool_result(call.name, call.id, text);
+    if (!awaits_result()) answer_or(before);
+  }
+
+  // `before`: the messages if there is no answer.
+  void answer_or(const Json& before) {
+    if (answerer_.answer())
+      results_skipped_ = false;
+    else
+      state_.chat.set_messages(before, "the conversation");
+  }
+
+  Model& model_;
+  ChatState state_;
+  Scheduler scheduler_;
+  SavedSession session_;
+  History history_;
+  Terminal terminal_;
+  std::unique_ptr<Editor> editor_;
+  Answerer answerer_;
+  std::vector<std::string> files_;  ///< written or read by this chat
+  bool results_skipped_ = false;    ///< the user returns nothing for the last calls
+  bool leave_ = false;
+};
+
+}  // namespace
+
+void chat_loop(Model& model, ChatState state, const ChatOptions& options) {
+  ChatLoop(model, std::move(state), options).run();
+}
+
+std::string summary_line(const Generation& result, const Model& model) {
+  const std::string reused =
+      result.reused_tokens > 0 ? fmt::format(" (+{} cached)", result.reused_tokens) : "";
+  const std::string accepted =
+      result.accepted_tokens > 0 ? fmt::format(" ({} drafted)", result.accepted_tokens) : "";
+  const char* note = result.finish == FinishReason::kLength      ? ", length reached"
+                     : result.finish == FinishReason::kCancelled ? ", stopped"
+                                                                 : "";
+  return fmt::format(
+      "[prompt {} tokens{}, {:.1f} tok/s | answer {} tokens{}, {:.1f} tok/s{} | load {:.2f} s | "
+      "peak "
+      "memory {}]\n",
+      result.prompt_tokens, reused, result.prompt_rate(), result.ids.size(), accepted,
+      result.decode_rate(), note, model.load_seconds(),
+      human_bytes(static_cast<double>(peak_memory())));
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,88 @@
+#include "cli/chat/chat_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "sample/sampler.h"
+
+namespace veery::cli {
+namespace {
+
+// The rows of the sampler, and what GenerateOptions has beside them.
+void apply_parameter(GenerateOptions& options, const std::string& name, double value,
+                     const std::string& where) {
+  const auto refuse = [&](double low, double high, bool whole) {
+    if (value >= low && value <= high && (!whole || value == std::floor(value))) return;
+    throw Error(ErrorKind::kInput, "{}: {} is {}, expected a {}number from {} to {}", where, name,
+                value, whole ? "whole " : "", low, high);
+  };
+  if (name == "max_tokens") {
+    refuse(-1, 1e15, true);
+    options.max_tokens = value < 0 ? GenerateOptions().max_tokens : static_cast<int64_t>(value);
+    return;
+  }
+  if (name == "seed") {
+    refuse(-1, 9e15, true);
+    if (value >= 0) options.sampling.seed = static_cast<uint64_t>(value);
+    return;
+  }
+  for (const SamplerRange& row : sampler_ranges()) {
+    if (row.name != name) continue;
+    refuse(row.low, row.high, row.whole != nullptr);
+    if (name == "mirostat" && value == 1)
+      throw Error(ErrorKind::kInput, "{}: mirostat is 1, expected 0 or 2", where);
+    row.set(options.sampling, value);
+    return;
+  }
+  throw Error(ErrorKind::kInput, "{}: there is no parameter '{}'", where, printable(name, 40));
+}
+
+}  // namespace
+
+ChatFile chat_file_of(const ChatState& state) {
+  ChatFile file{.model = state.model_name,
+                .template_args = state.chat.variables(),
+                .tools = state.chat.tools(),
+                .messages = state.chat.messages()};
+  const SamplerOptions usual;
+  for (const SamplerRange& row : sampler_ranges()) {
+    const double value = row.get(state.options.sampling);
+    const bool shown = row.name == "temperature" || row.name == "top_k" || row.name == "top_p" ||
+                       row.name == "min_p";
+    if (!shown && value == row.get(usual)) continue;
+    // A float as it was written: 0.7, not the double next to it.
+    file.parameters[row.name] =
+        row.whole != nullptr ? Json(static_cast<int64_t>(value))
+                             : parse_json(fmt::format("{}", static_cast<float>(value)), "number");
+  }
+  if (state.options.max_tokens < GenerateOptions().max_tokens)
+    file.parameters["max_tokens"] = state.options.max_tokens;
+  return file;
+}
+
+void apply_parameters(GenerateOptions& options, const Json& parameters, const std::string& where) {
+  for (const auto& [name, value] : parameters.items())
+    apply_parameter(options, name, value.number(), where);
+}
+
+void apply_chat_file(ChatState& state, const ChatFile& file, const std::string& where) {
+  GenerateOptions options = state.options;
+  apply_parameters(options, file.parameters, where);
+  Chat chat(state.chat);
+  chat.set_system("");
+  chat.set_messages(file.messages, where);
+  chat.set_variables(file.template_args);
+  if (!file.tools.is_null()) chat.set_tools(file.tools);
+  if (!chat.messages().empty()) chat.render();
+  state.options = std::move(options);
+  state.chat.set_system("");
+  state.chat.set_messages(chat.messages(), where);
+  state.chat.set_variables(chat.variables());
+  state.chat.set_tools(chat.tools());
+}
+
+}  // namespace veery::cli

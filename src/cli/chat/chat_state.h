@@ -1,0 +1,33 @@
+// chat_state.h: what a chat on a terminal is made of: what was said, and how the next answer is
+// made and shown.
+#pragma once
+#include <string>
+
+#include "engine/answer_text.h"
+#include "engine/chat/chat.h"
+#include "engine/chat/chat_file.h"
+
+namespace veery::cli {
+
+struct ChatState {
+  const Model& model;
+  std::string model_name;  ///< as the user wrote it
+  Chat chat;
+  GenerateOptions options = {};
+  bool quiet = false;          ///< no summary after an answer
+  bool hide_thinking = false;  ///< reasoning is not shown
+  bool context_shift = false;  ///< the oldest turns give way where the context is full
+};
+
+/// The chat as a file.
+ChatFile chat_file_of(const ChatState& state);
+
+/// Sets the sampling and length that a file has. Throws kInput naming `where` and a parameter that
+/// is unknown or out of range.
+void apply_parameters(GenerateOptions& options, const Json& parameters, const std::string& where);
+
+/// Makes `state` what the file says. Throws as apply_parameters(), and what Chat::render() throws
+/// if the template refuses the messages; the state is unchanged then.
+void apply_chat_file(ChatState& state, const ChatFile& file, const std::string& where);
+
+}  // namespace veery::cli
