@@ -19,20 +19,16 @@ constexpr Shell kShells[] = {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Arguments that stand alone are names of models and of what is written, unless they have choices.
-bool takes_files(const CompletedOption& completed) {
-  if (completed.names.empty()) return completed.choices.empty();
-  return completed.value == "PATH" || completed.value == "FILE" || completed.value == "FOLDER";
-}
-
 CompletedOption completed(const OptionDescription& option) {
   CompletedOption out{.names = option.names,
                       .description = first_line(option.help),
                       .value = option.type_name,
+                      .files = option.files,
+                      .extensions = option.extensions,
+                      .models = option.models,
                       .repeats = option.repeats,
                       .choices = option.choices};
-  out.files = takes_files(out);
-  out.models = std::ranges::find(option.names, "--model") != option.names.end();
+  for (const char* name : {"PATH", "FILE", "FOLDER", "DIR"}) out.files |= out.value == name;
   return out;
 }
 

@@ -8,11 +8,12 @@ namespace veery::cli {
 
 /// What a shell may know of a flag or, without names, of an argument that stands alone.
 struct CompletedOption {
-  std::vector<std::string> names;  ///< with their dashes
-  std::string description;         ///< one line
-  std::string value;               ///< what the help calls its value; empty: a flag
-  bool files = false;              ///< values are names of files and folders
-  bool models = false;             ///< values may be names of `veery list --names` too
+  std::vector<std::string> names;       ///< with their dashes
+  std::string description;              ///< one line
+  std::string value;                    ///< what the help calls its value; empty: a flag
+  bool files = false;                   ///< values are names of files and folders
+  std::vector<std::string> extensions;  ///< of these files, without dot; empty: any
+  bool models = false;                  ///< values may be names of `veery list --names` too
   bool repeats = false;
   std::vector<std::string> choices;  ///< known values, if they can be listed
 };

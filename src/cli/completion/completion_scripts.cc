@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/completion/completion.h"
 
@@ -34,12 +35,19 @@ bool is_argument(const CompletedOption& option) { return option.names.empty(); }
 
 const std::vector<std::string> kTopFlags = {"-h", "--help", "-V", "--version"};
 
+std::string bash_files(const std::vector<std::string>& extensions) {
+  return extensions.empty() ? "_veery_files" : "_veery_files " + joined(extensions, " ");
+}
+
 std::string bash_case(const CompletedVerb& verb) {
   std::string flags, words, cases;
-  bool files = false, models = false;
+  bool files = false, any_file = false, models = false;
+  std::set<std::string> extensions;
   for (const CompletedOption& option : verb.options) {
     if (is_argument(option)) {
       files |= option.files;
+      any_file |= option.files && option.extensions.empty();
+      extensions.insert(option.extensions.begin(), option.extensions.end());
       models |= option.models;
       for (const std::string& word : option.choices) words += word + " ";
       continue;
@@ -49,15 +57,17 @@ std::string bash_case(const CompletedVerb& verb) {
     const std::string then =
         !option.choices.empty()
             ? fmt::format("_veery_words {}", shell_quoted(joined(option.choices, " ")))
-        : option.models ? "_veery_models; _veery_files"
-        : option.files  ? "_veery_files"
+        : option.models ? "_veery_models; " + bash_files(option.extensions)
+        : option.files  ? bash_files(option.extensions)
                         : ":";
     cases += fmt::format("        {}) {}; return ;;\n", joined(option.names, "|"), then);
   }
+  if (any_file) extensions.clear();
   return fmt::format(
       "    {})\n      case $before in\n{}      esac\n      flags={} words={} files={} models={} "
-      ";;\n",
-      verb.name, cases, shell_quoted(flags), shell_quoted(words), files ? 1 : 0, models ? 1 : 0);
+      "extensions={} ;;\n",
+      verb.name, cases, shell_quoted(flags), shell_quoted(words), files ? 1 : 0, models ? 1 : 0,
+      shell_quoted(fmt::format("{}", fmt::join(extensions, " "))));
 }
 
 constexpr std::string_view kBashStart =
@@ -67,10 +77,20 @@ _veery_words() {
   COMPREPLY+=($(compgen -W "$1" -- "$current"))
 }
 
+# Folders, and files that end in one of the arguments; all files if there are no such ones.
 _veery_files() {
-  local IFS=$'\n'
+  local IFS=$'\n' name ending found=()
   compopt -o filenames 2> /dev/null
-  COMPREPLY+=($(compgen -f -- "$current"))
+  for name in $(compgen -f -- "$current"); do
+    for ending in "$@"; do
+      [[ ${name,,} == *."$ending" ]] && found+=("$name")
+    done
+  done
+  if ((${#found[@]})); then
+    COMPREPLY+=("${found[@]}" $(compgen -d -- "$current"))
+  else
+    COMPREPLY+=($(compgen -f -- "$current"))
+  fi
 }
 
 # Names have colons, at which bash splits words.
@@ -88,7 +108,7 @@ _veery_models() {
 
 _veery() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-  local flags='' words='' files=0 models=0
+  local flags='' words='' files=0 models=0 extensions=''
   COMPREPLY=()
   # --flag=value is three words to bash.
   if [[ $current == = ]]; then
@@ -104,7 +124,7 @@ constexpr std::string_view kBashEnd = R"(  esac
   else
     [[ $words ]] && _veery_words "$words"
     ((models)) && _veery_models
-    ((files)) && _veery_files
+    ((files)) && _veery_files $extensions
   fi
   return 0
 }
@@ -112,14 +132,22 @@ constexpr std::string_view kBashEnd = R"(  esac
 complete -F _veery veery
 )";
 
+// Returns the action of _arguments that completes a value.
+std::string zsh_action(const CompletedOption& option) {
+  if (!option.choices.empty()) return fmt::format("({})", joined(option.choices, " "));
+  if (option.models) return "_veery_models";
+  if (!option.files) return " ";
+  if (option.extensions.empty()) return "_files";
+  // Parentheses without a bar would be a glob qualifier.
+  const std::string endings = joined(option.extensions, "|");
+  const bool several = option.extensions.size() > 1;
+  return fmt::format("_files -g \"*.{}\"", several ? "(" + endings + ")" : endings);
+}
+
 // One line of _arguments. Colons and brackets have a meaning there.
 std::string zsh_spec(const CompletedOption& option) {
   const std::string what = marked(option.description, "\\[]:");
-  const std::string choices = option.choices.empty()
-                                  ? std::string(option.models  ? "_veery_models"
-                                                : option.files ? "_files"
-                                                               : " ")
-                                  : fmt::format("({})", joined(option.choices, " "));
+  const std::string choices = zsh_action(option);
   if (is_argument(option)) return shell_quoted(fmt::format(":{}:{}", what, choices));
   const std::string value =
       option.value.empty() ? "" : fmt::format(":{}:{}", marked(option.value, "\\[]:"), choices);
@@ -142,8 +170,11 @@ std::string fish_line(const CompletedVerb& verb, const CompletedOption& option) 
   for (const std::string& name : option.names)
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (!is_argument(option) && !option.value.empty()) line += " -r";
-  if (option.files) line += " -F";
-  if (option.models) line += " -a '(veery list --names 2> /dev/null)'";
+  if (option.files && option.extensions.empty()) line += " -F";
+  std::string asked = option.models ? "veery list --names 2> /dev/null; " : "";
+  if (option.files && !option.extensions.empty())
+    asked += "__veery_files " + joined(option.extensions, " ");
+  if (!asked.empty()) line += fmt::format(" -f -a '({})'", asked);
   if (!option.choices.empty()) line += fmt::format(" -f -a '{}'", joined(option.choices, " "));
   return fmt::format("{} -d '{}'\n", line, marked(option.description, "\\'"));
 }
@@ -166,7 +197,7 @@ std::string zsh_completion(const std::vector<CompletedVerb>& verbs) {
   std::string text =
       "#compdef veery\n# Completion of veery for zsh; 'veery completion zsh' prints it.\n\n"
       "_veery_models() {\n  local -a names=(${(f)\"$(veery list --names 2> /dev/null)\"})\n"
-      "  compadd -a names\n  _files\n}\n\n"
+      "  compadd -a names\n  _files -g \"*.gguf\"\n}\n\n"
       "_veery() {\n  local -a verbs=(\n";
   for (const CompletedVerb& verb : verbs)
     text += fmt::format("    {}\n", shell_quoted(verb.name + ":" + marked(verb.summary, "\\:")));
@@ -188,6 +219,16 @@ std::string zsh_completion(const std::vector<CompletedVerb>& verbs) {
 std::string fish_completion(const std::vector<CompletedVerb>& verbs) {
   std::string text =
       "# Completion of veery for fish; 'veery completion fish' prints it.\n"
+      "function __veery_files -d 'Folders, and files with one of these endings; all if there are "
+      "none'\n"
+      "    set -l typed (commandline -ct | string replace -r -- '^--[^=]*=' '')\n"
+      "    set -l files (complete -C \"__fish_command_without_completions $typed\")\n"
+      "    set -l found (string match -r -- '^.*[.](?:'(string join '|' $argv)')$' $files)\n"
+      "    if set -q found[1]\n"
+      "        set files $found (string match -r -- '^.*/$' $files)\n"
+      "    end\n"
+      "    printf '%s\\n' $files\n"
+      "end\n"
       "complete -c veery -f\n"
       "complete -c veery -n __fish_use_subcommand -s h -l help -d 'Print this help and leave'\n"
       "complete -c veery -n __fish_use_subcommand -s V -l version -d 'Print the version and "

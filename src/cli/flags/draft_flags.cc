@@ -15,6 +15,7 @@ void DraftFlags::add(Arguments& app) {
   app.option("--draft-model", model_,
              "A smaller model with the same vocabulary, which drafts as well (also -md)")
       .type_name("MODEL")
+      .models()
       .group("Speed");
 }
 

@@ -20,6 +20,7 @@ void GrammarFlags::add(Arguments& app) {
                             .group(kGroup);
   const Option schema_file = app.option("--json-schema-file", schema_file_, "The same from a file")
                                  .type_name("FILE")
+                                 .files({"json"})
                                  .group(kGroup)
                                  .excludes(schema);
   const Option regex = app.option("--regex", regex_, "The answer is a text of this pattern")
@@ -37,6 +38,7 @@ void GrammarFlags::add(Arguments& app) {
                              .excludes(regex);
   app.option("--grammar-file", grammar_file_, "The same from a file")
       .type_name("FILE")
+      .files({"gbnf", "ebnf"})
       .group(kGroup)
       .excludes(schema)
       .excludes(schema_file)

@@ -29,7 +29,8 @@ void ModelArguments::add_path(Arguments& app, bool required) {
   app.option("-m,--model,MODEL", path,
              "GGUF file, folder with config.json and safetensors, a folder or file that\n"
              "stands for one, or a name: smollm2, ORG/NAME[:Q4_K_M] (see 'veery list')")
-      .type_name("PATH");
+      .type_name("PATH")
+      .models();
   if (required) app.require_model();
 }
 
@@ -56,7 +57,8 @@ void ModelArguments::add_chat_template(Arguments& app) {
              "Jinja, or the name of one of the model's templates [the model's]")
       .type_name("NAME|TEXT");
   app.option("--chat-template-file", chat_template_file, "The same, read from FILE")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"jinja", "j2", "txt"});
   app.flag("--parse-special", parse_special,
            "Control tokens written in messages act as tokens, not as text");
 }

@@ -56,14 +56,16 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_path(app);
   flags.fetch.add(app);
   std::vector<std::string> files;
-  app.take_words("INPUT", files, "The same as -i");
-  app.take_words("OUTPUT", files, "The same as -o");
+  app.take_words("INPUT", files, "The same as -i").files({"jsonl"});
+  app.take_words("OUTPUT", files, "The same as -o").files({"jsonl"});
   app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"jsonl"});
   app.option("-o,--output", flags.out,
              "Where answers go, each when it and all before it are done;\n"
              "-: standard output [-]")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"jsonl"});
   app.option("--defaults", flags.defaults,
              "An object: what each body has that does not say otherwise")
       .type_name("JSON");

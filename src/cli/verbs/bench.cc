@@ -483,7 +483,8 @@ void bench_verb(std::vector<std::string> arguments) {
              "Repeat the tests for each of a list, with the ratio to the first:\n"
              "threads, depth, batch or length (as -p), as NAME=LIST or as NAME\n"
              "with a usual list; may be given for each of them")
-      .type_name("NAME[=LIST]");
+      .type_name("NAME[=LIST]")
+      .choices({"threads", "depth", "batch", "length"});
   flags.add_json(app,
                  "Print a JSON array: test, tokens_per_second, min, max, threads,\n"
                  "on a GPU host_us_per_token, that the host was busy,\n"

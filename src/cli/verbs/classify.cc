@@ -36,12 +36,14 @@ Flags read_flags(std::vector<std::string> arguments) {
   const auto text = flags.text.add(app, "TEXT", "One text");
   app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
       .type_name("FILE")
+      .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
   const Option labels = app.option("--labels", flags.labels, "The labels, with commas between them")
                             .type_name("LIST");
   app.option("--label-file", flags.label_file, "The labels, one a line")
       .type_name("FILE")
+      .files({"txt"})
       .excludes(labels);
   app.option("--form", flags.prompt.form,
              "What is asked; {text} stands for the text, {labels} for the labels\n"

@@ -100,9 +100,13 @@ void convert_verb(std::vector<std::string> arguments) {
                 "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
   std::string to, type, split_size;
-  app.option("IN", request.in, "The GGUF file or model folder to read").type_name("").required();
+  app.option("IN", request.in, "The GGUF file or model folder to read")
+      .type_name("")
+      .models()
+      .required();
   app.option("OUT", request.out, "What to write; not looked at with --dry-run")
       .type_name("")
+      .files({"gguf"})
       .required();
   app.option("--to", to, "What to write; guessed from a name that ends in .gguf")
       .type_name("KIND")

@@ -42,6 +42,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   const auto text = flags.text.add(app, "TEXT", "One text");
   app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
       .type_name("FILE")
+      .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
   app.option_function(
@@ -68,7 +69,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
   app.option("--npy", flags.npy, "Write the numbers to FILE, a NumPy array [texts, numbers]")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"npy"});
   flags.output.add(app, "Replace FILE if it is there");
   flags.common.add_json(app, "Print one JSON object: embeddings, tokens, truncated, seconds");
   app.read(std::move(arguments));

@@ -36,6 +36,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-f,--file", flags.text, "The text; -: standard input").type_name("FILE").required();
   app.option("-o,--output,--output-file", flags.out, "The file to write, in GGUF")
       .type_name("FILE")
+      .files({"gguf"})
       .show_default();
   app.option("-c,--ctx-size", flags.common.context, "Tokens of a window")
       .type_name("N")

@@ -26,7 +26,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-f,--file", flags.file, "The text; -: standard input").type_name("FILE").required();
   app.option("--reference", flags.reference,
              "A model to compare with: how far from its predictions")
-      .type_name("MODEL");
+      .type_name("MODEL")
+      .models();
   app.option("-c,--ctx-size", flags.common.context, "Tokens of a window")
       .type_name("N")
       .whole_number(4, 1 << 30)

@@ -20,6 +20,15 @@ DType parse_type(const std::string& name, const std::string& flag) {
   return *type;
 }
 
+// Returns the names that parse_type() takes.
+std::vector<std::string> type_names() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
+    if (const DTypeInfo& row = info(static_cast<DType>(i)); row.encodable)
+      names.emplace_back(row.name);
+  return names;
+}
+
 std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
   std::vector<TensorRule> rules;
   for (const std::string& text : texts) {
@@ -47,18 +56,27 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
                 "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
                 "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
-  app.option("IN", flags.in, "The GGUF file or model folder to read").type_name("").required();
+  app.option("IN", flags.in, "The GGUF file or model folder to read")
+      .type_name("")
+      .models()
+      .required();
   app.option("OUT", flags.out, "The file to write; may be left out with --dry-run")
       .type_name("")
+      .files({"gguf"})
       .required();
   app.option("TYPE", flags.type, "The type or mix").type_name("").choices(quant_mix_names());
-  app.option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)").type_name("FILE");
+  app.option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)")
+      .type_name("FILE")
+      .files({"gguf", "dat"});
   app.option("--tensor-type", flags.rules,
              "A type for tensors whose names match; the first match counts")
       .type_name("REGEX=TYPE");
-  app.option("--output-tensor-type", flags.output, "The type of the output head").type_name("TYPE");
+  app.option("--output-tensor-type", flags.output, "The type of the output head")
+      .type_name("TYPE")
+      .choices(type_names());
   app.option("--token-embedding-type", flags.embedding, "The type of the token embedding")
-      .type_name("TYPE");
+      .type_name("TYPE")
+      .choices(type_names());
   app.flag("--pure", flags.pure, "One type for all tensors");
   app.flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
   app.flag("--dry-run", flags.dry, "Only print what each tensor would become");

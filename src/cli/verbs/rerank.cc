@@ -25,6 +25,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-q,--query", flags.query, "The query").type_name("TEXT").required();
   app.option("--jsonl", flags.jsonl, "The documents: a JSON string a line; -: standard input")
       .type_name("FILE")
+      .files({"jsonl"})
       .required();
   app.option("--max-tokens", flags.options.max_tokens,
              "Tokens of query and document together; what is more is cut off")

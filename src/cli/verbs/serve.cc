@@ -116,10 +116,12 @@ void add_network(Arguments& app, Flags& flags) {
   const Option certificate =
       app.option("--tls-cert", flags.tls.certificate,
                  "HTTPS with this certificate, PEM, behind it those that lead to a known one")
-          .type_name("FILE");
+          .type_name("FILE")
+          .files({"pem", "crt", "cer"});
   const Option key =
       app.option("--tls-key", flags.tls.key, "The private key of the certificate, PEM")
           .type_name("FILE")
+          .files({"pem", "key"})
           .needs(certificate);
   certificate.needs(key);
   app.option("--cors", flags.origins, "Origins whose pages may ask, '*': any").type_name("ORIGIN");
@@ -143,7 +145,7 @@ void add_network(Arguments& app, Flags& flags) {
 void add_models(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
-  app.take_words("MODEL", flags.paths, "Further models");
+  app.take_words("MODEL", flags.paths, "Further models").models();
   app.option("-a,--alias", flags.aliases,
              "What clients call the models, in their order (file name)")
       .type_name("NAME");
@@ -201,6 +203,7 @@ Flags read(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
   flags.paths.insert(flags.paths.begin(), flags.model.path);
   check_names(flags);
+  read_value("--host", [&] { serve::check_host(flags.host); });
   return flags;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/parts/progress.h"
 #include "engine/speech/subtitles.h"
 #include "file/output/pending_file.h"
+#include "text/languages.h"
 
 namespace veery::cli {
 namespace {
@@ -44,6 +45,12 @@ std::vector<float> parse_temperatures(const std::string& text) {
     at = end + 1;
   }
   return found;
+}
+
+std::vector<std::string> language_codes() {
+  std::vector<std::string> codes;
+  for (const Language& language : languages()) codes.emplace_back(language.code);
+  return codes;
 }
 
 void add_decoding(Arguments& app, Flags& flags) {
@@ -112,15 +119,18 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
                 "  veery transcribe whisper-small rede.ogg --language de --translate");
   flags.common.add_path(app);
   app.take_words("FILE", flags.words,
-                 "What libsndfile reads: WAV, FLAC, Ogg, MP3, AIFF ...; -: standard input");
+                 "WAV, FLAC, Ogg, MP3, AIFF and what else libsndfile reads; -: standard\ninput")
+      .files({"wav", "flac", "ogg", "oga", "opus", "mp3", "aiff", "aif", "au", "caf", "w64"});
   app.option("--to", flags.form_name, "txt, srt, vtt, tsv or json [by the name of -o, else txt]")
       .type_name("FORM")
       .choices({"txt", "srt", "vtt", "tsv", "json"});
   app.option("-o,--output", flags.output, "Write to FILE instead of standard output")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"txt", "srt", "vtt", "tsv", "json"});
   app.option("-l,--language", flags.options.language,
              "What is spoken: en, english, de ... [what the model takes it for]")
-      .type_name("NAME");
+      .type_name("NAME")
+      .choices(language_codes());
   app.flag("--translate", flags.options.translate, "Write it in English");
   app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")
       .type_name("TEXT");

@@ -56,9 +56,11 @@ void verify_verb(std::vector<std::string> arguments) {
   flags.add_path(app);
   app.option("--reference", options.reference,
              "Recorded logits to compare with (JSON or safetensors)")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"json", "safetensors"});
   app.option("--record", options.record, "Write such a file of this model, if it is sound")
-      .type_name("FILE");
+      .type_name("FILE")
+      .files({"json"});
   output.add(app, "Replace the file of --record if it is there");
   app.option("--tolerance", options.tolerance,
              "Largest difference of a logit, relative to the largest logit")

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""`veery completion`: what bash, zsh and fish themselves make of the scripts, each where it is installed.
+
+usage: cli_completion_test.py VEERY [unittest arguments]
+"""
+import os
+import pty
+import select
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cli_base import PROGRAM
+
+CASES = [  # what is typed, some of the completions, what is none of them
+    ("convert --to h", {"hf"}, {"gguf"}),
+    ("run --cache-type-k q", {"q8_0"}, {"f16"}),
+    ("run --think l", {"low"}, {"high"}),
+    ("run --no-th", {"--no-think"}, {"--think"}),
+    ("quantize a b Q4_K_", {"Q4_K_M", "Q4_K_S"}, {"Q8_0"}),
+    ("quantize a b --output-tensor-type q8", {"q8_0"}, {"q4_K"}),
+    ("inspect --what qu", {"queries"}, {"keys"}),
+    ("transcribe -l e", {"en", "es"}, {"de"}),
+    ("embed --pooling me", {"mean", "mean-sqrt-len"}, {"cls"}),
+    ("completion z", {"zsh"}, {"bash"}),
+    ("run --tools ", {"b.json", "sub/"}, {"a.txt", "m.gguf"}),
+    ("run --tools s", {"sub/"}, {"b.json"}),
+    ("run -f ", {"a.txt", "b.json", "m.gguf"}, set()),
+    ("run -m ", {"m.gguf", "sub/", "org/model:Q8_0"}, {"a.txt"}),
+    ("transcribe whisper ", {"t.mp3"}, {"a.txt"}),
+    ("run --chat-template-file ", {"a.txt", "sub/"}, {"b.json"}),
+]
+
+
+class Completion(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.holder.cleanup)
+        cls.home = cls.holder.name
+        cls.work = os.path.join(cls.home, "work")
+        os.makedirs(os.path.join(cls.work, "sub"))
+        for name in ("a.txt", "b.json", "m.gguf", "t.mp3"):
+            open(os.path.join(cls.work, name), "w").close()
+        # In place of the program, for what the scripts ask.
+        stub = os.path.join(cls.home, "veery")
+        with open(stub, "w") as file:
+            file.write('#!/bin/sh\n[ "$*" = "list --names" ] && echo org/model:Q8_0\n')
+        os.chmod(stub, 0o755)
+        cls.environment = {"PATH": f"{cls.home}:{os.environ['PATH']}", "HOME": cls.home, "LC_ALL": "C.UTF-8", "TERM": "xterm"}
+
+    def script(self, shell):
+        if not shutil.which(shell):
+            self.skipTest(f"{shell} is not installed")
+        text = subprocess.run([PROGRAM, "completion", shell], capture_output=True, check=True, timeout=60).stdout
+        path = os.path.join(self.home, f"script.{shell}")
+        with open(path, "wb") as file:
+            file.write(text)
+        return path
+
+    def check(self, shell, complete):
+        for typed, some, none in CASES:
+            with self.subTest(shell=shell, typed=typed):
+                found = complete(typed)
+                self.assertLessEqual(some, found, found)
+                self.assertFalse(none & found, found)
+
+    def ask(self, *call):
+        done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60, cwd=self.work, env=self.environment)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines()
+
+    def test_bash(self):
+        script = self.script("bash")
+
+        def complete(typed):
+            words = [*shlex.split(typed), *([""] if typed.endswith(" ") else [])]
+            quoted = " ".join(map(shlex.quote, ["veery", *words]))
+            line = "veery " + typed
+            lines = self.ask("bash", "--norc", "-c", f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; COMP_LINE={shlex.quote(line)}; "
+                             f"COMP_POINT={len(line)}; _veery; printf '%s\\n' \"${{COMPREPLY[@]}}\"")  # fmt: skip
+            return {name + "/" if name == "sub" else name for name in lines}
+
+        self.check("bash", complete)
+
+    def test_fish(self):
+        script = self.script("fish")
+        self.check("fish", lambda typed: {line.split("\t")[0] for line in self.ask(
+            "fish", "--no-config", "-c", f"source {script}; complete -C {shlex.quote('veery ' + typed)}")})  # fmt: skip
+
+    def test_zsh(self):
+        script = self.script("zsh")
+        child, terminal = pty.fork()
+        if child == 0:
+            os.chdir(self.work)
+            os.environ.clear()
+            os.environ.update(self.environment)
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        try:
+            self.complete_in_zsh(script, terminal)
+        finally:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            os.close(terminal)
+
+    def complete_in_zsh(self, script, terminal):
+        def until(text):
+            seen, end = "", time.monotonic() + 30
+            while text not in seen:
+                self.assertTrue(select.select([terminal], [], [], max(0, end - time.monotonic()))[0], f"no {text!r} in {seen!r}")
+                seen += os.read(terminal, 1 << 16).decode(errors="replace")
+            return seen
+
+        def run(line):
+            # The mark is not what is echoed.
+            os.write(terminal, f"{line}; echo do''ne\r".encode())
+            return until("done")
+
+        run("PS1= RPS1= LISTMAX=1000; stty columns 200 rows 200; autoload -Uz compinit; compinit -u -D; unsetopt LIST_BEEP ALWAYS_LAST_PROMPT")
+        run(f"source {script}")
+        # Keeps what completion offers.
+        run("compadd() { if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then local -a hits; builtin compadd -A hits \"$@\"; "
+            "print -rl -- $hits >> $HOME/hits; fi; builtin compadd \"$@\"; }")  # fmt: skip
+        hits = os.path.join(self.home, "hits")
+
+        def complete(typed):
+            open(hits, "w").close()
+            os.write(terminal, f"veery {typed}\t\x15".encode())  # Ctrl-U: nothing of it is run
+            run(":")
+            with open(hits) as file:
+                names = set(file.read().split("\n"))
+            return {name + "/" if name == "sub" else name for name in names}
+
+        self.check("zsh", complete)
+
+
+if __name__ == "__main__":
+    unittest.main()
