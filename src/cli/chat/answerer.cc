@@ -25,12 +25,14 @@ bool Answerer::answer() {
     if (end == End::kFailed) return false;
     add_answer(false);
     // The part that is there begins the rest of the answer.
-    while (end == End::kFull && state_.context_shift && parsed_.calls.empty() && drop_turns()) {
+    while (end == End::kFull && state_.context_shift && parsed_.calls.empty() &&
+           state_.chat.turns() > 1) {
+      printer.end_line();
+      drop_turns();
       end = generate_part(printer, true);
       add_answer(true);
     }
-    if (!printer.at_line_begin()) standard_output().write("\n");
-    standard_output().flush();
+    printer.end_line();
     if (!state_.quiet) write_error(summary_line(result_, state_.model));
     if (end == End::kFull)
       write_error(fmt::format("veery: the context of {} tokens is full, the answer ends here. {}\n",
@@ -55,14 +57,13 @@ void Answerer::make_room() {
 }
 
 // Half of the context is free afterwards if possible: the tokens that stay are run again, so turns
-// are dropped rarely and several at a time. Returns false if there is only one turn.
-bool Answerer::drop_turns() {
+// are dropped rarely and several at a time. The last turn stays.
+void Answerer::drop_turns() {
   const size_t dropped = state_.chat.drop_turns_beyond(context() / 2);
-  if (dropped == 0) return false;
+  if (dropped == 0) return;
   write_error(
       fmt::format("[context full: the {} dropped]\n",
                   dropped == 1 ? "oldest turn is" : fmt::format("{} oldest turns are", dropped)));
-  return true;
 }
 
 bool Answerer::fits(const RenderedConversation& rendered) const {

@@ -36,7 +36,7 @@ class Answerer {
 
   size_t context() const { return static_cast<size_t>(scheduler_.context()); }
   void make_room();
-  bool drop_turns();
+  void drop_turns();
   End generate_part(AnswerPrinter& printer, bool continues);
   bool fits(const RenderedConversation& rendered) const;
   void add_answer(bool continues);

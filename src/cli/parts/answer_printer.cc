@@ -13,6 +13,7 @@ constexpr const char* kPlain = "\x1b[0m";
 void AnswerPrinter::write(std::string_view text) {
   if (text.empty()) return;
   out_.foreign(text);
+  wrote_ = true;
   at_line_begin_ = text.ends_with('\n');
 }
 
@@ -45,10 +46,16 @@ void AnswerPrinter::print(const std::vector<AnswerDelta>& deltas) {
   if (!deltas.empty()) out_.flush();
 }
 
+void AnswerPrinter::end_line() {
+  if (!at_line_begin_) write("\n");
+  out_.flush();
+}
+
 void AnswerPrinter::end(const ParsedAnswer& answer) {
   enter(Part::kNone);
   if (!look_.json_calls || answer.calls.empty()) return;
-  if (!at_line_begin_) write("\n");
+  end_line();
+  wrote_ = true;
   for (const ToolCall& call : answer.calls)
     out_.json({{"id", call.id},
                {"type", "function"},

@@ -23,8 +23,10 @@ class AnswerPrinter {
   void print(const std::vector<AnswerDelta>& deltas);
   /// Prints the calls of a whole answer if they are shown as JSON. The terminal is plain again.
   void end(const ParsedAnswer& answer = {});
-  /// Whether what was written last ends a line; true if nothing was.
-  bool at_line_begin() const { return at_line_begin_; }
+  /// Whether anything was written.
+  bool wrote() const { return wrote_; }
+  /// Ends the line if something was written to it.
+  void end_line();
 
  private:
   enum class Part { kNone, kContent, kReasoning, kCall };
@@ -34,7 +36,7 @@ class AnswerPrinter {
   Output& out_;
   AnswerLook look_;
   Part part_ = Part::kNone;
-  bool at_line_begin_ = true;
+  bool wrote_ = false, at_line_begin_ = true;
 };
 
 }  // namespace veery::cli

@@ -23,13 +23,14 @@ struct Misuse : std::runtime_error {
       : std::runtime_error(flag + ": " + message) {}
 };
 
-/// Returns what `read` makes of the value of `flag`. An Error of kInput becomes a Misuse.
+/// Returns what `read` makes of the value of `flag`. An Error of kInput or kFormat becomes a
+/// Misuse.
 template <typename Read>
 decltype(auto) read_value(const std::string& flag, const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInput) throw;
+    if (error.kind() != ErrorKind::kInput && error.kind() != ErrorKind::kFormat) throw;
     throw Misuse(flag, error.what());
   }
 }

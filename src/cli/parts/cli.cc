@@ -16,6 +16,7 @@
 #include "cli/parts/progress.h"
 #include "engine/model.h"
 #include "kernels/devices/find_backend.h"
+#include "text/chat_template.h"
 
 namespace veery::cli {
 namespace {
@@ -67,7 +68,11 @@ std::optional<std::string> ModelArguments::chosen_template() const {
   if (!chat_template.empty() && !chat_template_file.empty())
     throw Misuse("--chat-template", "excludes --chat-template-file");
   if (!chat_template_file.empty()) return read_file(chat_template_file, kTemplateFile);
-  return chat_template.empty() ? std::nullopt : std::optional(chat_template);
+  if (chat_template.empty()) return std::nullopt;
+  // A name has no braces.
+  if (chat_template.find('{') != std::string::npos)
+    read_value("--chat-template", [this] { ChatTemplate(chat_template, "the template"); });
+  return chat_template;
 }
 
 void ModelArguments::add_cache_types(Arguments& app) {

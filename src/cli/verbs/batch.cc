@@ -193,7 +193,8 @@ void batch_verb(std::vector<std::string> arguments) {
   const Flags flags = read_flags(std::move(arguments));
   serve::BatchOptions options{.workers = flags.scheduler.slots()};
   if (!flags.defaults.empty()) {
-    options.defaults = parse_json(flags.defaults, "--defaults");
+    options.defaults =
+        read_value("--defaults", [&] { return parse_json(flags.defaults, "the object"); });
     if (!options.defaults.is_object())
       throw Misuse("--defaults",
                    fmt::format("is a JSON {}, expected an object", options.defaults.type_name()));

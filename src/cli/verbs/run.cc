@@ -253,8 +253,8 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     out.json(json);
   } else {
     printer.end(answer);
-    if (!printer.at_line_begin() || result.text.empty()) out.write("\n");
-    out.flush();
+    if (!printer.wrote()) out.write("\n");
+    printer.end_line();
     if (!flags.quiet) write_error(summary_line(result, model));
   }
   session.save(asked.ids, result.ids);
