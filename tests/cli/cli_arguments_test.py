@@ -55,7 +55,7 @@ FOREIGN = [
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
     "--format", "--tfs", "--chat-template-kwargs", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
-    "--format", "--think", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
+    "--format", "--reasoning", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
 
 
 class Flags(CliTest):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery completion`: what bash, zsh and fish themselves make of the scripts, each where it is installed.
+"""`veery completion`: the scripts, and what bash, zsh and fish themselves make of them, each where it is installed.
 
 usage: cli_completion_test.py VEERY [unittest arguments]
 """
@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 
-from cli_base import PROGRAM
+from cli_base import PROGRAM, CliTest
 
 CASES = [  # what is typed, some of the completions, what is none of them
     ("convert --to h", {"hf"}, {"gguf"}),
@@ -135,6 +136,65 @@ class Completion(unittest.TestCase):
             return {name + "/" if name == "sub" else name for name in names}
 
         self.check("zsh", complete)
+
+
+class Scripts(CliTest):
+    def complete(self, *words, line=""):
+        """What bash would offer for the last word."""
+        script = self.veery("completion", "bash").stdout.decode()
+        script += f"\nCOMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; {line}\n"
+        script += "_veery; printf '%s\\n' \"${COMPREPLY[@]}\"\n"
+        done = subprocess.run(["bash", "--norc", "-u", "-c", script], cwd=self.folder, capture_output=True, check=True)
+        self.assertEqual(done.stderr, b"")
+        return done.stdout.decode().split()
+
+    def test_bash(self):
+        self.assertEqual(self.complete("veery", "qu"), ["quantize"])
+        self.assertIn("--version", self.complete("veery", "--"))
+        self.assertEqual(self.complete("veery", "run", "--tem"), ["--temp", "--template-arg"])
+        self.assertIn("--ctx-size", self.complete("veery", "run", "-"))
+        self.assertIn("tiny.gguf", self.complete("veery", "run", "-m", ""))
+        self.assertEqual(self.complete("veery", "run", "ti"), ["tiny.gguf"])
+        self.assertEqual(self.complete("veery", "run", "--temp", ""), [])
+        self.assertEqual(self.complete("veery", "convert", "--to", "m"), ["mlx"])
+        self.assertEqual(self.complete("veery", "convert", "--to", "=", "m"), ["mlx"])
+        self.assertEqual(self.complete("veery", "quantize", "a", "b", "IQ2_X"), ["IQ2_XS", "IQ2_XXS"])
+        self.assertEqual(self.complete("veery", "completion", "z"), ["zsh"])
+
+    def test_bash_knows_names_of_models(self):
+        commands, hub = self.folder / "commands", self.folder / "hub"
+        commands.mkdir()
+        (commands / "veery").symlink_to(PROGRAM)
+        snapshot = hub / "models--org--two" / "snapshots" / "c0ffee"
+        snapshot.mkdir(parents=True)
+        for name in ("two-Q8_0.gguf", "two-Q4_0.gguf"):
+            (snapshot / name).write_bytes(b"x")
+        changes = {"PATH": f"{commands}:{os.environ['PATH']}", "HF_HUB_CACHE": str(hub), "VEERY_MODELS": str(self.folder / "own")}
+        with unittest.mock.patch.dict(os.environ, changes):
+            self.assertEqual(self.veery("list", "--names").stdout.decode().split(),
+                             ["gemma3", "minilm", "org/two:Q4_0", "org/two:Q8_0", "smollm2"])  # fmt: skip
+            self.assertEqual(self.complete("veery", "run", "smol"), ["smollm2"])
+            self.assertEqual(self.complete("veery", "serve", "-m", "org"), ["org/two:Q4_0", "org/two:Q8_0"])
+            line = "COMP_LINE='veery run org/two:Q8'; COMP_POINT=20;"
+            self.assertEqual(self.complete("veery", "run", "org/two", ":", "Q8", line=line), ["Q8_0"])
+            self.assertEqual(self.complete("veery", "run", "org/two", ":", line=line.replace("Q8", "").replace("20", "18")),
+                             ["Q4_0", "Q8_0"])  # fmt: skip
+            self.assertEqual(self.complete("veery", "run", "--device", "m"), ["metal"])
+
+    def test_scripts_are_scripts(self):
+        for shell, check in [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])]:
+            path = self.folder / f"script.{shell}"
+            path.write_bytes(self.veery("completion", shell).stdout)
+            text = path.read_text()
+            for word in ("quantize", "ctx-size", "Q4_K_M"):
+                self.assertIn(word, text)
+            if shutil.which(check[0]):
+                done = subprocess.run([*check, path], capture_output=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_faults(self):
+        self.assertIn("none of bash, zsh, fish", self.error("completion", "tcsh", status=2))
+        self.error("completion", status=2)
 
 
 if __name__ == "__main__":

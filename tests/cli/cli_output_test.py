@@ -19,7 +19,6 @@ import subprocess
 import termios
 import time
 import unittest
-import unittest.mock
 
 import tiny_gguf
 from cli_base import PROGRAM, TINY, CliTest
@@ -273,65 +272,6 @@ class Version(CliTest):
         compiled, found = (set(line[16:].split(", ")) for line in text.splitlines()[3:])
         self.assertLessEqual(found, compiled, text)
         self.assertIn("reference", found)
-
-
-class Completion(CliTest):
-    def complete(self, *words, line=""):
-        """What bash would offer for the last word."""
-        script = self.veery("completion", "bash").stdout.decode()
-        script += f"\nCOMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; {line}\n"
-        script += "_veery; printf '%s\\n' \"${COMPREPLY[@]}\"\n"
-        done = subprocess.run(["bash", "--norc", "-u", "-c", script], cwd=self.folder, capture_output=True, check=True)
-        self.assertEqual(done.stderr, b"")
-        return done.stdout.decode().split()
-
-    def test_bash(self):
-        self.assertEqual(self.complete("veery", "qu"), ["quantize"])
-        self.assertIn("--version", self.complete("veery", "--"))
-        self.assertEqual(self.complete("veery", "run", "--tem"), ["--temp"])
-        self.assertIn("--ctx-size", self.complete("veery", "run", "-"))
-        self.assertIn("tiny.gguf", self.complete("veery", "run", "-m", ""))
-        self.assertEqual(self.complete("veery", "run", "ti"), ["tiny.gguf"])
-        self.assertEqual(self.complete("veery", "run", "--temp", ""), [])
-        self.assertEqual(self.complete("veery", "convert", "--to", "m"), ["mlx"])
-        self.assertEqual(self.complete("veery", "convert", "--to", "=", "m"), ["mlx"])
-        self.assertEqual(self.complete("veery", "quantize", "a", "b", "IQ2_X"), ["IQ2_XS", "IQ2_XXS"])
-        self.assertEqual(self.complete("veery", "completion", "z"), ["zsh"])
-
-    def test_bash_knows_names_of_models(self):
-        commands, hub = self.folder / "commands", self.folder / "hub"
-        commands.mkdir()
-        (commands / "veery").symlink_to(PROGRAM)
-        snapshot = hub / "models--org--two" / "snapshots" / "c0ffee"
-        snapshot.mkdir(parents=True)
-        for name in ("two-Q8_0.gguf", "two-Q4_0.gguf"):
-            (snapshot / name).write_bytes(b"x")
-        changes = {"PATH": f"{commands}:{os.environ['PATH']}", "HF_HUB_CACHE": str(hub), "VEERY_MODELS": str(self.folder / "own")}
-        with unittest.mock.patch.dict(os.environ, changes):
-            self.assertEqual(self.veery("list", "--names").stdout.decode().split(),
-                             ["gemma3", "minilm", "org/two:Q4_0", "org/two:Q8_0", "smollm2"])  # fmt: skip
-            self.assertEqual(self.complete("veery", "run", "smol"), ["smollm2"])
-            self.assertEqual(self.complete("veery", "serve", "-m", "org"), ["org/two:Q4_0", "org/two:Q8_0"])
-            line = "COMP_LINE='veery run org/two:Q8'; COMP_POINT=20;"
-            self.assertEqual(self.complete("veery", "run", "org/two", ":", "Q8", line=line), ["Q8_0"])
-            self.assertEqual(self.complete("veery", "run", "org/two", ":", line=line.replace("Q8", "").replace("20", "18")),
-                             ["Q4_0", "Q8_0"])  # fmt: skip
-            self.assertEqual(self.complete("veery", "run", "--device", "m"), ["metal"])
-
-    def test_scripts_are_scripts(self):
-        for shell, check in [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])]:
-            path = self.folder / f"script.{shell}"
-            path.write_bytes(self.veery("completion", shell).stdout)
-            text = path.read_text()
-            for word in ("quantize", "ctx-size", "Q4_K_M"):
-                self.assertIn(word, text)
-            if shutil.which(check[0]):
-                done = subprocess.run([*check, path], capture_output=True, check=False)
-                self.assertEqual((done.returncode, done.stderr), (0, b""))
-
-    def test_faults(self):
-        self.assertIn("none of bash, zsh, fish", self.error("completion", "tcsh", status=2))
-        self.error("completion", status=2)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Surroundings(CliTest):
     def test_no_colours_and_no_letters_beyond_ascii(self):
         """Of its own: what a model writes is UTF-8 whatever the locale."""
         for locale in ("C", "de_DE.ISO-8859-1"):
-            for call in (["--help"], ["run", "--help"], ["show", self.model], ["plan", self.model], ["list"], ["run", self.model, "--nonsense"],
+            for call in (["--help"], ["run", "--help"], ["plan", self.model], ["list"], ["run", self.model, "--nonsense"],
                          ["inspect", self.model, "-p", "a b", "-t", 1]):  # fmt: skip
                 text, _ = self.on_terminal(*call, NO_COLOR="1", LC_ALL=locale)
                 self.assertTrue(text)

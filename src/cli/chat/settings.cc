@@ -122,8 +122,8 @@ const std::vector<std::string>& setting_names() {
 
 std::string change_setting(ChatState& state, std::string_view words) {
   std::string name = take_word(words);
-  std::ranges::replace(name, '-', '_');
   if (name == "parameter") name = take_word(words);
+  std::ranges::replace(name, '-', '_');
   if (name == "think") return change_thinking(state, words);
   if (name == "nothink" || name == "no_think") return change_thinking(state, "off");
   if (name == "verbose" && words.empty()) return change_switch(state.quiet, "quiet", "off");

@@ -105,6 +105,12 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       throw Misuse("--what", fmt::format("{} needs --out DIR: it goes to files", name));
 }
 
+void check_below(const std::vector<int32_t>& numbers, int32_t count, const char* flag) {
+  for (const int32_t number : numbers)
+    if (number >= count)
+      throw Misuse(flag, fmt::format("there is no {}, the model has 0 to {}", number, count - 1));
+}
+
 InspectedText read_text(const Flags& flags, const Model& model) {
   InspectedText text;
   if (flags.ids) {
@@ -170,6 +176,8 @@ void inspect_verb(std::vector<std::string> arguments) {
     return inspect_entry(file, config, true);
   };
   Model model = flags.common.load(std::move(load));
+  check_below(flags.options.layers, model.config().layers, "--layers");
+  check_below(flags.options.heads, model.config().heads, "--heads");
   Inspector inspector(model);
   const InspectedText text = read_text(flags, model);
   InspectWhat& what = flags.options.what;

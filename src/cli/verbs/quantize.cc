@@ -9,6 +9,7 @@
 #include "cli/parts/output_flags.h"
 #include "cli/parts/tensor_table.h"
 #include "convert/as_gguf.h"
+#include "text/common/regex.h"
 
 namespace veery::cli {
 namespace {
@@ -35,7 +36,9 @@ std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
     const size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0)
       throw Misuse("--tensor-type", fmt::format("'{}' is not of the form REGEX=TYPE", text));
-    rules.push_back({text.substr(0, equals), parse_type(text.substr(equals + 1), "--tensor-type")});
+    const std::string pattern = text.substr(0, equals);
+    read_value("--tensor-type", [&] { Regex{pattern}; });
+    rules.push_back({pattern, parse_type(text.substr(equals + 1), "--tensor-type")});
   }
   return rules;
 }

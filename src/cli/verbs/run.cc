@@ -191,6 +191,7 @@ Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool take
           GenerateOptions& options) {
   Asked asked;
   if (flags.ids) {
+    check_ids(given.ids, model, "--ids");
     asked.ids = given.ids;
     return asked;
   }
