@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "text/grammar/schema/pattern.h"
+#include "text/grammar/language/pattern.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 200) return 0;

@@ -44,6 +44,25 @@ const std::string kMarked = chat_template(
     "c.function.arguments.items() %}<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>"
     "{% endfor %}</tool_call>{% endfor %}");
 
+// Of Qwen3-Coder.
+const std::string kFunction = chat_template(
+    "{% for c in m.tool_calls %}\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
+    "c.function.arguments.items() %}<parameter={{ k }}>\n{{ v if v is string else v | tojson }}\n"
+    "</parameter>\n{% endfor %}</function>\n</tool_call>{% endfor %}");
+// Of DeepSeek V3.2: the mark says whether a value is a string.
+const std::string kTyped = chat_template(
+    "<｜DSML｜function_calls>\n{% for c in m.tool_calls %}<｜DSML｜invoke name=\"{{ "
+    "c.function.name "
+    "}}\">\n{% for k, v in c.function.arguments.items() %}<｜DSML｜parameter name=\"{{ k }}\" "
+    "string=\""
+    "{{ 'true' if v is string else 'false' }}\">{{ v if v is string else v | tojson }}"
+    "</｜DSML｜parameter>\n{% endfor %}</｜DSML｜invoke>\n{% endfor %}</｜DSML｜function_calls>");
+// Of Gemma 4: code.
+const std::string kCode = chat_template(
+    "{% for c in m.tool_calls %}<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in "
+    "c.function.arguments.items() %}{{ k }}:<|\"|>{{ v }}<|\"|>,{% endfor %}{{ '}' }}<tool_call|>"
+    "{% endfor %}");
+
 CallForm form_of(const std::string& source) {
   const test::TinyModel file(source);
   return find_call_form(Model(file.path(), {.threads = 1}));
@@ -64,6 +83,27 @@ TEST(CallForm, IsReadOffTheTemplate) {
           .open = "{\"name\": \"", .middle = "\", \"parameters\": ", .close = "}", .joint = ""}));
 }
 
+TEST(CallForm, MayHoldArgumentsBetweenMarks) {
+  EXPECT_EQ(form_of(kMarked), (CallForm{.open = "<tool_call>",
+                                        .middle = "",
+                                        .close = "</tool_call>",
+                                        .joint = "</tool_call><tool_call>",
+                                        .members = {.key = "<arg_key>",
+                                                    .text = "</arg_key><arg_value>",
+                                                    .json = "</arg_key><arg_value>",
+                                                    .end = "</arg_value>",
+                                                    .stops = {"</arg_value>", "</tool_call>"}}}));
+  const CallForm function = form_of(kFunction);
+  EXPECT_EQ(function.open, "\n<tool_call>\n<function=");
+  EXPECT_EQ(function.members.text, ">\n");
+  EXPECT_EQ(function.members.end + function.close, "\n</parameter>\n</function>\n</tool_call>");
+  EXPECT_FALSE(function.members.drops_first_break || function.members.drops_last_break);
+  const CallForm typed = form_of(kTyped);
+  EXPECT_EQ(typed.members.text, "\" string=\"true\">");
+  EXPECT_EQ(typed.members.json, "\" string=\"false\">");
+  EXPECT_FALSE(typed.members.guesses());
+}
+
 TEST(CallForm, IsThatBehindTheReasoning) {
   const std::string calls =
       "{\"name\": \"{{ m.tool_calls[0].function.name }}\", \"arguments\": "
@@ -77,7 +117,7 @@ TEST(CallForm, WhereThereIsNoneThatIsSaid) {
            {chat_template(""), "has no place for calls"},
            {"{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}x",
             "refuses calls"},
-           {kMarked, "otherwise than as JSON"}}) {
+           {kCode, "in a form of its own"}}) {
     try {
       form_of(source);
       ADD_FAILURE() << source;
@@ -140,11 +180,15 @@ TEST_P(ForcedCalls, AreCallsOfTheToolsWithArgumentsOfTheirSchemas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, ForcedCalls, ::testing::Values(&kTagged, &kList, &kBare),
+INSTANTIATE_TEST_SUITE_P(Forms, ForcedCalls,
+                         ::testing::Values(&kTagged, &kList, &kBare, &kMarked, &kFunction, &kTyped),
                          [](const auto& test) {
-                           return test.param == &kTagged ? "Tagged"
-                                  : test.param == &kList ? "List"
-                                                         : "Bare";
+                           return test.param == &kTagged     ? "Tagged"
+                                  : test.param == &kList     ? "List"
+                                  : test.param == &kBare     ? "Bare"
+                                  : test.param == &kMarked   ? "Marked"
+                                  : test.param == &kFunction ? "Function"
+                                                             : "Typed";
                          });
 
 }  // namespace

@@ -57,11 +57,13 @@ inline bool takes(const std::shared_ptr<const Grammar>& grammar, std::string_vie
 }
 
 /// An answer of tokens chosen at random, those that close something more often; nothing if it is
-/// longer than `most`, "" with `stuck` set if no token may come.
+/// longer than `most`, "" with `stuck` set if no token may come. It begins with `begun`.
 inline std::optional<std::string> random_text(const std::shared_ptr<const Grammar>& grammar,
-                                              Random& random, bool& stuck, int most = 2000) {
+                                              Random& random, bool& stuck, int most = 2000,
+                                              std::string_view begun = {}) {
   GrammarState state(grammar);
-  std::string text;
+  std::string text(begun);
+  for (const char byte : begun) state.accept(static_cast<unsigned char>(byte));
   stuck = false;
   for (int i = 0; i < most; ++i) {
     std::vector<int32_t> ids = next_tokens(state);
@@ -74,7 +76,7 @@ inline std::optional<std::string> random_text(const std::shared_ptr<const Gramma
     }
     int32_t id = ids[random.next() % ids.size()];
     if (random.next() % 3 == 0)
-      for (const char closing : {'"', '}', ']'})
+      for (const char closing : {'"', '}', ']', '<', '/'})
         if (std::ranges::count(ids, closing) > 0) {
           id = closing;
           break;

@@ -6,7 +6,7 @@
 namespace veery {
 
 /// Throws kUnsupported, naming why, where the model has no template, its template has no place for
-/// calls, or it writes their arguments otherwise than as JSON.
+/// calls, or it writes their arguments neither as JSON nor as keys and values between marks.
 CallForm find_call_form(const Model& model);
 /// The same for other templates of the model.
 CallForm find_call_form(const ChatTemplates& templates, const Model& model);

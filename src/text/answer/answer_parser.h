@@ -32,6 +32,8 @@ class AnswerParser {
   std::vector<AnswerDelta> finish();
   /// What ends the reasoning that the answer is in the middle of; empty: it is in none.
   std::string_view reasoning_end() const;
+  /// What the next text is.
+  AnswerMode mode() const { return mode_; }
   /// Whether the answer is in the middle of reasoning.
   bool reasoning() const { return mode_ == Mode::kReasoning; }
   /// The text that ends the reasoning and lets content begin; empty: there is no reasoning to end.

@@ -74,6 +74,15 @@ bool is_name_character(char c) {
          std::string_view("_-.:/$").find(c) != std::string_view::npos;
 }
 
+bool takes_text(const Json& parameters, std::string_view name) {
+  const Json* schema = member(member(&parameters, "properties"), name);
+  if (const Json* type = member(schema, "type")) return type->is_string() && *type == "string";
+  if (const Json* value = member(schema, "const")) return value->is_string();
+  const Json* values = member(schema, "enum");
+  return values != nullptr && values->is_array() && !values->empty() &&
+         std::all_of(values->begin(), values->end(), [](const Json& v) { return v.is_string(); });
+}
+
 Json to_message(const ParsedAnswer& answer) {
   Json message = {{"role", "assistant"}, {"content", answer.content}};
   if (answer.content.empty() && !answer.calls.empty()) message["content"] = nullptr;
@@ -143,9 +152,8 @@ bool AnswerWriter::is_string(std::string_view key) const {
   if (!tools_.is_array()) return false;
   for (const Json& tool : tools_) {
     if (!is_called(tool, answer_.calls.back().name)) continue;
-    const Json* type =
-        member(member(member(member(function_of(tool), "parameters"), "properties"), key), "type");
-    return type != nullptr && type->is_string() && type->string() == "string";
+    const Json* parameters = member(function_of(tool), "parameters");
+    return parameters != nullptr && takes_text(*parameters, key);
   }
   return false;
 }

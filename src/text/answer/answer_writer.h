@@ -25,6 +25,10 @@ struct ParsedAnswer {
 /// Whether a character can be part of the name of a tool.
 bool is_name_character(char c);
 
+/// Whether the schema of a tool's arguments says that an argument is a string and nothing else. It
+/// is read as one then, whatever it looks like.
+bool takes_text(const Json& parameters, std::string_view name);
+
 /// The answer as a message for a chat template: role, content (null if there is none beside calls),
 /// and reasoning_content and tool_calls where there are any.
 Json to_message(const ParsedAnswer& answer);

@@ -25,6 +25,14 @@ bool is_known(std::string_view key) {
 
 }  // namespace
 
+std::vector<std::string> CallScanner::known_keys() {
+  std::vector<std::string> keys{"type"};
+  keys.insert(keys.end(), kNames.begin(), kNames.end());
+  keys.insert(keys.end(), kArguments.begin(), kArguments.end());
+  keys.insert(keys.end(), kIds.begin(), kIds.end());
+  return keys;
+}
+
 std::string unquoted(std::string_view body) {
   const std::optional<Json> text = maybe_json("\"" + std::string(body) + "\"");
   return text && text->is_string() ? text->string() : std::string();

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace veery {
 
@@ -27,6 +28,9 @@ class CallScanner {
   /// arguments and nothing else that calls do not have.
   explicit CallScanner(bool bare = false) : bare_(bare) {}
   unsigned feed(char c);
+
+  /// The keys of objects that are calls.
+  static std::vector<std::string> known_keys();
 
   const std::string& name() const { return name_; }
   const std::string& id() const { return id_; }

@@ -57,9 +57,13 @@ std::string description_of(const Json& tools, const CallForm& form) {
     const Json* function = tool.is_object() ? tool.member("function") : nullptr;
     text += spaced_json(function != nullptr ? *function : tool) + '\n';
   }
-  text += "\nTo call a tool, answer in this form, with its name and its arguments as JSON:\n";
-  text +=
-      filled(form.open) + "NAME" + filled(form.middle) + R"({"KEY": "VALUE"})" + filled(form.close);
+  const MemberMarks& marks = form.members;
+  const bool json = marks.key.empty();
+  text += json ? "\nTo call a tool, answer in this form, with its name and its arguments as JSON:\n"
+               : "\nTo call a tool, answer in this form, with its name and its arguments:\n";
+  text += filled(form.open) + "NAME" + filled(form.middle) +
+          (json ? R"({"KEY": "VALUE"})" : marks.key + "KEY" + marks.text + "VALUE" + marks.end) +
+          filled(form.close);
   return text + "\nThe result follows as a message. If no tool is needed, answer in plain text.";
 }
 

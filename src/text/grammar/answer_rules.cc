@@ -4,12 +4,11 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "text/grammar/call_rules.h"
 #include "text/grammar/schema/schema_grammar.h"
 
 namespace veery {
-namespace {
 
-// A text in which the id of a call may be any.
 std::string form_text(std::string_view text) {
   std::string rule;
   while (!text.empty()) {
@@ -22,7 +21,26 @@ std::string form_text(std::string_view text) {
   return rule;
 }
 
-}  // namespace
+schema::Rules rules_for(const CallForm& form) { return schema::Rules(!form.members.key.empty()); }
+
+std::string call_alternatives(const CallForm& form, std::span<const CallableTool> tools,
+                              const std::string& middle, schema::Rules& rules) {
+  std::string calls;
+  for (const CallableTool& tool : tools) {
+    std::string arguments;
+    try {
+      Json parameters = tool.parameters.is_null() ? Json::object() : tool.parameters;
+      if (parameters.is_object() && !parameters.contains("type")) parameters["type"] = "object";
+      arguments = form.members.key.empty() ? schema::add_schema(parameters, rules)
+                                           : schema::add_members(parameters, form.members, rules);
+    } catch (const Error& error) {
+      throw Error(error.kind(), "tools: '{}': {}", printable(tool.name, 60), error.what());
+    }
+    calls +=
+        (calls.empty() ? "" : " | ") + schema::terminal(tool.name) + " " + middle + " " + arguments;
+  }
+  return calls;
+}
 
 std::string schema_rules(const Json& schema) {
   schema::Rules rules;
@@ -31,20 +49,8 @@ std::string schema_rules(const Json& schema) {
 }
 
 std::string call_rules(const CallForm& form, std::span<const CallableTool> tools, bool several) {
-  schema::Rules rules;
-  std::string calls;
-  for (const CallableTool& tool : tools) {
-    std::string arguments;
-    try {
-      Json parameters = tool.parameters.is_null() ? Json::object() : tool.parameters;
-      if (parameters.is_object() && !parameters.contains("type")) parameters["type"] = "object";
-      arguments = schema::add_schema(parameters, rules);
-    } catch (const Error& error) {
-      throw Error(error.kind(), "tools: '{}': {}", printable(tool.name, 60), error.what());
-    }
-    calls += (calls.empty() ? "" : " | ") + form_text(tool.name + form.middle) + arguments;
-  }
-  const std::string call = rules.add(calls);
+  schema::Rules rules = rules_for(form);
+  const std::string call = rules.add(call_alternatives(form, tools, form_text(form.middle), rules));
   // White space may come first: that between reasoning and a call is no part of the form.
   std::string root = "\"\\n\"{0,2} " + form_text(form.open) + call;
   if (several && !form.joint.empty()) root += " " + rules.add(form_text(form.joint) + call) + "*";

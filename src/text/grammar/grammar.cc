@@ -242,16 +242,37 @@ std::shared_ptr<const Grammar> GrammarCompiler::ebnf(const std::string& text) {
   });
 }
 
+namespace {
+
+Json key_of(const CallForm& form, std::span<const CallableTool> tools) {
+  const MemberMarks& members = form.members;
+  Json key =
+      Json::array({form.open, form.middle, form.close, form.joint, members.key, members.text,
+                   members.json, members.end, members.drops_first_break, members.drops_last_break});
+  for (const std::string& stop : members.stops) key.push_back(stop);
+  for (const CallableTool& tool : tools)
+    key.push_back(Json::array({tool.name, tool.parameters, tool.strict}));
+  return key;
+}
+
+}  // namespace
+
 std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm& form,
                                                       std::span<const CallableTool> tools,
                                                       bool several) {
-  Json key = Json::array({form.open, form.middle, form.close, form.joint, several});
-  for (const CallableTool& tool : tools) {
-    key.push_back(tool.name);
-    key.push_back(tool.parameters);
-  }
+  const Json key = Json::array({key_of(form, tools), several});
   return impl_->find_or_make("tools", "c" + dump_json(key), Impl::Tokens::kTextAndMarks, [&] {
     return xgrammar::Grammar::FromEBNF(call_rules(form, tools, several));
+  });
+}
+
+std::shared_ptr<const Grammar> GrammarCompiler::free_calls(const CallForm& form,
+                                                           std::span<const CallableTool> tools,
+                                                           const AnswerFormat& format,
+                                                           AnswerMode start) {
+  const Json key = Json::array({key_of(form, tools), format.name(), static_cast<int64_t>(start)});
+  return impl_->find_or_make("tools", "f" + dump_json(key), Impl::Tokens::kTextAndMarks, [&] {
+    return xgrammar::Grammar::FromEBNF(free_call_rules(form, tools, format, start));
   });
 }
 
@@ -332,6 +353,11 @@ bool GrammarCompiler::available() { return false; }
 GrammarCompiler::GrammarCompiler(const Tokenizer&, int64_t, const AnswerFormat&) { refuse(); }
 std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm&,
                                                       std::span<const CallableTool>, bool) {
+  refuse();
+}
+std::shared_ptr<const Grammar> GrammarCompiler::free_calls(const CallForm&,
+                                                           std::span<const CallableTool>,
+                                                           const AnswerFormat&, AnswerMode) {
   refuse();
 }
 GrammarCompiler::~GrammarCompiler() = default;

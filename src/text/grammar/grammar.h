@@ -41,6 +41,12 @@ class GrammarCompiler {
   std::shared_ptr<const Grammar> calls(const CallForm& form, std::span<const CallableTool> tools,
                                        bool several);
 
+  /// Any text in which calls begin by a mark of `format`, each of one of the tools
+  /// (free_call_rules()).
+  std::shared_ptr<const Grammar> free_calls(const CallForm& form,
+                                            std::span<const CallableTool> tools,
+                                            const AnswerFormat& format, AnswerMode start);
+
   /// Whether veery was built with xgrammar.
   static bool available();
 

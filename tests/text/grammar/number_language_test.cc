@@ -1,6 +1,6 @@
 // Sets of numbers: their decimal spellings are in the language if and only if the number is in the
 // set.
-#include "text/grammar/schema/number_language.h"
+#include "text/grammar/language/number_language.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

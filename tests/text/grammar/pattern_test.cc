@@ -1,5 +1,5 @@
 // Patterns as languages: the same texts as PCRE finds them in, and the operations on languages.
-#include "text/grammar/schema/pattern.h"
+#include "text/grammar/language/pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/grammar/schema/automaton.h"
-#include "text/grammar/schema/number_language.h"
+#include "text/grammar/language/automaton.h"
+#include "text/grammar/language/number_language.h"
 
 namespace veery::schema {
 

@@ -39,11 +39,13 @@ std::string class_of(const CodeSet& set) {
 }
 
 // Alternatives that write a code point of a set: [class], and escapes of JSON.
-std::vector<std::string> pieces_of(const CodeSet& set, Writing writing) {
+std::vector<std::string> pieces_of(const CodeSet& set, Writing writing, bool escapes_less) {
   if (writing == Writing::kPlain) return {class_of(set)};
   std::vector<std::string> pieces;
-  const CodeSet plain = intersect_sets(set, plain_in_json());
+  const CodeSet whole = intersect_sets(set, plain_in_json());
+  const CodeSet plain = escapes_less ? intersect_sets(whole, complement_set({{'<', '<'}})) : whole;
   if (!plain.empty()) pieces.push_back(class_of(plain));
+  if (plain != whole) pieces.push_back("\"\\\\u003c\"");
   constexpr std::pair<char32_t, char> kShort[] = {
       {'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}};
   const auto has = [&](char32_t code) { return !intersect_sets(set, {{code, code}}).empty(); };
@@ -107,6 +109,9 @@ class StateWriter {
            static_cast<size_t>(next.begin()->first) == state &&
            complement_set(next.begin()->second).empty();
   }
+  std::vector<std::string> pieces(const CodeSet& set) const {
+    return pieces_of(set, writing_, rules_.escapes_less());
+  }
   std::string end() const { return writing_ == Writing::kPlain ? "\"\"" : "\"\\\"\""; }
 
   std::string rule(size_t state) {
@@ -142,12 +147,10 @@ class StateWriter {
     if (accepts(state) && next.empty()) return end();
     if (incoming_[state] == 1 && next.size() == 1 && !accepts(state) &&
         static_cast<size_t>(next.begin()->first) != state) {
-      const std::vector<std::string> pieces = pieces_of(next.begin()->second, writing_);
+      const std::vector<std::string> one = pieces(next.begin()->second);
       const Run found = run(state, false);
-      if (found.length >= kShortestRun)
-        return rules_.times(pieces, found.length) + rest(found.last);
-      if (pieces.size() == 1)
-        return pieces[0] + " " + rest(static_cast<size_t>(next.begin()->first));
+      if (found.length >= kShortestRun) return rules_.times(one, found.length) + rest(found.last);
+      if (one.size() == 1) return one[0] + " " + rest(static_cast<size_t>(next.begin()->first));
     }
     return rule(state);
   }
@@ -156,16 +159,16 @@ class StateWriter {
     const Run optional = run(state, true);
     if (optional.length >= kShortestRun && accepts(optional.last) &&
         incoming_[optional.last] == 1 && dfa_.states()[optional.last].edges.empty())
-      return rules_.up_to(pieces_of(optional.set, writing_), optional.length, end());
+      return rules_.up_to(pieces(optional.set), optional.length, end());
     const Run fixed = run(state, false);
     if (fixed.length >= kShortestRun)
-      return rules_.times(pieces_of(fixed.set, writing_), fixed.length) + rest(fixed.last);
+      return rules_.times(pieces(fixed.set), fixed.length) + rest(fixed.last);
     std::string loop;
     std::vector<std::string> alternatives;
     const auto next = targets(state);
     const auto own = next.find(static_cast<int32_t>(state));
     std::vector<std::string> own_pieces;
-    if (own != next.end()) own_pieces = pieces_of(own->second, writing_);
+    if (own != next.end()) own_pieces = pieces(own->second);
     if (!own_pieces.empty() && own_pieces[0].starts_with('[')) {
       loop = own_pieces[0] + "* ";
       own_pieces.erase(own_pieces.begin());
@@ -175,7 +178,7 @@ class StateWriter {
       alternatives.push_back(loop + piece + " " + rule(state));
     for (const auto& [target, set] : next) {
       if (static_cast<size_t>(target) == state) continue;
-      for (const std::string& piece : pieces_of(set, writing_))
+      for (const std::string& piece : pieces(set))
         alternatives.push_back(loop + piece + " " + rest(static_cast<size_t>(target)));
     }
     return fmt::format("{}", fmt::join(alternatives, " | "));
@@ -205,7 +208,7 @@ std::string key_of(const Dfa& dfa, Writing writing) {
 }  // namespace
 
 std::string Rules::string_of_length(const CodeSet& set, int64_t least, int64_t most) {
-  const Pieces pieces = pieces_of(set, Writing::kJsonString);
+  const Pieces pieces = pieces_of(set, Writing::kJsonString, escapes_less_);
   std::string rest;
   if (most < 0) {
     rest = reserve();
@@ -214,6 +217,13 @@ std::string Rules::string_of_length(const CodeSet& set, int64_t least, int64_t m
     define(rest, body);
   }
   return counted(pieces, least, most, rest);
+}
+
+std::string Rules::plain_of_length(const CodeSet& set, int64_t least, int64_t most) {
+  const Pieces pieces{class_of(set)};
+  const std::string first = least > 0 ? times(pieces, least) : "";
+  if (most < 0) return first + pieces[0] + "*";
+  return first + up_to(pieces, most - least, "\"\"");
 }
 
 std::string Rules::language(const Dfa& dfa, Writing writing) {

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/grammar/schema/formats.h"
+#include "text/grammar/language/formats.h"
+#include "text/grammar/language/pattern.h"
 #include "text/grammar/schema/meaning.h"
-#include "text/grammar/schema/pattern.h"
 
 namespace veery::schema {
 namespace {

@@ -15,6 +15,8 @@ constexpr int64_t kChunk = 64;  // repetitions that are written one by one
 // The code points that stand in a JSON string as they are.
 constexpr const char* kAsTheyAre =
     "[\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\ud7ff\\ue000-\\U0010ffff]";
+constexpr const char* kAsTheyAreWithoutLess =
+    "[\\u0020-\\u0021\\u0023-\\u003b\\u003d-\\u005b\\u005d-\\ud7ff\\ue000-\\U0010ffff]";
 
 }  // namespace
 
@@ -31,7 +33,16 @@ std::string terminal(std::string_view text) {
   return result + '"';
 }
 
-std::string json_terminal(std::string_view text) { return terminal(dump_json(Json(text))); }
+std::string Rules::json(std::string_view text) const {
+  if (!escapes_less_) return terminal(text);
+  std::string escaped;
+  for (const char c : text)
+    if (c == '<')
+      escaped += "\\u003c";
+    else
+      escaped += c;
+  return terminal(escaped);
+}
 
 std::string Rules::add(const std::string& body) {
   const auto known = by_body_.find(body);
@@ -63,7 +74,7 @@ Rules::Pieces Rules::any_character() {
       add("[\"\\\\/bfnrt] | \"u\" [0-9abcefABCEF] " + hex + " " + hex + " " + hex +
           " | \"u\" [dD] [0-7] " + hex + " " + hex + " | \"u\" [dD] [89abAB] " + hex + " " + hex +
           " \"\\\\u\" [dD] [c-fC-F] " + hex + " " + hex);
-  return {kAsTheyAre, "\"\\\\\" " + escape};
+  return {escapes_less_ ? kAsTheyAreWithoutLess : kAsTheyAre, "\"\\\\\" " + escape};
 }
 
 std::string Rules::string_rest() {

@@ -5,14 +5,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 namespace veery::schema {
 
 /// A text as a terminal.
 std::string terminal(std::string_view text);
-/// A text as a JSON string, quoted as a terminal.
-std::string json_terminal(std::string_view text);
 
 /// How words of a language are written.
 enum class Writing {
@@ -23,8 +21,14 @@ enum class Writing {
 /// Collects rules. Throws kLimit if they become too many.
 class Rules {
  public:
+  /// `escapes_less`: strings of JSON hold `<` as \u003c only, so that they hold no mark.
+  explicit Rules(bool escapes_less = false) : escapes_less_(escapes_less) {}
+
   /// The name of a rule with this body; equal bodies are one rule.
   std::string add(const std::string& body);
+  /// A JSON text as a terminal.
+  std::string json(std::string_view text) const;
+  bool escapes_less() const { return escapes_less_; }
   /// A name for a rule whose body is defined later.
   std::string reserve();
   void define(const std::string& name, const std::string& body);
@@ -35,6 +39,8 @@ class Rules {
   std::string string_of_length(int64_t least, int64_t most);
   /// The same of strings whose code points are all in one set.
   std::string string_of_length(const CodeSet& set, int64_t least, int64_t most);
+  /// An expression for `least` to `most` code points of a set, as they are.
+  std::string plain_of_length(const CodeSet& set, int64_t least, int64_t most);
   /// Rules of JSON values without a constraint.
   std::string any();
   std::string any_string();
@@ -57,6 +63,7 @@ class Rules {
   std::string up_to(const Pieces& pieces, int64_t most, const std::string& end);
   std::string counted(const Pieces& pieces, int64_t least, int64_t most, const std::string& rest);
 
+  bool escapes_less_;
   std::string text_;
   int64_t count_ = 0;
   std::unordered_map<std::string, std::string> by_body_;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "text/grammar/schema/marked_values.h"
 #include "text/grammar/schema/plan.h"
 
 namespace veery::schema {
@@ -27,13 +28,20 @@ std::string joined(const std::vector<std::string>& alternatives) {
 
 class Writer {
  public:
-  Writer(const Json& schema, Rules& rules) : plans_(schema), rules_(rules) { names_.resize(1); }
+  /// `marks`: how the members of the root are written; null: as JSON. Must outlive it.
+  Writer(const Json& schema, const MarkedValues* marks, Rules& rules)
+      : plans_(schema), rules_(rules), marks_(marks) {
+    names_.resize(1);
+  }
 
   std::string root() {
-    const std::string name = value(plans_.root());
+    const std::string name =
+        marks_ == nullptr ? value(plans_.root()) : rules_.add(named(plans_.root(), [&] {
+          return joined(marked_objects(plans_.plan(plans_.root())));
+        }));
     for (size_t i = 0; i < todo_.size(); ++i) {
       const PlanId id = todo_[i];
-      rules_.define(name_of(id), body(id));
+      rules_.define(name_of(id), named_body(id));
     }
     return name;
   }
@@ -55,11 +63,15 @@ class Writer {
     return name = rules_.reserve();
   }
 
-  std::string body(PlanId id) { return named_body(id); }
-
   std::string named_body(PlanId id) {
+    return named(id, [&] { return alternatives(plans_.plan(id)); });
+  }
+
+  // Errors name the place of a plan.
+  template <typename Use>
+  std::string named(PlanId id, const Use& use) {
     try {
-      return alternatives(plans_.plan(id));
+      return use();
     } catch (const Error& error) {
       if (std::string_view(error.what()).starts_with("schema: ")) throw;
       throw Error(error.kind(), "schema: {}: {}", plans_.place(id), error.what());
@@ -67,15 +79,21 @@ class Writer {
   }
 
   std::string alternatives(const Plan& plan) {
+    std::vector<std::string> all = other_alternatives(plan);
+    for (const StringForm& string : plan.strings) add_string(string, all);
+    return joined(all);
+  }
+
+  // All but strings.
+  std::vector<std::string> other_alternatives(const Plan& plan) {
     std::vector<std::string> all;
     for (const auto& [type, word] :
          {std::pair{kNull, "null"}, std::pair{kTrue, "true"}, std::pair{kFalse, "false"}})
       if (plan.types & type) all.push_back(fmt::format("\"{}\"", word));
     add_numbers(plan.numbers, all);
-    for (const StringForm& string : plan.strings) add_string(string, all);
     for (const ArrayPlan& array : plan.arrays) add_array(array, all);
-    for (const ObjectPlan& object : plan.objects) add_object(object, all);
-    return joined(all);
+    for (const ObjectPlan& object : plan.objects) add_object(object, false, all);
+    return all;
   }
 
   void add_numbers(const std::vector<NumberForm>& numbers, std::vector<std::string>& all) {
@@ -101,7 +119,7 @@ class Writer {
     if (string.values) {
       for (const std::string& value : *string.values) {
         count_letters(value);
-        all.push_back(json_terminal(value));
+        all.push_back(rules_.json(dump_json(Json(value))));
       }
       return;
     }
@@ -247,8 +265,9 @@ class Writer {
     if (count >= array.least) all.emplace_back("\"]\"");
     for (size_t i = 0; i < array.distinct.size(); ++i)
       if ((used >> i & 1) == 0 && (array.most < 0 || count < array.most))
-        all.push_back((count > 0 ? std::string(kComma) + " " : "") + terminal(array.distinct[i]) +
-                      " " + distinct_rest(array, used | 1U << i, states));
+        all.push_back((count > 0 ? std::string(kComma) + " " : "") +
+                      rules_.json(array.distinct[i]) + " " +
+                      distinct_rest(array, used | 1U << i, states));
     rules_.define(name, joined(all));
     return name;
   }
@@ -263,6 +282,8 @@ class Writer {
   // Objects
 
   struct Members {
+    bool marked = false;                           ///< written between marks
+    std::string end;                               ///< after the last one
     std::vector<ObjectPlan::Property> properties;  ///< possible ones
     std::vector<int64_t> required;                 ///< from each on
     std::vector<const ObjectPlan::Region*> regions;
@@ -271,8 +292,17 @@ class Writer {
     std::map<std::tuple<size_t, int64_t, uint32_t>, std::string> states;
   };
 
-  void add_object(const ObjectPlan& object, std::vector<std::string>& all) {
+  std::vector<std::string> marked_objects(const Plan& plan) {
+    std::vector<std::string> all;
+    for (const ObjectPlan& object : plan.objects) add_object(object, true, all);
+    if (all.empty()) throw Error(ErrorKind::kInput, "arguments are an object, which it refuses");
+    return all;
+  }
+
+  void add_object(const ObjectPlan& object, bool marked, std::vector<std::string>& all) {
     Members members;
+    members.marked = marked;
+    members.end = marked ? "\"\"" : "\"}\"";
     for (const ObjectPlan::Property& property : object.properties) {
       if (plans_.possible(property.value))
         members.properties.push_back(property);
@@ -303,7 +333,7 @@ class Writer {
       throw Error(ErrorKind::kLimit, "its members and their number need more than {} states",
                   kMostStates);
     if (const std::string rest = object_state(members, 0, 0, 0); !rest.empty())
-      all.push_back("\"{\" " + rest);
+      all.push_back(marked ? rest : "\"{\" " + rest);
   }
 
   // Returns the rule for the rest of an object after `count` members, from property i on. `used`:
@@ -322,7 +352,7 @@ class Writer {
                                              ? property_state(members, i, count, used)
                                              : region_state(members, count, used);
     if (all.empty()) {
-      if (!name.empty()) members.states[{i, count, used}].clear(), rules_.define(name, "\"}\"");
+      if (!name.empty()) members.states[{i, count, used}].clear(), rules_.define(name, members.end);
       return "";
     }
     if (!name.empty()) {
@@ -341,9 +371,7 @@ class Writer {
     if (members.most < 0 ||
         count + members.required[i] + (property.required ? 0 : 1) <= members.most) {
       const std::string rest = object_state(members, i + 1, count + 1, used);
-      if (!rest.empty())
-        all.push_back(terminal((count > 0 ? ", " : "") + dump_json(Json(property.name)) + ": ") +
-                      " " + value(property.value) + " " + rest);
+      if (!rest.empty()) all.push_back(property_member(members, property, count) + " " + rest);
     }
     if (property.required) return all;
     const std::string without = object_state(members, i + 1, count, used);
@@ -351,11 +379,45 @@ class Writer {
     return all;
   }
 
+  std::string property_member(const Members& members, const ObjectPlan::Property& property,
+                              int64_t count) {
+    if (!members.marked)
+      return rules_.json((count > 0 ? ", " : "") + dump_json(Json(property.name)) + ": ") + " " +
+             value(property.value);
+    return marks_->name(property.name) + " " +
+           marked_value(property.value, marks_->is_text(property.name));
+  }
+
+  // `text`: the reader takes the value as a string, whatever it is.
+  std::string marked_value(PlanId id, bool text) {
+    const Plan& plan = plans_.plan(id);
+    std::vector<std::string> all;
+    if (plan.any) {
+      all.push_back(marks_->any(rules_));
+    } else {
+      Dfa strings = Dfa::none();
+      for (const StringForm& string : plan.strings) {
+        if (std::optional<std::string> counted = marks_->counted_text(string, text, rules_))
+          all.push_back(*counted);
+        else
+          strings = unite(strings, marks_->texts(string, text));
+      }
+      if (!strings.empty()) all.push_back(marks_->text(strings, rules_));
+      const std::vector<std::string> others =
+          text ? std::vector<std::string>{} : other_alternatives(plan);
+      if (!others.empty()) all.push_back(marks_->json(rules_.add(joined(others))));
+    }
+    if (all.empty())
+      throw Error(ErrorKind::kUnsupported, "{}: calls of this model cannot hold its values",
+                  plans_.place(id));
+    return rules_.add(joined(all));
+  }
+
   std::vector<std::string> region_state(Members& members, int64_t count, uint32_t used) {
     std::vector<std::string> all;
-    if (count >= members.least) all.emplace_back("\"}\"");
+    if (count >= members.least) all.push_back(members.end);
     if (members.regions.empty() || (members.most >= 0 && count >= members.most)) return all;
-    const std::string comma = count > 0 ? std::string(kComma) + " " : "";
+    const std::string comma = count > 0 && !members.marked ? std::string(kComma) + " " : "";
     // The names that are needed are of distinct classes, so that none stands for two.
     const bool apart = count < members.least && (used != 0 || members.least - count > 1);
     for (int64_t c = 0; c < (apart ? members.classes : 1); ++c) {
@@ -375,7 +437,12 @@ class Writer {
     for (const ObjectPlan::Region* region : members.regions) {
       Dfa names = region->names;
       if (name_class >= 0) names = intersect(names, names_of_class(members.classes, name_class));
+      if (members.marked) names = intersect(names, marks_->names());
       if (names.empty()) continue;
+      if (members.marked) {
+        all.push_back(marks_->name(names, rules_) + " " + marked_value(region->value, false));
+        continue;
+      }
       const std::string name = names.is_all()
                                    ? rules_.any_string()
                                    : "\"\\\"\" " + rules_.language(names, Writing::kJsonString);
@@ -400,6 +467,7 @@ class Writer {
 
   Plans plans_;
   Rules& rules_;
+  const MarkedValues* marks_;
   int64_t member_count_ = 0;  ///< of all objects
   size_t letters_ = 0;        ///< as kMostLetters bounds them
   std::vector<std::string> names_;
@@ -408,6 +476,13 @@ class Writer {
 
 }  // namespace
 
-std::string add_schema(const Json& schema, Rules& rules) { return Writer(schema, rules).root(); }
+std::string add_schema(const Json& schema, Rules& rules) {
+  return Writer(schema, nullptr, rules).root();
+}
+
+std::string add_members(const Json& schema, const MemberMarks& marks, Rules& rules) {
+  const MarkedValues values(marks, schema);
+  return Writer(schema, &values, rules).root();
+}
 
 }  // namespace veery::schema

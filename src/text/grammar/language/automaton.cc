@@ -1,4 +1,4 @@
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 #include <algorithm>
 #include <deque>

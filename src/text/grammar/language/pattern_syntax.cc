@@ -1,4 +1,4 @@
-#include "text/grammar/schema/pattern_syntax.h"
+#include "text/grammar/language/pattern_syntax.h"
 
 #include <algorithm>
 #include <array>

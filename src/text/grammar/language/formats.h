@@ -3,7 +3,7 @@
 #include <memory>
 #include <string_view>
 
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 namespace veery::schema {
 

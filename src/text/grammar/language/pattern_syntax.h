@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 namespace veery::schema {
 

@@ -1,4 +1,4 @@
-#include "text/grammar/schema/number_language.h"
+#include "text/grammar/language/number_language.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "text/grammar/schema/pattern.h"
+#include "text/grammar/language/pattern.h"
 
 namespace veery::schema {
 namespace {

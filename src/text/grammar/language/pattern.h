@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 namespace veery::schema {
 

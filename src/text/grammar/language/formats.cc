@@ -1,10 +1,10 @@
-#include "text/grammar/schema/formats.h"
+#include "text/grammar/language/formats.h"
 
 #include <map>
 #include <mutex>
 #include <string>
 
-#include "text/grammar/schema/pattern.h"
+#include "text/grammar/language/pattern.h"
 
 namespace veery::schema {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "text/grammar/schema/automaton.h"
+#include "text/grammar/language/automaton.h"
 
 namespace veery::schema {
 

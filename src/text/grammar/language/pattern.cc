@@ -1,7 +1,7 @@
-#include "text/grammar/schema/pattern.h"
+#include "text/grammar/language/pattern.h"
 
 #include "base/error.h"
-#include "text/grammar/schema/pattern_syntax.h"
+#include "text/grammar/language/pattern_syntax.h"
 
 namespace veery::schema {
 namespace {
