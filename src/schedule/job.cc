@@ -232,6 +232,8 @@ void Job::choose_tokens(const Runner& runner, int32_t first_output, const RunPar
 ScoredToken Job::choose_token(const Runner& runner, int32_t output, Wants wants,
                               std::span<const int32_t> history) {
   if (const int32_t id = budget_ ? budget_->forced() : -1; id >= 0) {
+    // The rest of a text that ends reasoning may come after a grammar has begun, and is none of it.
+    if (grammar_) grammar_->takes(id);
     if (request().logprobs < 0) return {{id, 0}, {}};
     return score_token(runner.logits(output), id, request().logprobs);
   }

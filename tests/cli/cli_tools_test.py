@@ -125,5 +125,125 @@ class Tools(CliTest):
                 self.assertIn(part, json.loads(text)["error"]["message"])
 
 
+# A token that begins a call, so that random weights write one often.
+OPEN = 258
+
+
+class StrictTools(CliTest):
+    """Calls of strict tools in answers that may be text, drawn from flat probabilities."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        model = cls.folder / "strict.gguf"
+        tiny_gguf.write(model, TEMPLATE, context=2048, tokens=["<tool_call>"])
+        cls.server = Server(model, cls.bare, "-np", 4)
+        forced = {**Tools.chat(0, tool_choice="required"), "model": "strict"}
+        status, _, text = cls.server.send("POST", "/v1/chat/completions", forced)
+        cls.without = b"built without xgrammar" in text
+        if not cls.without and status != 200:
+            raise AssertionError(text)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+        super().tearDownClass()
+
+    def setUp(self):
+        if self.without:
+            self.skipTest("built without xgrammar")
+
+    check = Tools.check
+    drawn = {"model": "strict", "temperature": 2, "top_p": 1, "min_p": 0, "logit_bias": {str(OPEN): 3, "257": 1}}
+
+    def test_chat(self):
+        tools = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+        called, texts = set(), 0
+        for seed in range(12):
+            body = {**self.drawn, "messages": [{"role": "user", "content": "do"}], "tools": tools, "seed": seed, "max_tokens": 200}
+            choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+            calls = choice["message"].get("tool_calls") or []
+            if choice["finish_reason"] == "length":
+                calls = calls[:-1]
+            for call in calls:
+                self.check(call["function"]["name"], json.loads(call["function"]["arguments"]))
+                called.add(call["function"]["name"])
+            texts += bool(choice["message"]["content"])
+        self.assertEqual(called, set(SCHEMAS))
+        self.assertGreater(texts, 0)
+        body["tools"] = TOOLS  # not strict: random text after the token is no call
+        self.assertIsNone(self.server.post("/v1/chat/completions", body)["choices"][0]["message"].get("tool_calls"))
+
+    def test_responses(self):
+        tools = [{"type": "function", "name": name, "parameters": schema, "strict": True} for name, schema in SCHEMAS.items()]
+        count = 0
+        for seed in range(6):
+            answer = self.server.post("/v1/responses", {**self.drawn, "input": "do", "tools": tools, "seed": seed, "max_output_tokens": 200})
+            calls = [item for item in answer["output"] if item["type"] == "function_call"]
+            for call in calls if answer["status"] == "completed" else calls[:-1]:
+                self.check(call["name"], json.loads(call["arguments"]))
+                count += 1
+        self.assertGreater(count, 0)
+
+    def test_anthropic(self):
+        tools = [{"name": name, "input_schema": schema, "strict": True} for name, schema in SCHEMAS.items()]
+        count = 0
+        for seed in range(6):
+            body = {**self.drawn, "messages": [{"role": "user", "content": "do"}], "tools": tools, "seed": seed, "max_tokens": 200}
+            answer = self.server.post("/v1/messages", body)
+            calls = [block for block in answer["content"] if block["type"] == "tool_use"]
+            for call in calls if answer["stop_reason"] != "max_tokens" else calls[:-1]:
+                self.check(call["name"], call["input"])
+                count += 1
+        self.assertGreater(count, 0)
+
+    def test_a_schema_that_cannot_be_kept_is_refused(self):
+        number = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.01}}}
+        for strict, expected in ((True, 400), (False, 200)):
+            tools = [{"type": "function", "function": {"name": "f", "parameters": number, "strict": strict}}]
+            status, _, text = self.server.send("POST", "/v1/chat/completions", {
+                **self.drawn, "messages": [{"role": "user", "content": "do"}], "tools": tools, "max_tokens": 4})  # fmt: skip
+            self.assertEqual(status, expected, text)
+            if strict:
+                self.assertIn("'f': schema: $.properties.a.multipleOf", json.loads(text)["error"]["message"])
+
+
+class OtherForms(CliTest):
+    """Templates whose calls are keys and values between marks, and code."""
+
+    def answer(self, name, calls, **more):
+        model = self.folder / f"{name}.gguf"
+        template = TEMPLATE[: TEMPLATE.index("{% if not loop.first")] + calls + TEMPLATE[TEMPLATE.index("{% endfor %}{{ eos_token"):]
+        tiny_gguf.write(model, template, context=2048)
+        server = Server(model, self.bare)
+        try:
+            return server.send("POST", "/v1/chat/completions", {**Tools.chat(1, **more), "model": name})
+        finally:
+            server.end()
+
+    def test_values_between_marks(self):
+        calls = (
+            "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>\n"
+            "<arg_value>{{ v if v is string else v | tojson }}</arg_value>\n{% endfor %}</tool_call>"
+        )
+        named = {"type": "function", "function": {"name": "add"}}
+        status, _, text = self.answer("glm", calls, tool_choice=named, max_tokens=1000)
+        if b"built without xgrammar" in text:
+            self.skipTest("built without xgrammar")
+        self.assertEqual(status, 200, text)
+        (call,) = json.loads(text)["choices"][0]["message"]["tool_calls"]
+        Tools.check(self, call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+    def test_strict_is_named_where_calls_are_code(self):
+        calls = (
+            "<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in c.function.arguments.items() %}{{ k }}:{{ v }},{% endfor %}"
+            "{{ '}' }}<tool_call|>"
+        )
+        tools = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+        status, headers, text = self.answer("code", calls, tools=tools, max_tokens=4)
+        self.assertEqual(status, 200, text)
+        self.assertIn("tools[].function.strict", headers.get("Veery-Ignored-Fields", ""))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -33,7 +33,7 @@ def typed(value):
     return kind, struct.pack(form, value)
 
 
-def metadata(chat_template, context, dim, hidden):
+def metadata(chat_template, context, dim, hidden, tokens=()):
     values = {
         "general.architecture": "llama",
         "llama.block_count": LAYERS,
@@ -44,8 +44,8 @@ def metadata(chat_template, context, dim, hidden):
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [*byte_letters(), "<s>", "</s>"],
-        "tokenizer.ggml.token_type": [*[1] * 256, 3, 3],
+        "tokenizer.ggml.tokens": [*byte_letters(), "<s>", "</s>", *tokens],
+        "tokenizer.ggml.token_type": [*[1] * 256, 3, 3, *[4] * len(tokens)],
         "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": BOS,
         "tokenizer.ggml.eos_token_id": EOS,
@@ -56,11 +56,11 @@ def metadata(chat_template, context, dim, hidden):
     return values
 
 
-def shapes(dim, hidden, tied=True):
+def shapes(dim, hidden, tied=True, vocabulary=258):
     """(name, columns, rows); one row is a norm."""
-    yield "token_embd.weight", dim, 258
+    yield "token_embd.weight", dim, vocabulary
     if not tied:
-        yield "output.weight", dim, 258
+        yield "output.weight", dim, vocabulary
     yield "output_norm.weight", dim, 1
     for layer in range(LAYERS):
         for part, columns, rows in [
@@ -71,14 +71,14 @@ def shapes(dim, hidden, tied=True):
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5, tied=True):
+def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5, tied=True, tokens=()):
     """`changed`: values of the metadata that are other than usual. `tied`: the embedding is the output head; if it is
-    not, it stays in the mapped file."""
+    not, it stays in the mapped file. `tokens`: more tokens after the 258 usual ones."""
     numbers = random.Random(seed)
-    values = {**metadata(chat_template, context, dim, hidden), **(changed or {})}
+    values = {**metadata(chat_template, context, dim, hidden, tokens), **(changed or {})}
     infos, data = b"", b""
     count = 0
-    for name, columns, rows in shapes(dim, hidden, tied):
+    for name, columns, rows in shapes(dim, hidden, tied, 258 + len(tokens)):
         data += bytes(-len(data) % 32)
         sizes = [columns] if rows == 1 else [columns, rows]
         infos += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(data))

@@ -151,7 +151,7 @@ class MessageStream {
 
 // Stop texts go by two names; the answer's form and length by fields of their own.
 GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& asked,
-                                ServedModel& model, RenderedChat& chat) {
+                                ServedModel& model, RenderedChat& chat, Reply& reply) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
   for_chat(request.options, chat);
   for (const std::string& stop : fields.texts("stop_sequences")) {
@@ -159,7 +159,7 @@ GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& ask
     request.options.stops.push_back(stop);
   }
   read_format(asked.format, model, chat.parser, request, asked.format_field);
-  hold_to_calls(asked.choice, asked.chat, chat, model, request);
+  hold_to_calls(asked.choice, asked.chat, chat, model, request, reply);
   limit_reasoning(fields, chat.parser, request, asked.thinking_budget);
   return request;
 }
@@ -176,7 +176,7 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
   const bool stream = fields.flag("stream").value_or(false);
   const AnthropicPrompt asked = read_anthropic_prompt(fields);
   RenderedChat chat = render_for_answer(model, asked.chat, "messages", Family::kAnthropic);
-  const GenerateRequest request = read_generation(fields, asked, model, chat);
+  const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
   const size_t prompt = request.prompt.size();
   Answers answers(scheduler, request, 1, reply);
   if (stream) return MessageStream(reply, asked).run(model, prompt, answers, chat.parser);

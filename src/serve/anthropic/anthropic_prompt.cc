@@ -218,7 +218,8 @@ Json function_of(const Fields& tool) {
           {"function",
            {{"name", tool.require_text("name")},
             {"description", description},
-            {"parameters", schema != nullptr ? *schema : Json::object()}}}};
+            {"parameters", schema != nullptr ? *schema : Json::object()},
+            {"strict", tool.flag("strict").value_or(false)}}}};
 }
 
 Tools read_definitions(const Fields& fields) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/printable.h"
 #include "engine/chat/call_form.h"
 #include "serve/api/api_error.h"
+#include "text/grammar/answer_rules.h"
 
 namespace veery::serve {
 namespace {
@@ -100,37 +102,73 @@ CallForm form_of(const ChatPrompt& prompt, const RenderedChat& chat, ServedModel
   return prompt.templates ? find_call_form(*prompt.templates, model.model()) : model.call_form();
 }
 
+std::vector<CallableTool> callable_tools(const ToolChoice& choice, const ChatPrompt& prompt) {
+  std::vector<CallableTool> callable;
+  const Json& tools = prompt.callable.is_null() ? prompt.tools : prompt.callable;
+  for (size_t i = 0; tools.is_array() && i < tools.size(); ++i) {
+    const Json& function = tools[i]["function"];
+    const bool strict =
+        Fields(function, fmt::format("tools[{}].function.", i)).flag("strict").value_or(false);
+    const Json* parameters = function.member("parameters");
+    const bool described = parameters != nullptr && parameters->is_object() && !parameters->empty();
+    if (choice.name.empty() || function["name"] == choice.name)
+      callable.push_back({function["name"].string(), described ? *parameters : Json(), strict});
+  }
+  return callable;
+}
+
+// Fails with the field that asks for a form of calls.
+template <typename Make>
+auto form_or_error(const char* field, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
+  }
+}
+
+// Calls of strict tools keep to their schemas also where the answer may be text.
+void hold_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                       ServedModel& model, GenerateRequest& request, Reply& reply,
+                       const char* strict_field) {
+  const std::vector<CallableTool> tools = callable_tools(choice, prompt);
+  if (choice.none || request.grammar || std::ranges::none_of(tools, &CallableTool::strict)) return;
+  std::optional<CallForm> form;
+  try {
+    if (GrammarCompiler::available()) form = form_of(prompt, chat, model);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+  }
+  if (!form || !marks_calls(*form, chat.format)) {
+    reply.add_header("Veery-Ignored-Fields", strict_field);
+    return;
+  }
+  request.grammar = form_or_error("tools", [&] {
+    return model.grammars().free_calls(*form, tools, chat.format, chat.parser.mode());
+  });
+}
+
 }  // namespace
 
 void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request) {
-  if (!choice.must) return;
+                   ServedModel& model, GenerateRequest& request, Reply& reply,
+                   const char* strict_field) {
+  if (!choice.must)
+    return hold_strict_calls(choice, prompt, chat, model, request, reply, strict_field);
   if (request.grammar)
     throw ApiError(400, "tool_choice: a call is forced, so the answer has no other form", kField);
-  std::vector<CallableTool> callable;
-  const Json& tools = prompt.callable.is_null() ? prompt.tools : prompt.callable;
-  for (const Json& tool : tools.is_array() ? tools : Json::array()) {
-    const Json& function = tool["function"];
-    const Json* parameters = function.member("parameters");
-    if (choice.name.empty() || function["name"] == choice.name)
-      callable.push_back({function["name"].string(),
-                          parameters != nullptr && parameters->is_object() && !parameters->empty()
-                              ? *parameters
-                              : Json()});
-  }
-  if (callable.empty())
+  const std::vector<CallableTool> tools = callable_tools(choice, prompt);
+  if (tools.empty())
     throw ApiError(400,
                    choice.name.empty() ? "tool_choice: there are no tools to call"
                                        : fmt::format("tool_choice: there is no tool '{}'",
                                                      printable(choice.name, 100)),
                    kField);
-  try {
+  request.grammar = form_or_error(kField, [&] {
     const bool several = choice.several && choice.name.empty();
-    request.grammar = model.grammars().calls(form_of(prompt, chat, model), callable, several);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kBug) throw;
-    throw ApiError(400, fmt::format("tool_choice: {}", error.what()), kField);
-  }
+    return model.grammars().calls(form_of(prompt, chat, model), tools, several);
+  });
   request.grammar_after = chat.parser.reasoning_end();
 }
 

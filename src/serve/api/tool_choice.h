@@ -48,7 +48,12 @@ class CallLimit {
 /// of `prompt`, which `chat` was rendered from. Throws ApiError if there is no such tool, the model
 /// writes calls in a form that cannot be kept, a schema has a keyword that cannot be kept, or
 /// `request` has a form of its own.
+///
+/// If the answer may also be text, its calls of tools that are `strict` keep to their schemas,
+/// unless `request` has a form of its own. A model whose calls cannot be told from text answers
+/// without that; `reply` then names `strict_field` as ignored.
 void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request);
+                   ServedModel& model, GenerateRequest& request, Reply& reply,
+                   const char* strict_field = "tools[].strict");
 
 }  // namespace veery::serve

@@ -163,7 +163,7 @@ Json frame_of(const Fields& fields, const ServedModel& model) {
 }
 
 GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, ServedModel& model,
-                                RenderedChat& chat) {
+                                RenderedChat& chat, Reply& reply) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
   for_chat(request.options, chat);
   const auto top = static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
@@ -173,7 +173,7 @@ GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, Se
     read_format(Fields(*text, "text.").object("format"), model, chat.parser, request,
                 "text.format");
   limit_reasoning(fields, chat.parser, request);
-  hold_to_calls(asked.choice, asked.prompt, chat, model, request);
+  hold_to_calls(asked.choice, asked.prompt, chat, model, request, reply);
   return request;
 }
 
@@ -187,7 +187,7 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   Scheduler& scheduler = require_scheduler(model);
   ResponseRequest asked = read_request(fields, context.responses);
   RenderedChat chat = render_for_answer(model, asked.prompt, "input");
-  const GenerateRequest request = read_generation(fields, asked, model, chat);
+  const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
   Answers answers(scheduler, request, 1, reply);
   EventStream events(reply);
   const Tokenizer& tokenizer = model.model().tokenizer();

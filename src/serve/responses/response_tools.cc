@@ -64,7 +64,8 @@ void ResponseTools::add_one(const Json& json, const std::string& where, const st
                       {"description", description},
                       {"parameters", custom                  ? custom_parameters()
                                      : parameters != nullptr ? *parameters
-                                                             : Json::object()}}}};
+                                                             : Json::object()},
+                      {"strict", !custom && tool.flag("strict").value_or(false)}}}};
   tools_[function] = {name, space, custom};
   if (shown && !tool.flag("defer_loading").value_or(false)) shown_.push_back(described);
   // A forced call keeps to a regular expression; other grammars are only told to the model.

@@ -84,7 +84,7 @@ constexpr FieldRule kTools[] = {
     kept("input_schema"),
     kept("input_examples"),
     kept("defer_loading"),
-    ignored("strict", "forced calls keep to the schema in any case"),
+    kept("strict"),
     ignored("eager_input_streaming", "inputs are streamed as they are made"),
     ignored("cache_control", kCaching),
     refused("allowed_callers", kNoTools, R"(["direct"])"),

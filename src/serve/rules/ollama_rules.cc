@@ -47,6 +47,7 @@ constexpr FieldRule kOptions[] = {
 constexpr FieldRule kChat[] = {
     kept("messages"),
     kept("tools"),
+    ignored("tools[].function.strict", "calls keep to no schema in this API"),
     kept("truncate"),
 };
 

@@ -19,6 +19,7 @@ constexpr FieldRule kStreaming[] = {
 
 constexpr FieldRule kToolChoice[] = {
     kept("tools"),
+    kept("tools[].function.strict"),
     kept("tool_choice"),
     kept("parallel_tool_calls"),
 };
@@ -103,7 +104,7 @@ constexpr FieldRule kResponse[] = {
     kept("tools[].defer_loading"),
     kept("tools[].output_schema"),
     refused("tools[].allowed_callers", "the server runs no code", R"(["direct"])"),
-    ignored("tools[].strict", "forced calls keep to the schema in any case"),
+    kept("tools[].strict"),
     refused("truncation", "an input is never cut", R"("disabled", "auto")"),
     refused("background", "an answer is made while its client waits", "false"),
     refused("conversation", "conversations are not stored: send the whole input"),

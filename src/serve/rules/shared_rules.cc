@@ -97,7 +97,6 @@ constexpr FieldRule kTools[] = {
     kept("function.name"),
     kept("function.description"),
     kept("function.parameters"),
-    ignored("function.strict", "forced calls keep to the schema in any case"),
     ignored("cache_control", kCaching),
 };
 

@@ -46,6 +46,7 @@ constexpr FieldRule kTemplate[] = {
     kept("model"),
     kept("messages"),
     kept("tools"),
+    ignored("tools[].function.strict", "no template shows it"),
 };
 
 }  // namespace
