@@ -493,6 +493,31 @@ class Context(CliTest):
                     if isinstance(error, dict):
                         self.assertEqual((error["code"], error["param"]), ("context_length_exceeded", field))
 
+    def test_truncation_drops_the_oldest_turns(self):
+        def item(role, length):
+            return {"role": role, "content": role[0] * length}
+
+        turns = [item("system", 9), item("user", 40), item("assistant", 30), item("user", 25), item("assistant", 15), item("user", 30)]
+        body = {"input": turns, "max_output_tokens": 1}
+        status, _, text = self.server.send("POST", "/v1/responses", {**body, "truncation": "disabled"})
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (400, "context_length_exceeded"))
+        reply = self.server.post("/v1/responses", {**body, "truncation": "auto"})
+        self.assertEqual(reply["truncation"], "auto")
+        self.assertEqual(reply["usage"]["input_tokens"], 1 + 9 + 25 + 15 + 30)  # without the first turn
+        # Within the last turn steps go, a call with its output.
+        steps = [item("user", 20)]
+        for i in range(3):
+            steps += [{"type": "function_call", "call_id": f"c{i}", "name": "f", "arguments": "{}"},
+                      {"type": "function_call_output", "call_id": f"c{i}", "output": "o" * 5}]  # fmt: skip
+        reply = self.server.post("/v1/responses", {"input": steps, "max_output_tokens": 1, "truncation": "auto"})
+        self.assertLess(reply["usage"]["input_tokens"], self.SIZE)
+        # What is needed does not fit: the error of all of it.
+        status, _, text = self.server.send("POST", "/v1/responses", {"input": turns[:5] + [item("user", 200)], "truncation": "auto"})
+        self.assertEqual(status, 400)
+        self.assertIn("you requested 320 tokens", json.loads(text)["error"]["message"])
+        status, _, text = self.server.send("POST", "/v1/responses", {"input": "a", "truncation": "middle"})
+        self.assertEqual((status, json.loads(text)["error"]["param"]), (400, "truncation"))
+
 
 if __name__ == "__main__":
     unittest.main()

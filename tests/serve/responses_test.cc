@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "serve/api/api_error.h"
 #include "serve/responses/response_tools.h"
+#include "serve/responses/truncation.h"
 #include "serve/store/response_store.h"
 
 namespace veery::serve {
@@ -115,6 +116,31 @@ TEST(ResponseStore, ALimitOfNothingKeepsNothing) {
   store.set_limit(0);
   store.put(stored(1, 10));
   EXPECT_FALSE(store.find("resp_1"));
+}
+
+// Messages by the first letters of their roles.
+std::vector<std::vector<size_t>> droppable(std::string_view roles) {
+  Json messages = Json::array();
+  for (const char role : roles)
+    messages.push_back({{"role", role == 's'   ? "system"
+                                 : role == 'd' ? "developer"
+                                 : role == 'u' ? "user"
+                                 : role == 'a' ? "assistant"
+                                               : "tool"}});
+  return droppable_messages(messages);
+}
+
+TEST(Truncation, DropsTurnsFirstThenStepsWithTheirResults) {
+  using Groups = std::vector<std::vector<size_t>>;
+  EXPECT_EQ(droppable("suauau"), (Groups{{1, 2}, {3, 4}}));
+  EXPECT_EQ(droppable("suattauau"), (Groups{{1, 2, 3, 4, 5}, {6, 7}}));
+  // Instructions among the messages stay, as do the last message of the user and the last step.
+  EXPECT_EQ(droppable("sudausattatat"), (Groups{{1, 3}, {6, 7, 8}, {9, 10}}));
+  EXPECT_EQ(droppable("uuauu"), (Groups{{0, 1, 2}}));
+  EXPECT_EQ(droppable("au"), (Groups{{0}}));
+  EXPECT_EQ(droppable("atat"), (Groups{{0, 1}}));
+  EXPECT_EQ(droppable("su"), Groups{});
+  EXPECT_EQ(droppable(""), Groups{});
 }
 
 }  // namespace

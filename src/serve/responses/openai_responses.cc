@@ -15,6 +15,7 @@
 #include "serve/responses/response_input.h"
 #include "serve/responses/response_tools.h"
 #include "serve/responses/response_writer.h"
+#include "serve/responses/truncation.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
@@ -92,7 +93,7 @@ struct ResponseRequest {
   ToolChoice choice;
   Json items;  ///< of the whole conversation
   ResponseOptions options;
-  bool stream = false, store = true;
+  bool stream = false, store = true, truncates = false;
 };
 
 ResponseRequest read_request(const Fields& fields, ResponseStore& store) {
@@ -100,6 +101,10 @@ ResponseRequest read_request(const Fields& fields, ResponseStore& store) {
   request.stream = fields.flag("stream").value_or(false);
   request.store = fields.flag("store").value_or(true);
   fields.object("metadata");
+  const std::string truncation = fields.text("truncation").value_or("disabled");
+  if (truncation != "auto" && truncation != "disabled")
+    fields.fail("truncation", "auto or disabled");
+  request.truncates = truncation == "auto";
   for (const std::string& part : fields.texts("include")) {
     request.options.sealed_reasoning |= part == "reasoning.encrypted_content";
     request.options.logprobs |= part == "message.output_text.logprobs";
@@ -186,7 +191,8 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   ResponseRequest asked = read_request(fields, context.responses);
-  RenderedChat chat = render_for_answer(model, asked.prompt, "input");
+  RenderedChat chat = asked.truncates ? render_truncated(model, asked.prompt, "input")
+                                      : render_for_answer(model, asked.prompt, "input");
   const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
   Answers answers(scheduler, request, 1, reply);
   EventStream events(reply);

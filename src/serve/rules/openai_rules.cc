@@ -105,7 +105,7 @@ constexpr FieldRule kResponse[] = {
     kept("tools[].output_schema"),
     refused("tools[].allowed_callers", "the server runs no code", R"(["direct"])"),
     kept("tools[].strict"),
-    refused("truncation", "an input is never cut", R"("disabled", "auto")"),
+    kept("truncation"),
     refused("background", "an answer is made while its client waits", "false"),
     refused("conversation", "conversations are not stored: send the whole input"),
     refused("context_management", "an input is never cut"),
