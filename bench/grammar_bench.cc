@@ -23,6 +23,7 @@ constexpr const char* kSchemas[] = {
         "required": ["id"]}})",
     R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"value": {"type": "number"}, "children": {"type": "array",
         "items": {"$ref": "#/$defs/node"}}}, "required": ["value"]}}})",
+    R"({"type": "object", "properties": {"note": {"type": "string", "maxLength": 255}}, "required": ["note"]})",
 };
 
 const Tokenizer& tokenizer() {

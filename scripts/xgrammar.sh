@@ -10,7 +10,7 @@ readonly version=0.2.8
 readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 readonly archive=xgrammar-$version.tar.gz
 # The second number is that of the changes made to the source below.
-readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-2
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-3
 
 fail() { printf 'xgrammar: %s\n' "$*" >&2; exit 1; }
 
@@ -101,6 +101,37 @@ int64_t& WorkLeft() {
   replace "$cpp/earley_parser.cc" "$pop" "$pop SpendWork(1);" 3 || return 1
 }
 
+# Masks of tokens are computed for each state of a grammar, by trying the whole vocabulary. In states from which any ordinary
+# text goes on, as within strings, tokens of ordinary text need not be tried.
+take_plain_text() {
+  local cpp=$1/cpp
+  cp "$(dirname "${BASH_SOURCE[0]}")/xgrammar/plain_text.h" "$cpp/plain_text.h"
+  replace "$cpp/tokenizer_info_impl.h" '  void BuildTokenCharData();' '  void BuildTokenCharData();
+  std::vector<int8_t> plain_lengths;  // PlainLength() of the sorted vocabulary' 1 || return 1
+  replace "$cpp/tokenizer_info.cc" '#include "tokenizer_info_impl.h"' '#include "plain_text.h"
+#include "tokenizer_info_impl.h"' 1 || return 1
+  replace "$cpp/tokenizer_info.cc" '  token_char_counts_.assign(sorted_decoded_vocab_.size(), 0);' '  plain_lengths.clear();
+  for (const auto& token : sorted_decoded_vocab_) plain_lengths.push_back(PlainLength(token.second));
+  token_char_counts_.assign(sorted_decoded_vocab_.size(), 0);' 1 || return 1
+  replace "$cpp/grammar_compiler.cc" '#include "grammar_impl.h"' '#include "grammar_impl.h"
+#include "plain_text.h"' 1 || return 1
+  replace "$cpp/grammar_compiler.cc" '  auto [speculative_calculation, speculative_mask] = GetSpeculativeCalculation();' \
+    '  const auto [plain_ascii, plain_all] =
+      has_char_budget_rules_ || grammar_->GetRule(init_rule_id_).is_lazy
+          ? std::pair<int, int>{0, 0}
+          : PlainSteps(grammar_).Count(init_rule_id_, initial_state_.element_id);
+  const std::vector<int8_t>& plain_lengths = tokenizer_info_.ImplPtr()->plain_lengths;
+  auto [speculative_calculation, speculative_mask] = GetSpeculativeCalculation();' 1 || return 1
+  replace "$cpp/grammar_compiler.cc" '      const auto& token = sorted_decoded_vocab[i].second;
+      // This optimization' '      if (const int plain = plain_lengths[i];
+          plain != 0 && (plain > 0 ? plain <= plain_ascii : -plain <= plain_all)) {
+        tmp_accepted_indices_.push_back(i);
+        continue;
+      }
+      const auto& token = sorted_decoded_vocab[i].second;
+      // This optimization' 1 || return 1
+}
+
 # The sources of the library alone: neither bindings nor tests.
 compile() {
   local source=$1 out=$2 file
@@ -128,6 +159,7 @@ main() {
   sha256sum --check --status <<< "$sha256  $work/$archive" || fail "$archive does not have sha256 $sha256"
   tar -C "$work" -xzf "$work/$archive"
   bound "$work/xgrammar-$version" || fail "the lines to be bounded are not there"
+  take_plain_text "$work/xgrammar-$version" || fail "the lines of masks are not there"
   compile "$work/xgrammar-$version" "$work/built" || fail "cannot be built"
   mkdir -p "$(dirname "$folder")"
   rm -rf "$folder"

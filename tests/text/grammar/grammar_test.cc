@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "support/byte_grammar.h"
+#include "text/common/byte_alphabet.h"
 
 namespace veery {
 namespace {
@@ -91,6 +92,48 @@ TEST_F(Grammars, ATextWithoutTokensIsAnErrorOfTheGrammar) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
+  }
+}
+
+// Masks are computed without trying tokens of ordinary text where any such text goes on.
+TEST_F(Grammars, MasksOfLongTokensAreThoseOfTheirBytes) {
+  VocabularyBuilder builder;
+  builder.add_bytes_of_alphabet();
+  const int32_t end = builder.add("</s>", 3);
+  const std::string texts[] = {"ab",   "abcd",    "a b c d e f",  "äöü",  "日本語テキスト",
+                               "a<b",  "ab\"",    "\"}",          "a\\n", "\xc3",
+                               "ab\n", "abc\xe6", "\xc3\xa4\xc3", "😀😀😀",  std::string(40, 'x')};
+  for (const std::string& text : texts) builder.add(to_alphabet(text));
+  ModelFile file = builder.file("gpt2");
+  file.metadata.set("tokenizer.ggml.eos_token_id", uint64_t{256});
+  const auto tokenizer = make_tokenizer(file);
+  GrammarCompiler compiler(*tokenizer, tokenizer->size());
+  for (const char* schema :
+       {R"({"type": "string", "maxLength": 12})",
+        R"({"type": "string", "minLength": 3, "maxLength": 70})",
+        R"({"type": "string", "pattern": "^[a-zä ]{0,9}$"})", R"({"type": "string"})"}) {
+    const auto grammar = compiler.json_schema(parse_json(schema, "schema"));
+    for (const std::string begun :
+         {"\"", "\"a", "\"xäx", "\"abcdefg", "\"\\", "\"日本語日本語日本語"}) {
+      GrammarState state(grammar);
+      bool possible = true;
+      for (const char byte : begun)
+        possible = possible && state.takes(static_cast<unsigned char>(byte));
+      if (!possible) continue;
+      std::vector<uint32_t> bits((static_cast<size_t>(tokenizer->size()) + 31) / 32);
+      ASSERT_TRUE(state.mask(bits));
+      for (size_t t = 0; t < std::size(texts); ++t) {
+        const auto id = static_cast<size_t>(end) + 1 + t;
+        int32_t taken = 0;
+        bool all = true;
+        for (const char byte : texts[t]) {
+          all = all && state.takes(static_cast<unsigned char>(byte));
+          taken += all ? 1 : 0;
+        }
+        state.take_back(taken);
+        EXPECT_EQ((bits[id / 32] >> (id % 32) & 1) != 0, all) << schema << begun << texts[t];
+      }
+    }
   }
 }
 
