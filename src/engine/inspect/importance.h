@@ -7,12 +7,14 @@
 
 #include "engine/model.h"
 #include "file/gguf/imatrix.h"
+#include "graph/ops/experts.h"
 
 namespace veery {
 
 /// Collects the squares of what the products of a decoder or an encoder read, in f32, on the CPU.
-/// Not for the output head, nor for the last matrix of routed experts, whose inputs exist only
-/// within a kernel.
+/// Matrices of experts and of the heads of latent attention have sums of their own for each expert
+/// or head. What the last matrices of experts read exists only within a kernel, so it is computed
+/// here from what their first ones read, with the weights in f32. Not for the output head.
 class ImportanceCollector {
  public:
   /// Throws kUnsupported for a model on a device, and for one that attends to an encoder.
@@ -28,15 +30,27 @@ class ImportanceCollector {
   const std::map<std::string, ImportanceSums>& sums() const { return sums_; }
 
  private:
+  /// Experts whose last matrix reads what these tensors make of an input.
+  struct Experts {
+    std::string gate, up, down, gate_bias, up_bias;  ///< biases may be empty
+    MoeAttr attr;
+  };
   /// A value that products read, and the weights that are multiplied with it.
   struct Input {
     Value value, gates;  ///< gates: of routed experts
-    std::vector<std::string> weights;
+    int64_t heads = 1;   ///< columns of a row are those of so many heads
+    int64_t used = 0;    ///< of the columns of a head the first so many; 0: all
+    std::vector<std::string> weights = {};
+    std::vector<Experts> experts = {};
   };
   struct Pass;
 
   void find_inputs();
+  Input& input_of(const Input& like);
+  void find_experts(const Node& node);
   void add_rows(const Pass& pass, int32_t rows);
+  void add_input(const Input& input, const Operand& x, const Operand* gates, int32_t rows);
+  void add_experts(const Experts& experts, const Operand& x, const Operand& gates, int32_t rows);
 
   Model& model_;
   Entry entry_;
