@@ -132,6 +132,22 @@ std::vector<Defect> defects() {
        "qwen3",
        [](Checkpoint& c) { c.permute("k_proj.weight", c.number("num_key_value_heads")); },
        {"wrong RoPE pairing", "rows of K"}},
+      {"PermutedKeysOfOneLayer",
+       "qwen3",
+       [](Checkpoint& c) {
+         c.permute("layers.1.self_attn.k_proj.weight", c.number("num_key_value_heads"));
+       },
+       {"wrong RoPE pairing in one layer", "rows of K of layer 1"}},
+      {"PermutedQueriesOfOneLayer",
+       "qwen3",
+       [](Checkpoint& c) {
+         c.permute("layers.0.self_attn.q_proj.weight", c.number("num_attention_heads"));
+       },
+       {"wrong RoPE pairing in one layer", "rows of Q of layer 0"}},
+      {"ExchangedLayers",
+       "qwen3",
+       [](Checkpoint& c) { c.exchange("layers.0.", "layers.1."); },
+       {"exchanged layers", "layers 0 and 1"}},
       {"Base",
        "qwen3",
        [](Checkpoint& c) { c.config["rope_parameters"]["rope_theta"] = 3e4; },

@@ -252,6 +252,95 @@ std::string test_name(const ::testing::TestParamInfo<Defect>& at) { return at.pa
 INSTANTIATE_TEST_SUITE_P(Files, Defective, ::testing::ValuesIn(of_files()), test_name);
 INSTANTIATE_TEST_SUITE_P(Texts, Defective, ::testing::ValuesIn(of_texts()), test_name);
 
+// The report on a model that was changed after its reference was recorded.
+Report report_against_record(const std::function<void(Parts&)>& spoil) {
+  const TinyModel tiny(kTemplate, false);
+  const std::string record = tiny.path() + ".json", path = tiny.path() + ".bad";
+  EXPECT_TRUE(verify(tiny.path(), {.threads = 1, .record = record}).sound());
+  const ModelFile whole = open_gguf(tiny.path());
+  Parts parts{whole.metadata, whole.tensors, {}};
+  spoil(parts);
+  test::write_gguf(path, parts.metadata, parts.tensors);
+  Report report = verify(path, {.threads = 1, .reference = record});
+  std::filesystem::remove(record);
+  std::filesystem::remove(path);
+  return report;
+}
+
+void exchange_tokens(Parts& parts, size_t one, size_t other) {
+  const auto* tokens = parts.metadata.texts("tokenizer.ggml.tokens");
+  std::vector<std::string> changed(tokens->begin(), tokens->end());
+  std::swap(changed[one], changed[other]);
+  parts.metadata.set_texts("tokenizer.ggml.tokens", changed);
+}
+
+CheckState state_of(const Report& report, std::string_view name) {
+  const Check* check = find(report, name);
+  return check == nullptr ? CheckState::kSkipped : check->state;
+}
+
+TEST(VerifyRecord, AnUnchangedVocabularyIsThatOfTheRecord) {
+  const Report report = report_against_record([](Parts&) {});
+  EXPECT_TRUE(report.sound()) << text_of(report);
+  for (const char* name : {"reference texts", "reference vocabulary", "reference ends"})
+    EXPECT_EQ(state_of(report, name), CheckState::kOk) << name << "\n" << text_of(report);
+}
+
+TEST(VerifyRecord, ExchangedTokensAreFound) {
+  const Report letters = report_against_record([](Parts& p) { exchange_tokens(p, 'e', 't'); });
+  EXPECT_EQ(state_of(letters, "reference texts"), CheckState::kFail) << text_of(letters);
+  // Bytes that no UTF-8 text has: only the tokens themselves tell.
+  const Report unused = report_against_record([](Parts& p) { exchange_tokens(p, 0xF8, 0xFA); });
+  EXPECT_EQ(state_of(unused, "reference texts"), CheckState::kOk) << text_of(unused);
+  const Check* check = find(unused, "reference vocabulary");
+  ASSERT_NE(check, nullptr) << text_of(unused);
+  EXPECT_EQ(check->state, CheckState::kFail);
+  EXPECT_NE(check->found.find("tokens 192 to 255"), std::string::npos) << check->found;
+}
+
+TEST(VerifyRecord, AnotherEndOfAnswersIsFound) {
+  const Report report = report_against_record(
+      [](Parts& p) { p.metadata.set("tokenizer.ggml.eos_token_id", uint64_t{258}); });
+  const Check* check = find(report, "reference ends");
+  ASSERT_NE(check, nullptr) << text_of(report);
+  EXPECT_EQ(check->state, CheckState::kFail) << text_of(report);
+  EXPECT_NE(check->found.find("258"), std::string::npos) << check->found;
+  EXPECT_NE(check->expected.find("257"), std::string::npos) << check->expected;
+}
+
+TEST(Verify, APerplexityAboveChanceIsADefect) {
+  const TinyModel tiny(kTemplate, false);
+  const ModelFile whole = open_gguf(tiny.path());
+  Parts parts{whole.metadata, whole.tensors, {}};
+  constexpr size_t kTokens = 1100, kDim = 32;
+  std::vector<std::string> tokens(parts.metadata.texts("tokenizer.ggml.tokens")->begin(),
+                                  parts.metadata.texts("tokenizer.ggml.tokens")->end());
+  std::vector<int64_t> types = *parts.metadata.integers("tokenizer.ggml.token_type");
+  while (tokens.size() < kTokens) tokens.push_back(fmt::format("<extra_{}>", tokens.size()));
+  types.resize(kTokens, 3);
+  parts.metadata.set_texts("tokenizer.ggml.tokens", tokens);
+  parts.metadata.set("tokenizer.ggml.token_type", types);
+  for (const char* name : {"token_embd.weight", "output.weight"}) {
+    const std::span<const float> known = parts.change(name);
+    auto& rows = parts.values.emplace_back(kTokens * kDim);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = known[i % known.size()];
+    // Nothing but the tokens that no text has is ever probable.
+    if (std::string_view(name) == "output.weight")
+      for (size_t i = 0; i < known.size(); ++i) rows[i] = 0;
+    parts.at(name).shape[0] = kTokens;
+    parts.at(name).data = std::as_bytes(std::span(rows));
+  }
+  const std::string path = tiny.path() + ".bad";
+  test::write_gguf(path, parts.metadata, parts.tensors);
+  const Report report = verify(path, {.threads = 1});
+  std::filesystem::remove(path);
+  const Check* check = find(report, "plain English");
+  ASSERT_NE(check, nullptr) << text_of(report);
+  EXPECT_EQ(check->state, CheckState::kFail) << text_of(report);
+  EXPECT_NE(check->expected.find("1100, that of chance"), std::string::npos) << check->expected;
+  EXPECT_FALSE(report.sound());
+}
+
 TEST(Verify, WhatIsNoFileIsAnErrorAndNoReport) {
   EXPECT_THROW(verify("/no/such/model"), Error);
   const TinyModel tiny;
