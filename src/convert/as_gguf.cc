@@ -13,6 +13,7 @@
 #include "file/folder/folder.h"
 #include "file/folder/row_sources.h"
 #include "file/gguf/gguf.h"
+#include "import/config_keys.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
@@ -240,6 +241,7 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
 void make_gguf(ModelFile& file, const std::string& path) {
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
+  refuse_unknown_config_keys(file);
   refuse_unknown_tensors(file, c);
   keep_text_model(file);
   write_head(file, c);
