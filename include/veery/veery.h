@@ -143,7 +143,10 @@ VEERY_API veery_status veery_tokenize(const veery_model* model, const char* text
 VEERY_API veery_status veery_detokenize(const veery_model* model, const int32_t* ids, size_t count,
                                         int32_t special, char** text, size_t* length);
 /* The prompt of a conversation: `messages` is JSON, [{"role": "user", "content": "Hello"}];
- * `variables` a JSON object of more variables of the template (tools among them), or null. */
+ * `variables` a JSON object of more variables of the template, or null. Two of them are read here
+ * too: "tools", a list of functions as OpenAI has it, and "parse_special". If that is true, special
+ * tokens written in messages and tools ("<|im_end|>") act as tokens; if it is false or absent, they
+ * are text, so that what a user types cannot end a turn. */
 VEERY_API veery_status veery_apply_template(const veery_model* model, const char* messages,
                                             const char* variables, char** text, size_t* length);
 
