@@ -7,11 +7,11 @@
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
-#include "schedule/choices.h"
+#include "schedule/selection/choices.h"
 #include "schedule/draft.h"
-#include "schedule/reasoning_budget.h"
+#include "schedule/selection/reasoning_budget.h"
 #include "schedule/ticket.h"
-#include "schedule/token_rules.h"
+#include "schedule/selection/token_rules.h"
 
 namespace veery {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/generate.h"
-#include "schedule/reasoning_budget.h"
+#include "schedule/selection/reasoning_budget.h"
 #include "text/grammar/grammar.h"
 
 namespace veery {

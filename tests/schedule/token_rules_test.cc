@@ -1,5 +1,5 @@
 // Tokens that a request allows, bans or puts off, and what ends its answer.
-#include "schedule/token_rules.h"
+#include "schedule/selection/token_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "schedule/token_rules.h"
+#include "schedule/selection/token_rules.h"
 
 #include <algorithm>
 #include <limits>

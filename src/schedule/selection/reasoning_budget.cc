@@ -1,4 +1,4 @@
-#include "schedule/reasoning_budget.h"
+#include "schedule/selection/reasoning_budget.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schedule/choices.h"
+#include "schedule/selection/choices.h"
 
 #include <algorithm>
 
