@@ -408,6 +408,15 @@ void Pages::make_snapshot(int32_t sequence, int32_t position) {
   }
 }
 
+double Pages::use() const {
+  double most = 0;
+  for (const Group& group : groups_)
+    if (!group.info.blocks && group.info.source == 0 && !group.uses.empty())
+      most = std::max(most, 1 - static_cast<double>(group.free.size()) /
+                                    static_cast<double>(group.uses.size()));
+  return most;
+}
+
 int32_t Pages::used() const {
   int32_t most = 0;
   for (const Group& group : groups_)

@@ -82,6 +82,8 @@ class Pages {
   const PageTable* tables() const { return tables_.data(); }
   /// Pages that some sequence holds, of the cache that grows the most.
   int32_t used() const;
+  /// The share of its pages that some sequence holds, 0 to 1, of the cache that is fullest.
+  double use() const;
 
  private:
   struct Group {

@@ -79,6 +79,7 @@ class Runner {
   Pages& pages() { return pages_; }
   /// Pages of 256 positions that sequences hold.
   int32_t used_pages() const { return pages_.used(); }
+  double cache_use() const { return pages_.use(); }  ///< Pages::use()
 
   /// A new, empty sequence. Throws kLimit if all are in use. `positions`: what it will become, 0:
   /// as long as its context. Models with two sets of RoPE divisors (longrope) choose theirs by it,

@@ -119,6 +119,12 @@ int32_t Job::positions(int32_t context) const {
 void Job::count_prompt(int32_t reused) {
   result_.reused_tokens = static_cast<size_t>(reused);
   result_.prompt_tokens = request().prompt.size() - result_.reused_tokens;
+  ticket_->note({.prompt = std::ssize(request().prompt), .cached = reused});
+}
+
+int64_t Job::take_fresh() {
+  const int64_t made = std::ssize(result_.ids);
+  return made - std::exchange(counted_, made);
 }
 
 int32_t Job::draft_room(int32_t context) const {
@@ -294,6 +300,7 @@ bool Job::deliver(ScoredToken& chosen) {
   if (result_.ids.empty()) prompted_ = seconds_now();
   const int32_t id = chosen.token.id;
   result_.ids.push_back(id);
+  ticket_->note_token(prompted_ - start_);
   tokens_.push_back(id);
   AnswerPart piece{text_.accept(id), {}};
   result_.text += piece.text;

@@ -7,11 +7,11 @@
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
-#include "schedule/selection/choices.h"
 #include "schedule/draft.h"
+#include "schedule/selection/choices.h"
 #include "schedule/selection/reasoning_budget.h"
-#include "schedule/ticket.h"
 #include "schedule/selection/token_rules.h"
+#include "schedule/ticket.h"
 
 namespace veery {
 
@@ -33,6 +33,7 @@ class Job : private TokenMask {
   int32_t sequence = -1;
   int32_t run = 0;  ///< tokens that were run
   bool begun = false;
+  double last_token = 0;  ///< seconds_now() when its last tokens were chosen; 0: it has none
 
   /// Whether its next part is one of a prompt, or of choices, which are run as prompts are.
   bool prompting() const { return choices_ || known() - static_cast<size_t>(run) > 1; }
@@ -83,6 +84,10 @@ class Job : private TokenMask {
   const Generation& result() const { return result_; }
   /// Of the prompt so many tokens were found in the caches.
   void count_prompt(int32_t reused);
+  /// seconds_now() when it was made.
+  double submitted() const { return start_; }
+  /// Tokens of the answer that were delivered since the last call.
+  int64_t take_fresh();
 
  private:
   bool wants_prompt_scores() const { return request().prompt_scores && request().logprobs >= 0; }
@@ -126,6 +131,7 @@ class Job : private TokenMask {
   int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains, all and left
   std::vector<float> masked_;
   double start_, prompted_ = 0;
+  int64_t counted_ = 0;  // tokens that take_fresh() told
 };
 
 /// The score of `id`, with the `top` most probable tokens beside it, most probable first.

@@ -1,7 +1,6 @@
 #include "schedule/scheduler.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/clock.h"
@@ -189,26 +188,20 @@ bool Scheduler::wait() {
            !waiting_.empty();
   });
   woken_ = false;
-  for (; !incoming_.empty(); incoming_.pop_front()) {
-    // By priority, then in the order in which they came.
-    std::unique_ptr<Job>& job = incoming_.front();
-    const auto place = std::ranges::find_if(waiting_, [&](const auto& other) {
-      return other->request().priority < job->request().priority;
-    });
-    waiting_.insert(place, std::move(job));
-  }
+  for (; !incoming_.empty(); incoming_.pop_front()) waiting_.push(std::move(incoming_.front()));
   return !stop_;
 }
 
 void Scheduler::publish() {
   const std::lock_guard lock(mutex_);
   const int64_t requests = counts_.requests;
-  queued_ = std::ssize(waiting_) + std::ssize(incoming_);
+  queued_ = waiting_.size() + std::ssize(incoming_);
   counts_ = own_;
   counts_.requests = requests;
   counts_.running = std::ssize(running_);
   counts_.kept = sequences_.kept();
   counts_.used_pages = runner_.used_pages();
+  counts_.cache_use = runner_.cache_use();
 }
 
 void Scheduler::loop() {
@@ -223,12 +216,13 @@ void Scheduler::loop() {
     }
     publish();
   }
-  for (auto* jobs : {&running_}) {
-    for (auto& job : *jobs) job->cancel(), job->finish();
-    jobs->clear();
-  }
-  for (auto& job : waiting_) job->cancel(), job->finish();
-  waiting_.clear();
+  const auto cancel = [](std::unique_ptr<Job>& job) {
+    job->cancel();
+    job->finish();
+    return true;
+  };
+  std::erase_if(running_, cancel);
+  waiting_.erase_if(cancel);
 }
 
 // An exception that belongs to no single request fails every running request.
@@ -241,7 +235,6 @@ void Scheduler::end(Job& job, std::exception_ptr error) {
   if (head_draft_) head_draft_->forget(&job);
   own_.drafted_tokens += static_cast<int64_t>(job.result().drafted_tokens);
   own_.accepted_tokens += static_cast<int64_t>(job.result().accepted_tokens);
-  own_.made_tokens += static_cast<int64_t>(job.tokens().size() - job.request().prompt.size());
   if (job.sequence >= 0) {
     if (error)
       sequences_.drop(job.sequence);
@@ -250,20 +243,25 @@ void Scheduler::end(Job& job, std::exception_ptr error) {
     job.sequence = -1;
   }
   full_ = false;
-  ++own_.finished;
+  const bool failed = error != nullptr;
   job.finish(std::move(error));
+  own_.latencies.whole.add(seconds_now() - job.submitted());
+  const FinishReason reason = job.result().finish;
+  ++(failed                               ? own_.failed
+     : reason == FinishReason::kCancelled ? own_.cancelled
+     : reason == FinishReason::kLength    ? own_.cut
+                                          : own_.stopped);
 }
 
 void Scheduler::drop_cancelled() {
   const auto cancelled = [&](std::unique_ptr<Job>& job) {
     if (!job->ticket().cancelled()) return false;
     job->cancel();
-    ++own_.cancelled;
     end(*job);
     return true;
   };
   std::erase_if(running_, cancelled);
-  std::erase_if(waiting_, cancelled);
+  waiting_.erase_if(cancelled);
 }
 
 // Whether a request whose prompt is being computed will soon have more of this one than there is.
@@ -277,22 +275,43 @@ bool Scheduler::shares_running_prompt(const Job& job, int32_t found) const {
   });
 }
 
+// Not yet if another request is about to compute the beginning of its prompt.
+bool Scheduler::may_begin(const Job& job) const {
+  if (job.request().prompt_scores) return true;
+  const int32_t found = sequences_.match(job.tokens(), job.positions(runner_.context()));
+  return !shares_running_prompt(job, found);
+}
+
 void Scheduler::admit() {
   if (full_ && !running_.empty()) return;  // what was taken back would be so again
   full_ = false;
-  for (size_t i = 0; i < waiting_.size() && std::ssize(running_) < options_.slots;) {
-    Job& job = *waiting_[i];
-    const bool fresh = job.request().prompt_scores;
-    const int32_t found =
-        fresh ? 0 : sequences_.match(job.tokens(), job.positions(runner_.context()));
-    if (!fresh && shares_running_prompt(job, found)) {
-      ++i;
-      continue;
+  const auto ready = [&](const Job& job) { return may_begin(job); };
+  while (!waiting_.empty()) {
+    std::unique_ptr<Job> job;
+    if (std::ssize(running_) < options_.slots) {
+      job = waiting_.take(ready);
+    } else if (PlaceChange change = change_place(waiting_, running_, ready); change.job) {
+      give_back(running_[change.victim], /*keep=*/true);
+      running_.erase(running_.begin() + static_cast<ptrdiff_t>(change.victim));
+      job = std::move(change.job);
     }
-    begin(job);
-    running_.push_back(std::move(waiting_[i]));
-    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+    if (!job) return;
+    running_.push_back(std::move(job));  // so that an error of begin() is told to it
+    begin(*running_.back());
   }
+}
+
+// A running job waits again. `keep`: what it computed stays, as long as there is memory for it.
+void Scheduler::give_back(std::unique_ptr<Job>& job, bool keep) {
+  if (keep)
+    sequences_.keep(job->sequence);
+  else
+    sequences_.drop(job->sequence);
+  job->sequence = -1;
+  job->restart();
+  if (head_draft_) head_draft_->forget(job.get());
+  ++own_.preempted;
+  waiting_.push_front(std::move(job));
 }
 
 void Scheduler::begin(Job& job) {
@@ -301,8 +320,11 @@ void Scheduler::begin(Job& job) {
                                              : sequences_.take(job.tokens(), positions);
   job.run = runner_.position(job.sequence);
   if (!std::exchange(job.begun, true)) {
+    const int64_t prompt = std::ssize(job.request().prompt) - job.run;
     own_.reused_tokens += job.run;
-    own_.prompt_tokens += static_cast<int64_t>(job.request().prompt.size()) - job.run;
+    own_.prompt_tokens += prompt;
+    own_.latencies.queue.add(seconds_now() - job.submitted());
+    waiting_.charge(job, static_cast<double>(prompt));
     job.count_prompt(job.run);
   }
 }
@@ -332,85 +354,10 @@ bool Scheduler::make_parts() {
 bool Scheduler::make_room() {
   if (sequences_.drop_oldest()) return true;
   if (running_.size() < 2) return false;
-  Job& last = *running_.back();
-  sequences_.drop(last.sequence);
-  last.sequence = -1;
-  last.restart();
-  if (head_draft_) head_draft_->forget(&last);
-  ++own_.preempted;
-  full_ = true;
-  waiting_.push_front(std::move(running_.back()));
+  give_back(running_.back(), /*keep=*/false);
   running_.pop_back();
+  full_ = true;
   return true;
-}
-
-bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, DraftSource source) {
-  const auto count = static_cast<int32_t>(ids.size());
-  if (count == 0 || !runner_.can_go_back(job.sequence, count + 1)) return false;
-  job.set_draft(ids, source);
-  return true;
-}
-
-// Takes what a grammar forces, else the draft that is the most often right. Returns the rows that
-// it adds to a run.
-int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
-  std::array<double, kMostDrafted> rates;
-  const auto cut = [&](std::span<const int32_t> ids, const auto& rate_of) {
-    const auto size = static_cast<int32_t>(ids.size());
-    for (int32_t i = 0; i < size; ++i) rates[static_cast<size_t>(i)] = rate_of(i);
-    const int32_t count =
-        options_.always_draft ? size : draft_length_.best(std::span(rates).first(ids.size()), rows);
-    return ids.first(static_cast<size_t>(count));
-  };
-  const std::span<const int32_t> forced =
-      cut(job.forced(most), [&](int32_t) { return job.grammar_rate(); });
-  if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
-  const std::span<const int32_t> proposed = job.lookup().propose(job.tokens(), most);
-  const double rate = job.lookup().rate();
-  const std::span<const int32_t> known =
-      cut(proposed, [&](int32_t i) { return job.lookup().rate(i); });
-  if (maker_ != nullptr && (known.empty() || rate < job.model_rate())) {
-    const double each = maker_->seconds_each();
-    const int32_t count =
-        options_.always_draft ? most : draft_length_.best(job.model_rate(), rows, most, each);
-    if (count > 0) {
-      draft_requests_.push_back({&job, job.tokens(), count, {}});
-      asked_.push_back(&job);
-    }
-    return count;
-  }
-  return set_draft(job, known, DraftSource::kLookup) ? static_cast<int32_t>(known.size()) : 0;
-}
-
-// Beside a prompt there are none: its rows have all the time of a step.
-void Scheduler::make_drafts() {
-  const auto prompting = [](const auto& job) { return job->prompting(); };
-  if (options_.draft_tokens == 0 || std::ranges::any_of(running_, prompting)) return;
-  draft_requests_.clear();
-  asked_.clear();
-  auto rows = static_cast<int32_t>(running_.size());
-  for (auto& job : running_) {
-    const int32_t most = std::min({options_.draft_tokens, job->draft_room(runner_.context()),
-                                   runner_.most_rows() - rows, runner_.most_undone() - 1});
-    if (most > 0) rows += draft(*job, most, rows);
-  }
-  if (asked_.empty()) return;
-  if (!propose()) return;
-  for (size_t i = 0; i < asked_.size(); ++i)
-    set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
-}
-
-// Answers do not depend on drafts: without the file of the draft model they go on without drafts.
-bool Scheduler::propose() {
-  try {
-    maker_->propose(draft_requests_);
-    return true;
-  } catch (const FileChanged&) {
-    if (!model_draft_) throw;  // the MTP head is part of the model
-    maker_ = nullptr;
-    model_draft_.reset();
-    return false;
-  }
 }
 
 void Scheduler::step() {
@@ -519,6 +466,20 @@ void Scheduler::choose() {
       });
 }
 
+// Those that the job delivered since the last call.
+void Scheduler::count_tokens(Job& job, double now) {
+  constexpr double kAnswerCost = 2;  // of a token, where one of a prompt costs 1 (Sheng et al.)
+  const int64_t fresh = job.take_fresh();
+  if (fresh == 0) return;
+  own_.made_tokens += fresh;
+  waiting_.charge(job, kAnswerCost * static_cast<double>(fresh));
+  const double last = std::exchange(job.last_token, now);
+  if (last == 0)
+    own_.latencies.first_token.add(now - job.submitted());
+  else
+    own_.latencies.between_tokens.add((now - last) / static_cast<double>(fresh), fresh);
+}
+
 void Scheduler::run_parts() {
   const double start = seconds_now();
   const size_t plans = runner_.plans();
@@ -534,6 +495,7 @@ void Scheduler::run_parts() {
     rows += static_cast<int32_t>(part.ids.size());
   }
   choose();
+  const double chosen = seconds_now();
   bool prompts = false;
   int64_t first_row = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -548,9 +510,11 @@ void Scheduler::run_parts() {
     job.settle(accepted);
     if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
       runner_.save(job.sequence);
+    const bool over = !job.failure() && job.deliver(runner_.context());
+    count_tokens(job, chosen);
     if (job.failure())
       end(job, job.failure());
-    else if (job.deliver(runner_.context()))
+    else if (over)
       end(job);
     else if (head_draft_)
       show_head(job, first_row, accepted);

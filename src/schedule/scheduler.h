@@ -15,6 +15,8 @@
 #include "engine/runner.h"
 #include "schedule/head_draft.h"
 #include "schedule/job.h"
+#include "schedule/job_queue.h"
+#include "schedule/latencies.h"
 #include "schedule/model_draft.h"
 #include "schedule/prompt_rows.h"
 #include "schedule/sequences.h"
@@ -52,11 +54,17 @@ class QueueFull : public Error {
 
 struct SchedulerCounts {
   int64_t waiting = 0, running = 0, kept = 0, used_pages = 0;
-  int64_t requests = 0, finished = 0, cancelled = 0, preempted = 0, steps = 0;
+  double cache_use = 0;  ///< share of the pages that hold something, 0 to 1
+  int64_t requests = 0, preempted = 0, steps = 0;
+  /// Answers that are over: by themselves, at a limit of length, cancelled, by an error.
+  int64_t stopped = 0, cut = 0, cancelled = 0, failed = 0;
   int64_t prompt_tokens = 0, reused_tokens = 0, made_tokens = 0;
   int64_t drafted_tokens = 0, accepted_tokens = 0;
   int64_t chained_steps = 0;  ///< of the steps those that a device took several of at once
   double busy_seconds = 0;
+  Latencies latencies;
+
+  int64_t finished() const { return stopped + cut + cancelled + failed; }
 };
 
 /// Each step runs one token of every answer in the making and, in the room that is left, a piece of
@@ -96,7 +104,10 @@ class Scheduler {
   void run_uses();
   void drop_cancelled();
   void admit();
+  bool may_begin(const Job& job) const;
   bool shares_running_prompt(const Job& job, int32_t found) const;
+  void give_back(std::unique_ptr<Job>& job, bool keep);
+  void count_tokens(Job& job, double now);
   void begin(Job& job);
   void make_drafts();
   bool propose();
@@ -131,7 +142,7 @@ class Scheduler {
   SchedulerCounts counts_;
 
   // Of the thread alone.
-  std::deque<std::unique_ptr<Job>> waiting_;
+  JobQueue waiting_;
   Jobs running_;
   std::vector<Job*> in_step_;
   std::vector<RunPart> parts_;

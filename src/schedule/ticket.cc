@@ -38,6 +38,21 @@ bool Ticket::cancelled() const {
   return cancelled_;
 }
 
+Progress Ticket::progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+void Ticket::note(const Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = progress;
+}
+
+void Ticket::note_token(double first_token) {
+  const std::lock_guard lock(mutex_);
+  if (progress_.tokens++ == 0) progress_.first_token = first_token;
+}
+
 void Ticket::push(AnswerPart piece) {
   if (piece.text.empty() && piece.scores.empty()) return;
   {

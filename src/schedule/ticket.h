@@ -41,6 +41,8 @@ struct GenerateRequest {
   std::optional<ReasoningLimit> reasoning;  ///< absent: reasoning may be of any length
   bool whole = false;            ///< is read when it is over: nobody waits for a part of it
   int32_t priority = 0;          ///< higher ones are begun first
+  std::string user;              ///< who asks; users share a scheduler fairly (job_queue.h)
+  double weight = 1;             ///< the user's share beside others', above 0
   std::function<void()> notify;  ///< called by the scheduler when there is more; must not wait
 };
 
@@ -48,6 +50,13 @@ struct GenerateRequest {
 struct AnswerPart {
   std::string text;
   std::vector<ScoredToken> scores;
+};
+
+/// How far a request has come.
+struct Progress {
+  int64_t prompt = 0, cached = 0;  ///< tokens of the prompt, once it was begun; found in the caches
+  int64_t tokens = 0;              ///< of the answer, so far
+  double first_token = -1;         ///< seconds from submit() to it; less than 0: there is none
 };
 
 /// Safe to use from several threads; one of them reads.
@@ -62,6 +71,8 @@ class Ticket {
   bool next_within(AnswerPart& piece, double seconds);
   /// Ends the answer with the next step. Can be called at any time, by anyone.
   void cancel();
+  /// At any time.
+  Progress progress() const;
   /// After next() gave false.
   const Generation& result() const { return result_; }
   /// Of the prompt, one for each token; the first has no probability (token.id -1).
@@ -72,6 +83,8 @@ class Ticket {
  private:
   friend class Scheduler;
   friend class Job;
+  void note(const Progress& progress);
+  void note_token(double first_token);
   void push(AnswerPart piece);
   void finish(std::exception_ptr error);
   bool cancelled() const;
@@ -82,6 +95,7 @@ class Ticket {
   std::condition_variable ready_;
   AnswerPart waiting_;
   bool over_ = false, cancelled_ = false;
+  Progress progress_;
   std::exception_ptr error_;
   std::function<void()> wake_;  ///< the scheduler's, while it has the request
   // Written by the scheduler before over_, read behind it.

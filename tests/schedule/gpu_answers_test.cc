@@ -65,7 +65,7 @@ Answers answers(const std::string& path, const LoadOptions& options,
     all.push_back(ticket->result().ids);
   }
   // Counts are published behind the step that ends the last answer.
-  while (scheduler.counts().finished < std::ssize(requests)) std::this_thread::yield();
+  while (scheduler.counts().finished() < std::ssize(requests)) std::this_thread::yield();
   if (chained_steps != nullptr) *chained_steps = scheduler.counts().chained_steps;
   return all;
 }

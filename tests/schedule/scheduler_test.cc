@@ -287,6 +287,85 @@ TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   EXPECT_EQ(order, "cbda");
 }
 
+// Held as above: all slots are taken by then, and many requests wait before the light user's.
+TEST_F(Scheduling, ALightUserIsServedBesideManyRequestsOfAnother) {
+  constexpr uint64_t kRequests = 30;
+  std::vector<GenerateRequest> requests;
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    requests.push_back(request_of(random_ids(20, i), 100, i % 2 == 0 ? 0.0F : 0.9F, i));
+    requests.back().user = "heavy";
+  }
+  std::vector<Ids> expected;
+  for (const GenerateRequest& request : requests) expected.push_back(alone(model_, request));
+  std::promise<void> submitted;
+  const std::shared_future<void> all_there = submitted.get_future().share();
+  int64_t steps = -1, light_steps = 0, finished = -1;  // written by the scheduler's thread
+  Scheduler scheduler(model_, {.slots = 4});
+  GenerateRequest light = request_of(random_ids(9, 99), 5, 0);
+  light.user = "light";
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (GenerateRequest request : requests) {
+    request.notify = [&, all_there] {
+      if (all_there.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
+      if (scheduler.counts().running < 4) return;
+      all_there.wait();
+      steps = scheduler.counts().steps;
+    };
+    tickets.push_back(scheduler.submit(request));
+  }
+  light.notify = [&] {
+    light_steps = scheduler.counts().steps;
+    if (finished < 0) finished = scheduler.counts().finished();
+  };
+  const auto ticket = scheduler.submit(light);
+  submitted.set_value();
+  wait_for(*ticket);
+  for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(wait_for(*tickets[i]), expected[i]) << i;
+  EXPECT_GE(steps, 0) << "all slots were taken";
+  EXPECT_LE(light_steps - steps, 8) << "a step for each of its tokens";
+  EXPECT_LE(finished, 1) << "of the heavy user's answers";
+  EXPECT_GE(scheduler.counts().preempted, 1);
+}
+
+TEST_F(Scheduling, CountsTokensAndTimesWhileTheyCome) {
+  Scheduler scheduler(model_, {.slots = 2});
+  const auto ticket = scheduler.submit(request_of(random_ids(9, 1), 100, 0));
+  AnswerPart piece;
+  while (ticket->next(piece) && scheduler.counts().made_tokens == 0) {
+  }
+  EXPECT_GT(ticket->progress().tokens, 0);
+  EXPECT_GE(ticket->progress().first_token, 0);
+  EXPECT_EQ(ticket->progress().prompt, 9);
+  wait_for(*ticket);
+  const auto other = scheduler.submit(request_of(random_ids(9, 2), 100, 0));
+  other->cancel();
+  wait_for(*other);
+  SchedulerCounts counts = scheduler.counts();
+  while (counts.finished() < 2) counts = scheduler.counts();
+  EXPECT_EQ(counts.made_tokens, 100 + other->progress().tokens);
+  EXPECT_EQ(counts.cut, 1);
+  EXPECT_EQ(counts.cancelled, 1);
+  const Latencies& times = counts.latencies;
+  EXPECT_EQ(times.whole.total(), 2);
+  EXPECT_GE(times.queue.total(), 1);
+  EXPECT_GE(times.first_token.total(), 1);
+  EXPECT_LE(times.first_token.total(), times.queue.total());
+  EXPECT_GE(times.between_tokens.total(), 90);
+  EXPECT_GE(times.whole.sum, times.first_token.sum);
+}
+
+TEST(Latencies, DurationsAreCountedByTheirBounds) {
+  LatencyHistogram histogram;
+  histogram.add(0.001);
+  histogram.add(0.0011, 3);
+  histogram.add(5000);
+  EXPECT_EQ(histogram.counts.front(), 1);
+  EXPECT_EQ(histogram.counts[1], 3);
+  EXPECT_EQ(histogram.counts.back(), 1);
+  EXPECT_EQ(histogram.total(), 5);
+  EXPECT_NEAR(histogram.sum, 5000.0043, 1e-9);
+}
+
 // What has the model alone changes no answer, and its errors are those of who asked.
 TEST_F(Scheduling, UsesOfTheModelRunBetweenSteps) {
   Scheduler scheduler(model_, {.slots = 2});

@@ -204,7 +204,7 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
       [](Counts c) { return c.used_pages; });
   all("requests_total", "counter", "Requests.", [](Counts c) { return c.requests; });
   all("requests_finished_total", "counter", "Answers that are over.",
-      [](Counts c) { return c.finished; });
+      [](Counts c) { return c.finished(); });
   all("requests_cancelled_total", "counter", "Answers that were cancelled.",
       [](Counts c) { return c.cancelled; });
   all("preemptions_total", "counter", "Answers that gave their memory back for a while.",

@@ -1,0 +1,80 @@
+// What a scheduler runs ahead of its answers.
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "schedule/scheduler.h"
+
+namespace veery {
+
+bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, DraftSource source) {
+  const auto count = static_cast<int32_t>(ids.size());
+  if (count == 0 || !runner_.can_go_back(job.sequence, count + 1)) return false;
+  job.set_draft(ids, source);
+  return true;
+}
+
+// Takes what a grammar forces, else the draft that is the most often right. Returns the rows that
+// it adds to a run.
+int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
+  std::array<double, kMostDrafted> rates;
+  const auto cut = [&](std::span<const int32_t> ids, const auto& rate_of) {
+    const auto size = static_cast<int32_t>(ids.size());
+    for (int32_t i = 0; i < size; ++i) rates[static_cast<size_t>(i)] = rate_of(i);
+    const int32_t count =
+        options_.always_draft ? size : draft_length_.best(std::span(rates).first(ids.size()), rows);
+    return ids.first(static_cast<size_t>(count));
+  };
+  const std::span<const int32_t> forced =
+      cut(job.forced(most), [&](int32_t) { return job.grammar_rate(); });
+  if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
+  const std::span<const int32_t> proposed = job.lookup().propose(job.tokens(), most);
+  const double rate = job.lookup().rate();
+  const std::span<const int32_t> known =
+      cut(proposed, [&](int32_t i) { return job.lookup().rate(i); });
+  if (maker_ != nullptr && (known.empty() || rate < job.model_rate())) {
+    const double each = maker_->seconds_each();
+    const int32_t count =
+        options_.always_draft ? most : draft_length_.best(job.model_rate(), rows, most, each);
+    if (count > 0) {
+      draft_requests_.push_back({&job, job.tokens(), count, {}});
+      asked_.push_back(&job);
+    }
+    return count;
+  }
+  return set_draft(job, known, DraftSource::kLookup) ? static_cast<int32_t>(known.size()) : 0;
+}
+
+// Beside a prompt there are none: its rows have all the time of a step.
+void Scheduler::make_drafts() {
+  const auto prompting = [](const auto& job) { return job->prompting(); };
+  if (options_.draft_tokens == 0 || std::ranges::any_of(running_, prompting)) return;
+  draft_requests_.clear();
+  asked_.clear();
+  auto rows = static_cast<int32_t>(running_.size());
+  for (auto& job : running_) {
+    const int32_t most = std::min({options_.draft_tokens, job->draft_room(runner_.context()),
+                                   runner_.most_rows() - rows, runner_.most_undone() - 1});
+    if (most > 0) rows += draft(*job, most, rows);
+  }
+  if (asked_.empty()) return;
+  if (!propose()) return;
+  for (size_t i = 0; i < asked_.size(); ++i)
+    set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
+}
+
+// Answers do not depend on drafts: without the file of the draft model they go on without drafts.
+bool Scheduler::propose() {
+  try {
+    maker_->propose(draft_requests_);
+    return true;
+  } catch (const FileChanged&) {
+    if (!model_draft_) throw;  // the MTP head is part of the model
+    maker_ = nullptr;
+    model_draft_.reset();
+    return false;
+  }
+}
+
+}  // namespace veery
