@@ -249,13 +249,4 @@ Scheduler& require_scheduler(ServedModel& model) {
   return *model.scheduler();
 }
 
-std::string random_id(const std::string& prefix) {
-  constexpr std::string_view kLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  std::string id = prefix;
-  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
-  return id;
-}
-
 }  // namespace veery::serve

@@ -10,6 +10,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/fields.h"
 #include "serve/models/models.h"
+#include "serve/observe/request_record.h"
 #include "text/answer/answer_parser.h"
 
 namespace veery::serve {
@@ -74,8 +75,5 @@ void check_texts(const Json& json, ServedModel& model, const char* field,
 
 /// Throws ApiError 400 where the model makes no answers.
 Scheduler& require_scheduler(ServedModel& model);
-
-/// "chatcmpl-" and 24 random characters.
-std::string random_id(const std::string& prefix);
 
 }  // namespace veery::serve

@@ -1,0 +1,137 @@
+// The log: one line for each event, whatever it quotes; a disk without room costs lines only.
+#include "serve/observe/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace veery::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class LogFiles : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_ = fs::temp_directory_path() / ("log_test_" + std::to_string(getpid()));
+  std::string file_ = (folder_ / "log").string();
+};
+
+TEST(LogLine, TextIsReadByPeopleAndPrograms) {
+  EXPECT_EQ(log_line(LogFormat::kText, 1700000000123, LogLevel::kInfo, "request",
+                     {{"id", "req_1"}, {"status", 200}, {"ms", 1.5}, {"key", "two words"}}),
+            "2023-11-14T22:13:20.123Z info request id=req_1 status=200 ms=1.5 key=\"two words\"\n");
+}
+
+TEST(LogLine, NoValueLooksLikeAnotherLine) {
+  const std::string evil = "a\n2023 error \x1b[31m\"b\" c\\d \xff\xc2\x85\u202e";
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    const std::string line =
+        log_line(format, 0, LogLevel::kWarn, evil, {{"path", evil}, {"x", ""}});
+    EXPECT_EQ(std::ranges::count(line, '\n'), 1) << line;
+    EXPECT_EQ(line.find('\x1b'), std::string::npos) << line;
+    EXPECT_EQ(line.find("\xc2\x85"), std::string::npos) << line;
+    EXPECT_EQ(line.find("\u202e"), std::string::npos) << line;
+  }
+  const std::string text = log_line(LogFormat::kText, 0, LogLevel::kWarn, "m", {{"path", evil}});
+  EXPECT_NE(text.find(R"(path="a\n2023 error \x1b[31m\"b\" c\\d )"), std::string::npos) << text;
+  const Json json = parse_json(
+      log_line(LogFormat::kJson, 0, LogLevel::kWarn, "m", {{"path", "a\n\"\x1b"}}), "a line");
+  EXPECT_EQ(json.at("path").string(), "a\n\"\x1b");
+  EXPECT_EQ(json.at("level").string(), "warn");
+}
+
+TEST(LogLine, OfARequestHasWhatIsKnown) {
+  RequestRecord record;
+  record.id = "x";
+  record.client = "127.0.0.1";
+  record.method = "POST";
+  record.path = "/chat/completions";
+  record.route = "/v1/chat/completions";
+  record.status = 200;
+  record.request_text = "secret";
+  const std::string line =
+      log_line(LogFormat::kText, 0, LogLevel::kInfo, "request", request_fields(record));
+  EXPECT_NE(line.find("route=/v1/chat/completions path=/chat/completions status=200 bytes=0"),
+            std::string::npos)
+      << line;
+  for (const char* absent : {"secret", "key=", "model=", "tokens", "finish", "error"})
+    EXPECT_EQ(line.find(absent), std::string::npos) << line;
+}
+
+TEST(RequestIds, OnlySaneOnesAreTaken) {
+  EXPECT_EQ(request_id("abc-1.2/x"), "abc-1.2/x");
+  for (const std::string& bad :
+       {std::string(), std::string("a b"), std::string("a\"b"), std::string("a\\b"),
+        std::string("a\nb"), std::string("\xc3\xa9"), std::string(201, 'a')}) {
+    EXPECT_TRUE(request_id(bad).starts_with("req_")) << bad;
+    EXPECT_NE(request_id(bad), request_id(bad));
+  }
+}
+
+TEST_F(LogFiles, LevelsAreKeptAndFilesAppendedToAndOpenedAnew) {
+  std::ofstream(file_) << "before\n";
+  {
+    Log log({.level = LogLevel::kWarn, .file = file_});
+    log.note(LogLevel::kInfo, "not this");
+    log.note(LogLevel::kWarn, "first");
+    while (text_of(file_).find("first") == std::string::npos) usleep(1000);
+    fs::rename(file_, file_ + ".1");
+    log.reopen();
+    while (!fs::exists(file_)) usleep(1000);
+    log.note(LogLevel::kError, "second");
+  }
+  EXPECT_TRUE(text_of(file_ + ".1").starts_with("before\n"));
+  EXPECT_NE(text_of(file_ + ".1").find("first"), std::string::npos);
+  EXPECT_EQ(text_of(file_ + ".1").find("not this"), std::string::npos);
+  EXPECT_NE(text_of(file_).find("error second"), std::string::npos);
+}
+
+TEST_F(LogFiles, AFullDiskCostsLinesThatAreCounted) {
+  Log log({.file = "/dev/full"});
+  for (int i = 0; i < 10; ++i) log.note(LogLevel::kInfo, "line");
+  for (int i = 0; i < 5000 && log.lost() < 10; ++i) usleep(1000);
+  EXPECT_EQ(log.lost(), 10);
+}
+
+TEST_F(LogFiles, APipeThatNobodyReadsHoldsNobodyUp) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::signal(SIGPIPE, SIG_IGN);
+  {
+    Log log({.file = "/proc/self/fd/" + std::to_string(ends[1])});
+    const std::string text(2000, 'x');
+    for (int i = 0; i < 8000; ++i) log.note(LogLevel::kInfo, text);
+    EXPECT_GT(log.lost(), 0) << "no more lines wait than fit into its memory";
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+TEST_F(LogFiles, WhatCannotBeOpenedIsNamed) {
+  try {
+    const Log log({.file = (folder_ / "none" / "log").string()});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_NE(std::string(error.what()).find("none/log"), std::string::npos);
+  }
+  EXPECT_THROW(const Log log({.file = folder_.string()}), Error);
+}
+
+}  // namespace
+}  // namespace veery::serve
