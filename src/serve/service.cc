@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "serve/access/api_keys.h"
 #include "serve/api/api_error.h"
 #include "serve/api/prompt.h"
 #include "serve/http/words.h"
@@ -164,14 +165,6 @@ void require_plain_body(const HttpRequest& request, Reply& reply) {
 }
 
 }  // namespace
-
-bool same_secret(std::string_view given, std::string_view expected) {
-  if (given.empty()) return false;
-  unsigned differs = given.size() != expected.size();
-  for (size_t i = 0; i < expected.size(); ++i)
-    differs |= static_cast<unsigned char>(given[i % given.size()] ^ expected[i]);
-  return differs == 0;
-}
 
 Service::Service(Context& context, ServiceOptions options)
     : context_(context), options_(std::move(options)) {

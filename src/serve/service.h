@@ -34,7 +34,4 @@ class Service {
   ServiceOptions options_;
 };
 
-/// Compares without telling by the time it takes where they differ.
-bool same_secret(std::string_view given, std::string_view expected);
-
 }  // namespace veery::serve

@@ -10,6 +10,16 @@
 namespace veery::serve {
 namespace {
 
+constexpr const char* kInternal = "an error inside of the server, which its log names";
+
+// What is over in a moment.
+ApiError busy(int status, const std::string& message, const std::string& field = {},
+              const std::string& word = {}) {
+  ApiError error(status, message, field, word);
+  error.retry_after = 1;
+  return error;
+}
+
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 const char* openai_type(int status) {
@@ -51,19 +61,20 @@ ApiError context_length_error(Family family, int64_t tokens, int64_t context,
 
 ApiError api_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;
-  if (dynamic_cast<const QueueFull*>(&error) != nullptr) return {429, error.what()};
+  if (dynamic_cast<const QueueFull*>(&error) != nullptr) return busy(429, error.what());
   if (dynamic_cast<const UnknownModel*>(&error) != nullptr)
     return {404, error.what(), "model", "model_not_found"};
   if (const auto* none = dynamic_cast<const NoRoom*>(&error))
-    return {503, error.what(), {}, none->passing() ? "models_are_busy" : "model_too_large"};
+    return none->passing() ? busy(503, error.what(), {}, "models_are_busy")
+                           : ApiError(503, error.what(), {}, "model_too_large");
   if (dynamic_cast<const OutOfDeviceMemory*>(&error) != nullptr)
     return {503, error.what(), {}, "out_of_memory"};
   if (dynamic_cast<const FileChanged*>(&error) != nullptr)
-    return {503, error.what(), "model", "model_file_changed"};
+    return busy(503, error.what(), "model", "model_file_changed");
   if (const auto* failure = dynamic_cast<const LoadFailure*>(&error))
     return {failure->passing() ? 503 : 500, error.what(), "model", "model_not_loaded"};
   const auto* own = dynamic_cast<const Error*>(&error);
-  if (own == nullptr) return {500, "an error inside of the server"};
+  if (own == nullptr) return {500, kInternal};
   switch (own->kind()) {
     case ErrorKind::kInput:
     case ErrorKind::kFormat:
@@ -73,7 +84,7 @@ ApiError api_error(const std::exception& error) {
     case ErrorKind::kIo:
     case ErrorKind::kBug: break;
   }
-  return {500, error.what()};
+  return {500, kInternal};
 }
 
 Json openai_error(const ApiError& error) {

@@ -19,6 +19,7 @@ struct ApiError : std::runtime_error {
 
   int status;
   std::string param, code;
+  double retry_after = 0;  ///< seconds after which the request may be sent again; 0: unknown
 };
 
 /// How errors look: each family of clients has a form of its own.
@@ -32,6 +33,8 @@ ApiError context_length_error(Family family, int64_t tokens, int64_t context,
                               const std::string& field);
 
 /// What an exception means for a client: wrong input is 400, too many requests 429, all else 500.
+/// What went wrong inside of the server is for its log, so the client is told no more than that it
+/// did.
 ApiError api_error(const std::exception& error);
 
 /// The bodies of errors, as clients of the three families read them.
