@@ -208,7 +208,7 @@ class Soak:
     async def watch(self):
         start = time.monotonic()
         while self.going():
-            row = [time.monotonic() - start, self.resident(), await self.metric("requests_running"), await self.metric("requests_waiting")]
+            row = [time.monotonic() - start, self.resident(), await self.metric("num_requests_running"), await self.metric("num_requests_waiting")]
             self.rows.append(row)
             print(f"{row[0]:7.0f} s {row[1]:8.1f} MiB {row[2]:4.0f} running {row[3]:4.0f} waiting  "
                   + ", ".join(f"{count} {kind}" for kind, count in sorted(self.counts.items())), flush=True)  # fmt: skip
@@ -231,7 +231,7 @@ class Soak:
         if self.process.poll() is not None:
             return self.fault(f"the server ended with status {self.process.returncode}")
         for _ in range(100):
-            if await self.metric("requests_running") == 0 and await self.metric("requests_waiting") == 0:
+            if await self.metric("num_requests_running") == 0 and await self.metric("num_requests_waiting") == 0:
                 break
             await asyncio.sleep(0.2)
         else:

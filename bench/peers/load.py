@@ -200,7 +200,7 @@ async def counters(reader, writer):
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
     text = (await reader.readexactly(int(length[1]))).decode() if length else ""
-    found = [re.search(rf"^veery_{name}{{.*}} (\S+)$", text, re.MULTILINE) for name in ("steps_total", "busy_seconds_total")]
+    found = [re.search(rf"^veery_{name}{{.*}} (\S+)$", text, re.MULTILINE) for name in ("n_decode_total", "busy_seconds_total")]
     return tuple(float(one[1]) for one in found) if all(found) else None
 
 

@@ -47,29 +47,32 @@ class KeptReply : public Reply {
     {
       const std::lock_guard lock(mutex_);
       if (!gone_) {
-        call_ = std::move(call);
+        calls_.push_back(std::move(call));
         return;
       }
     }
     call();
   }
 
+  RequestRecord& record() override { return record_; }
+
   /// As if the client went away.
   void leave() {
-    std::function<void()> call;
+    std::vector<std::function<void()>> calls;
     {
       const std::lock_guard lock(mutex_);
       gone_ = true;
-      call = std::exchange(call_, nullptr);
+      calls = std::exchange(calls_, {});
     }
-    if (call) call();
+    for (const auto& call : calls) call();
   }
   int status() const { return status_; }
   const std::string& body() const { return body_; }
 
  private:
+  RequestRecord record_;
   mutable std::mutex mutex_;
-  std::function<void()> call_;
+  std::vector<std::function<void()>> calls_;
   bool gone_ = false, begun_ = false;
   int status_ = 0;
   std::string body_;
@@ -166,7 +169,7 @@ class Batch {
       Line request = read_line(lines_[index], number, options_.defaults);
       line["custom_id"] = request.custom_id;
       const std::string id = random_id("req_");
-      request.request.headers["x-request-id"] = id;
+      reply.record().id = id;
       service_.handle(request.request, reply);
       failed = reply.status() >= 400;
       line["response"] = {{"status_code", reply.status()},

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/clock.h"
 #include "base/printable.h"
-#include "serve/access/api_keys.h"
 #include "serve/api/api_error.h"
 #include "serve/api/prompt.h"
 #include "serve/http/words.h"
@@ -136,9 +137,10 @@ Json error_json(Family family, const ApiError& error) {
 
 void send_error(Family family, const ApiError& error, Reply& reply) {
   if (!reply.begun()) {
-    const bool busy = error.status == 429 || error.code == "models_are_busy" ||
-                      error.code == "model_file_changed";
-    if (busy) reply.add_header("Retry-After", "1");
+    if (error.retry_after > 0) {
+      const auto seconds = static_cast<int64_t>(std::ceil(error.retry_after));
+      reply.add_header("Retry-After", std::to_string(seconds));
+    }
     if (error.status == 401) reply.add_header("WWW-Authenticate", "Bearer");
     return reply.send(error.status, kJson, dump_json(error_json(family, error)));
   }
@@ -167,7 +169,9 @@ void require_plain_body(const HttpRequest& request, Reply& reply) {
 }  // namespace
 
 Service::Service(Context& context, ServiceOptions options)
-    : context_(context), options_(std::move(options)) {
+    : context_(context),
+      options_(std::move(options)),
+      limits_(std::exchange(options_.api_keys, {}), seconds_now()) {
   for (std::string& host : options_.hosts) host = normal_host(host);
 }
 
@@ -194,24 +198,71 @@ std::string Service::allowed_origin(const HttpRequest& request) const {
                        printable(std::string(origin), 100), printable(std::string(origin), 100)));
 }
 
-void Service::check_key(const HttpRequest& request) const {
-  if (options_.api_keys.empty()) return;
+int64_t Service::check_key(const HttpRequest& request) const {
+  if (limits_.empty()) return -1;
   std::string_view given = bearer_token(request.header("authorization"));
   if (given.empty()) given = request.header("x-api-key");
-  bool known = false;
-  for (const std::string& key : options_.api_keys) known = same_secret(given, key) || known;
-  if (!known)
+  const int64_t found = limits_.find(given);
+  if (found < 0)
     throw ApiError(
-        401,
-        given.empty() ? "an API key is wanted: Authorization: Bearer KEY" : "the API key is wrong",
+        401, given.empty() ? "missing API key: Authorization: Bearer KEY" : "the API key is wrong",
         {}, "invalid_api_key");
+  return found;
+}
+
+// What clients are told names no files; the log has all of it.
+void Service::refuse(Family family, const std::exception& error, Reply& reply) {
+  const ApiError found = api_error(error);
+  RequestRecord& record = reply.record();
+  if (found.status >= 500) {
+    record.error = error.what();
+    if (!record.finish.empty()) record.finish = "error";
+  }
+  // Without a log, whoever asks runs the program.
+  std::string message = context_.log == nullptr ? error.what() : found.what();
+  if (context_.log != nullptr && context_.ready) message = context_.models.without_paths(message);
+  ApiError shown(found.status, message, found.param, found.code);
+  shown.retry_after = found.retry_after;
+  send_error(family, shown, reply);
+}
+
+// Counts the request in for the limits of its key, and what it used when it is over.
+void Service::answer(const Route& route, Family family, const HttpRequest& request, Reply& reply) {
+  RequestRecord& record = reply.record();
+  const bool open = route.endpoint == page_file || route.path == "/openapi.json" ||
+                    route.path.ends_with("/health");
+  const int64_t index = open ? -1 : check_key(request);
+  record.user = index < 0 ? record.client : "key:" + limits_.key(index).name;
+  if (index >= 0) {
+    const ApiKey& key = limits_.key(index);
+    record.key = key.name;
+    record.weight = key.weight;
+    record.priority = key.priority;
+  }
+  if (!context_.ready && !open) throw ApiError(503, "the models are loading");
+  require_plain_body(request, reply);
+  const bool counted = index >= 0 && route.method == "POST";
+  if (!counted) return route.endpoint(context_, request, reply);
+  struct Stay {
+    RateLimits& limits;
+    int64_t index;
+    const RequestRecord& record;
+    ~Stay() { limits.leave(index, record.prompt_tokens + record.answer_tokens, seconds_now()); }
+  };
+  try {
+    limits_.enter(index, seconds_now());
+  } catch (const ApiError&) {
+    add_limit_headers(limits_.allowance(index, seconds_now()), family, reply);
+    throw;
+  }
+  const Stay stay{limits_, index, record};
+  add_limit_headers(limits_.allowance(index, seconds_now()), family, reply);
+  route.endpoint(context_, request, reply);
 }
 
 void Service::handle(const HttpRequest& request, Reply& reply) {
-  ++context_.requests;
-  const std::string_view id = request.header("x-request-id");
-  reply.add_header("X-Request-Id",
-                   id.empty() || id.size() > 200 ? random_id("req_") : std::string(id));
+  RequestRecord& record = reply.record();
+  record.keeps_texts = context_.log != nullptr && context_.log->options().prompts;
   Family family = request.path.starts_with("/api/") ? Family::kOllama : Family::kOpenAi;
   try {
     check_host(request);
@@ -230,8 +281,11 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       // "/health" is "/v1/health" without its beginning, too.
       if (methods.find(route.method) == std::string::npos)
         methods += (methods.empty() ? "" : ", ") + std::string(route.method);
-      if (route.method == request.method || (head && route.method == "GET")) found = &route;
+      if (record.route.empty()) record.route = route.path;
+      const bool asked = route.method == request.method || (head && route.method == "GET");
+      if (asked && found == nullptr) found = &route;
     }
+    if (family == Family::kAnthropic) reply.add_header("request-id", record.id);
     if (request.method == "OPTIONS" && !methods.empty()) {
       reply.add_header("Allow", methods);
       reply.add_header("Access-Control-Allow-Methods", methods + ", OPTIONS");
@@ -245,15 +299,10 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       reply.add_header("Allow", methods);
       throw ApiError(405, fmt::format("{} takes {}", printable(request.path, 200), methods));
     }
-    const bool open = found->endpoint == page_file || found->path == "/openapi.json" ||
-                      found->path.ends_with("/health");
-    if (!open) check_key(request);
-    if (!context_.ready && !open) throw ApiError(503, "the models are loading");
-    require_plain_body(request, reply);
-    found->endpoint(context_, request, reply);
+    record.route = found->path;
+    answer(*found, family, request, reply);
   } catch (const std::exception& error) {
-    ++context_.errors;
-    send_error(family, api_error(error), reply);
+    refuse(family, error, reply);
   }
 }
 

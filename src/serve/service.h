@@ -3,13 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "serve/access/rate_limits.h"
 #include "serve/api/context.h"
 #include "serve/http/message.h"
 
 namespace veery::serve {
 
 struct ServiceOptions {
-  std::vector<std::string> api_keys;  ///< one of them is wanted; empty: none is
+  std::vector<ApiKey> api_keys;  ///< one of them is wanted; empty: none is
   /// Origins that browsers may ask from, "*": any; pages of this server itself always may.
   std::vector<std::string> origins;
   /// Names that requests may call this server by, beside addresses and localhost. What is bound to
@@ -26,12 +27,16 @@ class Service {
 
  private:
   void check_host(const HttpRequest& request) const;
-  void check_key(const HttpRequest& request) const;
+  /// Position of the key that the request brings; less than 0: none is wanted.
+  int64_t check_key(const HttpRequest& request) const;
+  void answer(const Route& route, Family family, const HttpRequest& request, Reply& reply);
+  void refuse(Family family, const std::exception& error, Reply& reply);
   /// The origin that a browser is told may read the answer; empty: nothing is said.
   std::string allowed_origin(const HttpRequest& request) const;
 
   Context& context_;
   ServiceOptions options_;
+  RateLimits limits_;
 };
 
 }  // namespace veery::serve

@@ -141,7 +141,7 @@ class Clients(Faults):
         clients = [server.raw() for _ in range(24)]
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             asked = [pool.submit(stream, client, seed) for seed, client in enumerate(clients)]
-            while server.metric("requests_running") < 4:
+            while server.metric("num_requests_running") < 4:
                 time.sleep(0.01)
             server.process.send_signal(signal.SIGTERM)
             replies = [one.result(timeout=30) for one in asked]

@@ -181,7 +181,7 @@ class Memory(CliTest):
         body = chat(model="one", max_tokens=1500, stream=True)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             long = pool.submit(server.send, "POST", "/v1/chat/completions", body)
-            while server.metric("requests_running") == 0 and not long.done():
+            while server.metric("num_requests_running") == 0 and not long.done():
                 pass
             self.assertEqual(server.post("/v1/chat/completions", chat(model="two"))["choices"], self.known[1])
             status, _, text = long.result()
@@ -295,7 +295,7 @@ class Tls(CliTest):
                 old.wrap_socket(plain, server_hostname="localhost")
 
     def test_clients_that_leave_end_their_answer(self):
-        before = self.metric("requests_cancelled_total")
+        before = self.metric("request_success_total", "abort")
         connection = self.connect()
         connection.request("POST", "/v1/chat/completions", json.dumps(chat(max_tokens=60, n=100, stream=True)))
         reply = connection.getresponse()
@@ -303,13 +303,14 @@ class Tls(CliTest):
         reply.close()
         connection.close()
         for _ in range(200):
-            if self.metric("requests_running") == 0 and self.metric("requests_waiting") == 0:
+            if self.metric("num_requests_running") == 0 and self.metric("num_requests_waiting") == 0:
                 break
-        self.assertGreaterEqual(self.metric("requests_cancelled_total"), before + 1)
+        self.assertGreaterEqual(self.metric("request_success_total", "abort"), before + 1)
 
-    def metric(self, name):
+    def metric(self, name, label=""):
         text = self.send("GET", "/metrics")[2].decode()
-        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("veery_" + name + "{"))
+        return sum(float(line.split()[-1]) for line in text.splitlines()
+                   if line.startswith("veery_" + name + "{") and label in line)  # fmt: skip
 
     def test_wrong_files_are_named(self):
         other, locked, locked_key = (self.folder / name for name in ["other.pem", "locked.pem", "locked-key.pem"])

@@ -397,7 +397,7 @@ class Serve(CliTest):
         self.assertEqual(self.server.send("GET", "/health")[0], 200)
 
     def test_clients_that_leave_end_their_answer(self):
-        before = self.server.metric("requests_cancelled_total")
+        before = self.server.metric("request_success_total", finished_reason="abort")
         for stream in (True, False):
             body = json.dumps(chat(max_tokens=400, n=100, stream=stream)).encode()
             with self.server.raw() as client:
@@ -405,7 +405,7 @@ class Serve(CliTest):
                 if stream:
                     client.recv(100)
             self.server.idle()
-        self.assertGreaterEqual(self.server.metric("requests_cancelled_total"), before + 1)
+        self.assertGreaterEqual(self.server.metric("request_success_total", finished_reason="abort"), before + 1)
 
     def test_halves_of_requests_hold_nothing_up(self):
         halves = [self.server.raw() for _ in range(50)]

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import subprocess
+import threading
 import time
 
 from cli_base import PROGRAM
@@ -23,6 +24,24 @@ class Server:
                 raise AssertionError(self.said.decode() + " (the server ended)")
             self.said += line
         self.port = int(found[1])
+        self.reader = threading.Thread(target=self.drain, daemon=True)
+        self.reader.start()
+
+    def drain(self):
+        """Reads the log, so that its pipe is never full."""
+        for line in self.process.stderr:
+            self.said += line
+
+    def log(self, pattern, count=1, seconds=10):
+        """The lines of the log in which `pattern` is found, as soon as there are `count`."""
+        end = time.time() + seconds
+        while True:
+            found = [line for line in self.said.decode().splitlines() if re.search(pattern, line)]
+            if len(found) >= count:
+                return found
+            if time.time() > end:
+                raise AssertionError(f"not logged: {pattern}\n{self.said.decode()}")
+            time.sleep(0.01)
 
     def connect(self, timeout=60):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -49,14 +68,17 @@ class Server:
     def raw(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
-    def metric(self, name):
+    def metric(self, name, **labels):
+        """The sum of a metric's samples that have these labels."""
         text = self.send("GET", "/metrics")[2].decode()
-        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("veery_" + name + "{"))
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(float(line.split()[-1]) for line in text.splitlines()
+                   if re.match(f"veery_{name}[{{ ]", line) and all(one in line for one in wanted))  # fmt: skip
 
     def idle(self):
         """Waits until nothing runs."""
         for _ in range(200):
-            if self.metric("requests_running") == 0 and self.metric("requests_waiting") == 0:
+            if self.metric("num_requests_running") == 0 and self.metric("num_requests_waiting") == 0:
                 return
             time.sleep(0.05)
         raise AssertionError("requests still run")
@@ -65,6 +87,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
         status = self.process.wait(timeout=30)
+        self.reader.join(timeout=10)
         self.process.stderr.close()
         return status
 

@@ -31,24 +31,8 @@ struct Flags {
   serve::KeepAlive keep_alive = -1;
   std::string key_file;
   serve::TlsFiles tls;
+  serve::LogOptions log;
 };
-
-// A key a line; white space around it and empty lines do not count.
-std::vector<std::string> read_keys(const std::string& path) {
-  std::vector<std::string> keys;
-  const std::string text = read_text(path, kConfigFile);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const size_t first = text.find_first_not_of(" \t\r\n", begin);
-    if (first < end) {
-      const size_t last = text.find_last_not_of(" \t\r", end - 1);
-      keys.push_back(text.substr(first, last - first + 1));
-    }
-    begin = end + 1;
-  }
-  if (keys.empty()) throw Error(ErrorKind::kInput, "{}: there is no key in it", path);
-  return keys;
-}
 
 // "models/Llama.gguf" is "Llama"; a folder is its name.
 std::string id_of(const std::string& path) {
@@ -64,10 +48,20 @@ std::string id_of(const Flags& flags, size_t model) {
   return model < flags.aliases.size() ? flags.aliases[model] : id_of(flags.paths[model]);
 }
 
-/// SIGINT and SIGTERM end the server; those that come later end the program.
+// What happens to the server, in its log. Where that is a file, standard error tells it too.
+void tell(serve::Log& log, serve::LogLevel level, const std::string& message) {
+  log.note(level, message);
+  if (log.options().file.empty()) return;
+  write_error(
+      fmt::format("veery: {}{}\n", level == serve::LogLevel::kWarn ? "warning: " : "", message));
+}
+
+/// SIGINT and SIGTERM end the server; those that come later end the program. SIGHUP opens the file
+/// of the log anew; without one it ends the server too.
 class Signals {
  public:
-  explicit Signals(serve::HttpServer& server) : thread_([this, &server] { wait(server); }) {}
+  Signals(serve::HttpServer& server, serve::Log& log)
+      : thread_([this, &server, &log] { wait(server, log); }) {}
   ~Signals() {
     over_ = true;
     pthread_kill(thread_.native_handle(), SIGUSR1);
@@ -86,12 +80,16 @@ class Signals {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&set, signal);
     return set;
   }
-  void wait(serve::HttpServer& server) {
+  void wait(serve::HttpServer& server, serve::Log& log) {
     const sigset_t set = wanted();
     for (int count = 0, signal = 0; sigwait(&set, &signal) == 0 && !over_;) {
       if (signal == SIGUSR1) continue;
+      if (signal == SIGHUP && !log.options().file.empty()) {
+        log.reopen();
+        continue;
+      }
       if (++count > 1) _exit(128 + signal);
-      write_error("veery: ending; once more to end at once\n");
+      tell(log, serve::LogLevel::kInfo, "ending; once more to end at once");
       server.stop();
     }
   }
@@ -111,7 +109,8 @@ void add_network(Arguments& app, Flags& flags) {
       .type_name("N")
       .whole_number(0, kMostQueued)
       .show_default();
-  app.option("--api-key-file", flags.key_file, "Keys, one a line; requests must bring one of them")
+  app.option("--api-key-file", flags.key_file,
+             "Requests must bring one of its keys: one a line, or JSON with names\nand limits")
       .type_name("FILE");
   const Option certificate =
       app.option("--tls-cert", flags.tls.certificate,
@@ -139,6 +138,42 @@ void add_network(Arguments& app, Flags& flags) {
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
+}
+
+// A flag whose value is one of some words.
+template <typename T>
+void add_choice(Arguments& app, const std::string& name, T& value, const std::string& help,
+                const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> words;
+  for (const auto& choice : choices) words.push_back(choice.first);
+  app.option_function(
+         name,
+         [name, &value, choices, words](const std::string& text) {
+           const auto found = std::ranges::find(words, text);
+           if (found == words.end())
+             throw Misuse(
+                 name, fmt::format("'{}' is none of {}", printable(text), fmt::join(words, ", ")));
+           value = choices[static_cast<size_t>(found - words.begin())].second;
+         },
+         help)
+      .type_name("WORD")
+      .choices(words);
+}
+
+void add_log(Arguments& app, Flags& flags) {
+  add_choice<serve::LogFormat>(
+      app, "--log-format", flags.log.format, "Lines of the log: text, or json for programs [text]",
+      {{"text", serve::LogFormat::kText}, {"json", serve::LogFormat::kJson}});
+  add_choice<serve::LogLevel>(app, "--log-level", flags.log.level,
+                              "What is logged; info has a line for each request [info]",
+                              {{"error", serve::LogLevel::kError},
+                               {"warn", serve::LogLevel::kWarn},
+                               {"info", serve::LogLevel::kInfo},
+                               {"debug", serve::LogLevel::kDebug}});
+  app.option("--log-file", flags.log.file,
+             "Append the log to this file, opened anew on SIGHUP [standard error]")
+      .type_name("FILE");
+  app.flag("--log-prompts", flags.log.prompts, "Log the texts of requests and answers too");
 }
 
 // Which models there are, and which of them are loaded.
@@ -192,6 +227,7 @@ Flags read(std::vector<std::string> arguments) {
       "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
   add_models(app, flags);
   add_network(app, flags);
+  add_log(app, flags);
   flags.scheduler.add(app);
   flags.model.add_chat_template(app);
   flags.model.add_context(app);
@@ -207,20 +243,19 @@ Flags read(std::vector<std::string> arguments) {
   return flags;
 }
 
-void tell(const serve::Models::View& view) {
+std::string description(const serve::Models::View& view) {
   const std::string id = printable(view.card->id, 200);
   if (!view.model)
-    return write_error(fmt::format("veery: {} is loaded when it is asked for, {}\n", id,
-                                   human_bytes(static_cast<double>(view.bytes))));
+    return fmt::format("{} is loaded when it is asked for, {}", id,
+                       human_bytes(static_cast<double>(view.bytes)));
   const Scheduler* scheduler = view.model->scheduler();
-  if (scheduler == nullptr)
-    return write_error(fmt::format("veery: {} makes {}\n", id, view.card->makes));
-  write_error(fmt::format("veery: {} answers, {} at a time, context {}, caches {}\n", id,
-                          scheduler->slots(), scheduler->context(),
-                          human_bytes(static_cast<double>(scheduler->cache_bytes()))));
+  if (scheduler == nullptr) return fmt::format("{} makes {}", id, view.card->makes);
+  return fmt::format("{} answers, {} at a time, context {}, caches {}", id, scheduler->slots(),
+                     scheduler->context(),
+                     human_bytes(static_cast<double>(scheduler->cache_bytes())));
 }
 
-void load_models(const Flags& flags, serve::Models& models) {
+void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
   SchedulerOptions options = flags.scheduler.options(flags.model);
   options.queue = static_cast<int32_t>(flags.queue);
   if (options.draft_model && flags.paths.size() > 1)
@@ -239,8 +274,25 @@ void load_models(const Flags& flags, serve::Models& models) {
     models.add({id, path, load, options, pinned});
     if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
-    tell(models.view(id));
+    tell(log, serve::LogLevel::kInfo, description(models.view(id)));
   }
+}
+
+serve::HttpOptions http_options(const Flags& flags, serve::Context& context) {
+  return {.host = flags.host,
+          .port = static_cast<uint16_t>(flags.port),
+          .body_bytes = static_cast<size_t>(flags.body) * 1000000,
+          .tls = flags.tls,
+          .warn =
+              [&context](const std::string& what) {
+                context.log->note(serve::LogLevel::kWarn, "a request ended by an error",
+                                  {{"error", what}});
+              },
+          .finished =
+              [&context](const serve::RequestRecord& record) {
+                context.http.count(record);
+                context.log->request(record);
+              }};
 }
 
 }  // namespace
@@ -248,39 +300,38 @@ void load_models(const Flags& flags, serve::Models& models) {
 void serve_verb(std::vector<std::string> arguments) {
   const Flags flags = read(std::move(arguments));
   Signals::block();
+  serve::Log log(flags.log);
   serve::Context context;
+  context.log = &log;
   context.started = seconds_now();
   context.version = std::string(version());
   context.responses.set_limit(static_cast<size_t>(flags.responses) * 1000000);
   context.models.configure(
       {.memory = static_cast<size_t>(flags.memory) * 1000000, .keep_alive = flags.keep_alive});
   serve::ServiceOptions options{.origins = flags.origins, .hosts = flags.hosts};
-  if (!flags.key_file.empty()) options.api_keys = read_keys(flags.key_file);
+  if (!flags.key_file.empty())
+    options.api_keys =
+        serve::parse_api_keys(read_text(flags.key_file, kConfigFile), flags.key_file);
   options.loopback =
       flags.host == "localhost" || flags.host.starts_with("127.") || flags.host == "::1";
   serve::Service service(context, options);
-  serve::HttpServer server({.host = flags.host,
-                            .port = static_cast<uint16_t>(flags.port),
-                            .body_bytes = static_cast<size_t>(flags.body) * 1000000,
-                            .tls = flags.tls,
-                            .warn =
-                                [](const std::string& what) {
-                                  write_error(fmt::format("veery: a request: {}\n", what));
-                                }},
+  serve::HttpServer server(http_options(flags, context),
                            [&](const serve::HttpRequest& request, serve::Reply& reply) {
                              service.handle(request, reply);
                            });
   if (!options.loopback && options.api_keys.empty())
-    write_error("veery: warning: other machines can reach this server, and no API key is wanted\n");
-  const Signals signals(server);
+    tell(log, serve::LogLevel::kWarn,
+         "other machines can reach this server, and it takes requests without an API key");
+  const Signals signals(server, log);
   // Requests that come while the models load are told so.
   std::exception_ptr failure;
   std::thread loader([&] {
     try {
-      load_models(flags, context.models);
+      load_models(flags, context.models, log);
       context.ready = true;
-      write_error(fmt::format("veery: serving on {}://{}:{}\n",
-                              flags.tls.key.empty() ? "http" : "https", flags.host, server.port()));
+      tell(log, serve::LogLevel::kInfo,
+           fmt::format("serving on {}://{}:{}", flags.tls.key.empty() ? "http" : "https",
+                       flags.host, server.port()));
     } catch (...) {
       failure = std::current_exception();
       server.stop();

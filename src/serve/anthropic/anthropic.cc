@@ -171,14 +171,14 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
-  Scheduler& scheduler = require_scheduler(model);
+  require_scheduler(model);
   if (!fields.integer("max_tokens", 0, INT64_MAX / 2)) fields.fail("max_tokens", "a number");
   const bool stream = fields.flag("stream").value_or(false);
   const AnthropicPrompt asked = read_anthropic_prompt(fields);
   RenderedChat chat = render_for_answer(model, asked.chat, "messages", Family::kAnthropic);
   const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
   const size_t prompt = request.prompt.size();
-  Answers answers(scheduler, request, 1, reply);
+  Answers answers(model, request, 1, reply);
   if (stream) return MessageStream(reply, asked).run(model, prompt, answers, chat.parser);
   CallLimit limit(asked.choice);
   while (const auto event = answers.next()) {

@@ -35,14 +35,22 @@ struct Answers::Bell {
   }
 };
 
-Answers::Answers(Scheduler& scheduler, const GenerateRequest& request, int32_t count, Reply& reply)
+void set_user(GenerateRequest& request, const RequestRecord& record) {
+  request.user = record.user;
+  request.weight = record.weight;
+  request.priority = record.priority;
+}
+
+Answers::Answers(ServedModel& model, const GenerateRequest& request, int32_t count, Reply& reply)
     : reply_(reply), bell_(std::make_shared<Bell>()), over_(static_cast<size_t>(count)) {
+  reply.record().model = model.id();
   for (int32_t i = 0; i < count; ++i) {
     GenerateRequest own = request;
+    set_user(own, reply.record());
     own.options.sampling.seed += static_cast<uint64_t>(i);
     own.notify = [bell = bell_] { bell->ring(); };
     try {
-      tickets_.push_back(scheduler.submit(std::move(own)));
+      tickets_.push_back(model.scheduler()->submit(std::move(own)));
     } catch (...) {
       for (const auto& ticket : tickets_) ticket->cancel();
       throw;
@@ -56,6 +64,24 @@ Answers::Answers(Scheduler& scheduler, const GenerateRequest& request, int32_t c
 Answers::~Answers() {
   for (size_t i = 0; i < tickets_.size(); ++i)
     if (!over_[i]) tickets_[i]->cancel();
+  record_use();
+}
+
+// The prompt counts once, whatever the number of answers.
+void Answers::record_use() {
+  RequestRecord& record = reply_.record();
+  Progress prompt;
+  for (size_t i = 0; i < tickets_.size(); ++i) {
+    const Progress progress = tickets_[i]->progress();
+    prompt = i == 0 ? progress : prompt;
+    record.answer_tokens += progress.tokens;
+    if (progress.first_token >= 0 &&
+        (record.first_token < 0 || progress.first_token < record.first_token))
+      record.first_token = progress.first_token;
+    record.finish = over_[i] ? name(tickets_[i]->result().finish) : "cancelled";
+  }
+  record.prompt_tokens += prompt.prompt;
+  record.cached_tokens += prompt.cached;
 }
 
 void Answers::cancel() {
@@ -73,6 +99,7 @@ std::optional<Answers::Event> Answers::next() {
         over_[i] = event.over = true;
         return event;
       }
+      if (reply_.record().keeps_texts) reply_.record().answer_text += event.piece.text;
       if (!event.piece.text.empty() || !event.piece.scores.empty()) return event;
     }
     if (!bell_->wait()) return Event{};

@@ -6,10 +6,15 @@
 
 #include "schedule/scheduler.h"
 #include "serve/http/message.h"
+#include "serve/models/served_model.h"
 
 namespace veery::serve {
 
-/// Ends what is not over when it goes, and when the client goes.
+/// Says in `request` on whose behalf it is made.
+void set_user(GenerateRequest& request, const RequestRecord& record);
+
+/// Ends what is not over when it goes, and when the client goes. The record of the reply has what
+/// was used.
 class Answers {
  public:
   struct Event {
@@ -19,7 +24,7 @@ class Answers {
   };
 
   /// `count` answers, whose seeds are those of the request and the following ones.
-  Answers(Scheduler& scheduler, const GenerateRequest& request, int32_t count, Reply& reply);
+  Answers(ServedModel& model, const GenerateRequest& request, int32_t count, Reply& reply);
   ~Answers();
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
@@ -40,7 +45,9 @@ class Answers {
   struct Bell;
   using Tickets = std::vector<std::shared_ptr<Ticket>>;
 
-  const Reply& reply_;
+  void record_use();
+
+  Reply& reply_;
   std::shared_ptr<Bell> bell_;
   Tickets tickets_;
   std::vector<bool> over_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/fields.h"
@@ -43,6 +44,8 @@ void classify(Context& context, const HttpRequest& http, Reply& reply) {
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
+  RequestRecord& record = reply.record();
+  record.model = model.id();
   const std::vector<std::string> texts = read_list(fields, "input", 1, kMostTexts);
   const LabelPrompt prompt(
       model.model(), read_list(fields, "labels", 2, kMostLabels),
@@ -50,9 +53,12 @@ void classify(Context& context, const HttpRequest& http, Reply& reply) {
   const bool mean = fields.flag("mean").value_or(false);
   std::vector<LabelTokens> encoded;
   for (const std::string& text : texts) encoded.push_back(prompt.encode(text));
-  const std::vector<LabelScores> all =
-      score_labels([&](GenerateRequest request) { return scheduler.submit(std::move(request)); },
-                   scheduler.slots(), encoded);
+  const std::vector<LabelScores> all = score_labels(
+      [&](GenerateRequest request) {
+        set_user(request, record);
+        return scheduler.submit(std::move(request));
+      },
+      scheduler.slots(), encoded);
   Json data = Json::array();
   size_t tokens = 0, reused = 0;
   for (const LabelScores& scores : all) {
@@ -60,6 +66,8 @@ void classify(Context& context, const HttpRequest& http, Reply& reply) {
     tokens += scores.prompt_tokens + scores.reused_tokens;
     reused += scores.reused_tokens;
   }
+  record.prompt_tokens = static_cast<int64_t>(tokens);
+  record.cached_tokens = static_cast<int64_t>(reused);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   reply.send(200, kJson,
              dump_json({{"id", random_id("classify-")},

@@ -7,6 +7,8 @@
 #include "serve/api/api_error.h"
 #include "serve/http/message.h"
 #include "serve/models/models.h"
+#include "serve/observe/http_counts.h"
+#include "serve/observe/log.h"
 #include "serve/store/response_store.h"
 
 namespace veery::serve {
@@ -17,7 +19,8 @@ struct Context {
   std::string version;
   std::atomic<bool> ready{false};
   ResponseStore responses;
-  std::atomic<int64_t> requests{0}, errors{0};
+  HttpCounts http;
+  Log* log = nullptr;  ///< nullptr: nothing is logged
 };
 
 using Endpoint = void (*)(Context&, const HttpRequest&, Reply&);

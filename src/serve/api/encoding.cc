@@ -135,6 +135,7 @@ void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
                     {"embedding", vector_json(one.values, format == "base64")}});
     tokens += one.tokens;
   }
+  reply.record().prompt_tokens = tokens;
   reply.send(200, kJson,
              dump_json({{"object", "list"},
                         {"data", data},
@@ -152,9 +153,11 @@ void llama_embedding(Context& context, const HttpRequest& http, Reply& reply) {
   if (const auto norm = fields.integer("embd_normalize", -1, INT32_MAX); norm && *norm != 2)
     fields.fail("embd_normalize", "2, the Euclidean norm");
   Json list = Json::array();
-  for (const TextEmbedding& one : embed_texts(*lease, texts, 0))
+  for (const TextEmbedding& one : embed_texts(*lease, texts, 0)) {
     list.push_back({{"index", std::ssize(list)},
                     {"embedding", Json::array({vector_json(one.values, /*base64=*/false)})}});
+    reply.record().prompt_tokens += one.tokens;
+  }
   reply.send(200, kJson, dump_json(list));
 }
 
@@ -178,6 +181,7 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   Json results = Json::array();
   int64_t tokens = 0;
   for (const PairScore& score : scores) tokens += score.tokens;
+  reply.record().prompt_tokens = tokens;
   for (size_t i = 0; i < order.size() && static_cast<int64_t>(i) < most; ++i) {
     Json result = {{"index", order[i]}, {"relevance_score", scores[order[i]].score}};
     const Json& document = documents.given[order[i]];

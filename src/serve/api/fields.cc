@@ -149,6 +149,9 @@ void apply_rules(const Json& body, Reply& reply, const FieldRules& rules) {
 
 Json read_body(const HttpRequest& http, Reply& reply, const FieldRules& rules) {
   Json body = parse_body(http.body);
+  const Json* model = body.member("model");
+  if (model != nullptr && model->is_string()) reply.record().model = model->string().substr(0, 200);
+  if (reply.record().keeps_texts) reply.record().request_text = http.body;
   apply_rules(body, reply, rules);
   return body;
 }

@@ -228,7 +228,7 @@ void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
                 "tools[].function.strict");
   limit_reasoning(fields, chat.parser, request.generate);
   request.generate.prompt = std::move(chat.ids);
-  Answers answers(scheduler, request.generate, request.count, reply);
+  Answers answers(*request.model, request.generate, request.count, reply);
   std::vector<Choice> choices(static_cast<size_t>(request.count),
                               Choice{chat.parser, CallLimit(request.choice)});
   if (!request.stream) return answer_whole(request, answers, choices, reply);

@@ -313,16 +313,13 @@ void completions(Context& context, const HttpRequest& http, Reply& reply) {
   for (const Prompt& prompt : request.prompts)
     if (request.generate.options.max_tokens > 0)
       check_context(prompt.ids.size(), scheduler, "prompt");
-  const auto batch = std::make_shared<Batch>();
+  Batch batch;
   for (const Prompt& prompt : request.prompts) {
     request.generate.prompt = prompt.ids;
-    batch->push_back(std::make_unique<Answers>(scheduler, request.generate, request.count, reply));
+    batch.push_back(
+        std::make_unique<Answers>(*request.model, request.generate, request.count, reply));
   }
-  // The client's end cancels them all.
-  reply.on_gone([batch] {
-    for (const auto& answers : *batch) answers->cancel();
-  });
-  request.stream ? answer_stream(request, *batch, reply) : answer_whole(request, *batch, reply);
+  request.stream ? answer_stream(request, batch, reply) : answer_whole(request, batch, reply);
 }
 
 }  // namespace veery::serve

@@ -19,13 +19,6 @@ Models::Lease asked_model(Context& context, const HttpRequest& http) {
   return context.models.find(found == http.query.end() ? "" : found->second);
 }
 
-// In quotes, as Prometheus wants it.
-std::string label_of(const std::string& id) {
-  std::string label;
-  for (const char c : id) label += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  return label;
-}
-
 // As Anthropic's clients read a model.
 Json anthropic_entry(const ModelCard& card) {
   const std::time_t time = card.created;
@@ -160,90 +153,6 @@ void health(Context& context, const HttpRequest&, Reply& reply) {
   throw ApiError(503, "the models are loading");
 }
 
-// Of the devices that have memory of their own.
-void add_device_memory(const std::vector<Models::View>& views, std::string& text) {
-  std::string lines;
-  for (const Models::View& view : views) {
-    Backend* backend = view.model ? view.model->model().backend() : nullptr;
-    MemoryPool* pool = backend != nullptr ? backend->device().pool() : nullptr;
-    if (pool == nullptr) continue;
-    const DeviceMemory memory = pool->memory();
-    const auto line = [&](const char* state, size_t bytes) {
-      lines += fmt::format("veery_device_memory_bytes{{model=\"{}\",state=\"{}\"}} {}\n",
-                           label_of(view.card->id), state, bytes);
-    };
-    line("active", memory.active);
-    line("peak", memory.peak);
-    line("cached", memory.cached);
-  }
-  if (!lines.empty())
-    text +=
-        "# HELP veery_device_memory_bytes Memory of the device that the model is on.\n"
-        "# TYPE veery_device_memory_bytes gauge\n" +
-        lines;
-}
-
-void metrics(Context& context, const HttpRequest&, Reply& reply) {
-  const std::vector<Models::View> views = context.models.all();
-  std::string text;
-  const auto all = [&](const char* name, const char* type, const char* help, auto value_of) {
-    text += fmt::format("# HELP veery_{0} {2}\n# TYPE veery_{0} {1}\n", name, type, help);
-    for (const Models::View& view : views) {
-      const Models::Lease& model = view.model;
-      if (!model || model->scheduler() == nullptr) continue;
-      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, label_of(model->id()),
-                          value_of(model->scheduler()->counts()));
-    }
-  };
-  using Counts = const SchedulerCounts&;
-  all("requests_waiting", "gauge", "Requests that wait.", [](Counts c) { return c.waiting; });
-  all("requests_running", "gauge", "Answers in the making.", [](Counts c) { return c.running; });
-  all("sequences_kept", "gauge", "Sequences kept for prompts that begin alike.",
-      [](Counts c) { return c.kept; });
-  all("cache_pages_used", "gauge", "Pages of 256 positions in use.",
-      [](Counts c) { return c.used_pages; });
-  all("requests_total", "counter", "Requests.", [](Counts c) { return c.requests; });
-  all("requests_finished_total", "counter", "Answers that are over.",
-      [](Counts c) { return c.finished(); });
-  all("requests_cancelled_total", "counter", "Answers that were cancelled.",
-      [](Counts c) { return c.cancelled; });
-  all("preemptions_total", "counter", "Answers that gave their memory back for a while.",
-      [](Counts c) { return c.preempted; });
-  all("steps_total", "counter", "Runs of the model.", [](Counts c) { return c.steps; });
-  all("prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
-      [](Counts c) { return c.prompt_tokens; });
-  all("prompt_tokens_cached_total", "counter", "Tokens of prompts found in the caches.",
-      [](Counts c) { return c.reused_tokens; });
-  all("generated_tokens_total", "counter", "Tokens of answers.",
-      [](Counts c) { return c.made_tokens; });
-  all("drafted_tokens_total", "counter", "Tokens of drafts that were tested.",
-      [](Counts c) { return c.drafted_tokens; });
-  all("accepted_tokens_total", "counter", "Tokens of drafts that were those of answers.",
-      [](Counts c) { return c.accepted_tokens; });
-  all("busy_seconds_total", "counter", "Seconds in which the model ran.",
-      [](Counts c) { return c.busy_seconds; });
-  const auto of_models = [&](const char* name, const char* type, const char* help, auto value_of) {
-    text += fmt::format("# HELP veery_{0} {2}\n# TYPE veery_{0} {1}\n", name, type, help);
-    for (const Models::View& view : views)
-      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, label_of(view.card->id),
-                          value_of(view));
-  };
-  using View = const Models::View&;
-  of_models("model_loaded", "gauge", "Whether the model is loaded.",
-            [](View view) { return view.model ? 1 : 0; });
-  of_models("model_bytes", "gauge", "Memory of the model, or what it would take.",
-            [](View view) { return view.bytes; });
-  of_models("model_loads_total", "counter", "How often the model was loaded.",
-            [](View view) { return view.loads; });
-  add_device_memory(views, text);
-  text += fmt::format(
-      "# HELP veery_http_requests_total HTTP requests.\n# TYPE veery_http_requests_total counter\n"
-      "veery_http_requests_total {}\n# HELP veery_http_errors_total Those answered by an error.\n"
-      "# TYPE veery_http_errors_total counter\nveery_http_errors_total {}\n",
-      context.requests.load(), context.errors.load());
-  reply.send(200, "text/plain; version=0.0.4", text);
-}
-
 void slots(Context& context, const HttpRequest& http, Reply& reply) {
   Json list = Json::array();
   const Models::Lease lease = asked_model(context, http);
@@ -263,7 +172,7 @@ void props(Context& context, const HttpRequest& http, Reply& reply) {
   reply.send(
       200, kJson,
       dump_json(
-          {{"model_path", model.model().path()},
+          {{"model_path", model.id()},  // llama.cpp's field; where files lie concerns no client
            {"model", model.id()},
            {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
            {"default_generation_settings", {{"n_ctx", model.model().options().context}}},

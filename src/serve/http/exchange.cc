@@ -2,7 +2,14 @@
 
 #include <utility>
 
+#include "base/clock.h"
+
 namespace veery::serve {
+
+Exchange::~Exchange() {
+  if (record_.seconds == 0) set_sent(false);  // the loop gave up
+  if (finished_) finished_(record_);
+}
 
 void Exchange::add_header(std::string name, std::string value) {
   const std::lock_guard lock(mutex_);
@@ -69,16 +76,16 @@ void Exchange::on_gone(std::function<void()> call) {
   {
     const std::lock_guard lock(mutex_);
     now = gone_ || ending_;
-    if (!now) on_gone_ = std::move(call);
+    if (!now) on_gone_.push_back(std::move(call));
   }
-  if (now && call) call();
+  if (now) call();
 }
 
 void Exchange::returned() {
   {
     const std::lock_guard lock(mutex_);
     returned_ = true;
-    on_gone_ = nullptr;
+    on_gone_.clear();
   }
   wake_();
 }
@@ -97,29 +104,44 @@ bool Exchange::take(Output& output) {
 }
 
 void Exchange::set_gone() {
-  std::function<void()> call;
+  std::vector<std::function<void()>> calls;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(gone_, true)) return;
-    call = std::exchange(on_gone_, nullptr);
+    calls = std::exchange(on_gone_, {});
   }
   drained_.notify_all();
-  if (call) call();
+  for (const auto& call : calls) call();
 }
 
 void Exchange::set_ending() {
-  std::function<void()> call;
+  std::vector<std::function<void()>> calls;
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    call = std::exchange(on_gone_, nullptr);
+    calls = std::exchange(on_gone_, {});
   }
-  if (call) call();
+  for (const auto& call : calls) call();
 }
 
 bool Exchange::complete() const {
   const std::lock_guard lock(mutex_);
   return begun_ && ended_;
+}
+
+void Exchange::count_sent(int status, size_t bytes) {
+  record_.status = status;
+  record_.bytes += static_cast<int64_t>(bytes);
+}
+
+void Exchange::set_sent(bool whole) {
+  constexpr int kLeft = 499, kBroken = 500;
+  record_.seconds = seconds_now() - record_.begun;
+  if (whole) return;
+  const std::lock_guard lock(mutex_);
+  // The handler gave up although somebody still read.
+  const bool broken = returned_ && !(begun_ && ended_) && !gone_;
+  record_.status = broken ? kBroken : kLeft;
 }
 
 }  // namespace veery::serve

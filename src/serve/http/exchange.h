@@ -25,8 +25,14 @@ class Exchange final : public Reply {
     bool last = false;  ///< nothing follows
   };
 
-  /// `wake` tells the loop that there is something; it may be called from any thread.
-  explicit Exchange(std::function<void()> wake) : wake_(std::move(wake)) {}
+  /// Told of a request when handler and loop are done with it, by one of their threads.
+  using Finished = std::function<void(const RequestRecord&)>;
+
+  /// `wake` tells the loop that there is something; it may be called from any thread. `finished`
+  /// may be empty and throws nothing.
+  Exchange(RequestRecord record, std::function<void()> wake, Finished finished)
+      : record_(std::move(record)), wake_(std::move(wake)), finished_(std::move(finished)) {}
+  ~Exchange() override;
 
   void add_header(std::string name, std::string value) override;
   void send(int status, std::string_view type, std::string body) override;
@@ -37,6 +43,7 @@ class Exchange final : public Reply {
   bool gone() const override;
   bool ending() const override;
   void on_gone(std::function<void()> call) override;
+  RequestRecord& record() override { return record_; }
 
   /// The handler has returned: an answer that it did not end is broken off.
   void returned();
@@ -50,13 +57,22 @@ class Exchange final : public Reply {
   void set_ending();
   /// Whether the answer is as long as it was to be; else the connection has to be closed.
   bool complete() const;
+  const std::string& id() const { return record_.id; }
+  /// So much of the body of an answer with this status was sent.
+  void count_sent(int status, size_t bytes);
+  /// Nothing more is sent. `whole`: all of the answer was.
+  void set_sent(bool whole);
 
  private:
   static constexpr size_t kMostWaiting = size_t{256} << 10;  // bytes before write() waits
 
+  // Its fields have one writer each: the handler's thread, or the loop (status, bytes, seconds).
+  RequestRecord record_;
   mutable std::mutex mutex_;
   std::condition_variable drained_;
-  std::function<void()> wake_, on_gone_;
+  std::function<void()> wake_;
+  std::vector<std::function<void()>> on_gone_;
+  Finished finished_;
   std::vector<HttpHeader> headers_;
   Output next_;
   bool begun_ = false, ended_ = false, gone_ = false, ending_ = false, returned_ = false,

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/observe/request_record.h"
+
 namespace veery::serve {
 
 struct HttpRequest {
@@ -46,8 +48,10 @@ class Reply {
   /// Whether the server ends and has no more time for this answer: it should end with an error.
   virtual bool ending() const = 0;
   /// Called once when the client goes away before the answer is over, or the server ends; at once
-  /// where that has happened.
+  /// where that has happened. There may be several such calls.
   virtual void on_gone(std::function<void()> call) = 0;
+  /// What log and limits want to know of this request; for the thread that uses the reply.
+  virtual RequestRecord& record() = 0;
 };
 
 /// Answers a request; called by one of several threads. What it throws closes the connection.

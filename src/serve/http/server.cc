@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "serve/http/exchange.h"
@@ -78,6 +79,16 @@ std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) 
   return std::nullopt;
 }
 
+// Empty: the other side has left already.
+std::string address_of(const tcp::socket& socket) {
+  error_code code;
+  const asio::ip::address address = socket.remote_endpoint(code).address();
+  if (code) return {};
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  return address.to_string();
+}
+
 Refusal refusal_of(error_code why, size_t body_bytes) {
   if (why == http::error::body_limit)
     return {http::status::payload_too_large,
@@ -137,8 +148,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
  private:
   struct Connection {
-    Connection(tcp::socket socket, TlsContext* tls) : stream(std::move(socket), tls) {}
+    Connection(tcp::socket socket, TlsContext* tls)
+        : stream(std::move(socket), tls), client(address_of(stream.socket())) {}
     ConnectionStream stream;
+    std::string client;  // address of the other side
     beast::flat_buffer buffer;
     bool busy = false;                 // a request is being read or answered
     std::weak_ptr<Exchange> exchange;  // of the answer in the making
@@ -260,7 +273,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
                                      asio::redirect_error(kNoThrow, code));
     if (!code)
       if (const auto refusal = refusal_of(parser.get()))
-        co_return co_await refuse(connection, *refusal);
+        co_return co_await refuse(connection, *refusal, record_of(connection, parser.get()));
     if (!code && parser.get().version() >= 11 && !parser.get()[http::field::expect].empty()) {
       http::response<http::empty_body> go_on(http::status::continue_, 11);
       co_await http::async_write(connection.stream, go_on, asio::redirect_error(kNoThrow, code));
@@ -270,7 +283,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       co_await http::async_read(connection.stream, connection.buffer, parser,
                                 asio::redirect_error(kNoThrow, code));
     }
-    if (code) co_return co_await refuse_unreadable(connection, code);
+    if (code)
+      co_return co_await refuse_unreadable(connection, code, record_of(connection, parser.get()));
     const bool more = co_await answer(connection, parser.release());
     connection.busy = false;
     co_return more;
@@ -285,19 +299,21 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   }
 
   // Answers a request that cannot be parsed, unless the client has disconnected.
-  asio::awaitable<bool> refuse_unreadable(Connection& connection, error_code why) {
+  asio::awaitable<bool> refuse_unreadable(Connection& connection, error_code why,
+                                          RequestRecord record) {
     const bool spoken = why == http::error::body_limit || why == http::error::header_limit ||
                         why.category() == http::make_error_code(http::error::bad_method).category();
     if (!spoken || why == http::error::end_of_stream || why == http::error::partial_message)
       co_return false;
-    co_return co_await refuse(connection, refusal_of(why, options_.body_bytes));
+    co_return co_await refuse(connection, refusal_of(why, options_.body_bytes), std::move(record));
   }
 
   // The connection ends, as nobody knows where the next request begins.
-  asio::awaitable<bool> refuse(Connection& connection, Refusal refusal) {
+  asio::awaitable<bool> refuse(Connection& connection, Refusal refusal, RequestRecord record) {
     error_code code;
     http::response<http::string_body> response(refusal.status, 11);
     response.set(http::field::content_type, "application/json");
+    response.set("X-Request-Id", record.id);
     response.keep_alive(false);
     response.body() = fmt::format(
         R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
@@ -305,6 +321,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     response.prepare_payload();
     connection.stream.expires_after(seconds(options_.write_seconds));
     co_await http::async_write(connection.stream, response, asio::redirect_error(kNoThrow, code));
+    record.status = static_cast<int>(refusal.status);
+    record.bytes = static_cast<int64_t>(response.body().size());
+    record.seconds = seconds_now() - record.begun;
+    if (options_.finished) options_.finished(record);
     // What was sent and not read would make the system drop the answer: read a little of it.
     connection.stream.socket().shutdown(tcp::socket::shutdown_send, code);
     connection.stream.expires_after(seconds(2));
@@ -313,6 +333,21 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       total += co_await connection.stream.async_read_some(asio::buffer(rest),
                                                           asio::redirect_error(kNoThrow, code));
     co_return false;
+  }
+
+  // Of a request whose header was read, in part at least.
+  static RequestRecord record_of(const Connection& connection,
+                                 const http::request<http::string_body>& message) {
+    HttpRequest target;
+    set_target(target, {message.target().data(), message.target().size()});
+    const auto id = message["X-Request-Id"];
+    RequestRecord record;
+    record.id = request_id({id.data(), id.size()});
+    record.client = connection.client;
+    record.method = std::string(message.method_string());
+    record.path = std::move(target.path);
+    record.begun = seconds_now();
+    return record;
   }
 
   static HttpRequest convert(http::request<http::string_body> message) {
@@ -343,7 +378,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     const unsigned version = message.version();
     const bool head = message.method() == http::verb::head;
     auto waker = std::make_shared<Waker>(context_);
-    const auto exchange = std::make_shared<Exchange>([self, waker] { self->wake(waker); });
+    const auto exchange = std::make_shared<Exchange>(
+        record_of(connection, message), [self, waker] { self->wake(waker); }, options_.finished);
     connection.exchange = exchange;
     const auto request = std::make_shared<HttpRequest>(convert(std::move(message)));
     const bool posted = workers_.post([self, request, exchange] {
@@ -362,14 +398,15 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       exchange->returned();
     }
     asio::co_spawn(context_, watch(connection, exchange, waker), asio::detached);
-    const bool written = co_await write_all(connection, *exchange, *waker, version, keep, head);
+    const Written written = co_await write_all(connection, *exchange, *waker, version, keep, head);
     waker->over = true;
-    if (!written) exchange->set_gone();
+    exchange->set_sent(written.whole);
+    if (!written.again) exchange->set_gone();
     // The watcher refers to the connection.
     error_code ignored;
     connection.stream.socket().cancel(ignored);
     co_await asio::post(context_, kNoThrow);
-    co_return written&& keep && exchange->complete() && !stopping_;
+    co_return written.again&& keep && exchange->complete() && !stopping_;
   }
 
   // Resumes the coroutine that writes an answer. The event loop allocates for that: where memory
@@ -408,13 +445,19 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
 
-  asio::awaitable<bool> write_all(Connection& connection, Exchange& exchange, Waker& waker,
-                                  unsigned version, bool keep, bool head) {
+  struct Written {
+    bool whole = false;  // all of the answer was sent
+    bool again = false;  // the connection may have another request
+  };
+
+  asio::awaitable<Written> write_all(Connection& connection, Exchange& exchange, Waker& waker,
+                                     unsigned version, bool keep, bool head) {
     bool chunked = false;
+    int status = 0;
     while (true) {
       Exchange::Output output;
       if (!exchange.take(output)) {
-        if (exchange.gone()) co_return false;
+        if (exchange.gone()) co_return Written{};
         waker.timer.expires_at(asio::steady_timer::time_point::max());
         error_code ignored;
         co_await waker.timer.async_wait(asio::redirect_error(kNoThrow, ignored));
@@ -423,10 +466,11 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       error_code code;
       connection.stream.expires_after(seconds(options_.write_seconds));
       if (output.whole) {
-        auto response = head_of<http::string_body>(output, version, keep);
+        auto response = head_of<http::string_body>(output, exchange.id(), version, keep);
         // RFC 9110, 8.6: no length with 204, none that differs from the whole answer's with 304.
         if (output.status != 204 && output.status != 304)
           response.content_length(output.body.size());
+        const size_t bytes = head ? 0 : output.body.size();
         if (!head) response.body() = std::move(output.body);
         http::response_serializer<http::string_body> serializer(response);
         if (head)
@@ -435,11 +479,13 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
         else
           co_await http::async_write(connection.stream, serializer,
                                      asio::redirect_error(kNoThrow, code));
-        co_return !code;
+        exchange.count_sent(output.status, code ? 0 : bytes);
+        co_return Written{!code, !code};
       }
       if (output.head) {
+        status = output.status;
         chunked = version >= 11;
-        auto response = head_of<http::empty_body>(output, version, keep && chunked);
+        auto response = head_of<http::empty_body>(output, exchange.id(), version, keep && chunked);
         response.chunked(chunked);
         http::response_serializer<http::empty_body> serializer(response);
         co_await http::async_write_header(connection.stream, serializer,
@@ -457,15 +503,18 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       if (!code && output.last && exchange.complete() && chunked && !head)
         co_await asio::async_write(connection.stream, http::make_chunk_last(),
                                    asio::redirect_error(kNoThrow, code));
-      if (code) co_return false;
-      if (output.last) co_return exchange.complete() && chunked;
+      if (code) co_return Written{};
+      exchange.count_sent(status, head ? 0 : output.body.size());
+      if (output.last) co_return Written{exchange.complete(), exchange.complete() && chunked};
     }
   }
 
   template <typename Body>
-  static http::response<Body> head_of(const Exchange::Output& output, unsigned version, bool keep) {
+  static http::response<Body> head_of(const Exchange::Output& output, const std::string& id,
+                                      unsigned version, bool keep) {
     http::response<Body> response(static_cast<http::status>(output.status), version);
     response.set(http::field::server, "veery");
+    response.set("X-Request-Id", id);
     if (!output.type.empty()) response.set(http::field::content_type, output.type);
     for (const HttpHeader& header : output.headers) response.set(header.name, header.value);
     response.keep_alive(keep);

@@ -25,6 +25,8 @@ struct HttpOptions {
   TlsFiles tls;               ///< HTTPS where they are given
   /// Told of what no answer could tell: an error of this program that ended a connection.
   std::function<void(const std::string& what)> warn;
+  /// Told of each request that is over, one that no handler saw too; by any thread. Throws nothing.
+  std::function<void(const RequestRecord&)> finished;
 };
 
 /// Throws kInput unless `host` is an address or "localhost".

@@ -62,10 +62,11 @@ void Workers::loop(Threads::iterator self) {
       if (!some && !stop_) ended_.splice(ended_.end(), threads_, self);
       return;
     }
-    const std::function<void()> work = std::move(work_.front());
+    std::function<void()> work = std::move(work_.front());
     work_.pop_front();
     lock.unlock();
     work();
+    work = nullptr;  // what it holds may take a while to go
     lock.lock();
   }
 }

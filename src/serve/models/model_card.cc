@@ -23,7 +23,7 @@ size_t bytes_of_caches(const ModelCard& card, const ModelSource& source) {
 
 ModelCard read_card(const ModelSource& source) {
   const ModelFile file = open_model(source.path);
-  ModelCard card{source.id, source.path, std::time(nullptr)};
+  ModelCard card{source.id, source.path, file.path, std::time(nullptr)};
   card.config = read_config(file);
   card.summary = summarize(file);
   card.gguf = file.container == Container::kGguf;

@@ -18,6 +18,7 @@ struct ModelSource {
 
 struct ModelCard {
   std::string id, path;
+  std::string file;     ///< where `path`, which may be a name, was found
   int64_t created = 0;  ///< seconds since 1970, when the server learned of it
   /// "texts", "embeddings", "scores" or "transcripts".
   const char* makes = "texts";

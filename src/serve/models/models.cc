@@ -32,6 +32,10 @@ void Models::add(ModelSource source) {
     throw NoRoom(false, "{}: needs {} bytes of memory, all models together may have {}",
                  source.path, entry->card.bytes, options_.memory);
   entry->keep_alive = options_.keep_alive;
+  path_names_.add(source.path, source.id);
+  path_names_.add(entry->card.file, source.id);
+  if (source.scheduler.draft_model)
+    path_names_.add(source.scheduler.draft_model->path(), "the draft model");
   entry->source = std::move(source);
   entries_.push_back(std::move(entry));
 }

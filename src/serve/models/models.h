@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "serve/models/model_card.h"
+#include "serve/models/path_names.h"
 #include "serve/models/served_model.h"
 
 namespace veery::serve {
@@ -91,6 +92,10 @@ class Models {
   /// One of them, by find()'s rules; it need not be loaded. Throws UnknownModel.
   View view(std::string_view id) const;
   bool empty() const { return entries_.empty(); }
+  /// A message for clients: models by their names, not by the places of their files.
+  std::string without_paths(std::string_view message) const {
+    return path_names_.without_paths(message);
+  }
 
  private:
   struct Entry {
@@ -121,6 +126,7 @@ class Models {
 
   ModelsOptions options_;
   std::vector<std::unique_ptr<Entry>> entries_;
+  PathNames path_names_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool changing_ = false;  // somebody loads or unloads: one at a time

@@ -314,7 +314,8 @@ void answer(NativeRequest& request, Reply& reply) {
   std::vector<std::unique_ptr<Answers>> batch;
   for (const std::vector<int32_t>& ids : request.prompts) {
     request.generate.prompt = ids;
-    batch.push_back(std::make_unique<Answers>(scheduler, request.generate, request.count, reply));
+    batch.push_back(
+        std::make_unique<Answers>(*request.model, request.generate, request.count, reply));
   }
   Native native(request, reply);
   Json all = Json::array();

@@ -110,12 +110,22 @@ void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
   reply.send(200, kJson, dump_json({{"models", list}}));
 }
 
+// Throws LoadFailure if the file of the model cannot be read any more.
+std::string template_of(const ModelCard& card) {
+  try {
+    return chat_template_source(card.path);
+  } catch (const Error& error) {
+    throw LoadFailure(error.kind(), false, "the model '{}' cannot be read: {}", card.id,
+                      error.what());
+  }
+}
+
 void ollama_show(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = read_body(http, reply, ollama_show_rules());
   const Models::View view = context.models.view(ollama_model(context, Fields(body)));
   const ModelCard& card = *view.card;
   const TransformerConfig& c = card.config;
-  const std::string source = chat_template_source(card.path);
+  const std::string source = template_of(card);
   reply.send(200, kJson,
              dump_json({{"modelfile", ""},
                         {"parameters", ""},

@@ -257,7 +257,7 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
   limit_context(request.options, generate);
   read_scores(fields, generate);
   read_ollama_format(fields, model, chat.parser, generate);
-  Answers answers(*model.scheduler(), generate, 1, reply);
+  Answers answers(model, generate, 1, reply);
   const auto body_of = [&](const ParsedAnswer& piece) {
     Json message = {{"role", "assistant"}, {"content", piece.content}};
     if (!piece.reasoning.empty()) message["thinking"] = piece.reasoning;
@@ -348,7 +348,7 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
   limit_context(request.options, generate);
   read_scores(fields, generate);
   read_ollama_format(fields, model, chat.parser, generate);
-  Answers answers(*model.scheduler(), generate, 1, reply);
+  Answers answers(model, generate, 1, reply);
   const auto body_of = [&](const ParsedAnswer& piece) {
     Json json = {{"model", model.id()},
                  {"created_at", ollama_time(std::time(nullptr))},
@@ -384,6 +384,7 @@ void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
     list.push_back(one.values);
     tokens += one.tokens;
   }
+  reply.record().prompt_tokens = tokens;
   if (old) return reply.send(200, kJson, dump_json({{"embedding", list[0]}}));
   const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(seconds * 1e9); };
   reply.send(200, kJson,

@@ -189,12 +189,12 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
-  Scheduler& scheduler = require_scheduler(model);
+  require_scheduler(model);
   ResponseRequest asked = read_request(fields, context.responses);
   RenderedChat chat = asked.truncates ? render_truncated(model, asked.prompt, "input")
                                       : render_for_answer(model, asked.prompt, "input");
-  const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
-  Answers answers(scheduler, request, 1, reply);
+  const GenerateRequest request = read_generation(fields, asked, model, chat);
+  Answers answers(model, request, 1, reply);
   EventStream events(reply);
   const Tokenizer& tokenizer = model.model().tokenizer();
   ResponseWriter writer(frame_of(fields, model), asked.tools, tokenizer,
