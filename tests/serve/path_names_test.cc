@@ -29,6 +29,7 @@ TEST(Paths, AreNotTold) {
            {"relative.gguf: no", "rel: no"},
            {"a relative.gguf is", "a relative.gguf is"},
            {(fs::current_path() / "relative.gguf").string() + ": no", "rel: no"},
+           {at + "/other/file: no", "other/file: no"},
            {"there is no /v1/x", "there is no /v1/x"},
            {"", ""},
        })

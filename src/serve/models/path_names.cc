@@ -29,13 +29,16 @@ void PathNames::add(const std::string& path, const std::string& name) {
   std::error_code code;
   const auto insert = [&](fs::path spelling) {
     if (!spelling.has_filename()) spelling = spelling.parent_path();
-    const std::string folder = (spelling.parent_path() / "").string();
     // How messages show long paths and those with control characters.
     for (const std::string& shown : {spelling.string(), shown_path(spelling.string())})
       names_.emplace(shown, name);
-    if (spelling.is_absolute() && folder.size() > 1) {
-      names_.emplace(folder, "");
-      names_.emplace(shown_path(folder), "");
+    if (!spelling.is_absolute()) return;
+    // Of "/home/user/models/x" those of the user too; "/home" alone tells nothing.
+    for (fs::path folder = spelling.parent_path(); folder != spelling.root_path();) {
+      names_.emplace((folder / "").string(), "");
+      names_.emplace(shown_path((folder / "").string()), "");
+      folder = folder.parent_path();
+      if (folder.parent_path() == spelling.root_path()) break;
     }
   };
   insert(path);

@@ -10,7 +10,7 @@ namespace veery::serve {
 class PathNames {
  public:
   /// Texts for clients have `name` in place of `path`, in any of its spellings (relative, absolute,
-  /// without symbolic links), and lose the folder that it is in.
+  /// without symbolic links), and lose the folders that it is in.
   void add(const std::string& path, const std::string& name);
   std::string without_paths(std::string_view text) const;
 
