@@ -1,5 +1,6 @@
 // embed.h: embeddings of texts, and scores of how well documents answer a query.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -51,6 +52,9 @@ class Embedder {
                                    const TextProgress& progress = {});
   int64_t columns() const { return columns_; }
   const Model& model() const { return model_; }
+  /// Takes the memory for the longest runs at once.
+  void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, max_tokens_)); }
+  size_t activation_bytes() const { return encoder_.activation_bytes(); }
 
  private:
   EmbedOptions options_;
@@ -89,6 +93,9 @@ class Reranker {
   /// In place of RerankOptions::instruction. Throws kInput for one that the model has no place for.
   void set_instruction(std::string instruction);
   const Model& model() const { return model_; }
+  /// Takes the memory for the longest runs at once.
+  void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, options_.max_tokens)); }
+  size_t activation_bytes() const { return encoder_.activation_bytes(); }
 
  private:
   /// Numbers of a row of the head: the score is yes, or yes less no.

@@ -32,8 +32,29 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 Encoder::Encoder(Model& model, std::string root)
     : model_(model),
       root_(std::move(root)),
-      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr),
+      workspace_(model.memory_backend() != nullptr ? &model.backend()->device() : nullptr),
       front_{&model.front_params(), &front_workspace_, model.front_layers()} {}
+
+void Encoder::reserve(int64_t rows) {
+  grow_slots(rows);
+  Workspace own, front;  // of the host, and never touched
+  const FrontBinding front_part{&model_.front_params(), &front, model_.front_layers()};
+  const Binding binding{&model_.params(),
+                        nullptr,
+                        slots_.get(),
+                        &model_.pool(),
+                        model_.backend(),
+                        &own,
+                        model_.front_layers() > 0 ? &front_part : nullptr};
+  for (int64_t size = 1; size <= bucket(rows); size *= 2)
+    for (const int64_t sequences : {int64_t{1}, size}) {
+      PlanOptions options = plan_options(size, sequences);
+      options.places_only = true;
+      Plan(model_.entry().graph, std::vector<Value>{model_.entry().root(root_)}, binding, options);
+    }
+  workspace_.block(own.largest());
+  if (front.largest() > 0) front_workspace_.block(front.largest());
+}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;
@@ -56,11 +77,14 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
 }
 
 // Plans point into the slots: where these have to grow, plans are made again.
+void Encoder::grow_slots(int64_t rows) {
+  if (slots_ && slots_->rows() >= rows) return;
+  plans_.clear();
+  slots_ = std::make_unique<SlotBlock>(static_cast<int32_t>(bucket(rows)));
+}
+
 void Encoder::fill_slots(std::span<const TokenSequence> sequences, int64_t rows) {
-  if (!slots_ || slots_->rows() < rows) {
-    plans_.clear();
-    slots_ = std::make_unique<SlotBlock>(static_cast<int32_t>(bucket(rows)));
-  }
+  grow_slots(rows);
   slots_->clear();
   Slots& slots = slots_->slots;
   const std::span<int32_t> types = slots_->slot("types");
@@ -82,22 +106,25 @@ std::span<const float> Encoder::row(int64_t i) const {
   return {root.row<float>(i), static_cast<size_t>(root.cols)};
 }
 
+PlanOptions Encoder::plan_options(int64_t rows, int64_t sequences) const {
+  return {.rows = rows,
+          .outputs = rows,
+          .sequences = sequences,
+          .target = model_.target(),
+          .exact = model_.options().exact,
+          .fuse = model_.options().fuse};
+}
+
 Plan& Encoder::plan(int64_t rows, int64_t sequences) {
   rows = bucket(rows);
   sequences = std::min(rows, bucket(sequences));
   auto& slot = plans_[{rows, sequences}];
   if (!slot) {
-    const PlanOptions options{.rows = rows,
-                              .outputs = rows,
-                              .sequences = sequences,
-                              .target = model_.target(),
-                              .exact = model_.options().exact,
-                              .fuse = model_.options().fuse};
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
         Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend(),
                 &workspace_, model_.front_layers() > 0 ? &front_ : nullptr},
-        options);
+        plan_options(rows, sequences));
   }
   return *slot;
 }

@@ -23,6 +23,11 @@ class Encoder {
   /// `root`: what is wanted of the model's entry.
   Encoder(Model& model, std::string root);
 
+  /// Takes the memory for runs of up to so many tokens at once.
+  void reserve(int64_t rows);
+  /// Of the workspaces, as far as they were reserved or plans took them.
+  size_t activation_bytes() const { return workspace_.bytes() + front_workspace_.bytes(); }
+
   /// Runs the sequences together, one row a token and no padding. Throws kInput for an id outside
   /// of the vocabulary, a type outside of the model's table, types that are not one for each token
   /// or a sequence without tokens, kLimit for one that is longer than the context.
@@ -34,6 +39,8 @@ class Encoder {
   Plan& plan(int64_t rows, int64_t sequences);
 
  private:
+  PlanOptions plan_options(int64_t rows, int64_t sequences) const;
+  void grow_slots(int64_t rows);
   void fill_slots(std::span<const TokenSequence> sequences, int64_t rows);
 
   Model& model_;

@@ -148,12 +148,18 @@ void Model::find_front() {
 
 // Weights of a model in two places: each has what its part of the graph names.
 void Model::load_params(const ParamStore::Progress& progress) {
+  const bool only = options_.layout_only;
+  if (only && front_layers_ == 0) return params_.lay_out(file_, entry_.graph, backend());
   if (!options_.backend) return params_.load(file_, entry_.graph, pool_, progress);
   if (front_layers_ == 0)
     return params_.load(file_, entry_.graph, pool_, *options_.backend, progress);
   std::vector<Value> roots;
   for (const auto& [name, value] : entry_.roots) roots.push_back(value);
   const SplitGraph parts = split(entry_.graph, roots, front_layers_);
+  if (only) {
+    front_params_.lay_out(file_, parts.front, nullptr);
+    return params_.lay_out(file_, parts.back, backend());
+  }
   front_params_.load(file_, parts.front, pool_, progress);
   params_.load(file_, parts.back, pool_, *options_.backend, progress);
 }
@@ -240,10 +246,10 @@ size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys,
   TransformerConfig used = config;
   used.sparse = config.is_sparse_at(context);
   trace_states(graph, used);
-  return StateStore(graph, {.keys = keys,
-                            .values = values,
-                            .context = context,
-                            .rows = std::min(LoadOptions{}.chunk, context)})
+  return StateLayout(graph, {.keys = keys,
+                             .values = values,
+                             .context = context,
+                             .rows = std::min(LoadOptions{}.chunk, context)})
       .bytes();
 }
 

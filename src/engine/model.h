@@ -30,6 +30,9 @@ struct LoadOptions {
   int32_t chunk = 256;        ///< most tokens of one run of a prompt
   /// What programs take for `chunk` with a backend: GPUs are filled by many rows only.
   static constexpr int32_t kBackendChunk = 2048;
+  /// The weights have their sizes and layouts, but no values: neither the file's tensors are read
+  /// nor is memory touched. Such a model tells what a loaded one takes, and cannot be run.
+  bool layout_only = false;
   bool exact = false;  ///< f32 activations and an f32 cache
   bool fuse = true;
   /// In place of the model's chat templates: the name of one of them, or a source.
@@ -92,6 +95,10 @@ class Model {
   ThreadPool& pool() { return pool_; }
   /// nullptr: the CPU.
   Backend* backend() const { return options_.backend.get(); }
+  /// Whose memory caches and activations are in; nullptr: the host's.
+  Backend* memory_backend() const { return options_.layout_only ? nullptr : backend(); }
+  /// Bytes of its weights as they are in memory; those that stay in the file apart.
+  size_t weight_bytes() const { return params_.bytes() + front_params_.bytes(); }
   const ParamStore& params() const { return params_; }
   /// The first layers that are on the CPU where all else has a backend, and what they have; 0:
   /// none.

@@ -11,10 +11,6 @@ namespace {
 
 int32_t page_of_position(int32_t position) { return position / kPagePositions; }
 
-bool grows(const StateStore::Group& info) {
-  return !info.blocks && info.window == 0 && info.source == 0;
-}
-
 }  // namespace
 
 Pages::Pages(StateStore& states) : states_(states) {
@@ -207,7 +203,7 @@ void Pages::save(int32_t sequence, int32_t position) {
   snapshot.sequence = sequence;
   snapshot.position = position;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    if (grows(groups_[i].info) || groups_[i].info.source > 0) continue;
+    if (groups_[i].info.grows() || groups_[i].info.source > 0) continue;
     const auto pages = held(groups_[i], sequence);
     const Entries entries = needed_at(groups_[i].info, position);
     for (int32_t e = 0; e < entries.count; ++e)
@@ -249,7 +245,7 @@ void Pages::share(int32_t from, int32_t to, int32_t positions) {
     group.first[static_cast<size_t>(to)] = entries.first;
     for (int32_t e = 0; e < entries.count; ++e) {
       const auto entry = static_cast<size_t>(entries.first + e) % source.size();
-      const bool own = live || grows(group.info);
+      const bool own = live || group.info.grows();
       hold(group, target[entry], own ? source[entry] : saved_at(*snapshot, i, e));
     }
   }
@@ -262,7 +258,7 @@ void Pages::cut(int32_t sequence, int32_t positions) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
     const auto pages = held(group, sequence);
-    if (grows(group.info)) {
+    if (group.info.grows()) {
       const auto keep = static_cast<size_t>(page_of_position(positions - 1) + 1);
       for (size_t p = pages.size(); p > keep; --p) drop(group, pages[p - 1]);
     } else if (snapshot != nullptr && group.info.source == 0) {
@@ -304,7 +300,7 @@ std::vector<Pages::Place> Pages::places(int32_t sequence, int32_t position) {
     const Entries entries = needed_at(info, position);
     for (int32_t e = 0; e < entries.count; ++e) {
       const int32_t entry = entries.first + e;
-      const int32_t page = snapshot == nullptr || grows(info)
+      const int32_t page = snapshot == nullptr || info.grows()
                                ? pages[static_cast<size_t>(entry) % pages.size()]
                                : saved_at(*snapshot, i, e);
       places.push_back({static_cast<int>(i), page, positions_of(info, entry, position)});
@@ -322,7 +318,7 @@ std::vector<Pages::Place> Pages::snapshot_places(int32_t sequence, int32_t posit
   std::vector<Place> places;
   for (size_t i = 0; i < groups_.size(); ++i) {
     const StateStore::Group& info = groups_[i].info;
-    if (grows(info)) continue;
+    if (info.grows()) continue;
     const Entries entries = needed_at(info, position);
     for (int32_t e = 0; e < entries.count; ++e)
       places.push_back({static_cast<int>(i), snapshot == nullptr ? -1 : saved_at(*snapshot, i, e),
@@ -345,7 +341,7 @@ uint64_t Pages::bytes_of_places(int32_t position, bool source) const {
 uint64_t Pages::bytes_of_snapshot(int32_t position) const {
   uint64_t bytes = 0;
   for (const Group& group : groups_)
-    if (!grows(group.info))
+    if (!group.info.grows())
       bytes += static_cast<uint64_t>(needed_at(group.info, position).count) * group.info.page_bytes;
   return bytes;
 }
@@ -401,7 +397,7 @@ void Pages::make_snapshot(int32_t sequence, int32_t position) {
   unused->position = position;
   for (size_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
-    if (grows(group.info) || group.info.source > 0) continue;
+    if (group.info.grows() || group.info.source > 0) continue;
     const Entries entries = needed_at(group.info, position);
     for (int32_t e = 0; e < entries.count; ++e)
       saved(*unused, i)[static_cast<size_t>(e)] = fresh_page(group);

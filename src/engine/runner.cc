@@ -11,39 +11,6 @@
 namespace veery {
 namespace {
 
-// Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have
-// kernels of their own.
-constexpr int64_t kBuckets[] = {1, 4, 8, 16, 32, 64, 256, 512, 1024, 2048};
-
-int64_t bucket(int64_t rows) {
-  for (int64_t size : kBuckets)
-    if (rows <= size) return size;
-  return rows;
-}
-
-int32_t most_rows(const Model& model, const RunnerOptions& options) {
-  return std::max(model.options().chunk, options.sequences);
-}
-
-StateOptions state_options(const Model& model, const RunnerOptions& options) {
-  if (options.sequences < 1)
-    throw Error(ErrorKind::kInput, "{} sequences are asked for, expected 1 or more",
-                options.sequences);
-  if (options.positions < 0)
-    throw Error(ErrorKind::kInput, "caches for {} positions are asked for, expected 0 or more",
-                options.positions);
-  return {.keys = *model.options().cache_keys,
-          .values = *model.options().cache_values,
-          .context = model.options().context,
-          .rows = most_rows(model, options),
-          .sequences = options.sequences,
-          .sources = options.sources,
-          .positions = options.positions,
-          .kept = options.kept,
-          .snapshots = options.snapshots,
-          .front_layers = model.front_layers()};
-}
-
 // What the plan of a run has to give: the most that an output wants. The product with the head is
 // one for all outputs, as it is its weights that take the time; the best token of the others is
 // then read from the logits or the most probable tokens, which costs less than a second product.
@@ -106,21 +73,25 @@ Runner::Runner(Model& model, const RunnerOptions& options)
     : model_(model),
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
+      most_outputs_(veery::most_outputs(model, options)),
       snapshot_every_(options.snapshot_every),
       features_(options.features),
       also_(options.also),
-      states_(model.entry().graph, state_options(model, options), model.backend()),
+      states_(model.entry().graph, state_options(model, options), model.memory_backend()),
       pages_(states_),
-      slots_(static_cast<int32_t>(bucket(most_rows_))),
+      slots_(static_cast<int32_t>(plan_rows(most_rows_))),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       sources_(sequences_.size(), model.config().source.positions),
-      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr),
+      workspace_(model.memory_backend() != nullptr ? &model.backend()->device() : nullptr),
       front_{&model.front_params(), &front_workspace_, model.front_layers()} {
   slots_.slots.tables = pages_.tables();
   slots_.slots.sequences = options.sequences;
   slots_.slots.extended = extended_.data();
   slots_.slots.sources = sources_.data();
+  if (options.activations.own > 0) workspace_.block(options.activations.own);
+  if (options.activations.source > 0) source_workspace_.block(options.activations.source);
+  if (options.activations.front > 0) front_workspace_.block(options.activations.front);
 }
 
 int32_t Runner::open(int32_t positions) {
@@ -230,7 +201,7 @@ void Runner::check(int32_t sequence) const {
 }
 
 void Runner::check(std::span<const RunPart> parts) {
-  int64_t rows = 0;
+  int64_t rows = 0, outputs = 0;
   ++runs_;
   for (const RunPart& part : parts) {
     const int64_t end = position(part.sequence) + static_cast<int64_t>(part.ids.size());
@@ -249,7 +220,11 @@ void Runner::check(std::span<const RunPart> parts) {
     check_ids(model_, part.ids);
     VEERY_CHECK(std::ssize(part.features) == features_ * std::ssize(part.ids));
     rows += static_cast<int64_t>(part.ids.size());
+    outputs += part.outputs;
   }
+  if (outputs > most_outputs_)
+    throw Error(ErrorKind::kLimit, "a run with {} outputs is asked for, at most {} are possible",
+                outputs, most_outputs_);
   if (rows > most_rows_)
     throw Error(ErrorKind::kLimit, "a run of {} tokens is asked for, at most {} are possible", rows,
                 most_rows_);
@@ -292,15 +267,14 @@ Plan& Runner::source_plan() {
   source_slots_ = std::make_unique<SlotBlock>(source.positions);
   source_slots_->slots.tables = pages_.tables();
   source_slots_->slots.sequences = slots_.slots.sequences;
-  std::vector<Value> roots = model_.entry().roots_of("source.");
-  roots.insert(roots.begin(), model_.entry().root("hidden"));
   const PlanOptions options{.rows = source.positions,
                             .target = model_.target(),
                             .exact = model_.options().exact,
                             .fuse = model_.options().fuse};
-  source_plan_ = std::make_unique<Plan>(
-      model_.entry().graph, std::move(roots),
-      Binding{&model_.params(), &states_, source_slots_.get(), &model_.pool()}, options);
+  source_plan_ = std::make_unique<Plan>(model_.entry().graph, source_roots(model_),
+                                        Binding{&model_.params(), &states_, source_slots_.get(),
+                                                &model_.pool(), nullptr, &source_workspace_},
+                                        options);
   return *source_plan_;
 }
 
@@ -353,7 +327,7 @@ void Runner::run(std::span<const RunPart> parts) {
   }
   if (rows == 0) return;
   last_wants_ = wants_of(parts);
-  if (last_wants_ == Wants::kTop && !has_top()) last_wants_ = Wants::kLogits;
+  if (last_wants_ == Wants::kTop && !has_top(model_)) last_wants_ = Wants::kLogits;
   fetched_ = false;
   is_chain_ = false;
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
@@ -373,7 +347,7 @@ int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
   if (parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX) return 0;
   const bool plain = std::ranges::all_of(
       parts, [](const RunPart& part) { return part.ids.size() == 1 && part.outputs == 1; });
-  if (!plain || (draws && !has_top())) return 0;
+  if (!plain || (draws && !has_top(model_))) return 0;
   const auto rows = std::ssize(parts);
   Plan& of = plan(rows, rows, draws ? Wants::kTop : Wants::kBest);
   return draws && !of.chain_draws() ? 0 : of.chain_steps();
@@ -420,7 +394,7 @@ void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
   VEERY_CHECK(!ids.empty());
   check(parts);
   prepare(parts);
-  const int64_t rows = bucket(part.outputs);
+  const int64_t rows = plan_rows(part.outputs);
   auto& slot = plans_with_[{rows, {roots.begin(), roots.end()}}];
   if (!slot) {
     std::vector<Value> values = {model_.entry().root("logits")};
@@ -466,11 +440,6 @@ void Runner::save(int32_t sequence) {
 
 // Of a plan for Wants::kTop, whose root kAlso is left out where there is none.
 enum TopRoot : size_t { kValues, kIndices, kMass, kAlso };
-
-bool Runner::has_top() const {
-  return model_.backend() != nullptr && model_.backend()->has(op::kTopK) &&
-         model_.entry().roots.contains("top");
-}
 
 std::span<const float> Runner::logits(int32_t i) const {
   size_t root = 0;
@@ -519,24 +488,12 @@ std::span<const float> Runner::also(int64_t i) const {
 }
 
 Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
-  rows = bucket(rows);
-  outputs = std::min(rows, bucket(outputs));
+  rows = plan_rows(rows);
+  outputs = std::min(rows, plan_rows(outputs));
   auto& slot = plans_[{rows, outputs, wants}];
   if (!slot) {
-    const Entry& entry = model_.entry();
-    std::vector<Value> roots = {entry.root(wants == Wants::kBest  ? "best"
-                                           : wants == Wants::kTop ? "top"
-                                                                  : "logits")};
-    size_t first_fetched = SIZE_MAX;
-    if (wants == Wants::kTop)
-      for (const uint8_t output : {TopKOut::kIndices, TopKOut::kMass})
-        roots.push_back({roots[0].node, output});
-    if (!also_.empty()) roots.push_back(entry.root(also_));
-    if (wants == Wants::kTop) {
-      first_fetched = roots.size();
-      roots.push_back(entry.root("logits"));
-    }
-    slot = make_plan(rows, outputs, std::move(roots), first_fetched);
+    RunRoots roots = run_roots(model_, wants, also_);
+    slot = make_plan(rows, outputs, std::move(roots.values), roots.first_fetched);
   }
   return *slot;
 }

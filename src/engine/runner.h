@@ -13,34 +13,13 @@
 
 #include "engine/model.h"
 #include "engine/pages.h"
+#include "engine/runner_sizes.h"
 #include "plan/plan.h"
 #include "plan/slots.h"
 #include "plan/states.h"
 #include "sample/sampler.h"
 
 namespace veery {
-
-struct RunnerOptions {
-  int32_t sequences = 1;  ///< most at a time
-  int32_t sources = 0;    ///< StateOptions::sources
-  /// Positions that the caches of all sequences together have memory for; 0: each may fill its
-  /// context.
-  int32_t positions = 0;
-  /// Snapshots of all sequences together, where there are layers that cannot be cut anywhere.
-  int32_t snapshots = 8;
-  int32_t snapshot_every = 512;  ///< a snapshot is made behind about so many tokens; 0: by save()
-  /// Positions whose states recurrent layers keep of each sequence, 1 or more: rewind() can go to
-  /// the last so many, the current one among them, without a snapshot.
-  int32_t kept = 1;
-  int64_t features = 0;  ///< columns of the entry's input "features"; 0: it has none
-  /// Another root of the entry that runs give beside logits; empty: none.
-  std::string also = {};
-};
-
-/// Of an output: the most probable token alone, for which a head is searched and no logits are
-/// written where nothing else in the run wants them; the most probable ones, where all logits stay
-/// on the model's device until somebody asks for them; or all logits.
-enum class Wants : uint8_t { kBest, kTop, kLogits };
 
 /// What one sequence adds to a run.
 struct RunPart {
@@ -72,9 +51,14 @@ class Runner {
   Model& model() const { return model_; }
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
+  int32_t most_outputs() const { return most_outputs_; }
   /// Plans, chains and runs with masks made so far; each when it is first needed.
   size_t plans() const { return plans_.size() + chains_.size() + masked_plans_.size(); }
   size_t cache_bytes() const { return states_.bytes(); }
+  /// Of the workspaces, as far as they were reserved or plans took them.
+  size_t activation_bytes() const {
+    return workspace_.bytes() + front_workspace_.bytes() + source_workspace_.bytes();
+  }
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }
   /// Pages of 256 positions that sequences hold.
@@ -132,8 +116,8 @@ class Runner {
 
   /// Runs the parts, each of another sequence, in one go. Throws kInput for an id outside of the
   /// vocabulary or a sequence without the output of an encoder, where the decoder attends to an
-  /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches; then
-  /// no sequence has moved.
+  /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches, or
+  /// there are more outputs than a run may have; then no sequence has moved.
   void run(std::span<const RunPart> parts);
   /// Tokens that run_chain() makes at most of each of these parts, which have one token each, whose
   /// output is wanted; 0: it cannot. `draws`: not all of their rows are greedy.
@@ -194,7 +178,6 @@ class Runner {
   void check_inputs(const std::vector<Value>& roots) const;
   std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
                                   size_t first_fetched = SIZE_MAX);
-  bool has_top() const;
   Plan& source_plan();
 
   /// The graph of plans with these roots: fusing takes longer than all else that makes a plan.
@@ -205,7 +188,7 @@ class Runner {
   const Fused& fused(const std::vector<Value>& roots);
 
   Model& model_;
-  int32_t context_, most_rows_, snapshot_every_;
+  int32_t context_, most_rows_, most_outputs_, snapshot_every_;
   int64_t features_;
   std::string also_;
   StateStore states_;
@@ -216,7 +199,8 @@ class Runner {
   std::vector<Pages::Range> ranges_;
   std::vector<int32_t> sources_;  ///< Slots::sources
   std::unique_ptr<SlotBlock> source_slots_;
-  std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: encoded() holds between runs
+  Workspace source_workspace_;  ///< apart: encoded() holds between runs
+  std::unique_ptr<Plan> source_plan_;
   Workspace workspace_, front_workspace_;
   FrontBinding front_;
   std::deque<Fused> fused_;

@@ -58,6 +58,20 @@ Stored stored_as(const TensorView& tensor, const Graph& graph, const Node& node,
   return {operand, backend.weight_bytes(operand), true};
 }
 
+// All parameters of a graph but those that are there already.
+std::vector<std::pair<const Node*, Stored>> wanted_of(const ModelFile& file, const Graph& graph,
+                                                      const Backend& backend,
+                                                      const std::map<std::string, Operand>& there) {
+  std::vector<std::pair<const Node*, Stored>> wanted;
+  std::set<std::string_view> seen;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != op::kParam || there.contains(node.name) || !seen.insert(node.name).second)
+      continue;
+    wanted.emplace_back(&node, stored_as(checked_tensor(file, node), graph, node, backend));
+  }
+  return wanted;
+}
+
 // Known before the first tensor is read: loading a large model takes minutes.
 void check_room(size_t bytes, Device& device) {
   const MemoryPool* pool = device.pool();
@@ -98,18 +112,21 @@ void pack(const ModelFile& file, const TensorView& tensor, const Operand& operan
 
 }  // namespace
 
+void ParamStore::lay_out_on(const ModelFile& file, const Graph& graph, const Backend& backend) {
+  for (auto& [node, stored] : wanted_of(file, graph, backend, operands_)) {
+    stored.operand.data = memory_.emplace_back(stored.size, true).data();
+    operands_.emplace(node->name, stored.operand);
+    bytes_ += stored.size;
+  }
+}
+
 void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
                       const Progress& progress) {
-  std::vector<std::pair<const Node*, Stored>> wanted;
+  auto wanted = wanted_of(file, graph, backend, operands_);
   size_t total = 0, done = 0, bytes_wanted = 0;
-  std::set<std::string_view> seen;
-  for (const Node& node : graph.nodes()) {
-    if (node.op != op::kParam) continue;
-    total += file.at(node.name).bytes();
-    if (operands_.contains(node.name) || !seen.insert(node.name).second) continue;
-    wanted.emplace_back(&node, stored_as(checked_tensor(file, node), graph, node, backend));
-    bytes_wanted += wanted.back().second.size;
-  }
+  for (const Node& node : graph.nodes())
+    if (node.op == op::kParam) total += file.at(node.name).bytes();
+  for (const auto& [node, stored] : wanted) bytes_wanted += stored.size;
   Device& device = backend.device();
   check_room(bytes_wanted, device);
   for (auto& [node, stored] : wanted) {

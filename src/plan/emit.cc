@@ -51,6 +51,7 @@ class Emitter {
         static_cast<size_t>(binding_.backend != nullptr ? 0 : binding_.pool->size());
     const size_t arena_bytes = aligned(placement.bytes);
     std::byte* arena = workspace.block(arena_bytes + stride * workers);
+    if (options_.places_only) return {};
     Memory constants = write_constants();
     bind(arena, placement);
     Emitted result = finish();

@@ -163,6 +163,33 @@ void check_mapped(const ModelFile& file, const Entry& entry, ThreadPool& pool) {
   });
 }
 
+struct Laid {
+  std::vector<std::pair<std::string, Entry>> entries;
+  size_t bytes = 0;
+};
+
+// Where all parameters of a graph will lie, but for those that are there already.
+Laid lay_out_entries(const ModelFile& file, const Graph& graph,
+                     const std::map<std::string, Operand>& there) {
+  Laid laid;
+  const std::set<std::string> largest = argmax_weights(graph);
+  const std::set<std::string> gathered = gathered_weights(graph);
+  for (const Node& node : graph.nodes()) {
+    if (node.op != op::kParam || there.contains(node.name)) continue;
+    Entry entry = find_entry(file, node);
+    if (gathered.contains(node.name) && can_stay(file, entry)) {
+      entry.packed = false;
+      entry.mapped = true;
+      entry.bytes = 0;
+    }
+    if (largest.contains(node.name)) format_for_argmax(entry);
+    entry.offset = laid.bytes;
+    laid.bytes += aligned(entry.bytes);
+    laid.entries.emplace_back(node.name, entry);
+  }
+  return laid;
+}
+
 // Copies one tensor into its layout, in pieces of some panels so that all threads have work.
 void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
   const TensorView& tensor = *entry.tensor;
@@ -228,27 +255,11 @@ bool has_shape(const TensorView& tensor, const Node& node) {
 
 void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
                       const Progress& progress) {
-  std::vector<std::pair<std::string, Entry>> entries;
-  size_t total = 0;
-  const std::set<std::string> largest = argmax_weights(graph);
-  const std::set<std::string> gathered = gathered_weights(graph);
-  for (const Node& node : graph.nodes()) {
-    if (node.op != op::kParam || operands_.contains(node.name)) continue;
-    Entry entry = find_entry(file, node);
-    if (gathered.contains(node.name) && can_stay(file, entry)) {
-      entry.packed = false;
-      entry.mapped = true;
-      entry.bytes = 0;
-    }
-    if (largest.contains(node.name)) format_for_argmax(entry);
-    entry.offset = total;
-    total += aligned(entry.bytes);
-    entries.emplace_back(node.name, entry);
-  }
-  Memory& memory = memory_.emplace_back(total);
-  bytes_ += total;
+  const Laid laid = lay_out_entries(file, graph, operands_);
+  Memory& memory = memory_.emplace_back(laid.bytes);
+  bytes_ += laid.bytes;
   size_t done = 0;
-  for (const auto& [name, entry] : entries) {
+  for (const auto& [name, entry] : laid.entries) {
     const Operand operand = make_operand(entry, memory.data());
     if (entry.mapped) {
       check_mapped(file, entry, pool);
@@ -258,8 +269,17 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
     }
     operands_.emplace(name, operand);
     done += entry.bytes;
-    if (progress) progress(done, total);
+    if (progress) progress(done, laid.bytes);
   }
+}
+
+void ParamStore::lay_out(const ModelFile& file, const Graph& graph, const Backend* backend) {
+  if (backend != nullptr) return lay_out_on(file, graph, *backend);
+  const Laid laid = lay_out_entries(file, graph, operands_);
+  const Memory& memory = memory_.emplace_back(laid.bytes, true);
+  bytes_ += laid.bytes;
+  for (const auto& [name, entry] : laid.entries)
+    operands_.emplace(name, make_operand(entry, memory.data()));
 }
 
 void ParamStore::borrow(const ParamStore& other, std::span<const std::string> names) {

@@ -33,6 +33,12 @@ class ParamStore {
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
             const Progress& progress = {});
 
+  /// Reserves the memory that load() takes, without reading a weight or touching the memory: the
+  /// sizes and layouts are those of load(), the values are zeros. `backend`: whose layouts,
+  /// nullptr: the CPU's; its device gives no memory. Throws as load() does for what the header of
+  /// the file shows.
+  void lay_out(const ModelFile& file, const Graph& graph, const Backend* backend);
+
   /// Refers to those of these operands that `other` has, which must outlive this store; load()
   /// passes them over.
   void borrow(const ParamStore& other, std::span<const std::string> names);
@@ -52,6 +58,8 @@ class ParamStore {
   }
 
  private:
+  void lay_out_on(const ModelFile& file, const Graph& graph, const Backend& backend);
+
   std::map<std::string, Operand> operands_;
   std::vector<Memory> memory_;
   std::vector<std::shared_ptr<MappedFile>> mappings_;

@@ -64,6 +64,7 @@ void Plan::cross(size_t i) {
 void Plan::compile(const std::vector<Value>& roots) {
   const Binding& binding = binding_;
   Emitted emitted = emit(graph_, roots, binding, options_, workspace());
+  if (options_.places_only) return;
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
   roots_ = std::move(emitted.roots);

@@ -28,6 +28,8 @@ struct PlanOptions {
   bool fuse = true;
   /// Roots from this one on stay on a device until fetch().
   size_t first_fetched = SIZE_MAX;
+  /// The plan takes its part of the workspace and cannot be run: for measuring.
+  bool places_only = false;
 };
 
 /// What a dispatch is called; parallel to the table, not touched by run().

@@ -49,7 +49,7 @@ void forget_positions(const Operand& cache, int64_t first, std::byte* page) {
 
 }  // namespace
 
-int StateStore::find_group(const StateAttr& attr) {
+int StateLayout::find_group(const StateAttr& attr) {
   const bool blocks = attr.kind == StateKind::kBlock;
   for (size_t i = 0; i < groups_.size(); ++i)
     if (groups_[i].blocks == blocks && groups_[i].window == attr.window &&
@@ -76,7 +76,7 @@ int StateStore::find_group(const StateAttr& attr) {
 }
 
 // The operand of a state, all but its address.
-void StateStore::describe(const Node& node) {
+void StateLayout::describe(const Node& node) {
   const auto& attr = node.as<StateAttr>();
   const int group = find_group(attr);
   Operand operand{.cols = static_cast<int32_t>(node.shape().cols()),
@@ -96,11 +96,11 @@ void StateStore::describe(const Node& node) {
   }
   operand.stride = static_cast<int64_t>(bytes);
   groups_[static_cast<size_t>(group)].page_bytes += bytes;
-  operands_[node.name] = operand;
+  states_[node.name] = {operand, 0, layer_of(node.name) < options_.front_layers};
 }
 
 // How many pages each group has: those of sequences, and those of snapshots.
-void StateStore::size_groups() {
+void StateLayout::size_groups() {
   size_t saved = 0;
   for (const Group& group : groups_) saved += static_cast<size_t>(group.saved) * group.page_bytes;
   const auto affordable = saved == 0 ? 0 : std::max<size_t>(kSnapshotBytes / saved, 2);
@@ -114,13 +114,12 @@ void StateStore::size_groups() {
       throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
                   options_.sequences, options_.context);
     group.pages = static_cast<int32_t>(pages);
-    if (!group.blocks && group.source == 0 && group.window == 0 && options_.positions > 0)
+    if (group.grows() && options_.positions > 0)
       group.pages = std::min(group.pages, pages_for(options_.positions));
   }
 }
 
-StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend* backend)
-    : options_(options), backend_(backend) {
+StateLayout::StateLayout(const Graph& graph, const StateOptions& options) : options_(options) {
   if (options.context < 1)
     throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
   if (options.kept < 1)
@@ -129,22 +128,34 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend*
   for (const Node& node : graph.nodes())
     if (node.op == op::kState) describe(node);
   size_groups();
-  size_t on_backend = 0, in_front = 0;
-  std::map<std::string, size_t> places;
-  for (const auto& [name, operand] : operands_) {
-    size_t& total = backend_of(name) == backend ? on_backend : in_front;
-    places[name] = total;
-    total += aligned(static_cast<size_t>(operand.stride) *
-                     static_cast<size_t>(groups_[static_cast<size_t>(operand.group)].pages));
+  for (auto& [name, state] : states_) {
+    size_t& total = state.front ? front_bytes_ : back_bytes_;
+    state.offset = total;
+    const Group& group = groups_[static_cast<size_t>(state.operand.group)];
+    total += aligned(static_cast<size_t>(state.operand.stride) * static_cast<size_t>(group.pages));
   }
-  memory_ = backend != nullptr ? backend->device().allocate(on_backend) : Memory(on_backend, true);
-  if (in_front > 0) front_memory_ = Memory(in_front, true);
-  for (const auto& [name, offset] : places)
-    operands_[name].data = (backend_of(name) == backend ? memory_ : front_memory_).data() + offset;
+}
+
+size_t StateLayout::growing_page_bytes() const {
+  size_t bytes = 0;
+  for (const Group& group : groups_)
+    if (group.grows()) bytes += group.page_bytes;
+  return bytes;
+}
+
+StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend* backend)
+    : layout_(graph, options), backend_(backend) {
+  memory_ = backend != nullptr ? backend->device().allocate(layout_.back_bytes())
+                               : Memory(layout_.back_bytes(), true);
+  if (layout_.front_bytes() > 0) front_memory_ = Memory(layout_.front_bytes(), true);
+  for (const auto& [name, state] : layout_.states()) {
+    Operand& operand = operands_[name] = state.operand;
+    operand.data = (state.front ? front_memory_ : memory_).data() + state.offset;
+  }
 }
 
 Backend* StateStore::backend_of(const std::string& name) const {
-  return layer_of(name) < options_.front_layers && options_.front_layers > 0 ? nullptr : backend_;
+  return layout_.states().at(name).front ? nullptr : backend_;
 }
 
 const Operand& StateStore::at(const std::string& name) const {
@@ -199,7 +210,7 @@ std::string StateStore::layout() const {
   for (const auto& [name, operand] : operands_)
     text += fmt::format("{} {} {}x{} {} {}\n", name, info(operand.dtype).name, operand.rows,
                         operand.cols, operand.stride, operand.group);
-  for (const Group& group : groups_)
+  for (const Group& group : groups())
     text +=
         fmt::format("{} {} {}\n", group.blocks ? "blocks" : "pages", group.window, group.source);
   return text;

@@ -30,10 +30,12 @@ struct StateOptions {
 };
 inline constexpr size_t kSnapshotBytes = size_t{512} << 20;
 
+/// The sizes and offsets of all states of a graph, without their memory: what a StateStore with
+/// these options allocates.
+///
 /// All layers with the same window share one page table a sequence: page i of a group is page i of
-/// each of its layers. So do all blocks, of which a sequence has StateOptions::kept. Memory is
-/// reserved at once and taken from the system when a page is first written.
-class StateStore {
+/// each of its layers. So do all blocks, of which a sequence has StateOptions::kept.
+class StateLayout {
  public:
   struct Group {
     bool blocks = false;    ///< each page is one block
@@ -43,10 +45,49 @@ class StateStore {
     int32_t ring = 0;       ///< most pages of one sequence
     int32_t saved = 0;      ///< most pages of one snapshot
     size_t page_bytes = 0;  ///< of a page in all layers
+    bool grows() const { return !blocks && source == 0 && window == 0; }
+  };
+  struct State {
+    Operand operand;     ///< all but its address
+    size_t offset = 0;   ///< in the memory of its part
+    bool front = false;  ///< StateOptions::front_layers
   };
 
-  /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32.
-  /// `backend`: whose memory it is, nullptr: the CPU's; it must outlive the store.
+  /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32; kInput
+  /// for options out of range, kLimit for more pages than can be counted.
+  StateLayout(const Graph& graph, const StateOptions& options);
+
+  const StateOptions& options() const { return options_; }
+  const std::vector<Group>& groups() const { return groups_; }
+  const std::map<std::string, State>& states() const { return states_; }
+  /// Snapshots that there is memory for; 0 too where none is ever needed.
+  int32_t snapshots() const { return snapshots_; }
+  size_t front_bytes() const { return front_bytes_; }
+  size_t back_bytes() const { return back_bytes_; }
+  size_t bytes() const { return front_bytes_ + back_bytes_; }
+  /// Bytes that one more page of the caches that grow takes; 0 where none does.
+  size_t growing_page_bytes() const;
+
+ private:
+  int find_group(const StateAttr& attr);
+  void size_groups();
+  void describe(const Node& node);
+
+  StateOptions options_;
+  int32_t snapshots_ = 0;
+  std::vector<Group> groups_;
+  std::map<std::string, State> states_;
+  size_t front_bytes_ = 0, back_bytes_ = 0;
+};
+
+/// The memory of a StateLayout. It is reserved at once and taken from the system when a page is
+/// first written.
+class StateStore {
+ public:
+  using Group = StateLayout::Group;
+
+  /// Throws as StateLayout does. `backend`: whose memory it is, nullptr: the CPU's; it must outlive
+  /// the store.
   StateStore(const Graph& graph, const StateOptions& options, Backend* backend = nullptr);
 
   const Operand& at(const std::string& name) const;
@@ -59,24 +100,18 @@ class StateStore {
   void write_page(int group, int32_t page, std::span<const std::byte> bytes);
   /// What of the layout says whether pages can be read by another store: names, types and sizes.
   std::string layout() const;
-  const std::vector<Group>& groups() const { return groups_; }
-  const StateOptions& options() const { return options_; }
-  /// Snapshots that there is memory for; 0 too where none is ever needed.
-  int32_t snapshots() const { return snapshots_; }
+  const std::vector<Group>& groups() const { return layout_.groups(); }
+  const StateOptions& options() const { return layout_.options(); }
+  int32_t snapshots() const { return layout_.snapshots(); }
   /// Bytes that all pages together can take.
   size_t bytes() const { return memory_.size() + front_memory_.size(); }
 
  private:
-  int find_group(const StateAttr& attr);
-  void size_groups();
-  void describe(const Node& node);
   /// Whose memory a state is in; nullptr: the host's.
   Backend* backend_of(const std::string& name) const;
 
-  StateOptions options_;
+  StateLayout layout_;
   Backend* backend_ = nullptr;
-  int32_t snapshots_ = 0;
-  std::vector<Group> groups_;
   std::map<std::string, Operand> operands_;
   Memory memory_, front_memory_;  ///< of the backend, of the host where there is one too
 };

@@ -12,8 +12,10 @@
 #include "base/random.h"
 #include "engine/embed.h"
 #include "engine/runner.h"
+#include "file/folder/folder.h"
 #include "support/models.h"
 #include "support/session.h"
+#include "support/temporary_folder.h"
 
 namespace veery::test {
 
@@ -93,6 +95,27 @@ inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& op
        {third, all.subspan(32, 1), 1}});
   return rows;
 }
+
+/// A copy of a folder of the fixtures whose sequences have several pages. Its positions beyond
+/// those of the original are as defined as the others: nothing of the weights depends on them.
+class LongModel {
+ public:
+  static constexpr int32_t kContext = 1024;
+
+  explicit LongModel(const std::string& name) {
+    std::filesystem::copy(fixture_path(name), folder_.path(),
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::overwrite_existing);
+    Json json = read_json_file(folder_.file("config.json"));
+    Json& text = json.contains("text_config") ? json["text_config"] : json;
+    if (text.contains("max_position_embeddings")) text["max_position_embeddings"] = kContext;
+    folder_.write("config.json", dump_json(json));
+  }
+  std::string path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
 
 inline std::vector<std::string> some_texts() {
   return {"The thrush sings at night.", "rain",

@@ -36,6 +36,13 @@ SpeechTokens found_tokens(const Model& model, SpeechKeys& keys) {
   return tokens;
 }
 
+RunnerOptions runner_options(Model& model, int32_t guesses, int32_t batch, bool reserve) {
+  RunnerOptions options{
+      .sequences = WindowDecoder::sequences(batch, guesses), .sources = batch, .snapshots = 0};
+  if (reserve) options.activations = measure_activations(model, options);
+  return options;
+}
+
 double seconds_of(int64_t frame) { return static_cast<double>(frame) / kMelFramesPerSecond; }
 
 }  // namespace
@@ -85,16 +92,15 @@ struct Transcriber::Window {
   int64_t length() const { return range.end - range.first; }
 };
 
-Transcriber::Transcriber(const std::string& path, LoadOptions load, int32_t guesses, int32_t batch)
+Transcriber::Transcriber(const std::string& path, LoadOptions load, int32_t guesses, int32_t batch,
+                         bool reserve)
     : keys_(std::make_shared<SpeechKeys>()),
       guesses_(guesses),
       batch_(batch),
       model_(path, speech_load(std::move(load), keys_)),
       tokens_(found_tokens(model_, *keys_)),
       rules_(tokens_, *keys_),
-      runner_(model_, {.sequences = WindowDecoder::sequences(batch, guesses),
-                       .sources = batch,
-                       .snapshots = 0}),
+      runner_(model_, runner_options(model_, guesses, batch, reserve)),
       decoder_(runner_, tokens_, rules_, batch),
       aligner_(runner_, tokens_, *keys_) {}
 

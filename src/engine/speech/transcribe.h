@@ -71,7 +71,8 @@ class Transcriber {
  public:
   /// `guesses`: as many beams or guesses as a transcript may ask for, `batch`: as many windows
   /// together. Throws as Model does.
-  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5, int32_t batch = 1);
+  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5, int32_t batch = 1,
+              bool reserve = false);
 
   /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, a language or a
   /// task that the model does not have, or what times of words lack. What an event throws ends it
@@ -80,6 +81,7 @@ class Transcriber {
                         const TranscribeEvents& events = {});
 
   Model& model() { return model_; }
+  const Runner& runner() const { return runner_; }
 
  private:
   struct Progress;

@@ -1,0 +1,163 @@
+#include "engine/runner_sizes.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/fuse.h"
+#include "plan/plan.h"
+#include "plan/slots.h"
+
+namespace veery {
+namespace {
+
+// Few rows have kernels of their own.
+constexpr int64_t kBuckets[] = {1, 4, 8, 16, 32, 64, 256, 512, 1024, 2048};
+
+/// Takes the places of plans in workspaces of its own.
+class ActivationMeter {
+ public:
+  ActivationMeter(Model& model, const RunnerOptions& options)
+      : model_(model),
+        // Operands of caches do not depend on how many pages there are.
+        states_(model.entry().graph, small_states(model, options)),
+        slots_(static_cast<int32_t>(plan_rows(most_rows(model, options)))),
+        front_{&model.front_params(), &front_workspace_, model.front_layers()},
+        also_(options.also),
+        most_rows_(plan_rows(most_rows(model, options))),
+        most_outputs_(plan_rows(most_outputs(model, options))) {}
+
+  ActivationBytes run() {
+    for (const Wants wants : {Wants::kBest, Wants::kTop, Wants::kLogits}) {
+      const char* const root = wants == Wants::kBest ? "best" : "logits";
+      if (!model_.entry().roots.contains(root) || (wants == Wants::kTop && !has_top(model_)))
+        continue;
+      measure(run_roots(model_, wants, also_));
+    }
+    return {workspace_.largest(), front_workspace_.largest(), source_bytes()};
+  }
+
+ private:
+  static StateOptions small_states(const Model& model, const RunnerOptions& options) {
+    StateOptions small = state_options(model, options);
+    small.context = small.rows = small.sequences = small.kept = 1;
+    small.sources = small.positions = small.snapshots = 0;
+    return small;
+  }
+
+  void measure(RunRoots roots) {
+    const bool splits = model_.front_layers() > 0, fuses = model_.options().fuse && !splits;
+    const Graph* graph = &model_.entry().graph;
+    Graph fused;
+    if (fuses) graph = &(fused = fuse(*graph, roots.values));
+    const Binding binding{
+        &model_.params(),          &states_, &slots_, &model_.pool(), model_.backend(), &workspace_,
+        splits ? &front_ : nullptr};
+    std::vector<int64_t> sizes(std::begin(kBuckets), std::end(kBuckets));
+    std::erase_if(sizes, [&](int64_t rows) { return rows >= most_rows_; });
+    sizes.push_back(most_rows_);
+    for (const int64_t rows : sizes) {
+      for (const int64_t outputs : {int64_t{1}, std::min(rows, most_outputs_)})
+        Plan(*graph, roots.values, binding,
+             {.rows = rows,
+              .outputs = outputs,
+              .target = model_.target(),
+              .exact = model_.options().exact,
+              .fuse = model_.options().fuse && splits,
+              .first_fetched = roots.first_fetched,
+              .places_only = true});
+    }
+  }
+
+  size_t source_bytes() {
+    const SourceConfig& source = model_.config().source;
+    if (source.layers == 0 || model_.backend() != nullptr) return 0;
+    Workspace workspace;
+    SlotBlock slots(source.positions);
+    Plan(model_.entry().graph, source_roots(model_),
+         Binding{&model_.params(), &states_, &slots, &model_.pool(), nullptr, &workspace},
+         {.rows = source.positions,
+          .target = model_.target(),
+          .exact = model_.options().exact,
+          .fuse = model_.options().fuse,
+          .places_only = true});
+    return workspace.largest();
+  }
+
+  Model& model_;
+  StateStore states_;
+  SlotBlock slots_;
+  Workspace workspace_, front_workspace_;  // of the host, and never touched
+  FrontBinding front_;
+  std::string also_;
+  int64_t most_rows_, most_outputs_;
+};
+
+}  // namespace
+
+int64_t plan_rows(int64_t rows) {
+  for (const int64_t size : kBuckets)
+    if (rows <= size) return size;
+  return rows;
+}
+
+int32_t most_rows(const Model& model, const RunnerOptions& options) {
+  return std::max(model.options().chunk, options.sequences);
+}
+
+int32_t most_outputs(const Model& model, const RunnerOptions& options) {
+  const int32_t rows = most_rows(model, options);
+  return options.outputs > 0 ? std::min(options.outputs, rows) : rows;
+}
+
+StateOptions state_options(const Model& model, const RunnerOptions& options) {
+  if (options.sequences < 1)
+    throw Error(ErrorKind::kInput, "{} sequences are asked for, expected 1 or more",
+                options.sequences);
+  if (options.positions < 0)
+    throw Error(ErrorKind::kInput, "caches for {} positions are asked for, expected 0 or more",
+                options.positions);
+  return {.keys = *model.options().cache_keys,
+          .values = *model.options().cache_values,
+          .context = model.options().context,
+          .rows = most_rows(model, options),
+          .sequences = options.sequences,
+          .sources = options.sources,
+          .positions = options.positions,
+          .kept = options.kept,
+          .snapshots = options.snapshots,
+          .front_layers = model.front_layers()};
+}
+
+bool has_top(const Model& model) {
+  return model.backend() != nullptr && model.backend()->has(op::kTopK) &&
+         model.entry().roots.contains("top");
+}
+
+RunRoots run_roots(const Model& model, Wants wants, const std::string& also) {
+  const Entry& entry = model.entry();
+  RunRoots roots;
+  roots.values = {entry.root(wants == Wants::kBest  ? "best"
+                             : wants == Wants::kTop ? "top"
+                                                    : "logits")};
+  if (wants == Wants::kTop)
+    for (const uint8_t output : {TopKOut::kIndices, TopKOut::kMass})
+      roots.values.push_back({roots.values[0].node, output});
+  if (!also.empty()) roots.values.push_back(entry.root(also));
+  if (wants == Wants::kTop) {
+    roots.first_fetched = roots.values.size();
+    roots.values.push_back(entry.root("logits"));
+  }
+  return roots;
+}
+
+std::vector<Value> source_roots(const Model& model) {
+  std::vector<Value> roots = model.entry().roots_of("source.");
+  roots.insert(roots.begin(), model.entry().root("hidden"));
+  return roots;
+}
+
+ActivationBytes measure_activations(Model& model, const RunnerOptions& options) {
+  return ActivationMeter(model, options).run();
+}
+
+}  // namespace veery
