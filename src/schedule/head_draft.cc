@@ -18,15 +18,22 @@ bool HeadDraft::possible(const Model& model) {
   return model.backend() == nullptr && model.entry().roots.contains(kRoot);
 }
 
-HeadDraft::HeadDraft(const Model& target, int32_t slots)
-    : model_(
-          target, [](ModelFile&, TransformerConfig&) {}, draft_entry),
-      runner_(model_, {.sequences = slots,
-                       .snapshots = 0,
-                       .snapshot_every = 0,
-                       .features = target.config().dim,
-                       .also = "hidden"}),
-      slots_(static_cast<size_t>(slots)) {}
+std::unique_ptr<Model> HeadDraft::make_model(const Model& target) {
+  return std::make_unique<Model>(
+      target, [](ModelFile&, TransformerConfig&) {}, draft_entry);
+}
+
+RunnerOptions HeadDraft::runner_options(const Model& target, int32_t slots) {
+  return {.sequences = slots,
+          .snapshots = 0,
+          .snapshot_every = 0,
+          .features = target.config().dim,
+          .also = "hidden",
+          .outputs = slots};
+}
+
+HeadDraft::HeadDraft(Model& model, const RunnerOptions& options)
+    : model_(model), runner_(model, options), slots_(static_cast<size_t>(options.sequences)) {}
 
 HeadDraft::Slot* HeadDraft::find(const void* answer) {
   const auto found = std::ranges::find(slots_, answer, &Slot::answer);

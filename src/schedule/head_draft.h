@@ -2,6 +2,7 @@
 // prediction; draft.h says what becomes of drafts).
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,9 +21,14 @@ class HeadDraft : public DraftMaker {
   /// Whether `model` has such a layer and runs where it can be used, on the CPU.
   static bool possible(const Model& model);
 
-  /// `slots`: answers at a time. Loads what only the layer has. Throws kUnsupported where
-  /// possible() is false. `target` must outlive it.
-  HeadDraft(const Model& target, int32_t slots);
+  /// The model of the layer: loads what only that has. Throws kUnsupported where possible() is
+  /// false. `target` must outlive it.
+  static std::unique_ptr<Model> make_model(const Model& target);
+  /// For so many answers at a time.
+  static RunnerOptions runner_options(const Model& target, int32_t slots);
+  /// `model`: that of make_model(), which must outlive it; `options`: those of runner_options().
+  HeadDraft(Model& model, const RunnerOptions& options);
+  const Runner& runner() const { return runner_; }
 
   /// The model was run on tokens of an answer from position `begin` on and gave the hidden states
   /// `hidden` of them, [ids, dim]; `ids`: the token behind each.
@@ -53,7 +59,7 @@ class HeadDraft : public DraftMaker {
   bool extend();
   void take_drafts();
 
-  Model model_;
+  Model& model_;
   Runner runner_;
   std::vector<Slot> slots_;
   std::vector<Drafting> drafting_;

@@ -188,7 +188,7 @@ RunPart Job::part(int32_t most) const {
     return {sequence, ids, static_cast<int32_t>(ids.size())};
   }
   const auto rest = static_cast<int32_t>(known()) - run;
-  const bool scored = wants_prompt_scores() && run < std::ssize(request().prompt);
+  const bool scored = scores_prompt();
   const int32_t count = std::min({rest, most, scored ? kScoredRows : most});
   const auto ids = std::span(tokens_).subspan(static_cast<size_t>(run), static_cast<size_t>(count));
   return {sequence, ids, scored ? count : count == rest ? 1 : 0, wants()};

@@ -37,6 +37,10 @@ class Job : private TokenMask {
 
   /// Whether its next part is one of a prompt, or of choices, which are run as prompts are.
   bool prompting() const { return choices_ || known() - static_cast<size_t>(run) > 1; }
+  /// Whether it is asked how probable given tokens are: nothing that goes on later.
+  bool scores() const { return choices_ || request().prompt_scores; }
+  /// Whether each token of its next part is an output.
+  bool scores_rows() const { return trying() || scores_prompt(); }
   /// Whether the part just run belongs to a choice of which more is to be run.
   bool within_choice() const { return within_choice_; }
   /// The next `most` tokens at most, with what outputs are wanted of them; a draft with the last
@@ -91,6 +95,9 @@ class Job : private TokenMask {
 
  private:
   bool wants_prompt_scores() const { return request().prompt_scores && request().logprobs >= 0; }
+  bool scores_prompt() const {
+    return wants_prompt_scores() && static_cast<size_t>(run) < request().prompt.size();
+  }
   /// Whether a part is of a choice: all of the prompt was run before it.
   bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
   void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);

@@ -38,11 +38,16 @@ int32_t kept_of(const Model& model, int32_t slots) {
 
 }  // namespace
 
-ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model, int32_t slots)
+RunnerOptions ModelDraft::runner_options(const Model& model, int32_t slots) {
+  return {
+      .sequences = slots, .snapshots = 2 * slots, .kept = kept_of(model, slots), .outputs = slots};
+}
+
+ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model,
+                       const RunnerOptions& options)
     : model_(std::move(model)),
-      runner_(*model_,
-              {.sequences = slots, .snapshots = 2 * slots, .kept = kept_of(*model_, slots)}),
-      slots_(static_cast<size_t>(slots)),
+      runner_(*model_, options),
+      slots_(static_cast<size_t>(options.sequences)),
       vocab_(target.config().vocab) {
   require_same_vocabulary(target, *model_);
 }

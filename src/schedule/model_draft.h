@@ -14,9 +14,12 @@ namespace veery {
 /// thread-safe. The model has no other user meanwhile.
 class ModelDraft : public DraftMaker {
  public:
-  /// `target`: the model whose answers it drafts; `slots`: answers at a time. Throws kInput, naming
-  /// the first token that differs, where the vocabularies of both are not the same.
-  ModelDraft(const Model& target, std::shared_ptr<Model> model, int32_t slots);
+  /// For so many answers at a time.
+  static RunnerOptions runner_options(const Model& model, int32_t slots);
+  /// `target`: the model whose answers it drafts; `options`: those of runner_options(). Throws
+  /// kInput, naming the first token that differs, where the vocabularies of both are not the same.
+  ModelDraft(const Model& target, std::shared_ptr<Model> model, const RunnerOptions& options);
+  const Runner& runner() const { return runner_; }
 
   /// Sets the drafts of at most `slots` requests. A draft is empty as long as the model has not
   /// read all of a long prompt: each call reads a run of it.

@@ -15,54 +15,46 @@ constexpr int32_t kWorthWaiting = 64;  // tokens that another request is about t
 constexpr int32_t kShortChain = 8, kMostChained = 128;
 constexpr double kChainShare = 0.25;
 
-int32_t positions_for(const Model& model, const SchedulerOptions& options) {
-  if (options.positions > 0) return options.positions;
-  const LoadOptions& load = model.options();
-  const size_t page = std::max<size_t>(
-      cache_bytes(model.config(), kPagePositions, *load.cache_keys, *load.cache_values), 1);
-  const auto all = static_cast<size_t>(options.slots) * static_cast<size_t>(load.context);
-  const size_t most = std::max(options.cache_bytes / page, size_t{1}) * kPagePositions;
-  // One whole context at least, with room for what forks copy.
-  const auto least = static_cast<size_t>(load.context) + 2 * kPagePositions;
-  return static_cast<int32_t>(
-      std::min<size_t>(std::max(std::min(all, most), least), INT32_MAX / 2));
-}
-
-// Positions whose states recurrent layers keep, so that a draft can be taken back; where states are
-// large, fewer, so that those of all answers take no more than this part of the memory of caches.
-constexpr size_t kStatesShare = 8;
-int32_t states_for(const Model& model, const SchedulerOptions& options) {
-  const size_t state = state_bytes(model.config()) * static_cast<size_t>(options.slots);
-  const auto most = static_cast<size_t>(options.draft_tokens) + 1;
-  if (state == 0) return 1;
-  return static_cast<int32_t>(
-      std::clamp<size_t>(options.cache_bytes / kStatesShare / state, 1, most));
-}
-
-// Sequences kept beside the answers; where each has a large state, fewer.
-int32_t kept_for(const Model& model, const SchedulerOptions& options) {
-  const size_t state = std::max<size_t>(state_bytes(model.config()), 1) *
-                       static_cast<size_t>(states_for(model, options));
-  const size_t most = std::max<size_t>(options.cache_bytes / 2 / state, 1);
-  return static_cast<int32_t>(
-      std::min<size_t>(static_cast<size_t>(std::max(options.kept, 1)), most));
-}
-
 bool drafts_by_head(const Model& model, const SchedulerOptions& options) {
   return !options.draft_model && options.draft_tokens > 0 && HeadDraft::possible(model);
 }
 
-RunnerOptions runner_options(const Model& model, const SchedulerOptions& options) {
-  if (options.slots < 1 || options.slots > 1024)
-    throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to 1024", options.slots);
+std::unique_ptr<PrefixStore> make_store(Runner& runner, const SchedulerOptions& options) {
+  if (options.prefix_store.folder.empty() || runner.model().options().layout_only) return nullptr;
+  return std::make_unique<PrefixStore>(runner, options.prefix_store);
+}
+
+void check(const SchedulerOptions& options) {
+  if (options.slots < 1 || options.slots > kMostSlots)
+    throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to {}", options.slots,
+                kMostSlots);
   if (options.draft_tokens < 0 || options.draft_tokens > kMostDrafted)
     throw Error(ErrorKind::kInput, "drafts of {} tokens are asked for, expected 0 to {}",
                 options.draft_tokens, kMostDrafted);
-  return {.sequences = options.slots + kept_for(model, options),
-          .positions = positions_for(model, options),
-          .snapshots = 2 * options.slots + 8,
-          .kept = states_for(model, options),
-          .also = drafts_by_head(model, options) ? HeadDraft::kRoot : ""};
+}
+
+// `head`: the model of the layer that predicts further tokens.
+CachePlan plan_of(Model& model, Model* head, const SchedulerOptions& options) {
+  check(options);
+  ScheduledModels models{.model = model};
+  if (head != nullptr) {
+    models.also = HeadDraft::kRoot;
+    models.draft = head;
+    models.draft_options = [&](int32_t slots) { return HeadDraft::runner_options(model, slots); };
+  } else if (options.draft_model) {
+    models.draft = options.draft_model.get();
+    models.draft_options = [&](int32_t slots) {
+      return ModelDraft::runner_options(*options.draft_model, slots);
+    };
+  }
+  return plan_caches(models, {.slots = options.slots,
+                              .kept = options.kept,
+                              .positions = options.positions,
+                              .draft_tokens = options.draft_tokens,
+                              .cache_bytes = options.cache_bytes,
+                              .memory_bytes = options.memory_bytes,
+                              .at_least_one = options.at_least_one,
+                              .fewer_slots = options.fewer_slots});
 }
 
 }  // namespace
@@ -70,14 +62,17 @@ RunnerOptions runner_options(const Model& model, const SchedulerOptions& options
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : model_(model),
       options_(options),
-      runner_(model, runner_options(model, options)),
-      sequences_(runner_, options.slots + kept_for(model, options)),
+      head_model_(drafts_by_head(model, options) ? HeadDraft::make_model(model) : nullptr),
+      plan_(plan_of(model, head_model_.get(), options)),
+      runner_(model, plan_.runner),
+      store_(make_store(runner_, options)),
+      sequences_(runner_, plan_.slots + plan_.kept, store_.get()),
       prompt_rows_(options.longest_step, model.options().chunk),
-      head_draft_(drafts_by_head(model, options) ? std::make_unique<HeadDraft>(model, options.slots)
-                                                 : nullptr),
-      model_draft_(options.draft_model
-                       ? std::make_unique<ModelDraft>(model, options.draft_model, options.slots)
-                       : nullptr),
+      head_draft_(head_model_ ? std::make_unique<HeadDraft>(*head_model_, plan_.draft_runner)
+                              : nullptr),
+      model_draft_(options.draft_model ? std::make_unique<ModelDraft>(model, options.draft_model,
+                                                                      plan_.draft_runner)
+                                       : nullptr),
       maker_(head_draft_ ? static_cast<DraftMaker*>(head_draft_.get()) : model_draft_.get()),
       thread_([this] { loop(); }) {}
 
@@ -173,10 +168,30 @@ SavedSequence Scheduler::load(const std::string& path) {
   return saved;
 }
 
+// Ended answers are saved before alone() is reached.
+void Scheduler::flush_files() {
+  alone([&](Model&) {
+    if (store_) store_->flush();
+  });
+}
+
+SchedulerBytes Scheduler::bytes() const {
+  SchedulerBytes bytes{runner_.cache_bytes(), runner_.activation_bytes(), 0};
+  const auto add = [&](const Runner& runner) {
+    bytes.caches += runner.cache_bytes();
+    bytes.activations += runner.activation_bytes();
+    bytes.drafts += runner.model().weight_bytes();
+  };
+  if (head_draft_) add(head_draft_->runner());
+  if (model_draft_) add(model_draft_->runner());
+  return bytes;
+}
+
 SchedulerCounts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);
   SchedulerCounts counts = counts_;
   counts.waiting = queued_;
+  if (store_) counts.disk = store_->counts();
   return counts;
 }
 
@@ -239,7 +254,7 @@ void Scheduler::end(Job& job, std::exception_ptr error) {
     if (error)
       sequences_.drop(job.sequence);
     else
-      sequences_.keep(job.sequence);
+      sequences_.keep(job.sequence, !job.scores());
     job.sequence = -1;
   }
   full_ = false;
@@ -288,7 +303,7 @@ void Scheduler::admit() {
   const auto ready = [&](const Job& job) { return may_begin(job); };
   while (!waiting_.empty()) {
     std::unique_ptr<Job> job;
-    if (std::ssize(running_) < options_.slots) {
+    if (std::ssize(running_) < plan_.slots) {
       job = waiting_.take(ready);
     } else if (PlaceChange change = change_place(waiting_, running_, ready); change.job) {
       give_back(running_[change.victim], /*keep=*/true);
@@ -316,6 +331,7 @@ void Scheduler::give_back(std::unique_ptr<Job>& job, bool keep) {
 
 void Scheduler::begin(Job& job) {
   const int32_t positions = job.positions(runner_.context());
+  if (!job.request().prompt_scores) sequences_.restore(job.tokens(), positions);
   job.sequence = job.request().prompt_scores ? sequences_.take_empty(positions)
                                              : sequences_.take(job.tokens(), positions);
   job.run = runner_.position(job.sequence);
@@ -339,13 +355,19 @@ bool Scheduler::make_parts() {
     in_step_.push_back(&job);
     return static_cast<int32_t>(parts_.back().ids.size());
   };
-  int32_t rows = 0;
+  int32_t rows = 0, outputs = runner_.most_outputs();
   for (auto& job : running_)
-    if (!job->prompting()) rows += add(*job, 1);
+    if (!job->prompting()) {
+      rows += add(*job, 1);
+      outputs -= parts_.back().outputs;
+    }
   int32_t room = (rows > 0 ? prompt_rows_.next() : model_.options().chunk);
   room = std::min(room, runner_.most_rows() - rows);
-  for (auto& job : running_)
-    if (job->prompting() && room > 0) room -= add(*job, room);
+  for (auto& job : running_) {
+    if (!job->prompting() || room <= 0 || outputs <= 0) continue;
+    room -= add(*job, job->scores_rows() ? std::min(room, outputs) : room);
+    outputs -= parts_.back().outputs;
+  }
   return !parts_.empty();
 }
 

@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "engine/runner.h"
+#include "schedule/caches/cache_plan.h"
+#include "schedule/caches/prefix_store.h"
 #include "schedule/head_draft.h"
 #include "schedule/job.h"
 #include "schedule/job_queue.h"
@@ -32,15 +34,20 @@ struct SchedulerOptions {
   int32_t queue = 1024;  ///< requests that may wait
   int32_t kept = 16;     ///< sequences kept for prompts that begin alike, at most
   /// Positions that caches have memory for, of all sequences together; 0: as many as fit into
-  /// `cache_bytes`.
+  /// `cache_bytes` (cache_plan.h).
   int32_t positions = 0;
   size_t cache_bytes = size_t{4} << 30;
+  /// Where `cache_bytes` are too few for one sequence of the context, take as many as that needs.
+  bool at_least_one = true;
+  size_t memory_bytes = 0;   ///< of weights, caches, activations and drafts together; 0: no limit
+  bool fewer_slots = false;  ///< as many as have room, where `slots` have none
   /// Seconds that a step may take in which answers go on beside a prompt, and several steps that a
   /// device takes at once.
   double longest_step = 0.1;
   /// Tokens of a draft, at most (draft.h): 0 to kMostDrafted. Drafts are as long as pays.
   int32_t draft_tokens = kMostDrafted;
-  bool always_draft = false;  ///< as many, whether that pays or not (tests)
+  bool always_draft = false;             ///< as many, whether that pays or not (tests)
+  PrefixStoreOptions prefix_store = {};  ///< the prefix cache on disk (prefix_store.h)
   /// Makes drafts beside look-up; throws as ModelDraft does. It must have no other user. Without
   /// one, the model's own layer that predicts further tokens does so, where it has one.
   std::shared_ptr<Model> draft_model;
@@ -62,6 +69,7 @@ struct SchedulerCounts {
   int64_t drafted_tokens = 0, accepted_tokens = 0;
   int64_t chained_steps = 0;  ///< of the steps those that a device took several of at once
   double busy_seconds = 0;
+  PrefixCounts disk;  ///< of the prefix cache on disk
   Latencies latencies;
 
   int64_t finished() const { return stopped + cut + cancelled + failed; }
@@ -73,6 +81,7 @@ struct SchedulerCounts {
 /// have no other user and outlive it. Safe to use from several threads.
 class Scheduler {
  public:
+  /// Throws as plan_caches(), ModelDraft and PrefixStore do.
   Scheduler(Model& model, const SchedulerOptions& options);
   /// Ends what runs and waits as cancelled.
   ~Scheduler();
@@ -90,11 +99,16 @@ class Scheduler {
   int32_t save(std::span<const int32_t> ids, std::string_view note, const std::string& path);
   SavedSequence load(const std::string& path);
 
+  /// Waits until the prefix cache on disk has written what is over.
+  void flush_files();
+
   SchedulerCounts counts() const;
   const Model& model() const { return model_; }
   int32_t context() const { return runner_.context(); }
-  size_t cache_bytes() const { return runner_.cache_bytes(); }
-  int32_t slots() const { return options_.slots; }
+  /// What was allocated; as long as there is no error, what plan_caches() says.
+  SchedulerBytes bytes() const;
+  size_t cache_bytes() const { return bytes().caches; }
+  int32_t slots() const { return plan_.slots; }
 
  private:
   using Jobs = std::vector<std::unique_ptr<Job>>;
@@ -130,7 +144,10 @@ class Scheduler {
 
   Model& model_;
   SchedulerOptions options_;
+  std::unique_ptr<Model> head_model_;  ///< of the layer that predicts further tokens
+  CachePlan plan_;
   Runner runner_;
+  std::unique_ptr<PrefixStore> store_;
   Sequences sequences_;
 
   mutable std::mutex mutex_;

@@ -55,7 +55,7 @@ void Scheduler::make_drafts() {
   auto rows = static_cast<int32_t>(running_.size());
   for (auto& job : running_) {
     const int32_t most = std::min({options_.draft_tokens, job->draft_room(runner_.context()),
-                                   runner_.most_rows() - rows, runner_.most_undone() - 1});
+                                   runner_.most_outputs() - rows, runner_.most_undone() - 1});
     if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty()) return;

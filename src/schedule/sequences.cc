@@ -6,8 +6,14 @@
 
 namespace veery {
 
-Sequences::Sequences(Runner& runner, int32_t count)
-    : runner_(runner), held_(static_cast<size_t>(count)) {}
+namespace {
+
+constexpr int32_t kWorthReading = 16;  // tokens that files have beyond the caches
+
+}  // namespace
+
+Sequences::Sequences(Runner& runner, int32_t count, PrefixStore* store)
+    : runner_(runner), store_(store), held_(static_cast<size_t>(count)) {}
 
 Sequences::Match Sequences::find(std::span<const int32_t> ids, int32_t positions) const {
   Match best;
@@ -68,6 +74,24 @@ int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions) {
   return sequence;
 }
 
+void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
+  if (store_ == nullptr) return;
+  const bool extended = runner_.would_extend(positions);
+  const PrefixStore::Match found = store_->match(ids, extended);
+  if (found.tokens < match(ids, positions) + kWorthReading) return;
+  make_room(found.tokens);
+  const int32_t sequence = store_->load(found, ids, extended);
+  if (sequence < 0) return;
+  at(sequence) = {Use::kAnswer, ++clock_, {ids.begin(), ids.begin() + found.tokens}};
+  keep_in_memory(sequence);
+}
+
+// For a sequence of so many positions, as far as what is kept has it.
+void Sequences::make_room(int32_t positions) {
+  while (!runner_.fits_saved(positions) && drop_oldest()) {
+  }
+}
+
 int32_t Sequences::take_empty(int32_t positions) {
   ++clock_;
   if (!has_free())
@@ -82,7 +106,12 @@ void Sequences::append(int32_t sequence, std::span<const int32_t> ids) {
   held.insert(held.end(), ids.begin(), ids.end());
 }
 
-void Sequences::keep(int32_t sequence) {
+void Sequences::keep(int32_t sequence, bool files) {
+  if (files && store_ != nullptr) store_->save(sequence, at(sequence).ids);
+  keep_in_memory(sequence);
+}
+
+void Sequences::keep_in_memory(int32_t sequence) {
   Held& own = at(sequence);
   own.use = Use::kKept;
   own.used = ++clock_;
@@ -131,13 +160,11 @@ int32_t Sequences::save(std::span<const int32_t> ids, std::string_view note,
 SavedSequence Sequences::load(const std::string& path) {
   SequenceFile file(runner_, path);
   const SavedSequence& saved = file.saved();
-  if (saved.positions > 0)
-    while (!runner_.fits_saved(saved.positions) && drop_oldest()) {
-    }
+  if (saved.positions > 0) make_room(saved.positions);
   const int32_t sequence = file.load();
   if (sequence < 0) return saved;
   at(sequence) = {Use::kAnswer, ++clock_, {saved.ids.begin(), saved.ids.begin() + saved.positions}};
-  keep(sequence);
+  keep_in_memory(sequence);
   return saved;
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/runner.h"
 #include "engine/sequence_file.h"
+#include "schedule/caches/prefix_store.h"
 
 namespace veery {
 
@@ -17,19 +18,23 @@ namespace veery {
 /// runner must outlive it and have no other user.
 class Sequences {
  public:
-  explicit Sequences(Runner& runner, int32_t count);
+  /// `store`: the prefix cache on disk, nullptr: there is none; it must outlive this.
+  Sequences(Runner& runner, int32_t count, PrefixStore* store = nullptr);
 
   /// How many tokens of `ids` a new sequence of so many positions would begin with; never all, as
   /// the logits after the last one are wanted.
   int32_t match(std::span<const int32_t> ids, int32_t positions) const;
   /// A sequence that holds so many. Throws kLimit if all are in use by answers.
   int32_t take(std::span<const int32_t> ids, int32_t positions);
+  /// Keeps what files hold of a beginning of these tokens, where that is clearly more than
+  /// match().
+  void restore(std::span<const int32_t> ids, int32_t positions);
   /// An empty one, whatever others hold.
   int32_t take_empty(int32_t positions);
   /// The tokens behind those that it holds were run.
   void append(int32_t sequence, std::span<const int32_t> ids);
-  /// Its answer is over: it stays for later prompts.
-  void keep(int32_t sequence);
+  /// Its answer is over: it stays for later prompts, with `files` on disk too.
+  void keep(int32_t sequence, bool files);
   /// Its answer goes back to the queue: what it held is computed again.
   void drop(int32_t sequence);
   /// Gives back the least recently used of those that are kept. False: there is none.
@@ -57,9 +62,12 @@ class Sequences {
   Match find(std::span<const int32_t> ids, int32_t positions) const;
   int32_t oldest(int32_t but) const;
   bool has_free() const;
+  void make_room(int32_t positions);
+  void keep_in_memory(int32_t sequence);
   Held& at(int32_t sequence) { return held_[static_cast<size_t>(sequence)]; }
 
   Runner& runner_;
+  PrefixStore* store_;
   std::vector<Held> held_;
   uint64_t clock_ = 0;
 };

@@ -225,7 +225,8 @@ TEST_P(Drafts, LeaveNothingBehind) {
 void expect_drafts(const std::string& path, const std::string& fixture, bool exact) {
   Model model(path, {.threads = 1, .context = 128, .chunk = 16, .exact = exact});
   ASSERT_TRUE(HeadDraft::possible(model));
-  HeadDraft head(model, 2);
+  const auto layer = HeadDraft::make_model(model);
+  HeadDraft head(*layer, HeadDraft::runner_options(model, 2));
   const Json all = read_json_file(fixture + "/drafts.json");
   for (const Json& expected : all["prompts"]) {
     Runner runner(model, {.also = HeadDraft::kRoot});
