@@ -103,7 +103,8 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
       SchedulerOptions{.slots = given.slots,
                        .queue = given.queue,
                        .kept = given.kept,
-                       .cache_bytes = static_cast<size_t>(given.cache_bytes)});
+                       .cache_bytes = static_cast<size_t>(given.cache_bytes),
+                       .at_least_one = given.cache_bytes == SchedulerOptions{}.cache_bytes});
 }
 
 // nullptr: the model is in the system's memory.

@@ -319,7 +319,7 @@ void Scheduler::admit() {
 // A running job waits again. `keep`: what it computed stays, as long as there is memory for it.
 void Scheduler::give_back(std::unique_ptr<Job>& job, bool keep) {
   if (keep)
-    sequences_.keep(job->sequence);
+    sequences_.keep(job->sequence, /*files=*/false);
   else
     sequences_.drop(job->sequence);
   job->sequence = -1;

@@ -18,8 +18,8 @@ void SchedulerFlags::add(Arguments& app) {
       .whole_number(1, kMostSlots)
       .show_default();
   app.option("--cache-memory", cache_,
-             "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's "
-             "memory")
+             "Megabytes for the caches of all answers of a model, at most;\n0: a quarter of the "
+             "machine's memory, or one sequence of the context if that is more")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option("--keep", kept_, "Conversations whose caches are kept for what begins alike")
@@ -29,11 +29,18 @@ void SchedulerFlags::add(Arguments& app) {
   draft_.add(app);
 }
 
+void SchedulerFlags::note_given(const Arguments& app) {
+  slots_given_ = app.count("--parallel") > 0;
+  cache_given_ = app.count("--cache-memory") > 0 && cache_ > 0;
+}
+
 SchedulerOptions SchedulerFlags::options(const ModelArguments& like) const {
   SchedulerOptions options{
       .slots = slots(),
       .kept = static_cast<int32_t>(kept_),
-      .cache_bytes = cache_ > 0 ? static_cast<size_t>(cache_) * 1000000 : quarter_of_memory()};
+      .cache_bytes = cache_ > 0 ? static_cast<size_t>(cache_) * 1000000 : quarter_of_memory(),
+      .at_least_one = !cache_given_,
+      .fewer_slots = !slots_given_};
   draft_.set(options, like);
   return options;
 }

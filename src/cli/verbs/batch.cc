@@ -81,6 +81,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_gpu_layers(app);
   app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
   app.read(std::move(arguments));
+  flags.scheduler.note_given(app);
   take_files(flags, files);
   if (flags.resume && flags.output.force)
     throw Misuse("--resume", "keeps what --force replaces: one of them only");

@@ -61,6 +61,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.common.add_gpu_layers(app);
   flags.common.add_json(app, "Print one JSON object: labels, results, seconds");
   app.read(std::move(arguments));
+  flags.scheduler.note_given(app);
   flags.text.join_words(app, {"--jsonl"});
   if (flags.labels.empty() && flags.label_file.empty())
     throw Misuse("--labels", "is not there, and no --label-file: what is the text to be called?");

@@ -1,12 +1,14 @@
 // plan.cc: `veery plan`: the table of dispatches that a run goes through, and what each row costs.
 #include <algorithm>
 
+#include "cli/flags/scheduler_flags.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/plan_table.h"
 #include "cli/parts/progress.h"
 #include "engine/embed.h"
 #include "engine/sequence_reader.h"
+#include "serve/models/memory_plan.h"
 
 namespace veery::cli {
 namespace {
@@ -14,7 +16,41 @@ namespace {
 struct Settings {
   int32_t rows = 1, depth = 0, repetitions = 20;
   bool profile = false;
+  bool serve = false;
+  int64_t memory = 0;  ///< megabytes
 };
+
+// What `veery serve` takes with the same flags, by the same function.
+void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const Settings& settings) {
+  Progress bar("planning");
+  serve::ModelSource source{.path = flags.path,
+                            .load = flags.load_options(bar, {}),
+                            .scheduler = scheduler.options(flags)};
+  bar.clear();
+  const serve::MemoryPlan plan =
+      serve::fit_memory(source, static_cast<size_t>(settings.memory) * 1'000'000);
+  const serve::ModelBytes& bytes = plan.bytes;
+  if (flags.json)
+    return standard_output().json({{"weight_bytes", bytes.weights},
+                                   {"cache_bytes", bytes.caches},
+                                   {"activation_bytes", bytes.activations},
+                                   {"draft_bytes", bytes.drafts},
+                                   {"bytes", bytes.total()},
+                                   {"context", plan.context},
+                                   {"slots", plan.slots},
+                                   {"note", plan.note}});
+  const auto row = [](std::string_view name, size_t value) {
+    standard_output().line(
+        fmt::format("{:<12}{:>15}  {}", name, value, human_bytes(static_cast<double>(value))));
+  };
+  row("weights", bytes.weights);
+  row("caches", bytes.caches);
+  row("activations", bytes.activations);
+  if (bytes.drafts > 0) row("drafts", bytes.drafts);
+  row("all", bytes.total());
+  standard_output().line(fmt::format("context {}, {} answers at a time", plan.context, plan.slots));
+  if (!plan.note.empty()) standard_output().line("memory is short: " + plan.note);
+}
 
 void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& flags,
           const Settings& settings) {
@@ -56,6 +92,7 @@ void show_encoder(Model& model, const ModelArguments& flags, const Settings& set
 void plan_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   Settings settings;
+  SchedulerFlags scheduler;
   bool unfused = false;
   Arguments app(
       "plan",
@@ -79,13 +116,26 @@ void plan_verb(std::vector<std::string> arguments) {
       .whole_number(1, 100000)
       .show_default();
   app.flag("--unfused", unfused, "The table before fusion");
+  app.flag("--serve", settings.serve,
+           "Instead of a table, the bytes that 'veery serve' takes with these flags");
+  app.option("--memory", settings.memory, "As of 'veery serve', in megabytes; 0: no limit")
+      .type_name("MB")
+      .whole_number(0, 1 << 24);
+  scheduler.add(app);
+  flags.add_context(app);
   flags.add_device(app);
   flags.add_gpu_layers(app);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
-  flags.add_json(app, "Print one JSON object: rows, target, arena_bytes, table");
+  flags.add_json(app,
+                 "Print one JSON object: rows, target, arena_bytes, table; with --serve bytes");
   app.read(std::move(arguments));
+  scheduler.note_given(app);
+  if (settings.serve) return show_memory(flags, scheduler, settings);
+  for (const char* flag : {"--memory", "--cache-memory", "--parallel", "--keep", "--ctx-size",
+                           "--draft-model", "--draft-max"})
+    if (app.count(flag) > 0) throw Misuse(flag, "is for --serve");
 
   LoadOptions options;
   options.fuse = !unfused;

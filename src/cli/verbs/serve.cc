@@ -28,6 +28,8 @@ struct Flags {
   FetchFlags fetch;
   std::string host = "127.0.0.1";
   int64_t port = 8080, queue = 1024, body = 32, grace = 10, memory = 0, responses = 64;
+  int64_t prefix_bytes = 10000;
+  std::string prefix_folder;
   serve::KeepAlive keep_alive = -1;
   std::string key_file;
   serve::TlsFiles tls;
@@ -185,8 +187,9 @@ void add_models(Arguments& app, Flags& flags) {
              "What clients call the models, in their order (file name)")
       .type_name("NAME");
   app.option("--memory", flags.memory,
-             "Megabytes for all loaded models, weights and caches: others are loaded when\n"
-             "asked for, and those go that were not used for longest; 0: all are loaded")
+             "Megabytes for all loaded models: weights, caches and activations. Others are\n"
+             "loaded when asked for, and those go that were not used for longest; 0: all\n"
+             "are loaded")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option_function(
@@ -201,6 +204,15 @@ void add_models(Arguments& app, Flags& flags) {
          },
          "How long a model stays loaded without requests; -1: for ever [-1]")
       .type_name("TIME");
+  const Option folder = app.option("--prefix-cache", flags.prefix_folder,
+                                   "Folder in which caches of conversations are kept on disk, so "
+                                   "that they are\nknown after a restart")
+                            .type_name("DIR");
+  app.option("--prefix-cache-size", flags.prefix_bytes, "Megabytes of all files of that folder")
+      .type_name("MB")
+      .whole_number(1, 1 << 24)
+      .show_default()
+      .needs(folder);
   app.option("--pin", flags.pinned,
              "Models that stay once they are loaded, by the names of --alias")
       .type_name("NAME");
@@ -237,6 +249,7 @@ Flags read(std::vector<std::string> arguments) {
   flags.model.add_device(app);
   flags.model.add_gpu_layers(app);
   app.read(std::move(arguments));
+  flags.scheduler.note_given(app);
   flags.paths.insert(flags.paths.begin(), flags.model.path);
   check_names(flags);
   read_value("--host", [&] { serve::check_host(flags.host); });
@@ -258,6 +271,7 @@ std::string description(const serve::Models::View& view) {
 void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
   SchedulerOptions options = flags.scheduler.options(flags.model);
   options.queue = static_cast<int32_t>(flags.queue);
+  options.prefix_store = {flags.prefix_folder, static_cast<uint64_t>(flags.prefix_bytes) * 1000000};
   if (options.draft_model && flags.paths.size() > 1)
     throw Misuse("--draft-model", "drafts for one model, not for several");
   if (flags.model.chosen_template() && flags.paths.size() > 1)
@@ -272,6 +286,8 @@ void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
     const auto progress = std::exchange(load.progress, nullptr);
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});
+    if (const std::string& note = models.view(id).card->plan.note; !note.empty())
+      write_error(fmt::format("veery: {}: memory is short: {}\n", printable(id, 200), note));
     if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
     tell(log, serve::LogLevel::kInfo, description(models.view(id)));
@@ -299,6 +315,7 @@ serve::HttpOptions http_options(const Flags& flags, serve::Context& context) {
 
 void serve_verb(std::vector<std::string> arguments) {
   const Flags flags = read(std::move(arguments));
+  if (!flags.prefix_folder.empty()) check_prefix_folder(flags.prefix_folder);
   Signals::block();
   serve::Log log(flags.log);
   serve::Context context;

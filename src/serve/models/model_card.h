@@ -4,17 +4,9 @@
 #include <string>
 
 #include "engine/model.h"
-#include "schedule/scheduler.h"
+#include "serve/models/memory_plan.h"
 
 namespace veery::serve {
-
-/// How one model of a server is to be loaded.
-struct ModelSource {
-  std::string id, path;
-  LoadOptions load;  ///< without a progress
-  SchedulerOptions scheduler;
-  bool pinned = false;  ///< it stays once it is loaded
-};
 
 struct ModelCard {
   std::string id, path;
@@ -26,11 +18,12 @@ struct ModelCard {
   ModelSummary summary;
   bool gguf = false;
   int32_t context = 0;  ///< positions that an answer and its prompt may have
-  /// What it takes loaded: weights and caches. An estimate until it was loaded once.
-  size_t bytes = 0;
+  MemoryPlan plan;
+  size_t bytes = 0;  ///< what it takes loaded
 };
 
-/// Reads the header of the model's file. Throws as open_model() and read_config() do.
-ModelCard read_card(const ModelSource& source);
+/// Reads the header of the model's file and fits the model into `memory` (fit_memory()). Throws as
+/// open_model(), read_config() and fit_memory() do.
+ModelCard read_card(ModelSource& source, size_t memory);
 
 }  // namespace veery::serve

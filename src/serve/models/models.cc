@@ -27,7 +27,7 @@ Models::~Models() {
 
 void Models::add(ModelSource source) {
   auto entry = std::make_unique<Entry>();
-  entry->card = read_card(source);
+  entry->card = read_card(source, options_.memory);
   if (options_.memory > 0 && entry->card.bytes > options_.memory)
     throw NoRoom(false, "{}: needs {} bytes of memory, all models together may have {}",
                  source.path, entry->card.bytes, options_.memory);
@@ -168,17 +168,15 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
     throw LoadFailure(error.kind(), changed, "the model '{}' cannot be loaded: {}", entry.card.id,
                       error.what());
   }
-  const Scheduler* scheduler = model->scheduler();
-  const size_t caches = scheduler == nullptr ? 0 : scheduler->cache_bytes();
   lock.lock();
-  if (scheduler != nullptr) entry.card.bytes = entry.card.summary.weight_bytes + caches;
+  entry.card.bytes = model->bytes().total();
   entry.model = std::move(model);
   entry.changed = false;
   entry.used = seconds_now();
   ++entry.loads;
 }
 
-// What a model takes is an estimate until it is loaded.
+// A file that was replaced since its header was read may hold a larger model.
 void Models::shrink(Lock& lock, const Entry& loaded) {
   while (options_.memory > 0 && used_bytes() > options_.memory) {
     Entry* oldest = next_to_go();

@@ -76,7 +76,8 @@ class Models {
   Models& operator=(const Models&) = delete;
 
   void configure(const ModelsOptions& options) { options_ = options; }
-  /// Reads the header of its file. Throws as read_card(), NoRoom if the memory can never hold it.
+  /// Reads the header of its file and fits the model into the memory. Throws as read_card(), NoRoom
+  /// if the memory can never hold it.
   void add(ModelSource source);
   /// Whether it could be loaded without another one going.
   bool fits(std::string_view id) const;

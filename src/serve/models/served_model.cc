@@ -17,11 +17,13 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
   const TransformerConfig config = read_config(file);
   const bool encoder = config.mask != Mask::kCausal;
   if (config.source.layers > 0) {
-    transcriber_ = std::make_unique<Transcriber>(path, load);
+    transcriber_ = std::make_unique<Transcriber>(path, load, 5, 1, /*reserve=*/true);
   } else if (makes_scores(file, config)) {
     reranker_ = std::make_unique<Reranker>(path, load);
+    reranker_->reserve();
   } else if (encoder) {
     embedder_ = std::make_unique<Embedder>(path, load);
+    embedder_->reserve();
   } else {
     model_ = std::make_unique<Model>(path, load);
     scheduler_ = std::make_unique<Scheduler>(*model_, options);
@@ -31,6 +33,22 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
 const Model& ServedModel::model() const {
   if (transcriber_) return transcriber_->model();
   return model_ ? *model_ : embedder_ ? embedder_->model() : reranker_->model();
+}
+
+ModelBytes ServedModel::bytes() const {
+  ModelBytes bytes{.weights = model().weight_bytes()};
+  if (scheduler_) {
+    const SchedulerBytes own = scheduler_->bytes();
+    bytes.caches = own.caches;
+    bytes.activations = own.activations;
+    bytes.drafts = own.drafts;
+  } else if (transcriber_) {
+    bytes.caches = transcriber_->runner().cache_bytes();
+    bytes.activations = transcriber_->runner().activation_bytes();
+  } else {
+    bytes.activations = embedder_ ? embedder_->activation_bytes() : reranker_->activation_bytes();
+  }
+  return bytes;
 }
 
 const char* ServedModel::makes() const {

@@ -10,6 +10,7 @@
 #include "engine/inspect/inspect.h"
 #include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
+#include "serve/models/memory_plan.h"
 #include "text/grammar/call_form.h"
 
 namespace veery::serve {
@@ -23,6 +24,8 @@ class ServedModel {
   const std::string& id() const { return id_; }
   int64_t created() const { return created_; }  ///< seconds since 1970
   const Model& model() const;
+  /// What was allotted. All of it is taken at once, so that requests do not change it.
+  ModelBytes bytes() const;
   /// "texts", "embeddings", "scores" or "transcripts".
   const char* makes() const;
   /// nullptr: it makes no texts.
