@@ -15,7 +15,8 @@ case ${1:-} in
   -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
 esac
 
-say() { printf 'test: %s\n' "$*"; }
+# With the minutes since the start.
+say() { printf 'test: [%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 fail() { say "$*" >&2; exit 1; }
 
 # build PRESET GROUPS: tests are run in GROUPS of a program, 0: each by itself.
@@ -37,13 +38,32 @@ read_address_spread() {
   fi
 }
 
-# test_preset PRESET CTEST-ARGUMENT...: what ctest prints is kept in build/PRESET/test.log as well.
+# Of what ctest prints: tests that did not pass, with their output, tests that took long, and how far it has come.
+readonly long=60 each=250  # seconds, tests
+show_tests() {
+  local line count=0
+  while IFS= read -r line; do
+    case $line in
+      *' Start '*[0-9]:*) ;;
+      *Test\ *\#*Passed*)
+        count=$((count + 1))
+        if [[ $line =~ ^\ *([0-9]+/[0-9]+)\ Test.*#[0-9]+:\ ([^ ]+).*Passed\ +([0-9]+)\. ]]; then
+          if ((BASH_REMATCH[3] >= long)); then say "${BASH_REMATCH[2]} took ${BASH_REMATCH[3]} s"; fi
+          if ((count % each == 0)); then say "${BASH_REMATCH[1]} tests"; fi
+        fi ;;
+      *) printf '%s\n' "$line" ;;
+    esac
+  done
+}
+
+# test_preset PRESET CTEST-ARGUMENT...: all that ctest prints is in build/PRESET/test.log.
 test_preset() {
-  local preset=$1
+  local preset=$1 show=show_tests
   shift
+  if (($# > 0)); then show=cat; fi
   say "testing preset $preset"
   "${steady_addresses[@]}" ctest --preset "$preset" --parallel "$jobs" "$@" 2>&1 |
-    tee "build/$preset/test.log" || failed+=("$preset")
+    tee "build/$preset/test.log" | "$show" || failed+=("$preset")
 }
 
 # What ctest said at the end: failed tests, times by label, the count.
@@ -52,6 +72,7 @@ summary() {
   sed -n '/tests passed,/,$p' "build/$1/test.log"
 }
 
+say "installing what is missing"
 scripts/setup.sh
 scripts/models.sh
 scripts/clients.sh || true  # it has said what is skipped

@@ -193,7 +193,7 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   ResponseRequest asked = read_request(fields, context.responses);
   RenderedChat chat = asked.truncates ? render_truncated(model, asked.prompt, "input")
                                       : render_for_answer(model, asked.prompt, "input");
-  const GenerateRequest request = read_generation(fields, asked, model, chat);
+  const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
   Answers answers(model, request, 1, reply);
   EventStream events(reply);
   const Tokenizer& tokenizer = model.model().tokenizer();
