@@ -497,7 +497,7 @@ class Serve(CliTest):
             server.end()
 
     def test_what_cannot_be_served(self):
-        self.assertIn("host", self.error("serve", self.long, "--host", "no.such.name", "--port", 0))
+        self.assertIn("--host", self.error("serve", self.long, "--host", "no.such.name", "--port", 0, status=2))
         self.assertIn("cannot listen", self.error("serve", self.long, "--port", self.server.port))
         done = subprocess.run([PROGRAM, "serve", self.folder / "none.gguf", "--port", "0"], capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
