@@ -211,9 +211,9 @@ class StrictTools(CliTest):
 class OtherForms(CliTest):
     """Templates whose calls are keys and values between marks, and code."""
 
-    def answer(self, name, calls, **more):
+    def answer(self, name, calls, prefix="", **more):
         model = self.folder / f"{name}.gguf"
-        template = TEMPLATE[: TEMPLATE.index("{% if not loop.first")] + calls + TEMPLATE[TEMPLATE.index("{% endfor %}{{ eos_token"):]
+        template = prefix + TEMPLATE[: TEMPLATE.index("{% if not loop.first")] + calls + TEMPLATE[TEMPLATE.index("{% endfor %}{{ eos_token"):]
         tiny_gguf.write(model, template, context=2048)
         server = Server(model, self.bare)
         try:
@@ -240,7 +240,9 @@ class OtherForms(CliTest):
             "{{ '}' }}<tool_call|>"
         )
         tools = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
-        status, headers, text = self.answer("code", calls, tools=tools, max_tokens=4)
+        # Tools that a template does not show are described with a form of their own.
+        prefix = "{% if tools %}{{ tools | tojson }}{% endif %}"
+        status, headers, text = self.answer("code", calls, prefix, tools=tools, max_tokens=4)
         self.assertEqual(status, 200, text)
         self.assertIn("tools[].function.strict", headers.get("Veery-Ignored-Fields", ""))
 

@@ -94,7 +94,7 @@ TEST(CallForm, MayHoldArgumentsBetweenMarks) {
                                                     .end = "</arg_value>",
                                                     .stops = {"</arg_value>", "</tool_call>"}}}));
   const CallForm function = form_of(kFunction);
-  EXPECT_EQ(function.open, "\n<tool_call>\n<function=");
+  EXPECT_EQ(function.open, "<tool_call>\n<function=");
   EXPECT_EQ(function.members.text, ">\n");
   EXPECT_EQ(function.members.end + function.close, "\n</parameter>\n</function>\n</tool_call>");
   EXPECT_FALSE(function.members.drops_first_break || function.members.drops_last_break);
@@ -132,8 +132,8 @@ class ForcedCalls : public ::testing::TestWithParam<const std::string*> {};
 
 TEST_P(ForcedCalls, AreCallsOfTheToolsWithArgumentsOfTheirSchemas) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
-  const test::TinyModel file(*GetParam(), true, 11, 512);
-  Model model(file.path(), {.threads = 1, .context = 512});
+  const test::TinyModel file(*GetParam(), true, 11, 1024);
+  Model model(file.path(), {.threads = 1, .context = 1024});
   const CallForm form = find_call_form(model);
   const std::vector<CallableTool> tools{
       {"add", parse_json(R"({"type":"object","properties":{"a":{"type":"integer","minimum":0,
@@ -153,7 +153,7 @@ TEST_P(ForcedCalls, AreCallsOfTheToolsWithArgumentsOfTheirSchemas) {
     request.options.sampling = {.top_p = 1, .min_p = 0, .top_k = 0, .temperature = 1, .seed = seed};
     request.options.sampling.bias = {{test::TinyModel::kEos, 2}};  // so that most answers end
     request.options.marks = model.answer_format();
-    request.options.max_tokens = 300;
+    request.options.max_tokens = 700;
     Scheduler scheduler(model, single_user());
     const Generation answer = generate(scheduler, request);
     parser.push(answer.text);

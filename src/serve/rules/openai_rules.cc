@@ -19,12 +19,12 @@ constexpr FieldRule kStreaming[] = {
 
 constexpr FieldRule kToolChoice[] = {
     kept("tools"),
-    kept("tools[].function.strict"),
     kept("tool_choice"),
     kept("parallel_tool_calls"),
 };
 
 constexpr FieldRule kChat[] = {
+    kept("tools[].function.strict"),
     kept("messages"),
     kept("n"),
     kept("logprobs"),
