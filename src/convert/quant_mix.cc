@@ -82,6 +82,7 @@ const std::vector<QuantMix> kQuantMixes = {
     {"IQ2_XXS", kIQ2_XXS, 19, "2.1 bits"},
     {"IQ1_M", kIQ1_M, 31, "1.75 bits"},
     {"IQ1_S", kIQ1_S, 24, "1.6 bits"},
+    {"Q2_0", kQ2_0, 41, "2.25 bits, -1, 0, 1 and 2"},
     {"TQ2_0", kTQ2_0, 37, "2.1 bits, -1, 0 and 1"},
     {"TQ1_0", kTQ1_0, 36, "1.7 bits, -1, 0 and 1"},
     {"MXFP4", kMXFP4, 38, "4.25 bits, floats of 4 bits"},
@@ -118,7 +119,7 @@ constexpr Rule kRules[] = {
     {kLowest, Part::kEmbedding, 0, kQ2_K},
     {kIq2Large, Part::kEmbedding, 0, kIQ3_S},
     {" IQ3_XXS ", Part::kEmbedding, 0, kIQ3_S},
-    {" TQ1_0 TQ2_0 ", Part::kEmbedding, 0, kQ4_K},
+    {" TQ1_0 TQ2_0 Q2_0 ", Part::kEmbedding, 0, kQ4_K},
 
     {kLow, Part::kV, kSharedOr4, kQ4_K},
     {kIq2Large, Part::kV, 0, kIQ3_S},
@@ -185,11 +186,12 @@ constexpr Part part_for_rules(Part part) { return part == Part::kQkv ? Part::kV 
 struct Smaller {
   DType from, to;
 };
-constexpr Smaller kSmaller[] = {
-    {kIQ1_S, kIQ4_NL}, {kIQ1_M, kIQ4_NL},   {kIQ2_XXS, kIQ4_NL}, {kIQ2_XS, kIQ4_NL},
-    {kIQ2_S, kIQ4_NL}, {kIQ3_XXS, kIQ4_NL}, {kIQ3_S, kIQ4_NL},   {kIQ4_XS, kIQ4_NL},
-    {kQ2_K, kQ4_0},    {kQ3_K, kQ4_0},      {kTQ1_0, kQ4_0},     {kTQ2_0, kQ4_0},
-    {kQ4_K, kQ5_0},    {kQ5_K, kQ5_1},      {kQ6_K, kQ8_0},      {kNVFP4, kMXFP4}};
+constexpr Smaller kSmaller[] = {{kIQ1_S, kIQ4_NL},  {kIQ1_M, kIQ4_NL},  {kIQ2_XXS, kIQ4_NL},
+                                {kIQ2_XS, kIQ4_NL}, {kIQ2_S, kIQ4_NL},  {kIQ3_XXS, kIQ4_NL},
+                                {kIQ3_S, kIQ4_NL},  {kIQ4_XS, kIQ4_NL}, {kQ2_K, kQ4_0},
+                                {kQ3_K, kQ4_0},     {kTQ1_0, kQ4_0},    {kTQ2_0, kQ4_0},
+                                {kQ4_K, kQ5_0},     {kQ5_K, kQ5_1},     {kQ6_K, kQ8_0},
+                                {kNVFP4, kMXFP4},   {kQ2_0, kQ4_0}};
 
 bool fits(const TensorView& tensor, DType type) {
   return tensor.shape.back() % info(type).block == 0;

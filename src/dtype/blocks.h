@@ -183,6 +183,12 @@ struct BlockTQ2_0 {  ///< d * (q - 1), q as in Q2_K
   uint16_t d;
 };
 
+/// d * (q - 1), q of 2 bits as one stream, lowest bits first.
+struct BlockQ2_0 {
+  uint16_t d;
+  uint8_t qs[16];
+};
+
 // Floats of 8 bits with a scale (dtype/fp8.h); not in GGUF files.
 
 struct BlockMXFP8 {  ///< 2^(e - 127) * e4m3
@@ -211,6 +217,7 @@ static_assert(sizeof(BlockIQ2_S) == 82 && offsetof(BlockIQ2_S, scales) == 74, "l
 static_assert(sizeof(BlockIQ3_XXS) == 98 && sizeof(BlockIQ3_S) == 110, "layout of IQ3");
 static_assert(sizeof(BlockIQ1_S) == 50 && sizeof(BlockIQ1_M) == 56, "layout of IQ1");
 static_assert(sizeof(BlockTQ1_0) == 54 && sizeof(BlockTQ2_0) == 66, "layout of TQ");
+static_assert(sizeof(BlockQ2_0) == 18, "layout of Q2_0");
 
 static_assert(sizeof(BlockMXFP8) == 33 && sizeof(BlockFP8<128>) == 132, "layout of FP8");
 

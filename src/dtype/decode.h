@@ -74,6 +74,12 @@ inline int code_q6_k(const BlockQ6_K& b, int i) {
   return (low | high << 4) - 32;
 }
 
+inline void decode_block(const BlockQ2_0& b, float* y) {
+  const float d = f16_to_f32(b.d);
+  for (int i = 0; i < 64; ++i)
+    y[i] = d * static_cast<float>((b.qs[i / 4] >> (2 * (i % 4)) & 3) - 1);
+}
+
 inline void decode_block(const BlockQ4_0& b, float* y) {
   const float d = f16_to_f32(b.d);
   uint8_t codes[32];

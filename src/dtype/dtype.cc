@@ -83,6 +83,7 @@ constexpr Table kTable = with_affine({{
     {DType::kMXFP8, "mxfp8", kNotInGgml, 32, sizeof(BlockMXFP8), false, true, false},
     {DType::kFP8_32, "fp8_32", kNotInGgml, 32, sizeof(BlockFP8<32>), false, true, false},
     {DType::kFP8_128, "fp8_128", kNotInGgml, 128, sizeof(BlockFP8<128>), false, true, false},
+    {DType::kQ2_0, "q2_0", 42, 64, sizeof(BlockQ2_0), true, true, true},
 }});
 
 constexpr bool table_is_in_order() {
@@ -196,6 +197,7 @@ void decode(DType type, std::span<const std::byte> in, std::span<float> out) {
     case DType::kMXFP8: return decode_blocks<BlockMXFP8, 32>(in, out);
     case DType::kFP8_32: return decode_blocks<BlockFP8<32>, 32>(in, out);
     case DType::kFP8_128: return decode_blocks<BlockFP8<128>, 128>(in, out);
+    case DType::kQ2_0: return decode_blocks<BlockQ2_0, 64>(in, out);
     default:
       if (is_affine(type)) return decode_affine(affine_format(type), in, out);
       throw Error(ErrorKind::kUnsupported, "decode: {} holds integers, expected a type of floats",

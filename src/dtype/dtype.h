@@ -51,6 +51,7 @@ enum class DType : uint8_t {
   kMXFP8,    ///< e4m3 with an E8M0 scale for 32
   kFP8_32,   ///< e4m3 with an f32 scale for 32
   kFP8_128,  ///< e4m3 with an f32 scale for 128
+  kQ2_0,     ///< written only: read as affine groups (file/gguf/q2_groups.h)
   kAffine,   ///< the first of kAffineTypes (dtype/affine.h)
   kCount = kAffine + kAffineTypes
 };

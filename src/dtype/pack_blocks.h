@@ -170,6 +170,16 @@ inline void pack(float d, const int8_t* codes, BlockTQ2_0& b) {
   pack_2bit(shifted, b.qs);
 }
 
+/// Codes -1 to 2.
+inline void pack(float d, const int8_t* codes, BlockQ2_0& b) {
+  b.d = f32_to_f16(d);
+  for (int i = 0; i < 16; ++i) {
+    b.qs[i] = 0;
+    for (int k = 0; k < 4; ++k)
+      b.qs[i] = static_cast<uint8_t>(b.qs[i] | (codes[4 * i + k] + 1) << (2 * k));
+  }
+}
+
 /// 7 signs of each of four groups of 8, and the scale on top.
 inline uint32_t signs_and_scale(const GridBlock& grid, int j) {
   uint32_t bits = static_cast<uint32_t>(grid.scales[j]) << 28;

@@ -34,6 +34,7 @@ ScalePlaces scale_places(DType type) {
     case DType::kQ6_K: return {1, {offsetof(BlockQ6_K, d)}};
     case DType::kTQ1_0: return {1, {offsetof(BlockTQ1_0, d)}};
     case DType::kTQ2_0: return {1, {offsetof(BlockTQ2_0, d)}};
+    case DType::kQ2_0: return {1, {offsetof(BlockQ2_0, d)}};
     case DType::kIQ4_NL:
     case DType::kIQ4_XS:
     case DType::kIQ2_XXS:

@@ -240,6 +240,51 @@ TEST(Encode, ImportanceMovesTheErrorToWhatCountsLess) {
   }
 }
 
+// ggml's quantize_row_q2_0_ref: the scale is the largest magnitude of a block.
+std::vector<float> simple_q2(std::span<const float> x) {
+  std::vector<float> y(x.size());
+  for (size_t b = 0; b < x.size(); b += 64) {
+    float largest = 0;
+    for (size_t i = 0; i < 64; ++i) largest = std::max(largest, std::fabs(x[b + i]));
+    const float d = f16_to_f32(f32_to_f16(largest));
+    for (size_t i = 0; i < 64; ++i)
+      y[b + i] = d * std::clamp(std::round(x[b + i] / largest), -1.0F, 2.0F);
+  }
+  return y;
+}
+
+double squared_distance(std::span<const float> x, std::span<const float> y) {
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += std::pow(double{x[i]} - y[i], 2);
+  return sum;
+}
+
+TEST(Encode, Q2HasASmallerErrorThanTheLargestElementAsScale) {
+  for (const Data kind : {Data::kGaussian, Data::kOutliers, Data::kShifted}) {
+    const std::vector<float> x = make(kind), even(256, 1.0F);
+    std::vector<std::byte> bytes(byte_size(DType::kQ2_0, static_cast<int64_t>(x.size())));
+    encode(DType::kQ2_0, x, bytes, even);
+    std::vector<float> y(x.size());
+    decode(DType::kQ2_0, bytes, y);
+    EXPECT_LT(squared_distance(x, y), 0.8 * squared_distance(x, simple_q2(x)));
+  }
+}
+
+TEST(Encode, Q2KeepsItsOwnValuesOfEitherSign) {
+  Random random(3);
+  std::vector<float> x(64 * 40);
+  for (size_t b = 0; b < x.size(); b += 64) {
+    const float d = f16_to_f32(f32_to_f16((b / 64 % 2 == 0 ? 1 : -1) * (0.01F + random.uniform())));
+    for (size_t i = 0; i < 64; ++i)
+      x[b + i] = d * static_cast<float>(random.next() % (b % 3 == 0 ? 3 : 4)) - d;
+  }
+  std::vector<std::byte> bytes(byte_size(DType::kQ2_0, static_cast<int64_t>(x.size())));
+  encode(DType::kQ2_0, x, bytes);
+  std::vector<float> y(x.size());
+  decode(DType::kQ2_0, bytes, y);
+  EXPECT_EQ(x, y);
+}
+
 TEST(Encode, WithoutImportancesLargeElementsCountMore) {
   const std::vector<float> x = make(Data::kGaussian);
   const std::vector<float> even(256, 1.0F);

@@ -260,5 +260,33 @@ TEST(Quantize, QuantisedTensorsAreQuantisedAgainOnlyWhenAsked) {
   EXPECT_EQ(open_gguf(folder.file("n.gguf")).at("blk.0.attn_q.weight").dtype, DType::kQ4_0);
 }
 
+std::vector<float> values_of(const TensorView& tensor) {
+  std::vector<std::byte> buffer;
+  const std::span<const std::byte> bytes = tensor.read(buffer);
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  decode(tensor.dtype, bytes, values);
+  return values;
+}
+
+TEST(Quantize, Q2IsReadBackWithTheValuesThatWereWritten) {
+  const test::TemporaryFolder folder;
+  const Shapes model(2);
+  write(model, "Q2_0", folder.file("q2.gguf"), 2);
+  const ModelFile file = open_gguf(folder.file("q2.gguf"));
+  EXPECT_EQ(file.metadata.integer("general.file_type"), 41);
+  const std::string name = "blk.1.ffn_up.weight";
+  std::vector<std::byte> expected(byte_size(DType::kQ2_0, model.file.at(name).elements()));
+  encode(DType::kQ2_0, values_of(model.file.at(name)), expected);
+  std::vector<float> decoded(static_cast<size_t>(model.file.at(name).elements()));
+  decode(DType::kQ2_0, expected, decoded);
+  EXPECT_EQ(values_of(file.at(name)), decoded);
+  EXPECT_EQ(model.type(name, "Q2_0"), "q2_0");
+  // Its values stay as they are.
+  ThreadPool pool(2);
+  write_quantized(file, plan_types(file, find_quant_mix("Q2_0"), {}), file.metadata,
+                  folder.file("again.gguf"), pool, {.requantize = true});
+  EXPECT_EQ(values_of(open_gguf(folder.file("again.gguf")).at(name)), decoded);
+}
+
 }  // namespace
 }  // namespace veery

@@ -21,7 +21,8 @@ const LaneEncoders& lane_encoders(DType type) {
     case DType::kMXFP4:
     case DType::kNVFP4: return book_encoders();
     case DType::kTQ1_0:
-    case DType::kTQ2_0: return ternary_encoders();
+    case DType::kTQ2_0:
+    case DType::kQ2_0: return ternary_encoders();
     case DType::kIQ2_XXS:
     case DType::kIQ2_XS:
     case DType::kIQ2_S:

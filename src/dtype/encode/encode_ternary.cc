@@ -1,4 +1,4 @@
-// encode_ternary.cc: blocks of 256 of -1, 0 and 1 with a scale.
+// encode_ternary.cc: blocks of 256 of -1, 0 and 1, or of 64 of -1 to 2, with a scale.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_ternary.cc"
 #include "dtype/lane_targets.h"
@@ -32,8 +32,33 @@ size_t encode_ternary(const EncodeJob& job) {
   });
 }
 
+// The sign of the scale decides on which side of 0 there are two codes.
+size_t encode_q2(const EncodeJob& job) {
+  return for_lanes<64, 1>(job, [&](const Blocks<64>& b, size_t first, int count) HWY_ATTR {
+    constexpr CodeRange kRange = {-1, 2}, kMirrored = {-2, 1};
+    const V one = rounded_to_half(fit_scale(b, kRange));
+    const V other = rounded_to_half(V{} - fit_scale(b, kMirrored));
+    const I better = squared_error(b, {other, V{}}, kRange) < squared_error(b, {one, V{}}, kRange);
+    const V fit = choose(better, other, one);
+    V lanes[64];
+    quantize(b, {fit, V{}}, kRange, lanes);
+    int8_t codes[kLanes * 64];
+    write_codes<64>(lanes, codes);
+    float scale[kLanes];
+    store(fit, scale);
+    for (int j = 0; j < count; ++j) {
+      if (!fits_half(scale[j])) return j;
+      BlockQ2_0 block;
+      pack(scale[j], codes + 64 * j, block);
+      put(job, first + static_cast<size_t>(j), block);
+    }
+    return -1;
+  });
+}
+
 size_t encode_blocks(DType type, const EncodeJob& job) {
   switch (type) {
+    case DType::kQ2_0: return encode_q2(job);
     case DType::kTQ1_0: return encode_ternary<BlockTQ1_0>(job);
     default: VEERY_CHECK(type == DType::kTQ2_0); return encode_ternary<BlockTQ2_0>(job);
   }

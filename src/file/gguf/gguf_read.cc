@@ -216,17 +216,17 @@ struct Entry {
 void read_type(Cursor& in, Entry& entry) {
   const std::string& label = entry.label;
   const auto number = in.read<uint32_t>([&] { return "type of " + label; });
-  if (const auto type = dtype_from_ggml(number)) {
-    entry.view.dtype = *type;
-    entry.block = info(*type).block;
-    entry.block_bytes = info(*type).bytes;
-    return;
-  }
   if (number == gguf::kQ2Number) {
     entry.is_q2 = true;
     entry.view.dtype = gguf::q2_group_type();
     entry.block = gguf::kQ2Elements;
     entry.block_bytes = gguf::kQ2Bytes;
+    return;
+  }
+  if (const auto type = dtype_from_ggml(number)) {
+    entry.view.dtype = *type;
+    entry.block = info(*type).block;
+    entry.block_bytes = info(*type).bytes;
     return;
   }
   for (const NamedType& other : kOtherTypes)

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+#include "dtype/blocks.h"
 #include "file/model_file.h"
 
 namespace veery::gguf {
@@ -9,7 +10,7 @@ namespace veery::gguf {
 /// ggml's number of Q2_0: blocks of 64 elements d * (q - 1) in 18 bytes, d as f16, then the codes q
 /// of 2 bits as one stream, lowest bits first. Source: ggml-common.h of llama.cpp.
 inline constexpr uint32_t kQ2Number = 42;
-inline constexpr int64_t kQ2Elements = 64, kQ2Bytes = 18;
+inline constexpr int64_t kQ2Elements = 64, kQ2Bytes = sizeof(BlockQ2_0);
 
 /// The type in which Q2_0 is read: groups of 64 with 2 bits, scale d and bias -d have the same
 /// values.
