@@ -1,6 +1,7 @@
 #include "schedule/job_queue.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -95,21 +96,45 @@ void JobQueue::erase_if(const std::function<bool(std::unique_ptr<Job>&)>& gone) 
   std::erase_if(levels_, [](const auto& level) { return level.second.empty(); });
 }
 
-PlaceChange change_place(JobQueue& waiting, const std::vector<std::unique_ptr<Job>>& running,
-                         const JobQueue::MayBegin& may_begin) {
-  std::map<std::string_view, int64_t> counts;
+namespace {
+
+using Running = std::vector<std::unique_ptr<Job>>;
+using Counts = std::map<std::string_view, int64_t>;
+
+Counts counts_of(const Running& running) {
+  Counts counts;
   for (const auto& job : running) ++counts[job->request().user];
-  const auto most = [&](const Job& job) { return counts.at(job.request().user); };
+  return counts;
+}
+
+// Of the jobs up to a priority, of a user with `least` jobs or more; absent: there is none.
+std::optional<size_t> last_of_busiest(const Running& running, const Counts& counts,
+                                      int32_t priority, int64_t least) {
+  std::optional<size_t> last;
+  for (size_t i = 0; i < running.size(); ++i) {
+    const GenerateRequest& request = running[i]->request();
+    const int64_t count = counts.at(request.user);
+    if (request.priority > priority || count < least) continue;
+    least = count;
+    last = i;
+  }
+  return last;
+}
+
+}  // namespace
+
+size_t last_of_busiest(const Running& running) {
+  return *last_of_busiest(running, counts_of(running), INT32_MAX, 1);
+}
+
+PlaceChange change_place(JobQueue& waiting, const Running& running,
+                         const JobQueue::MayBegin& may_begin) {
+  const Counts counts = counts_of(running);
   PlaceChange change;
   const auto find_victim = [&](int32_t priority) {
-    int64_t found = 1;
-    for (size_t i = 0; i < running.size(); ++i) {
-      const Job& job = *running[i];
-      if (job.request().priority > priority || most(job) < std::max<int64_t>(found, 2)) continue;
-      found = most(job);
-      change.victim = i;
-    }
-    return found >= 2;
+    const std::optional<size_t> found = last_of_busiest(running, counts, priority, 2);
+    change.victim = found.value_or(0);
+    return found.has_value();
   };
   change.job = waiting.take(
       [&](const Job& job) { return find_victim(job.request().priority) && may_begin(job); },

@@ -53,7 +53,12 @@ class JobQueue {
   int64_t size_ = 0;
 };
 
-/// Moves one place in `running`, of which all places are taken: if a user without a running job has
+/// The position of the job begun last, `running` being in the order in which jobs were begun, of
+/// the user with the most jobs in it; of several such users, of all of theirs. `running` is not
+/// empty.
+size_t last_of_busiest(const std::vector<std::unique_ptr<Job>>& running);
+
+/// Moves one place in `running`, to which nothing can be added: if a user without a running job has
 /// one that `may_begin` takes, the job that was begun last of the user with the most running jobs,
 /// two at least and none of higher priority, gives its place. Returns that job's position in
 /// `running` and the job to begin; the latter is null if nobody gives way.

@@ -298,12 +298,11 @@ bool Scheduler::may_begin(const Job& job) const {
 }
 
 void Scheduler::admit() {
-  if (full_ && !running_.empty()) return;  // what was taken back would be so again
-  full_ = false;
+  if (running_.empty()) full_ = false;
   const auto ready = [&](const Job& job) { return may_begin(job); };
   while (!waiting_.empty()) {
     std::unique_ptr<Job> job;
-    if (std::ssize(running_) < plan_.slots) {
+    if (!full_ && std::ssize(running_) < plan_.slots) {
       job = waiting_.take(ready);
     } else if (PlaceChange change = change_place(waiting_, running_, ready); change.job) {
       give_back(running_[change.victim], /*keep=*/true);
@@ -371,14 +370,15 @@ bool Scheduler::make_parts() {
   return !parts_.empty();
 }
 
-// Gives memory back: what is kept, then what was begun last, which is computed again later. False:
-// there is nothing but one answer.
+// Gives memory back: what is kept, then the job begun last of the user with the most, which is
+// computed again later. False: there is nothing but one answer.
 bool Scheduler::make_room() {
   if (sequences_.drop_oldest()) return true;
   if (running_.size() < 2) return false;
-  give_back(running_.back(), /*keep=*/false);
-  running_.pop_back();
-  full_ = true;
+  const size_t victim = last_of_busiest(running_);
+  give_back(running_[victim], /*keep=*/false);
+  running_.erase(running_.begin() + static_cast<ptrdiff_t>(victim));
+  full_ = true;  // what was taken back would be so again
   return true;
 }
 

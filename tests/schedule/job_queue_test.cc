@@ -119,10 +119,12 @@ TEST_F(Queue, AUserWithoutAPlaceGetsThatOfTheOneWithTheMost) {
   ASSERT_NE(change.job, nullptr);
   EXPECT_EQ(change.job->request().user, "d");
   EXPECT_EQ(change.victim, 4U);
+  EXPECT_EQ(last_of_busiest(running), 4U);
   running.clear();
   for (const char* user : {"a", "b", "c"}) running.push_back(job(user, 0));
   queue_.push(job("d", 4));
   EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "all have one place";
+  EXPECT_EQ(last_of_busiest(running), 2U) << "never the first, so that one goes on";
 }
 
 }  // namespace

@@ -287,9 +287,10 @@ TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   EXPECT_EQ(order, "cbda");
 }
 
-// Held as above: all slots are taken by then, and many requests wait before the light user's.
+// The scheduler is held in notifications: until some requests are there, and when all slots or all
+// memory is taken until the others wait.
 TEST_F(Scheduling, ALightUserIsServedBesideManyRequestsOfAnother) {
-  constexpr uint64_t kRequests = 30;
+  constexpr size_t kFirst = 4, kRequests = 30;
   std::vector<GenerateRequest> requests;
   for (uint64_t i = 0; i < kRequests; ++i) {
     requests.push_back(request_of(random_ids(20, i), 100, i % 2 == 0 ? 0.0F : 0.9F, i));
@@ -297,34 +298,46 @@ TEST_F(Scheduling, ALightUserIsServedBesideManyRequestsOfAnother) {
   }
   std::vector<Ids> expected;
   for (const GenerateRequest& request : requests) expected.push_back(alone(model_, request));
-  std::promise<void> submitted;
-  const std::shared_future<void> all_there = submitted.get_future().share();
-  int64_t steps = -1, light_steps = 0, finished = -1;  // written by the scheduler's thread
-  Scheduler scheduler(model_, {.slots = 4});
-  GenerateRequest light = request_of(random_ids(9, 99), 5, 0);
-  light.user = "light";
-  std::vector<std::shared_ptr<Ticket>> tickets;
-  for (GenerateRequest request : requests) {
-    request.notify = [&, all_there] {
-      if (all_there.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
-      if (scheduler.counts().running < 4) return;
-      all_there.wait();
-      steps = scheduler.counts().steps;
+  const SchedulerOptions few_slots{.slots = kFirst, .positions = 4096};
+  const SchedulerOptions little_memory{.slots = 8, .kept = 2, .positions = 768};
+  for (const SchedulerOptions& options : {few_slots, little_memory}) {
+    std::promise<void> enough, taken, submitted;
+    // Written by the scheduler's thread.
+    bool begun = false, held = false;
+    int64_t steps = -1, light_steps = 0, finished = -1;
+    Scheduler scheduler(model_, options);
+    const auto hold = [&] {
+      if (!std::exchange(begun, true)) return enough.get_future().wait();
+      const SchedulerCounts counts = scheduler.counts();
+      if (held || (counts.running < options.slots && counts.preempted == 0)) return;
+      held = true;
+      taken.set_value();
+      submitted.get_future().wait();
+      steps = counts.steps;
     };
-    tickets.push_back(scheduler.submit(request));
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    for (GenerateRequest request : requests) {
+      request.notify = hold;
+      request.logprobs = 0;  // so that each token is notified of
+      tickets.push_back(scheduler.submit(request));
+      if (tickets.size() != kFirst) continue;
+      enough.set_value();
+      taken.get_future().wait();
+    }
+    GenerateRequest light = request_of(random_ids(9, 99), 5, 0);
+    light.user = "light";
+    light.notify = [&] {
+      light_steps = scheduler.counts().steps;
+      if (finished < 0) finished = scheduler.counts().finished();
+    };
+    const auto ticket = scheduler.submit(light);
+    submitted.set_value();
+    wait_for(*ticket);
+    for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(wait_for(*tickets[i]), expected[i]) << i;
+    EXPECT_LE(light_steps - steps, 8) << "a step for each of its tokens";
+    EXPECT_EQ(finished, 0) << "of the heavy user's answers";
+    EXPECT_GE(scheduler.counts().preempted, 1);
   }
-  light.notify = [&] {
-    light_steps = scheduler.counts().steps;
-    if (finished < 0) finished = scheduler.counts().finished();
-  };
-  const auto ticket = scheduler.submit(light);
-  submitted.set_value();
-  wait_for(*ticket);
-  for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(wait_for(*tickets[i]), expected[i]) << i;
-  EXPECT_GE(steps, 0) << "all slots were taken";
-  EXPECT_LE(light_steps - steps, 8) << "a step for each of its tokens";
-  EXPECT_LE(finished, 1) << "of the heavy user's answers";
-  EXPECT_GE(scheduler.counts().preempted, 1);
 }
 
 TEST_F(Scheduling, CountsTokensAndTimesWhileTheyCome) {
@@ -343,8 +356,8 @@ TEST_F(Scheduling, CountsTokensAndTimesWhileTheyCome) {
   SchedulerCounts counts = scheduler.counts();
   while (counts.finished() < 2) counts = scheduler.counts();
   EXPECT_EQ(counts.made_tokens, 100 + other->progress().tokens);
-  EXPECT_EQ(counts.cut, 1);
-  EXPECT_EQ(counts.cancelled, 1);
+  EXPECT_GE(counts.cut, 1);
+  EXPECT_EQ(counts.cut + counts.cancelled, 2) << "it may be over before it is cancelled";
   const Latencies& times = counts.latencies;
   EXPECT_EQ(times.whole.total(), 2);
   EXPECT_GE(times.queue.total(), 1);
