@@ -76,9 +76,11 @@ int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions) {
 
 void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
   if (store_ == nullptr) return;
+  const int32_t least = match(ids, positions) + kWorthReading;
+  if (std::ssize(ids) <= least) return;
   const bool extended = runner_.would_extend(positions);
   const PrefixStore::Match found = store_->match(ids, extended);
-  if (found.tokens < match(ids, positions) + kWorthReading) return;
+  if (found.tokens < least) return;
   make_room(found.tokens);
   const int32_t sequence = store_->load(found, ids, extended);
   if (sequence < 0) return;
