@@ -77,6 +77,7 @@ constexpr std::string_view kRead[] = {
     "full_attention_interval",
     "full_attn_idxs",
     "gate_soft_cap",
+    "gguf_metadata",
     "global_attn_every_n_layers",
     "global_head_dim",
     "global_rope_theta",

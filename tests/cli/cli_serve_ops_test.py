@@ -254,7 +254,7 @@ class Ops(CliTest):
             self.assertEqual(server.metric("num_requests_running"), 1)
             self.assertFalse(answer.done())
             answer.result()
-        self.assertEqual(server.metric("generation_tokens_total"), 1500)
+        self.wait(lambda: server.metric("generation_tokens_total") == 1500)
 
     def test_labels_are_bounded(self):
         for i in range(20):

@@ -348,8 +348,9 @@ class Measures(CliTest):
         self.assertIn("maps", self.error("inspect", self.model, "-p", "x", "--out", out))
 
     def test_inspect_says_what_is_wrong(self):
-        for arguments, said in ((["--layers", "2"], "layer 2"), (["--heads", "5", "--out", self.folder / "no"], "head 5")):
-            self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments))
+        for arguments, said in ((["--layers", "2"], "--layers: there is no 2"),
+                                (["--heads", "5", "--out", self.folder / "no"], "--heads: there is no 5")):
+            self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
             self.assertFalse((self.folder / "no").exists())
         for arguments, said in ((["--layers", "3-1"], "3-1"), (["--what", "keys"], "--out"), (["--what", "x"], "'x'"),
                                 (["--at", "9"], "last position is 1"), (["--heads", "1,"], "''")):
