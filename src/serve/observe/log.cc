@@ -147,7 +147,8 @@ void Log::note(LogLevel level, std::string_view message, const LogFields& fields
 void Log::request(const RequestRecord& record) noexcept {
   const bool failed = record.status >= 500 || !record.error.empty();
   const bool monitor = record.route == "/metrics" || record.route.ends_with("/health");
-  const LogLevel level = failed ? LogLevel::kError : monitor ? LogLevel::kDebug : LogLevel::kInfo;
+  // A monitor asks every few seconds, also while models are loading (503).
+  const LogLevel level = monitor ? LogLevel::kDebug : failed ? LogLevel::kError : LogLevel::kInfo;
   if (level > options_.level) return;
   try {
     note(level, "request", request_fields(record));
