@@ -10,7 +10,7 @@ from pathlib import Path
 
 FUNCTION = re.compile(r"Function properties for (\w+)")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-# Kernels that may, the most bytes that they store, and why. The walk and products of one row with one term may not.
+# Kernels that may, the most bytes that they store, and why. Products of one row with one term may not.
 ALLOWED = [
     (r"scan_\w+_(64|128)", 5400),  # a thread has 64 or 128 numbers of the state: heads of 256 and 512 keys
     (r"linear_row_two_terms_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers

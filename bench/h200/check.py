@@ -4,7 +4,7 @@
     bench/h200/check.py VEERY [--folder FOLDER] [--device cuda] [--only PART,..] [--real FILE] [--at-once N]
 
 Parts: tiny        checkpoints of every family as they are (tests/fixtures/tiny): logits, also with --exact
-       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text by the graph and by the walk; in
+       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text; in
                    bf16 and Q4_0 with --exact
        types       a dense family, experts and a recurrent one in 26 types of `veery quantize`, which have all types of tensors that it
                    writes: logits of 81 and of 3 tokens, greedy text, also with --exact
@@ -77,13 +77,12 @@ class Tools:
             os.replace(f"{path}.part", path)
         return path
 
-    def same(self, part, what, verb, model, *words, devices=None):
+    def same(self, part, what, verb, model, *words):
         """One output of both. What `run --json` says of times and of the device is left out."""
         own = words[: words.index("-ngl")] if "-ngl" in words else words  # which is behind all others
         expected = shown(self.run(verb, model, *own, "--device", "cpu", "-t", CPU_THREADS).stdout)
-        for device in devices or [self.device] if self.device != "cpu" else ["cpu"]:
-            got = shown(self.run(verb, model, *words, "--device", device).stdout)
-            self.say(part, f"{what} ({device})", "same" if got == expected else first_difference(expected, got), got == expected)
+        got = shown(self.run(verb, model, *words, "--device", self.device).stdout)
+        self.say(part, what, "same" if got == expected else first_difference(expected, got), got == expected)
 
 
 def shown(text):
@@ -156,8 +155,7 @@ def wide(tools):
                 tools.same("wide", f"{name}, logits of {count}", "logits", path, "--ids", ids_of(count, count), "--all", "--top", "61", "--json")
             if number:
                 tools.same("wide", f"{name}, {exact}", "logits", path, *some, "--exact")
-            devices = [tools.device, tools.device + ",walk"] if number else None
-            tools.same("wide", f"{name}, greedy", "run", path, "--ids", ids_of(20, 9), "-n", "40", "--temp", "0", "--ignore-eos", "--json", "-q", devices=devices)
+            tools.same("wide", f"{name}, greedy", "run", path, "--ids", ids_of(20, 9), "-n", "40", "--temp", "0", "--ignore-eos", "--json", "-q")
             path.unlink()
 
     return [(folder.name, one, folder) for folder in sorted(checkpoints.iterdir())]
@@ -187,7 +185,6 @@ TYPES = (
 
 
 def shapes(tools):
-    both = [tools.device, tools.device + ",walk"]
     models = [("1b-q4_k", "1b", "q4_k", "q6_k"), ("1b-q8_0", "1b", "q8_0"), ("1b-q8_0-outliers", "1b", "q8_0", "--outliers"),
               ("1b-q4_0-outliers", "1b", "q4_0", "q6_k", "--outliers"), ("1b-q4_1-outliers", "1b", "q4_1", "q6_k", "--outliers"),
               ("tiny-moe-q4_k", "tiny-moe", "q4_k", "q6_k"), ("tiny-moe-q8_0", "tiny-moe", "q8_0"), ("tiny-q5_k", "tiny", "q5_k"),
@@ -196,14 +193,13 @@ def shapes(tools):
     def one(words):
         name, path = words[0], tools.model(*words)
         for count in (556, 81, 12, 3):
-            devices = both if count == 3 else None
             some = ("logits", path, "--ids", ids_of(count, count, 2800), "--all", "--top", "8", "--json")
-            tools.same("shapes", f"{name}, logits of {count}", *some, devices=devices)
+            tools.same("shapes", f"{name}, logits of {count}", *some)
             if count == 81:
                 tools.same("shapes", f"{name}, logits of {count} --exact", *some, "--exact")
         start = ("run", path, "-p", "once upon a time", "--ignore-eos")
-        tools.same("shapes", f"{name}, greedy", *start, "-n", "150", "--temp", "0", devices=both)
-        tools.same("shapes", f"{name}, sampled", *start, "-n", "100", "--temp", "0.9", "--seed", "7", devices=both)
+        tools.same("shapes", f"{name}, greedy", *start, "-n", "150", "--temp", "0")
+        tools.same("shapes", f"{name}, sampled", *start, "-n", "100", "--temp", "0.9", "--seed", "7")
         tools.same("shapes", f"{name}, penalties", *start, "-n", "60", "--temp", "0.7", "--seed", "3", "--repeat-penalty", "1.2", "--min-p", "0.1")
         in_parts(tools, name, path)
 
@@ -305,7 +301,6 @@ def sanitizers(tools):
             jobs.append((tool, name, ("logits", "--ids", ids_of(20, 5, 2800), "--top", "1", "--exact", "--device", tools.device)))
             for rows in ("1", "12", "40"):
                 jobs.append((tool, name, ("bench", "-p", "0", "-n", "1", "-r", "1", "-b", rows, "--chain", "1", "--device", tools.device)))
-        jobs.append((tool, "tiny-q4_k", ("bench", "-p", "0", "-n", "2", "-r", "1", "--device", tools.device + ",walk")))
     jobs.append(("memcheck", "tiny-q4_k", ("bench", "-p", "40", "-n", "8", "-r", "1", "--chain", "4", "--sampled", "--device", tools.device)))
     return [(f"{tool} {name}", one, (tool, name, words)) for tool, name, words in jobs]
 
@@ -321,13 +316,12 @@ MODELS_OF = {
 def real(tools):
     if not tools.real:
         return []
-    both = [tools.device, tools.device + ",walk"]
     schema = '{"type":"object","properties":{"bird":{"type":"string","maxLength":20},"wingspan":{"type":"integer"}},"required":["bird","wingspan"]}'
     text = (REPOSITORY / "docs/numerics.md").read_text()
 
     def one(job):
         what, verb, *words = job
-        tools.same("real", what, verb, tools.real, *words, devices=both)
+        tools.same("real", what, verb, tools.real, *words)
 
     jobs = [
         ("greedy", "run", "-p", "Why is the sky blue?", "-n", "200", "--temp", "0"),

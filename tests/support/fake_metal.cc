@@ -132,7 +132,6 @@ class FakeDriver : public Driver {
     expect(size.shared > 0 && size.shared % 16 == 0 && size.shared <= gpu_.limits.block_memory,
            "memory of a threadgroup");
     expect(command.waits != first, "a barrier");
-    expect(!size.cooperative, "a cooperative launch");
   }
 
   FakeGpu& gpu_;

@@ -68,35 +68,29 @@ struct Asked {
 };
 constexpr int kGarbage = 0xa5;
 
-// The fibres of one block after another, or of all blocks where these wait for each other; made
-// once a launch.
+// The fibres of one block after another; made once a launch.
 class Blocks {
  public:
   Blocks(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)
       : kernel_(kernel),
         arguments_(arguments),
         size_(size),
-        count_(size.cooperative ? size.blocks_x : 1),
-        shared_words_(size.shared / sizeof(Aligned) + 1),
-        fibres_(static_cast<size_t>(count_ * size.threads)),
+        fibres_(static_cast<size_t>(size.threads)),
         warps_(fibres_.size() / kWarpThreads + 1),
-        blocks_(static_cast<size_t>(count_)),
-        shared_(shared_words_ * blocks_.size()),
+        shared_(size.shared / sizeof(Aligned) + 1),
         exchanged_(fibres_.size()) {
-    VEERY_CHECK(count_ == 1 || size.threads % kWarpThreads == 0);
     for (size_t i = 0; i < fibres_.size(); ++i) fibres_[i].stack = stack_of(i);
   }
 
-  int count() const { return count_; }
   void run(int x, int y, int z) {
     left_ = fibres();
     stuck_ = unmade_ = reused_ = false;
     turns_ = 0;
     asked_.clear();
     for (int i = 0; i < fibres(); ++i)
-      start(i, {.thread = i % size_.threads,
+      start(i, {.thread = i,
                 .threads = size_.threads,
-                .x = x + i / size_.threads,
+                .x = x,
                 .y = y,
                 .z = z,
                 .blocks_x = size_.blocks_x});
@@ -124,8 +118,7 @@ class Blocks {
     give_way();
     own.barrier = nullptr;
   }
-  void wait_for_grid() { wait(grid_, fibres()); }
-  void wait_for_block() { wait(blocks_[static_cast<size_t>(block())], size_.threads); }
+  void wait_for_block() { wait(block_, fibres()); }
   void wait_for_warp() {
     const int warp = current_ / kWarpThreads;
     wait(warps_[static_cast<size_t>(warp)], std::min(kWarpThreads, fibres() - warp * kWarpThreads));
@@ -149,11 +142,6 @@ class Blocks {
   void make_mbarrier(Mbarrier* mbarrier, int arrivals) {
     *mbarrier = 0;
     reused_ |= !asked_.insert({mbarrier, {{}, 0, 0, arrivals}}).second;
-  }
-  void end_mbarrier(Mbarrier* mbarrier) {
-    const Asked& asked = asked_.at(mbarrier);
-    reused_ |= *mbarrier != asked.passed || !asked.pieces.empty();
-    asked_.erase(mbarrier);
   }
   void ask_piece(Mbarrier* mbarrier, const Copy& piece) {
     Asked& asked = asked_.at(mbarrier);
@@ -207,10 +195,8 @@ class Blocks {
     asked = {{}, asked.passed + 1, 0, asked.arrivals};
   }
   int fibres() const { return static_cast<int>(fibres_.size()); }
-  int block() const { return current_ / size_.threads; }
   Copies& own_copies() { return fibre(current_).copies; }
   void start(int number, const Place& place) {
-    const auto block = static_cast<size_t>(number / size_.threads);
     Fibre& own = fibre(number);
 #if defined(__SANITIZE_ADDRESS__)
     // What a stack begins with is never returned from, so that its marks stay.
@@ -220,8 +206,8 @@ class Blocks {
     own.barrier = nullptr;
     own.done = false;
     own.place = place;
-    own.place.shared = shared_[block * shared_words_].bytes;
-    own.place.exchanged = exchanged_[block * static_cast<size_t>(size_.threads)].bytes;
+    own.place.shared = shared_.front().bytes;
+    own.place.exchanged = exchanged_.front().bytes;
     own.copies.pieces.clear();
     own.copies.ends.clear();
   }
@@ -278,11 +264,9 @@ class Blocks {
   void (*kernel_)(const void*);
   const void* arguments_;
   LaunchSize size_;
-  int count_;  // blocks whose fibres there are at once
-  size_t shared_words_;
   std::vector<Fibre> fibres_;
-  std::vector<Barrier> warps_, blocks_;
-  Barrier grid_;
+  std::vector<Barrier> warps_;
+  Barrier block_;
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
   std::map<Mbarrier*, Asked> asked_;
@@ -315,13 +299,11 @@ void Blocks::enter() {
 
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
-void wait_for_grid() { running->wait_for_grid(); }
 void progress() { running->progress(); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }
 void wait_for_groups(int left) { running->wait_for_groups(left); }
 void make_mbarrier(Mbarrier* mbarrier, int arrivals) { running->make_mbarrier(mbarrier, arrivals); }
-void end_mbarrier(Mbarrier* mbarrier) { running->end_mbarrier(mbarrier); }
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
   running->ask_piece(mbarrier, {to, from, bytes});
 }
@@ -333,7 +315,7 @@ void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& s
   running = &blocks;
   for (int z = 0; z < size.blocks_z; ++z)
     for (int y = 0; y < size.blocks_y; ++y)
-      for (int x = 0; x < size.blocks_x; x += blocks.count()) blocks.run(x, y, z);
+      for (int x = 0; x < size.blocks_x; ++x) blocks.run(x, y, z);
   running = nullptr;
 }
 

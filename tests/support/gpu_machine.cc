@@ -29,7 +29,6 @@
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
 #include "kernels/gpu/functions/top_k_joined.h"
-#include "kernels/gpu/functions/walk/walk.h"
 
 namespace veery::gpu {
 namespace {
@@ -82,14 +81,10 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
-  Emulator(bool cooperative, int most_shared, int processors, bool relaxed = false)
-      : cooperative_(cooperative),
-        relaxed_(relaxed),
-        most_shared_(most_shared),
-        processors_(processors) {}
+  Emulator(int most_shared, int processors, bool relaxed = false)
+      : relaxed_(relaxed), most_shared_(most_shared), processors_(processors) {}
   int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
-  bool cooperative() const override { return cooperative_; }
   bool relaxed() const override { return relaxed_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
@@ -118,7 +113,7 @@ class Emulator : public Machine {
   }
 
  private:
-  bool cooperative_, relaxed_;
+  bool relaxed_;
   int most_shared_, processors_;
 };
 
@@ -153,12 +148,12 @@ void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
   emulated::run(kFunctions[index], arguments, size);
 }
 
-std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared, int processors) {
-  return std::make_unique<Emulator>(cooperative, most_shared, processors);
+std::unique_ptr<Machine> make_emulator(int most_shared, int processors) {
+  return std::make_unique<Emulator>(most_shared, processors);
 }
 
 std::unique_ptr<Machine> make_relaxed_emulator() {
-  return std::make_unique<Emulator>(false, 227 << 10, 2, true);
+  return std::make_unique<Emulator>(227 << 10, 2, true);
 }
 
 }  // namespace veery::gpu

@@ -6,10 +6,9 @@
 
 namespace veery::gpu {
 
-/// `cooperative`: steps of one sequence are walked by one kernel. `most_shared`: bytes of shared
-/// memory that a block may have (Machine::most_shared()). `processors`: that it says it has.
-std::unique_ptr<Machine> make_emulator(bool cooperative = true, int most_shared = 227 << 10,
-                                       int processors = 2);
+/// `most_shared`: bytes of shared memory that a block may have (Machine::most_shared()).
+/// `processors`: that it says it has.
+std::unique_ptr<Machine> make_emulator(int most_shared = 227 << 10, int processors = 2);
 /// The same with a library of products (Machine::relaxed()).
 std::unique_ptr<Machine> make_relaxed_emulator();
 /// A product, each sum in double.

@@ -104,8 +104,7 @@ void ModelArguments::add_device(Arguments& app) {
              throw Misuse("--device", fmt::format("'{}' is none of {}", text, kDevices));
            device = text;
          },
-         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU; with\n"
-         "\",walk\" behind steps of one sequence are one kernel), metal,\n"
+         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU), metal,\n"
          "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE")
       .choices({"cpu", "cuda", "metal", "auto"});

@@ -106,7 +106,7 @@ class CudaRecording : public gpu::Recording {
 
 class CudaMachine : public gpu::Machine {
  public:
-  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index, Steps steps,
+  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index,
               const CublasLt* library)
       : driver_(driver), index_(index), name_(fmt::format("cuda:{}", index)), pool_(source()) {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
@@ -119,17 +119,8 @@ class CudaMachine : public gpu::Machine {
                   "cuda:{}: {} has compute capability {}.x, expected 8.0 or more", index, title(),
                   major);
     early_launch_ = major >= 9;
-    int may = 0;
-    driver.check(driver.device_attribute(&may, kCooperative, device_),
-                 "asking whether the GPU's blocks can wait for each other");
     driver.check(driver.device_attribute(&most_shared_, kMostShared, device_),
                  "asking for the GPU's shared memory");
-    cooperative_ = steps == Steps::kWalk;
-    if (cooperative_ && (major < 9 || may == 0 || most_shared_ < gpu::WalkPlaces::kBytes))
-      throw Error(ErrorKind::kUnsupported,
-                  "cuda:{},walk: {} has compute capability {}.x and {} bytes of shared memory a "
-                  "block, expected 9.0 and {}",
-                  index, title(), major, most_shared_, gpu::WalkPlaces::kBytes);
     driver.check(driver.context_retain(&context_, device_), "starting to use the GPU");
     make_current();
     try {
@@ -154,7 +145,6 @@ class CudaMachine : public gpu::Machine {
   std::string_view name() const override { return "cuda"; }
   int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
-  bool cooperative() const override { return cooperative_; }
   bool has(KernelId kernel) const override {
     return Machine::has(kernel) && functions_[static_cast<size_t>(kernel)] != nullptr;
   }
@@ -236,8 +226,8 @@ class CudaMachine : public gpu::Machine {
       return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
     LaunchAttribute how[2] = {};
     unsigned count = 0;
-    if (launch.size.cooperative || (early && early_launch_)) {
-      how[count].id = launch.size.cooperative ? kCooperativeLaunch : kProgrammaticOrder;
+    if (early && early_launch_) {
+      how[count].id = kProgrammaticOrder;
       how[count++].value.allowed = 1;
     }
     if (launch.size.cluster > 1) {
@@ -314,7 +304,7 @@ class CudaMachine : public gpu::Machine {
   int index_, device_ = 0, processors_ = 0, most_shared_ = 0;
   std::string name_;
   MemoryPool pool_;
-  bool early_launch_ = false, cooperative_ = false;
+  bool early_launch_ = false;
   double waited_ = 0;
   Context context_ = nullptr;
   Module module_ = nullptr;
@@ -460,8 +450,8 @@ void CudaRecording::run(std::span<const size_t> bytes) {
 }  // namespace
 
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
-                                           int index, Steps steps, const CublasLt* library) {
-  return std::make_unique<CudaMachine>(driver, image, index, steps, library);
+                                           int index, const CublasLt* library) {
+  return std::make_unique<CudaMachine>(driver, image, index, library);
 }
 
 }  // namespace veery::cuda
@@ -475,7 +465,7 @@ std::string cuda_refusal() {
   return why;
 }
 
-std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps, bool relaxed) {
+std::shared_ptr<Backend> make_cuda_backend(int index, bool relaxed) {
   if (const std::string why = cuda_refusal(); !why.empty())
     throw Error(ErrorKind::kUnsupported, "device cuda: {}", why);
   std::string why;
@@ -488,7 +478,7 @@ std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps, bool re
   const cuda::CublasLt* library = relaxed ? cuda::find_cublas_lt(why) : nullptr;
   if (relaxed && library == nullptr)
     throw Error(ErrorKind::kUnsupported, "relaxed products: {}", why);
-  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, steps, library));
+  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, library));
 }
 
 }  // namespace veery

@@ -62,12 +62,11 @@ struct NodeParameters {  ///< CUgraphNodeParams
 static_assert(sizeof(NodeParameters) == 256);
 
 // CUdevice_attribute
-inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kCooperative = 95,
-                     kMostShared = 97;
+inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kMostShared = 97;
 inline constexpr Result kNotFound = 500;  ///< CUDA_ERROR_NOT_FOUND
 inline constexpr int kMaxShared = 8;      ///< CUfunction_attribute
 // CUlaunchAttributeID
-inline constexpr int kCooperativeLaunch = 2, kClusterBlocks = 4, kProgrammaticOrder = 6;
+inline constexpr int kClusterBlocks = 4, kProgrammaticOrder = 6;
 inline constexpr unsigned kNonBlocking = 1;    ///< CUstream_flags
 inline constexpr int kCaptureThreadLocal = 1;  ///< CUstreamCaptureMode
 inline constexpr unsigned kExternal = 1;       ///< CUevent_record_flags: a node of a graph

@@ -13,7 +13,6 @@ namespace veery::cuda {
 /// driver fails. The driver must outlive it, and so must the library that makes it a relaxed one
 /// (gpu::Machine::relaxed()); nullptr: none.
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
-                                           int index, Steps steps = Steps::kGraph,
-                                           const CublasLt* library = nullptr);
+                                           int index, const CublasLt* library = nullptr);
 
 }  // namespace veery::cuda

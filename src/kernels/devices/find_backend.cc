@@ -10,21 +10,15 @@
 namespace veery {
 namespace {
 
-struct Gpu {
-  int index;
-  cuda::Steps steps;
-};
-// "cuda" or "cuda:N", and how steps of one sequence are run.
-std::optional<Gpu> gpu_of(std::string_view name) {
-  constexpr std::string_view kWalk = ",walk";
-  Gpu gpu{0, cuda::Steps::kGraph};
-  if (name.ends_with(kWalk)) gpu.steps = cuda::Steps::kWalk, name.remove_suffix(kWalk.size());
-  if (name == "cuda") return gpu;
+// N of "cuda:N"; of "cuda" 0.
+std::optional<int> gpu_of(std::string_view name) {
+  int index = 0;
+  if (name == "cuda") return index;
   if (!name.starts_with("cuda:")) return {};
   name.remove_prefix(5);
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), gpu.index);
-  if (error != std::errc() || end != name.data() + name.size() || gpu.index < 0) return {};
-  return gpu;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  if (error != std::errc() || end != name.data() + name.size() || index < 0) return {};
+  return index;
 }
 
 }  // namespace
@@ -36,7 +30,7 @@ bool is_device(std::string_view name) {
 std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why, bool relaxed) {
   if (name == "auto") {
     why = cuda_refusal();
-    if (why.empty()) return make_cuda_backend(0, cuda::Steps::kGraph, relaxed);
+    if (why.empty()) return make_cuda_backend(0, relaxed);
     if (relaxed) throw Error(ErrorKind::kInput, "relaxed products: found no NVIDIA GPU: {}", why);
     const std::string others = metal_refusal();
     if (!others.empty()) {
@@ -46,7 +40,7 @@ std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why, b
     why.clear();
     return make_metal_backend();
   }
-  if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps, relaxed);
+  if (const auto gpu = gpu_of(name)) return make_cuda_backend(*gpu, relaxed);
   if (relaxed)
     throw Error(ErrorKind::kInput,
                 "relaxed products: the device is {}, expected an NVIDIA GPU (cuda)", name);

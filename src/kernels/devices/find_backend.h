@@ -9,9 +9,9 @@
 namespace veery {
 
 /// What is_device() knows.
-inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, cuda:N,walk, metal";
+inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, metal";
 
-/// One of kDevices; "cuda" may have ",walk" behind too (cuda::Steps).
+/// Whether it is one of kDevices.
 bool is_device(std::string_view name);
 /// The backend of a device; nullptr: the CPU. "auto" is the first GPU, or the CPU, and `why` then
 /// says the reason. `relaxed`: as make_cuda_backend() has it; kInput on all other devices. Throws

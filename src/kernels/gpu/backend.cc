@@ -9,7 +9,6 @@
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 #include "kernels/gpu/limits.h"
-#include "kernels/gpu/make_walk.h"
 #include "kernels/gpu/masked_run.h"
 
 namespace veery::gpu {
@@ -94,7 +93,6 @@ class GpuExecutable : public Executable {
       ends_.push_back(recorder.launches.size());
     }
     launches_ = recorder.launches;
-    if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
       const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
@@ -167,20 +165,6 @@ class GpuExecutable : public Executable {
     for (size_t i = 0; i < sizes.size(); ++i)
       if (recording_->output(i) != masked_->output(i))
         std::memcpy(recording_->output(i), masked_->output(i), sizes[i]);
-  }
-  // One kernel in place of all launches, where it can do what they do.
-  void walk(Machine& machine, Recorder& recorder) const {
-    std::byte* zeros = places_.zeros(slots_.data());
-    const auto rows =
-        make_walk(recorder.launches, machine.processors(), reinterpret_cast<uint64_t*>(zeros + 8));
-    if (!rows) return;
-    Memory& table = recorder.memory.emplace_back(machine.allocate(rows->size() * sizeof(WalkRow)));
-    machine.upload(table.data(), rows->data(), table.size());
-    recorder.launches.clear();
-    recorder.add(
-        walk_kernel(*rows), walk_size(machine.processors()),
-        WalkArguments{reinterpret_cast<const WalkRow*>(table.data()),
-                      static_cast<int32_t>(rows->size()), reinterpret_cast<uint32_t*>(zeros)});
   }
 
   Machine& machine_;

@@ -14,7 +14,6 @@
 #include "kernels/gpu/arguments/relaxed_arguments.h"
 #include "kernels/gpu/arguments/row_arguments.h"
 #include "kernels/gpu/arguments/top_k_arguments.h"
-#include "kernels/gpu/arguments/walk_places.h"
 #include "kernels/gpu/arguments/warpgroup_places.h"
 #include "kernels/gpu/arguments/wide_arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
@@ -114,10 +113,8 @@ class Machine : public Device {
   }
   /// Whether kernels may bring rows to a block's memory, of which there is much (kOneKind).
   virtual bool stages() const { return true; }
-  virtual int processors() const = 0;   ///< that run blocks side by side
-  virtual int most_shared() const = 0;  ///< bytes of shared memory, of a block
-  /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
-  virtual bool cooperative() const = 0;
+  virtual int processors() const = 0;                        ///< that run blocks side by side
+  virtual int most_shared() const = 0;                       ///< bytes of shared memory, of a block
   virtual size_t most_launches() const { return SIZE_MAX; }  ///< of a recording
   virtual double waited() const { return 0; }                ///< Backend::waited()
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,

@@ -188,22 +188,20 @@
   VEERY_GPU_TILES_MAKER(X, per256, kPer256) \
   VEERY_GPU_TILES_MAKER(X, planes, kPlanes) \
   VEERY_GPU_TILES_MAKER(X, bf16, kBF16)
-#define VEERY_GPU_EVERYWHERE(X)                                             \
-  VEERY_GPU_COMMON(X)                                                       \
-  X(best, BestArguments, 64, (best))                                        \
-  X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                            \
-  VEERY_GPU_TILES_MAKERS(X)                                                 \
-  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                         \
-  VEERY_GPU_BF16(X)                                                         \
-  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                                     \
-  VEERY_GPU_EXPERTS(X, bf16, kBF16)                                         \
-  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                                     \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                       \
-  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                                \
-  VEERY_GPU_CORE_ATTENTION(X)                                               \
-  VEERY_GPU_CHAINS(X)                                                       \
-  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<false>)) \
-  X(walk_blocks, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<true>))
+#define VEERY_GPU_EVERYWHERE(X)                  \
+  VEERY_GPU_COMMON(X)                            \
+  X(best, BestArguments, 64, (best))             \
+  X(qkv_rows, QkvRopeArguments, 256, (qkv_rows)) \
+  VEERY_GPU_TILES_MAKERS(X)                      \
+  VEERY_GPU_CODED(VEERY_GPU_ROW, X)              \
+  VEERY_GPU_BF16(X)                              \
+  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)          \
+  VEERY_GPU_EXPERTS(X, bf16, kBF16)              \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)          \
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)            \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)     \
+  VEERY_GPU_CORE_ATTENTION(X)                    \
+  VEERY_GPU_CHAINS(X)
 #define VEERY_GPU_KERNELS(X) \
   VEERY_GPU_EVERYWHERE(X)    \
   VEERY_GPU_WARPGROUPS(X)    \

@@ -10,6 +10,7 @@
 #include "kernels/gpu/functions/attention/attend_tiles.h"
 #include "kernels/gpu/functions/attention/attend_wide.h"
 #include "kernels/gpu/functions/attention/choose_positions.h"
+#include "kernels/gpu/functions/attention/qkv_rows.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/fma.h"
@@ -20,7 +21,6 @@
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
 #include "kernels/gpu/functions/linear/prepare_tiles.h"
-#include "kernels/gpu/functions/attention/qkv_rows.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
 #include "kernels/gpu/functions/relaxed/expand.h"
 #include "kernels/gpu/functions/relaxed/rounded_rows.h"
@@ -28,16 +28,11 @@
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
 #include "kernels/gpu/functions/top_k_joined.h"
-#include "kernels/gpu/functions/walk/walk.h"
 #include "kernels/gpu/kernel_list.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 // Blocks of threads that a processor is to have at least; 0: nvcc finds a number, and spares
 // registers, even if it has to spill, where one block has all of the shared memory.
-template <typename Arguments>
-constexpr int kLeastBlocks = 0;
-template <>
-constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
 template <typename Arguments>
 constexpr int least_blocks(std::string_view name, int threads) {
   if (name.find("_fma") != std::string_view::npos) return 8;  // with a ring each
@@ -49,17 +44,16 @@ constexpr int least_blocks(std::string_view name, int threads) {
   if (threads == veery::gpu::RowPlan::kExpertThreads &&
       std::is_same_v<Arguments, veery::gpu::ExpertArguments>)
     return 2;
-  if (std::is_same_v<Arguments, veery::gpu::PrepareTilesArguments>)
-    return threads == 128 ? 3 : 2;
-  return threads == veery::gpu::RowPlan::kThreads ? 1 : kLeastBlocks<Arguments>;
+  if (std::is_same_v<Arguments, veery::gpu::PrepareTilesArguments>) return threads == 128 ? 3 : 2;
+  return threads == veery::gpu::RowPlan::kThreads ? 1 : 0;
 }
 
-#define VEERY_GPU_GLOBAL(name, arguments, threads, function)                                 \
-  extern "C" __global__ void __launch_bounds__(                                              \
-      threads, least_blocks<veery::gpu::arguments>(#name, threads))                          \
-      veery_##name(const __grid_constant__ veery::gpu::arguments a) {                        \
-    using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */                   \
-    VEERY_GPU_IN function(a);                                                                \
+#define VEERY_GPU_GLOBAL(name, arguments, threads, function)               \
+  extern "C" __global__ void __launch_bounds__(                            \
+      threads, least_blocks<veery::gpu::arguments>(#name, threads))        \
+      veery_##name(const __grid_constant__ veery::gpu::arguments a) {      \
+    using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */ \
+    VEERY_GPU_IN function(a);                                              \
   }
 VEERY_GPU_EVERYWHERE(VEERY_GPU_GLOBAL)
 VEERY_GPU_RELAXED(VEERY_GPU_GLOBAL)

@@ -28,7 +28,6 @@ SlotPlaces::SlotPlaces(const TableUse& use) : use_(use) {
   take(tables_, 2 * tables);
   take(pages_, entries);
   take(extended_, static_cast<size_t>(most_sequences(use)));
-  take(zeros_, 4);
 }
 
 Run SlotPlaces::run(std::byte* base) const {
@@ -52,7 +51,6 @@ AdvanceArguments SlotPlaces::advance(std::byte* base) const {
   arguments.tokens = at + tokens_;
   arguments.positions = at + positions_;
   arguments.spans = reinterpret_cast<RunSpan*>(at + spans_);
-  arguments.zeros = reinterpret_cast<uint32_t*>(zeros(base));
   return arguments;
 }
 
@@ -77,7 +75,6 @@ void SlotPlaces::fill(const Slots& slots, std::byte* base) const {
   }
   for (int i = 0; i < slots.sequences; ++i)
     at[extended_ + static_cast<size_t>(i)] = slots.extended != nullptr && slots.extended[i] != 0;
-  std::fill_n(at + zeros_, 4, 0);
 }
 
 }  // namespace veery::gpu

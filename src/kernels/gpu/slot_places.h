@@ -11,8 +11,6 @@ class SlotPlaces {
 
   size_t bytes() const { return words_ * 4; }
   Run run(std::byte* base) const;
-  /// 16 bytes that are 0 when a run begins.
-  std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
   /// Where a chain finds what it changes; nothing else of the arguments is set.
   AdvanceArguments advance(std::byte* base) const;
   void fill(const Slots& slots, std::byte* base) const;
@@ -21,7 +19,7 @@ class SlotPlaces {
   TableUse use_;
   size_t words_ = 0;
   size_t counts_ = 0, tokens_ = 0, types_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0,
-         spans_ = 0, tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
+         spans_ = 0, tables_ = 0, pages_ = 0, extended_ = 0;
 };
 
 /// Sequences of a run, at most.

@@ -67,7 +67,6 @@ class MetalMachine : public gpu::Machine {
   std::string_view name() const override { return "metal"; }
   int processors() const override { return profile_.processors; }
   int most_shared() const override { return static_cast<int>(limits_.block_memory); }
-  bool cooperative() const override { return false; }
   bool stages() const override { return false; }
   size_t most_launches() const override { return kMostCommands; }
   bool has(KernelId kernel) const override { return std::ranges::count(kKernels, kernel) > 0; }

@@ -47,18 +47,6 @@ TEST(GpuEmulator, BarriersKeepWarpsAndBlocksTogether) {
   });
 }
 
-TEST(GpuEmulator, BlocksThatRunTogetherWaitForOneAnother) {
-  int32_t flag = 0, counter = 0;
-  run({.blocks_x = 3, .threads = 32, .cooperative = true}, [&] {
-    if (block_x() == 2 && thread() == 31) flag = 1;
-    arrive_at(&counter);
-    arrive_at_grid(nullptr);
-    wait_for_grid(nullptr, 0);
-    EXPECT_EQ(flag, 1) << block_x() << thread();
-    EXPECT_EQ(counter, 96);
-  });
-}
-
 TEST(GpuEmulator, WarpsAddToASlotInTurn) {
   constexpr int kWarps = 3, kRounds = 2 * TurnPlaces::kOfSlot;  // barriers are used again
   std::vector<int> order;
@@ -117,10 +105,10 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
   run(size, [] { sync_block(); });  // and the next one is as ever
 }
 
-// Memory that was an mbarrier is not to be anything else before it has ended.
+// Memory that was an mbarrier is not to be anything else until the launch ends.
 TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
   enum class Then { kNothing, kWrites, kMakesAgain };
-  const auto complaint = [](Then then, bool ends) -> std::string {
+  const auto complaint = [](Then then) -> std::string {
     try {
       run({.threads = 32, .shared = 16}, [&] {
         auto* mbarrier = reinterpret_cast<Mbarrier*>(shared_memory());
@@ -130,7 +118,6 @@ TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
         wait_for_arrivals(mbarrier, 0);
         sync_block();
         if (thread() != 0) return;
-        if (ends) end_mbarrier(mbarrier);
         if (then == Then::kWrites) *mbarrier = 77;
         if (then == Then::kMakesAgain) make_mbarrier(mbarrier);
       });
@@ -139,11 +126,9 @@ TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
     }
     return "";
   };
-  EXPECT_EQ(complaint(Then::kNothing, false), "");
-  for (const Then then : {Then::kWrites, Then::kMakesAgain}) {
-    EXPECT_NE(complaint(then, false).find("mbarrier"), std::string::npos);
-    EXPECT_EQ(complaint(then, true), "");
-  }
+  EXPECT_EQ(complaint(Then::kNothing), "");
+  for (const Then then : {Then::kWrites, Then::kMakesAgain})
+    EXPECT_NE(complaint(then).find("mbarrier"), std::string::npos);
 }
 
 TEST(GpuEmulator, CopiesAreMadeWhenTheirGroupIsWaitedFor) {

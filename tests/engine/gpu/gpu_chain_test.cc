@@ -29,8 +29,7 @@ constexpr int32_t kTop = 128;
 class Bigrams {
  public:
   explicit Bigrams(const Matrix& table, int processors = 2)
-      : table_(table),
-        backend_(gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors))) {}
+      : table_(table), backend_(gpu::make_backend(gpu::make_emulator(227 << 10, processors))) {}
 
   int32_t vocab() const { return table_.operand.cols; }
   std::span<const float> logits(int32_t id) const {

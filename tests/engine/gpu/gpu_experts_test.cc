@@ -516,8 +516,7 @@ TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
           for (const auto& [processors, room] :
                {std::pair(64, 227), std::pair(12, 227), std::pair(6, 227), std::pair(2, 227),
                 std::pair(64, 48)}) {
-            const auto backend =
-                gpu::make_backend(gpu::make_emulator(true, room << 10, processors));
+            const auto backend = gpu::make_backend(gpu::make_emulator(room << 10, processors));
             Matrix found(kRows, kOut);
             d.out() = found.operand;
             run_on_gpu(*backend, op::kLinear, d, found, kRows);

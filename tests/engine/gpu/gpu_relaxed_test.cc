@@ -263,8 +263,8 @@ TEST(CudaRelaxed, ProductsOfPromptsAreTheLibrarys) {
   const cuda::CublasLt& library = cuda::fake_cublas_lt();
   cuda::FakeLtState& state = cuda::fake_lt_state();
   {
-    LoadOptions options = options_on(
-        gpu::make_backend(cuda::make_machine(driver, {}, 0, cuda::Steps::kGraph, &library)));
+    LoadOptions options =
+        options_on(gpu::make_backend(cuda::make_machine(driver, {}, 0, &library)));
     EXPECT_LT(test::distance(logits_behind(model.path(), options, ids), expected), kNearQuantised);
     EXPECT_EQ(state.fault, "");
     EXPECT_EQ(state.recorded, 4) << "q, k and v, o, gate and up, down";
@@ -291,8 +291,8 @@ TEST(CudaRelaxed, WeightsAreExpandedInEachRunWhereMemoryIsShort) {
   std::array<int, 2> launches{};
   for (const bool is_short : {false, true}) {
     const cuda::Driver& driver = cuda::fake_driver();
-    LoadOptions options = options_on(gpu::make_backend(
-        cuda::make_machine(driver, {}, 0, cuda::Steps::kGraph, &cuda::fake_cublas_lt())));
+    LoadOptions options =
+        options_on(gpu::make_backend(cuda::make_machine(driver, {}, 0, &cuda::fake_cublas_lt())));
     MemoryPool& pool = *options.backend->device().pool();
     if (is_short) pool.set_limit(size_t{1} << 30);
     EXPECT_LT(test::distance(logits_behind(model.path(), options, ids), expected), kNearQuantised);
@@ -312,8 +312,8 @@ TEST(CudaRelaxed, FaultsOfTheLibraryAreErrors) {
   const cuda::CublasLt& library = cuda::fake_cublas_lt();
   cuda::fake_lt_state().fail_search = 1;
   try {
-    LoadOptions options = options_on(
-        gpu::make_backend(cuda::make_machine(driver, {}, 0, cuda::Steps::kGraph, &library)));
+    LoadOptions options =
+        options_on(gpu::make_backend(cuda::make_machine(driver, {}, 0, &library)));
     logits_behind(model.path(), options, some_ids(kRows));
     ADD_FAILURE() << "nothing failed";
   } catch (const Error& error) {

@@ -128,13 +128,12 @@ void run_on_cpu(const std::vector<Step>& steps, const Slots& slots) {
 // A machine that counts what is launched.
 class Counted : public gpu::Machine {
  public:
-  explicit Counted(int processors) : own_(gpu::make_emulator(false, 227 << 10, processors)) {}
+  explicit Counted(int processors) : own_(gpu::make_emulator(227 << 10, processors)) {}
 
   std::string description() const override { return own_->description(); }
   std::string_view name() const override { return own_->name(); }
   int processors() const override { return own_->processors(); }
   int most_shared() const override { return own_->most_shared(); }
-  bool cooperative() const override { return false; }
   Memory allocate(size_t size) override { return own_->allocate(size); }
   void release(std::byte* data) noexcept override { own_->release(data); }
   void upload(std::byte* to, const void* host, size_t size) override {

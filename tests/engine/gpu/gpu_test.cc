@@ -22,10 +22,9 @@ using test::Rows;
 using test::SmallModel;
 using test::some_ids;
 
-// On a GPU: whether steps of one sequence are walked by one kernel, or are many launches.
-enum class On { kCpu, kWalk, kLaunches };
+enum class On { kCpu, kGpu };
 std::shared_ptr<Backend> backend_for(On on) {
-  return on == On::kCpu ? nullptr : gpu::make_backend(gpu::make_emulator(on == On::kWalk));
+  return on == On::kCpu ? nullptr : gpu::make_backend(gpu::make_emulator());
 }
 LoadOptions options_for(On on, int32_t chunk) {
   LoadOptions options;
@@ -40,7 +39,7 @@ LoadOptions options_for(On on, int32_t chunk) {
 Rows expected_logits(const std::string& path, DType type, std::span<const int32_t> ids) {
   const Rows of_cpu = all_logits(path, options_for(On::kCpu, 64), ids);
   if (type != DType::kBF16) return of_cpu;
-  Rows own = all_logits(path, options_for(On::kLaunches, 64), ids);
+  Rows own = all_logits(path, options_for(On::kGpu, 64), ids);
   EXPECT_LT(test::distance(own, of_cpu), test::kNear);
   return own;
 }
@@ -61,11 +60,9 @@ TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const Rows expected = expected_logits(model.path(), GetParam(), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10), std::pair(64, 37)})
-    EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
-  EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 1), std::span(ids).first(2)),
-            Rows(expected.begin(), expected.begin() + 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
@@ -105,19 +102,18 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
     const auto ids = some_ids(12);
     const Rows expected = all_logits(model.path(), options_for(On::kCpu, 12), ids);
     const Rows first(expected.begin(), expected.begin() + 2);
-    for (const On on : {On::kWalk, On::kLaunches})
-      EXPECT_EQ(all_logits(model.path(), options_for(on, 1), std::span(ids).first(2)), first)
-          << info(type).name;
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, 1), std::span(ids).first(2)), first)
+        << info(type).name;
     // One group of rows, and two (GroupPlan).
     for (const int32_t chunk : {4, 12})
-      EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, chunk), ids), expected)
+      EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, chunk), ids), expected)
           << info(type).name << " " << chunk;
     // One group, without room for more warps.
     if (type != DType::kQ4_K) continue;
     static_assert(gpu::group_plan(gpu::kK4M, false, 8448, 163 << 10).warps ==
                   gpu::GroupPlan::kWarps);
-    LoadOptions options = options_for(On::kLaunches, 4);
-    options.backend = gpu::make_backend(gpu::make_emulator(false, 163 << 10));
+    LoadOptions options = options_for(On::kGpu, 4);
+    options.backend = gpu::make_backend(gpu::make_emulator(163 << 10));
     EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name;
   }
 }
@@ -134,10 +130,10 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
     const auto ids = some_ids(150);
     LoadOptions options = options_for(On::kCpu, 150);
     const Rows expected = all_logits(model.path(), options, ids);
-    EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 150), ids), expected)
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, 150), ids), expected)
         << info(type).name << hidden;
     for (const auto& [room, processors] : {std::pair(128, 2), std::pair(227, 64)}) {
-      options.backend = gpu::make_backend(gpu::make_emulator(false, room << 10, processors));
+      options.backend = gpu::make_backend(gpu::make_emulator(room << 10, processors));
       EXPECT_EQ(all_logits(model.path(), options, ids), expected)
           << info(type).name << hidden << " " << room;
     }
@@ -161,23 +157,23 @@ TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
     };
     // Two rows, and those of large tiles: more than 64.
     for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(2, 2), std::pair(80, 80)})
-      EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk),
+      EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, chunk),
                            std::span(ids).first(static_cast<size_t>(count))),
                 first(static_cast<size_t>(count)))
           << chunk << " " << experts;
     // Where a block has room for little.
     LoadOptions options = options_for(On::kCpu, 2);
-    options.backend = gpu::make_backend(gpu::make_emulator(false, 48 << 10));
+    options.backend = gpu::make_backend(gpu::make_emulator(48 << 10));
     EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(3)), first(3)) << experts;
 
-    Model of(model.path(), options_for(On::kLaunches, 80));
+    Model of(model.path(), options_for(On::kGpu, 80));
     test::Session session(of);
     session.feed(std::span(ids).first(79));
     std::vector<int32_t> made(2);
     session.decode_greedy(ids[79], made);
     std::vector<int32_t> all(ids);
     all.push_back(made[0]);
-    const Rows rows = all_logits(model.path(), options_for(On::kLaunches, 64), all);
+    const Rows rows = all_logits(model.path(), options_for(On::kGpu, 64), all);
     for (size_t i = 0; i < 2; ++i)
       EXPECT_EQ(made[i], std::ranges::max_element(rows[79 + i]) - rows[79 + i].begin());
   }
@@ -192,7 +188,7 @@ TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
     const auto ids = some_ids(2);
     LoadOptions options = options_for(On::kCpu, 1);
     const Rows expected = all_logits(model.path(), options, ids);
-    options.backend = gpu::make_backend(gpu::make_emulator(true, 48 << 10));
+    options.backend = gpu::make_backend(gpu::make_emulator(48 << 10));
     EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << experts;
   }
 }
@@ -205,13 +201,12 @@ TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   const Rows expected = expected_logits(model.path(), GetParam(), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 24), std::pair(64, 31)})
-    EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
 }
 
-// Positions in several blocks of 128, in the cache and in one run. A walk looks for their pages in
-// the first of two layers.
+// Positions in several blocks of 128, in the cache and in one run, of two layers.
 TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   const SmallModel model(DType::kQ8_0, false, test::kHidden, 0, 2);
   const auto ids = some_ids(270);
@@ -231,8 +226,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
       return rows;
     };
     const Rows expected = last(On::kCpu);
-    EXPECT_EQ(last(On::kWalk), expected) << info(cache).name;
-    EXPECT_EQ(last(On::kLaunches), expected) << info(cache).name;
+    EXPECT_EQ(last(On::kGpu), expected) << info(cache).name;
   }
 }
 
@@ -262,7 +256,7 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
   };
   const Rows expected = logits(nullptr);
   for (const int processors : {2, 8, 132})
-    EXPECT_EQ(logits(gpu::make_backend(gpu::make_emulator(false, 227 << 10, processors))), expected)
+    EXPECT_EQ(logits(gpu::make_backend(gpu::make_emulator(227 << 10, processors))), expected)
         << processors;
 }
 
@@ -293,7 +287,7 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
          {second, all.first(1), 1}});
     return rows;
   };
-  EXPECT_EQ(logits(On::kWalk), logits(On::kCpu));
+  EXPECT_EQ(logits(On::kGpu), logits(On::kCpu));
 }
 
 // Tiles of attention in which one sequence ends and another begins leave their rows.
@@ -315,7 +309,7 @@ TEST(GpuSequences, RowsThatTilesLeaveHaveTheBitsOfTheCpu) {
     }
     return rows;
   };
-  EXPECT_EQ(logits(On::kLaunches), logits(On::kCpu));
+  EXPECT_EQ(logits(On::kGpu), logits(On::kCpu));
 }
 
 TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
@@ -330,8 +324,7 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
       return made;
     };
     const auto expected = tokens(On::kCpu);
-    EXPECT_EQ(tokens(On::kWalk), expected) << info(type).name;
-    EXPECT_EQ(tokens(On::kLaunches), expected) << info(type).name;
+    EXPECT_EQ(tokens(On::kGpu), expected) << info(type).name;
   }
 }
 
@@ -371,11 +364,10 @@ TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
     return made;
   };
   const auto expected = tokens(On::kCpu, false);
-  EXPECT_EQ(tokens(On::kLaunches, true), expected);
-  EXPECT_EQ(tokens(On::kLaunches, false), expected);
+  EXPECT_EQ(tokens(On::kGpu, true), expected);
+  EXPECT_EQ(tokens(On::kGpu, false), expected);
 }
 
-// One sequence by the walk.
 TEST(GpuDecode, AChainStaysWithinTheContext) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(9);
@@ -403,8 +395,7 @@ TEST(GpuDecode, AChainStaysWithinTheContext) {
     return made;
   };
   const auto expected = tokens(On::kCpu);
-  EXPECT_EQ(tokens(On::kWalk), expected);
-  EXPECT_EQ(tokens(On::kLaunches), expected);
+  EXPECT_EQ(tokens(On::kGpu), expected);
 }
 
 // The host's side of CUDA, on a driver that notes what is asked of it.
@@ -423,20 +414,6 @@ TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   EXPECT_EQ(state.early, state.launches / 2 - 1);  // all of the one plan but its first
   EXPECT_EQ(state.graphs, 0);
   EXPECT_EQ(state.used, 0U);
-}
-
-TEST(Cuda, StepsOfOneSequenceAreOneLaunchOfAWalk) {
-  const SmallModel model(DType::kQ8_0);
-  const auto ids = some_ids(3);
-  const auto launches = [&](cuda::Steps steps) {
-    LoadOptions options = options_for(On::kCpu, 1);
-    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0, steps));
-    EXPECT_EQ(all_logits(model.path(), options, ids),
-              all_logits(model.path(), options_for(On::kCpu, 1), ids));
-    return cuda::fake_state().launches;
-  };
-  EXPECT_EQ(launches(cuda::Steps::kWalk), 3);
-  EXPECT_GT(launches(cuda::Steps::kGraph), 20);
 }
 
 // What warpgroups do others have tiles for.
@@ -476,9 +453,6 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
   };
   EXPECT_EQ(message([](cuda::FakeState& state) { state.major = 7; }),
             "cuda:0: fake has compute capability 7.x, expected 8.0 or more");
-  const cuda::Driver& older = cuda::fake_driver();
-  cuda::fake_state().major = 8;
-  EXPECT_THROW(cuda::make_machine(older, {}, 0, cuda::Steps::kWalk), Error);
   EXPECT_EQ(message([](cuda::FakeState& state) { state.fail_run = 1; }),
             "cuda: starting a run: a fault");
   const std::string full = message([](cuda::FakeState& state) { state.memory = 400'000; });
@@ -535,7 +509,7 @@ TEST(GpuRefusals, NameOpAndOperands) {
       .rows = 8, .cols = 64, .dtype = DType::kQ8_0, .layout = Layout::kRowMajor};
   d.attr = LinearAttr{.weights = 1};
   try {
-    backend_for(On::kWalk)->choose(op::kLinear, d, {.exact = true});
+    backend_for(On::kGpu)->choose(op::kLinear, d, {.exact = true});
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);

@@ -86,7 +86,7 @@ Matrix masked(const Matrix& x, SomeTokens& mask) {
 enum class On { kCuda, kMetal };
 
 std::shared_ptr<Backend> backend_on(On on, metal::FakeGpu& gpu, int processors) {
-  if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors));
+  if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(227 << 10, processors));
   // What is measured takes as long for any number of blocks, each of which has 16 KiB.
   return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders,
                                                static_cast<size_t>(processors) << 14));

@@ -83,23 +83,18 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
       config->grid_y > 65535 || config->grid_z == 0 || config->grid_z > 65535 ||
       config->shared > (227U << 10))
     return kInvalid;
-  bool cooperative = false;
   for (unsigned i = 0; i < config->count; ++i) {
     const LaunchAttribute& how = config->attributes[i];
     if (how.id == kProgrammaticOrder) ++state.early;
-    cooperative |= how.id == kCooperativeLaunch;
     // Clusters are whole, and GPUs before 9.0 have none.
     if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
       return kInvalid;
   }
   std::array<std::byte, gpu::Launch::kMostBytes> copied;
   std::memcpy(copied.data(), arguments[0], copied.size());
-  const gpu::LaunchSize size{static_cast<int>(config->grid_x),
-                             static_cast<int>(config->grid_y),
-                             static_cast<int>(config->grid_z),
-                             static_cast<int>(config->block_x),
-                             config->shared,
-                             cooperative};
+  const gpu::LaunchSize size{static_cast<int>(config->grid_x), static_cast<int>(config->grid_y),
+                             static_cast<int>(config->grid_z), static_cast<int>(config->block_x),
+                             config->shared};
   recorded->add([kernel = function->kernel, copied, size] {
     ++state.launches;
     alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;
@@ -222,10 +217,7 @@ void add_device(Driver& d) {
     return std::strncpy(name, "fake", static_cast<size_t>(size)), kOk;
   };
   d.device_attribute = [](int* value, int which, int) {
-    *value = which == kMajor         ? state.major
-             : which == kMostShared  ? 227 << 10
-             : which == kCooperative ? 1
-                                     : 2;
+    *value = which == kMajor ? state.major : which == kMostShared ? 227 << 10 : 2;
     return kOk;
   };
   d.context_retain = [](Context*, int) { return kOk; };

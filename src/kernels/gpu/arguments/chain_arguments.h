@@ -33,7 +33,6 @@ struct AdvanceArguments {
   Run run;
   VEERY_DEVICE int32_t *tokens, *positions;
   VEERY_DEVICE RunSpan* spans;
-  VEERY_DEVICE uint32_t* zeros;  ///< four that are 0 when a step begins
   VEERY_DEVICE ChainState* states;
   VEERY_DEVICE ChainLists* lists;  ///< nullptr: all rows are greedy
   Matrix values, mass;             ///< of top_k(), where there are lists

@@ -28,13 +28,11 @@
 #endif
 #if defined(__CUDACC__)
 #define VEERY_GPU __device__ __forceinline__
-#define VEERY_GPU_APART __device__ __noinline__  // of large ones that are compiled by themselves
 #define VEERY_GPU_HOST __host__ __device__ __forceinline__
 #define VEERY_GPU_PRAGMA(text) _Pragma(#text)
 #define VEERY_UNROLL(n) VEERY_GPU_PRAGMA(unroll n)
 #elif !defined(__METAL_VERSION__)
 #define VEERY_GPU inline
-#define VEERY_GPU_APART inline
 #define VEERY_GPU_HOST inline
 #define VEERY_UNROLL(n)
 #include "kernels/gpu/dialect/emulator.h"
@@ -54,30 +52,6 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
-/// A barrier of all blocks of a cooperative launch in two parts, between which a block may do what
-/// needs nothing of the others. `counter`: in the device's memory, 0 when the launch begins.
-VEERY_GPU void arrive_at_grid(uint32_t* counter) {
-  __syncthreads();
-  if (threadIdx.x == 0)
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-/// Until all blocks have arrived, after which all see what any wrote before. `come`: what the
-/// counter is then, one for each block and barrier.
-VEERY_GPU void wait_for_grid(const uint32_t* counter, uint32_t come) {
-  if (threadIdx.x == 0) {
-    uint32_t now;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-    } while (now < come);
-  }
-  __syncthreads();
-}
-/// What was written before is there for copies that are begun from here on.
-VEERY_GPU void fence_copies() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async;" ::: "memory");
-#endif
-}
 /// Memory of the block, 16-byte aligned, as large as its launch says.
 VEERY_GPU uint8_t* shared_memory() {
   extern __shared__ __align__(16) uint8_t memory[];
@@ -179,8 +153,8 @@ VEERY_GPU void wait_for_groups() {
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
 /// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
 /// by as many threads as it is made for, each by ask_piece() or arrive(). Its memory is used for
-/// nothing else from then on, and for another one behind end_mbarrier() only (PTX ISA,
-/// mbarrier.inval): an H100 was seen to write its count there long after the last arrival.
+/// nothing else until the launch ends: an H100 was seen to write its count there long after the
+/// last arrival.
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -191,10 +165,6 @@ VEERY_GPU void make_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
-}
-/// By one thread, with a barrier of the block between it and the last arrival or wait.
-VEERY_GPU void end_mbarrier(Mbarrier* mbarrier) {
-  asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 /// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
 /// and bytes are multiples of 16.

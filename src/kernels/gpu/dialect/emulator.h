@@ -1,6 +1,5 @@
 // emulator.h: a GPU in plain C++: the threads of a block are fibres that change places at barriers,
-// so that kernels are tested where there is no GPU. Blocks run one after the other, or together
-// where they wait for each other.
+// so that kernels are tested where there is no GPU. Blocks run one after the other.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,6 @@ struct LaunchSize {
   int blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 32;
   size_t shared = 0;         ///< bytes
-  bool cooperative = false;  ///< all blocks run at once and may wait for each other; one dimension
   bool waits_first = false;  ///< the next may begin only when all before this one have ended
   int cluster = 1;           ///< blocks, side by side in y, that copy to one another's memory
 };
@@ -33,7 +31,6 @@ extern constinit thread_local Place* here;
 inline Place& place() { return *here; }
 void wait_for_block();
 void wait_for_warp();
-void wait_for_grid();
 /// What other threads wait for may have changed.
 void progress();
 /// 32 bytes of each thread of the block that others read.
@@ -46,8 +43,6 @@ void wait_for_groups(int left);
 /// Pieces that a mbarrier is for are copied when it is first waited for after all lanes have asked.
 using Mbarrier = uint64_t;
 void make_mbarrier(Mbarrier* mbarrier, int arrivals);
-/// run() throws kBug where memory of an mbarrier was written to, or made one again, before this.
-void end_mbarrier(Mbarrier* mbarrier);
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
 void arrive(Mbarrier* mbarrier);
 void wait_for_pieces(Mbarrier* mbarrier, int turn);
@@ -65,14 +60,11 @@ inline int block_z() { return emulated::place().z; }
 inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
-inline void arrive_at_grid(const uint32_t*) { emulated::wait_for_block(); }
-inline void wait_for_grid(const uint32_t*, uint32_t) { emulated::wait_for_grid(); }
 inline void set_condition(uint64_t condition, uint32_t value) {
   *reinterpret_cast<uint32_t*>(condition) = value;
 }
 inline int32_t arrive_at(int32_t* counter) { return emulated::progress(), (*counter)++; }
 inline uint32_t arrive_on_device(uint32_t* counter) { return (*counter)++; }
-inline void fence_copies() {}
 inline uint8_t* shared_memory() { return emulated::place().shared; }
 inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
 inline void end_group() { emulated::end_group(); }
@@ -85,7 +77,6 @@ using emulated::Mbarrier;
 inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
   emulated::make_mbarrier(mbarrier, arrivals);
 }
-inline void end_mbarrier(Mbarrier* mbarrier) { emulated::end_mbarrier(mbarrier); }
 inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }

@@ -32,7 +32,6 @@ VEERY_GPU void take_token(const VEERY_THREAD AdvanceArguments& a, VEERY_DEVICE C
 /// that has ended stays where it is, and so writes what it wrote before.
 VEERY_GPU void advance_greedy(const VEERY_THREAD AdvanceArguments& a VEERY_HERE) {
   const int64_t r = block_x();
-  if (r == 0 && thread() < 4) a.zeros[thread()] = 0;
   if (thread() != 0 || r >= a.run.counts[0] || a.states[r].left == 0) return;
   take_token(a, a.states[r], r, reinterpret_cast<VEERY_DEVICE int32_t*>(a.best.row(r))[0]);
 }

@@ -100,7 +100,6 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
 VEERY_GPU void advance(const AdvanceArguments& a) {
   wait_for_inputs();
   const int64_t r = block_x();
-  if (r == 0 && thread() < 4) a.zeros[thread()] = 0;
   if (r >= a.run.counts[0] || a.states[r].left == 0) return;
   const int32_t token = a.lists != nullptr ? draw_token(a, a.states[r], r)
                                            : reinterpret_cast<const int32_t*>(a.best.row(r))[0];

@@ -56,7 +56,7 @@ template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_own_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   const BlockAt at = own_block();
   if (at.z >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, kStaged> of(a, at.z, at.y, nullptr VEERY_GO);
+  Attention<T, kDims, kStaged> of(a, at.z, at.y VEERY_GO);
   if (of.first_block() + at.x > of.last_block()) return;
   of.make_stage();
   of.ask(of.first_block() + at.x);
@@ -76,7 +76,7 @@ template <typename T, int kDims>
 VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false, 1> of(a, row, block_y(), nullptr VEERY_GO);
+  Attention<T, kDims, false, 1> of(a, row, block_y() VEERY_GO);
   const int own = block_x();
   if (own >= of.heads() || of.first_block() == of.last_block()) return;
   merge_blocks(a, of, row, own);
@@ -85,7 +85,7 @@ VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
 /// A row and its queries of one key head.
 template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_row(const VEERY_THREAD AttendArguments& a, int64_t row VEERY_HERE) {
-  Attention<T, kDims, kStaged> of(a, row, block_y(), nullptr VEERY_GO);
+  Attention<T, kDims, kStaged> of(a, row, block_y() VEERY_GO);
   of.make_stage();
   of.ask(of.first_block());
   of.load_queries();

@@ -22,16 +22,12 @@ class Attention {
   VEERY_STATIC int kOwn = kMostHeads / kSets;  ///< queries of a thread
   VEERY_STATIC int kValues = 2 * kDims;        ///< of a query, that a thread has
 
-  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
-                      VEERY_SHARED Mbarrier* mbarrier VEERY_HERE)
-      : Attention(arguments, row, part, mbarrier, token_of(arguments, row) VEERY_GO) {}
-  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
-                      VEERY_SHARED Mbarrier* mbarrier, AttendToken token VEERY_HERE)
-      : VEERY_HERE_KEPT a_(&arguments),
-        row_(row),
-        position_(token.position),
-        sequence_(token.sequence),
-        mbarrier_(mbarrier) {
+  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row,
+                      int part VEERY_HERE)
+      : VEERY_HERE_KEPT a_(&arguments), row_(row) {
+    const int64_t token = arguments.run.token_row(arguments.q.rows, row);
+    position_ = arguments.run.positions[token];
+    sequence_ = arguments.run.spans[arguments.run.span_of[token]].sequence;
     const int group = a_->group, parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = parts == 1 ? part : part / parts;
     const int before = (part - kv_ * parts) * kMostHeads, left = group - before;
@@ -43,19 +39,13 @@ class Attention {
                : position_ >= a_->window ? position_ - a_->window + 1
                                          : 0;
     places_ = stage_places(a_->key_dim, a_->value_dim, sizeof(T));
-    if (mbarrier == nullptr)
-      mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + places_.mbarrier);
+    mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + places_.mbarrier);
     queries_ =
         reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_->key_dim;
     found_ = weights_ + kMostHeads * kBlock;
     last_ = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
   }
-  static VEERY_GPU AttendToken token_of(const VEERY_THREAD AttendArguments& a, int64_t row) {
-    const int64_t token = a.run.token_row(a.q.rows, row);
-    return {a.run.positions[token], a.run.spans[a.run.span_of[token]].sequence};
-  }
-  VEERY_GPU AttendToken token() const { return {static_cast<int32_t>(position_), sequence_}; }
   static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
     return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
   }
@@ -65,17 +55,18 @@ class Attention {
   VEERY_GPU int head() const { return head_; }
   VEERY_GPU int key_head() const { return kv_; }
 
-  /// Looks for the pages of a block before it is asked for. `known`: what an earlier layer found.
-  VEERY_GPU KnownPage find_pages(int64_t block, KnownPage known = {}) {
-    const auto find = [&](const VEERY_THREAD Cache& cache) {
-      if (known.group != cache.group || known.block != block)
-        known = {cache.group, static_cast<int32_t>(block),
-                 page_number(cache, a_->run, sequence_, block * kBlock)};
-      return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + known.number * cache.page);
+  /// Looks for the pages of a block before it is asked for.
+  VEERY_GPU void find_pages(int64_t block) {
+    const auto page = [&](const VEERY_THREAD Cache& cache, int32_t number) {
+      return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + number * cache.page);
     };
-    key_page_ = find(a_->keys), value_page_ = find(a_->values);
+    const int32_t number = page_number(a_->keys, a_->run, sequence_, block * kBlock);
+    key_page_ = page(a_->keys, number);
+    value_page_ =
+        page(a_->values, a_->values.group == a_->keys.group
+                             ? number
+                             : page_number(a_->values, a_->run, sequence_, block * kBlock));
     found_block_ = block;
-    return known;
   }
   /// The page of the newest position, behind find_pages().
   VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {

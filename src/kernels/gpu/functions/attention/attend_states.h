@@ -11,15 +11,6 @@ VEERY_CONSTANT float kNothing = -3e38F;
 VEERY_CONSTANT int kOwnSegments = 16;  ///< the first blocks are segments of their own
 VEERY_CONSTANT int kFewBlocks = 4;     ///< that are merged without a Chain
 
-/// Of a row: its position, and that of what it belongs to among the sequences of a run.
-struct AttendToken {
-  int32_t position = -1, sequence = 0;
-};
-/// Of a block of positions the page, of caches of one group.
-struct KnownPage {
-  int32_t group = -1, block = 0, number = 0;
-};
-
 /// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
 /// the odd one comes first, and subnormal numbers count as 0.
 template <typename T>

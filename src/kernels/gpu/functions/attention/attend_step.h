@@ -65,7 +65,7 @@ VEERY_GPU void attend_step(const StepArguments& s) {
     see_what_has_ended();
   const BlockAt at = own_block();
   if (at.z >= s.attend.run.count(s.attend.out.rows)) return;
-  Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y, nullptr);
+  Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y);
   if (of.first_block() + at.x > of.last_block()) return;
   of.find_pages(of.first_block() + at.x);
   of.make_stage();

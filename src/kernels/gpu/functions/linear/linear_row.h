@@ -252,41 +252,36 @@ struct RowMemory {
   Turns turns;
 };
 
-/// The panels first, first + step, .. of a product, by warps 0 to kWarps - 1 of a block. Ring:
-/// where weights come from: wait() returns an item, next() when it is not looked at any more.
-template <Format kFormat, int kTerms, int kWarps, typename Ring>
+/// The panels of a block, which are `blocks_x()` apart, by its warps 0 to kWarps - 1.
+template <Format kFormat, int kTerms, int kWarps>
 class RowPanels {
  public:
+  using Ring = ItemRing<kFormat, row_units(kFormat), kWarps>;
   using Items = RowItems<kWarps>;
   using Steps = RowSteps<kFormat, kTerms>;
   static constexpr FormatInfo kInfo = Steps::kInfo;
   static constexpr UnitPlaces kPlaces = Steps::kPlaces;
   static constexpr bool kResidual = kInfo.block == 32 && kTerms == 1;
 
-  VEERY_GPU RowPanels(const LinearArguments& arguments, const RowMemory& memory, int first,
-                      int step, int units)
-      : a_(arguments),
-        m_(memory),
-        first_(first),
-        step_(step),
-        units_(units),
-        gated_(arguments.gated != 0) {}
+  VEERY_GPU RowPanels(const LinearArguments& arguments, const RowMemory& memory)
+      : a_(arguments), m_(memory), gated_(arguments.gated != 0) {}
 
-  VEERY_GPU void run(Ring& ring, Items& at) {
+  VEERY_GPU void run(Ring& ring) {
+    const int units = ring.units();
     if (kResidual && kInfo.minima) m_.turns.wait_for_outliers();
-    for (; !at.ended(); at.next()) {
-      const uint8_t* units = ring.wait();
+    for (Items at = ring.first(); !at.ended(); at.next()) {
+      const uint8_t* item = ring.wait();
       const int unit = at.chunk * Steps::kUnits, turn = at.turn();
       const bool ends = at.chunk + 1 == at.chunks;
       // Asked for now, as it is far away.
       const float residual = ends && a_.residual ? residual_at(at) : 0.0F;
       Steps steps;
-      steps.find(m_.x, units, unit, units_ - unit);
+      steps.find(m_.x, item, unit, units - unit);
       sync_warp();
       ring.next();
       float sum[kTerms];
       take_over(at, turn, sum);
-      steps.add(sum, units_ - unit);
+      steps.add(sum, units - unit);
       if (rarely(ends))
         finish(at, sum, residual);
       else
@@ -313,7 +308,7 @@ class RowPanels {
   }
   VEERY_GPU PanelOf panel_of(const Items& at) const {
     const int own = at.group + at.slot;
-    return find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
+    return find_panel(a_, block_x() + (gated_ ? own / 2 : own) * blocks_x());
   }
   VEERY_GPU float residual_at(const Items& at) const {
     const PanelOf of = panel_of(at);
@@ -386,16 +381,14 @@ class RowPanels {
 
   const LinearArguments& a_;
   const RowMemory& m_;
-  int first_, step_, units_;
   bool gated_;
   uint64_t best_ = 0;
 };
 
-/// A product that is a launch of its own: a block of threads has panels `blocks_x()` apart.
+/// A product of one row.
 template <Format kFormat, int kTerms, int kWarps>
 class RowProduct {
  public:
-  using Ring = ItemRing<kFormat, row_units(kFormat), kWarps>;
   static constexpr bool kResidual = format_info(kFormat).block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
@@ -419,17 +412,14 @@ class RowProduct {
       sync_block();
     } else {
       row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make(
-          [] { wait_for_inputs_alone(); }, [] {}, [&] { ring_.fill(); });
+          [] { wait_for_inputs_alone(); }, [&] { ring_.fill(); });
     }
     // The next may look at what those before this launch have written (StepArguments::early). Not
     // sooner, as its blocks ask for weights, behind which x of others of this launch would wait.
     allow_next();
     if (warp() < kWarps) {
       if (a_.run.count(a_.rows) == 0) return ring_.drain();
-      RowPanels<kFormat, kTerms, kWarps, Ring> panels(a_, memory, block_x(), blocks_x(),
-                                                      ring_.units());
-      auto at = ring_.first();
-      panels.run(ring_, at);
+      RowPanels<kFormat, kTerms, kWarps>(a_, memory).run(ring_);
     } else if (kResidual && a_.run.count(a_.rows) != 0) {
       if (a_.form.data == nullptr) make_row_residual(source, row);
       memory.turns.pass_outliers();
@@ -455,7 +445,7 @@ class RowProduct {
 
   const LinearArguments& a_;
   RowPlan plan_;
-  Ring ring_;
+  ItemRing<kFormat, row_units(kFormat), kWarps> ring_;
 };
 
 template <Format kFormat, int kTerms>

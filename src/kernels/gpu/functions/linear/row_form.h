@@ -200,14 +200,13 @@ class RowMaker {
         groups_((source.cols + 255) / 256) {}
 
   /// With barriers of the block, one of them at the end. The norm's first weights are asked for
-  /// before `wait` returns, as the row is there only then. `meanwhile`: what is done while the row
-  /// is on its way; `arrived`: what warps 0 to kWarps - 1 do when their parts of it are there, so
-  /// that these need not wait behind what it asks for.
-  template <typename Wait, typename Meanwhile, typename Arrived>
-  VEERY_GPU Row make(const Wait& wait, const Meanwhile& meanwhile, const Arrived& arrived) {
+  /// before `wait` returns, as the row is there only then. `arrived`: what warps 0 to kWarps - 1 do
+  /// when their parts of it are there, so that these need not wait behind what it asks for.
+  template <typename Wait, typename Arrived>
+  VEERY_GPU Row make(const Wait& wait, const Arrived& arrived) {
     if (of_.norm.weight == nullptr) {
       wait();
-      if (warp() < kWarps) make_plain(meanwhile, arrived);
+      if (warp() < kWarps) make_plain(arrived);
       sync_block();
       return {of_.x, nullptr, 1};
     }
@@ -215,7 +214,6 @@ class RowMaker {
     if (warp() < kWarps) load_groups(of_.norm.weight, warp(), weights);
     wait();
     copy_row();
-    meanwhile();
     wait_for_groups<0>();
     if (warp() < kWarps) arrived();
     sync_block();
@@ -259,12 +257,11 @@ class RowMaker {
     }
   }
   // Two groups together, the next four on their way.
-  template <typename Meanwhile, typename Arrived>
-  VEERY_GPU void make_plain(const Meanwhile& meanwhile, const Arrived& arrived) const {
+  template <typename Arrived>
+  VEERY_GPU void make_plain(const Arrived& arrived) const {
     Groups next = {}, later = {};
     load_groups(of_.x, warp(), next);
     load_groups(of_.x, warp() + 2 * kWarps, later);
-    meanwhile();
     if (warp() >= groups_) arrived();
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {

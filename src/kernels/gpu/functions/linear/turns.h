@@ -21,15 +21,6 @@ class Turns {
   VEERY_GPU void make(int slots, int turns, int makers) const {
     for_used(slots, turns, makers, [](Mbarrier* own) { make_mbarrier(own); });
   }
-  /// The same of any number of slots and turns, by all warps.
-  VEERY_GPU void make_all() const { make(Places::kSlots, Places::kOfSlot, warps()); }
-  /// After that, with a barrier of the block behind the last turn that was passed.
-  VEERY_GPU void make_again(int slots, int turns) const {
-    for_used(slots, turns, warps(), [](Mbarrier* own) {
-      end_mbarrier(own);
-      make_mbarrier(own);
-    });
-  }
   /// Until the turns of the slot before `turn`, counted from 0, have been passed on.
   VEERY_GPU void wait(int slot, int turn) const {
     if (turn > 0) wait_for_arrivals(of(slot, turn - 1), (turn - 1) / Places::kOfSlot);
