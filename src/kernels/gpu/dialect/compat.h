@@ -18,13 +18,11 @@
 #define VEERY_CONSTANT inline constexpr
 #define VEERY_STATIC static constexpr
 // What a thread is told only as an argument of its kernel goes on to what it calls there: the last
-// parameter, the last argument, a member and how that is set. In kernels that take the place of
-// others: for which block of threads.
+// parameter, the last argument, a member and how that is set.
 #define VEERY_HERE
 #define VEERY_GO
 #define VEERY_HERE_MEMBER
 #define VEERY_HERE_KEPT
-#define VEERY_HERE_OR_OWN , const BlockAt& here = own_block()
 #endif
 #if defined(__CUDACC__)
 #define VEERY_GPU __device__ __forceinline__
@@ -401,12 +399,6 @@ VEERY_GPU float mul_flushed(float a, float b) { return flush(flush(a) * flush(b)
 #endif
 
 #if !defined(__METAL_VERSION__)
-/// Which block of a launch: that of the thread, or one whose work it does in its place.
-struct BlockAt {
-  int x, y, z, blocks_x;
-};
-VEERY_GPU BlockAt own_block() { return {block_x(), block_y(), block_z(), blocks_x()}; }
-
 VEERY_GPU int lane() { return thread() % kWarp; }
 VEERY_GPU int warp() { return thread() / kWarp; }
 VEERY_GPU int warps() { return threads() / kWarp; }

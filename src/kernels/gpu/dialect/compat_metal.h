@@ -26,7 +26,6 @@ using namespace metal;
 #define VEERY_GO , here
 #define VEERY_HERE_MEMBER const VEERY_THREAD BlockAt& here;
 #define VEERY_HERE_KEPT here(here),
-#define VEERY_HERE_OR_OWN VEERY_HERE
 
 #if !defined(INT32_MIN)
 #define INT32_MIN (-2147483647 - 1)
@@ -47,7 +46,6 @@ struct BlockAt {
 #define block_y() (here.y)
 #define block_z() (here.z)
 #define blocks_x() (here.blocks_x)
-#define own_block() (here)
 #define shared_memory() (here.memory)
 #define warp() (here.own / kWarp)
 #define warps() (here.count / kWarp)

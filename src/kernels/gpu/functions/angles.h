@@ -34,9 +34,9 @@ VEERY_GPU SinCos sin_cos(Float64 x) {
   const Float64 second = (quadrant & 1) != 0 ? s : c;
   return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
 }
-VEERY_GPU void angles(const VEERY_THREAD AnglesArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void angles(const VEERY_THREAD AnglesArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
   const VEERY_DEVICE Float64* frequency =

@@ -81,9 +81,9 @@ VEERY_GPU float any_element(const VEERY_THREAD Weight& w, int64_t row, int k) {
   }
 }
 
-VEERY_GPU void embed(const VEERY_THREAD EmbedArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void embed(const VEERY_THREAD EmbedArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int64_t row = a.ids[r];
   for (int k = thread(); k < a.out.cols; k += threads())
@@ -91,9 +91,9 @@ VEERY_GPU void embed(const VEERY_THREAD EmbedArguments& a VEERY_HERE_OR_OWN) {
 }
 
 /// A warp a part of a row.
-VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   const auto write = [&](int part, float inverse, int first, int step) {
@@ -115,9 +115,9 @@ VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormArguments& a VEERY_HERE_OR_OWN
 }
 
 /// A warp finds the moments of a part of a row, which is in shared memory behind those.
-VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   auto* moments = reinterpret_cast<VEERY_SHARED Two<float>*>(shared_memory());
@@ -152,19 +152,19 @@ VEERY_GPU float formula(const VEERY_THREAD ElementwiseArguments& a, float x, flo
   }
   return 0;
 }
-VEERY_GPU void elementwise(const VEERY_THREAD ElementwiseArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void elementwise(const VEERY_THREAD ElementwiseArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.y;
+  const int64_t r = block_y();
   if (r >= a.run.count(a.out.rows)) return;
-  for (int k = here.x * threads() + thread(); k < a.out.cols; k += here.blocks_x * threads()) {
+  for (int k = block_x() * threads() + thread(); k < a.out.cols; k += blocks_x() * threads()) {
     const float y = a.b ? a.b.row(a.b.rows == 1 ? 0 : r)[k / a.part] : 0.0F;
     a.out.row(r)[k] = formula(a, a.a.row(r)[k], y);
   }
 }
 
-VEERY_GPU void select_rows(const VEERY_THREAD SelectRowsArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void select_rows(const VEERY_THREAD SelectRowsArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
@@ -180,9 +180,9 @@ VEERY_GPU uint64_t block_largest(uint64_t key, VEERY_SHARED uint64_t* shared VEE
   for (int i = 0; i < warps(); ++i) key = shared[i] > key ? shared[i] : key;
   return key;
 }
-VEERY_GPU void argmax(const VEERY_THREAD ArgmaxArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void argmax(const VEERY_THREAD ArgmaxArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   uint64_t best = 0;
   for (int k = thread(); k < a.x.cols; k += threads()) {
@@ -193,9 +193,9 @@ VEERY_GPU void argmax(const VEERY_THREAD ArgmaxArguments& a VEERY_HERE_OR_OWN) {
   if (thread() == 0) reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(best);
 }
 
-VEERY_GPU void best(const VEERY_THREAD BestArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void best(const VEERY_THREAD BestArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x * threads() + thread();
+  const int64_t r = block_x() * threads() + thread();
   if (r >= a.run.count(a.out.rows)) return;
   reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
   a.best[r] = 0;
@@ -220,9 +220,9 @@ VEERY_GPU float rotated(const VEERY_THREAD Element& x, int k, const VEERY_DEVICE
   const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.pairs));
   return second ? a * sin + b * cos : a * cos - b * sin;
 }
-VEERY_GPU void rope(const VEERY_THREAD RopeArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void rope(const VEERY_THREAD RopeArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const Rotation how = {a.begin, a.pairs, a.interleaved != 0, a.sign};
   for (int c = thread(); c < a.out.cols; c += threads()) {
@@ -294,9 +294,9 @@ VEERY_GPU void put_element(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t
       bytes);
 }
 
-VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.x.rows)) return;
   const int64_t position = a.run.positions[r];
   VEERY_DEVICE uint8_t* page =
@@ -395,11 +395,11 @@ class QkvHead {
   int64_t position_ = 0;
   VEERY_DEVICE uint8_t* page_ = nullptr;
 };
-VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN) {
+VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t r = here.x;
+  const int64_t r = block_x();
   if (r >= a.run.count(a.qkv.rows)) return;
-  for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
+  for (int head = warp() + block_y() * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
     QkvHead own(a, r, head);
     own.find_place();

@@ -12,18 +12,18 @@ namespace veery::gpu {
 template <typename T, int kDims, bool kStaged, int kSets, typename Enter>
 VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
                                   VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
-                                  const VEERY_THREAD BlockAt& at, VEERY_THREAD int& turn,
-                                  const VEERY_THREAD Enter& enter) {
+                                  const VEERY_THREAD Enter& enter VEERY_HERE) {
   using Own = Attention<T, kDims, kStaged, kSets>;
   constexpr int kValues = Own::kValues;
-  const int64_t first = of.first_block() + at.x, all = of.last_block() - of.first_block() + 1;
+  const int64_t first = of.first_block() + block_x(), all = of.last_block() - of.first_block() + 1;
+  int turn = 0;
   State<kValues> states[Own::kOwn];
-  for (int64_t block = first; block <= of.last_block(); block += at.blocks_x) {
+  for (int64_t block = first; block <= of.last_block(); block += blocks_x()) {
     of.wait(turn);
     enter(block);
     of.attend(block, states);
     sync_block();
-    if (block + at.blocks_x <= of.last_block()) of.ask(block + at.blocks_x);
+    if (block + blocks_x() <= of.last_block()) of.ask(block + blocks_x());
     VEERY_UNROLL(4)
     for (int q = 0; q < Own::kOwn; ++q) {
       const int h = of.head_of(q);
@@ -35,7 +35,7 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
         of.finish(h, whole);
         continue;
       }
-      VEERY_DEVICE float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks +
+      VEERY_DEVICE float* part = a.parts + ((int64_t{block_z()} * a.heads + of.head() + h) * a.blocks +
                                             block - of.first_block()) *
                                                (kPartHeader + a.value_dim);
       if (of.dim(0) == 0) part[0] = states[q].most, part[1] = states[q].sum;
@@ -46,23 +46,21 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
   }
   if constexpr (kHandsOver) {
     if (all == 1) return;
-    const auto blocks = static_cast<uint32_t>(all < at.blocks_x ? all : at.blocks_x);
-    if (!of.is_last(a.come + at.z * of.parts(a) + at.y, blocks)) return;
+    const auto blocks = static_cast<uint32_t>(all < blocks_x() ? all : blocks_x());
+    if (!of.is_last(a.come + block_z() * of.parts(a) + block_y(), blocks)) return;
     for (int q = 0; q < Own::kOwn; ++q)
-      if (of.head_of(q) < of.heads()) merge_blocks(a, of, at.z, of.head_of(q));
+      if (of.head_of(q) < of.heads()) merge_blocks(a, of, block_z(), of.head_of(q));
   }
 }
 template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_own_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
-  const BlockAt at = own_block();
-  if (at.z >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, kStaged> of(a, at.z, at.y VEERY_GO);
-  if (of.first_block() + at.x > of.last_block()) return;
+  if (block_z() >= a.run.count(a.out.rows)) return;
+  Attention<T, kDims, kStaged> of(a, block_z(), block_y() VEERY_GO);
+  if (of.first_block() + block_x() > of.last_block()) return;
   of.make_stage();
-  of.ask(of.first_block() + at.x);
+  of.ask(of.first_block() + block_x());
   of.load_queries();
-  int turn = 0;
-  attend_some_blocks(a, of, at, turn, [](int64_t) {});
+  attend_some_blocks(a, of, [](int64_t) {} VEERY_GO);
 }
 template <typename T, int kDims>
 VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {

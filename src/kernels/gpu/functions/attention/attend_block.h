@@ -49,6 +49,7 @@ class Attention {
   static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
     return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
   }
+  VEERY_GPU int64_t position() const { return position_; }
   VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
   VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
   VEERY_GPU int heads() const { return heads_; }

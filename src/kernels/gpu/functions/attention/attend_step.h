@@ -5,15 +5,15 @@
 
 namespace veery::gpu {
 
-/// `at`: blocks of positions and of queries, as attend_some_blocks() has them. Keys and values of
-/// the first block of positions, which were asked for, are on their way while the newest are made.
+/// Keys and values of the first block of positions, which were asked for, are on their way while
+/// the newest are made.
 template <typename T, int kDims, int kSets>
 VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& a,
-                           Attention<T, kDims, true, kSets>& of, const BlockAt& at, int& turn) {
+                           Attention<T, kDims, true, kSets>& of) {
   static_assert(2 * kSets >= kMostHeads + 2, "a warp for each query, the key and the value");
   constexpr int kEach = kDims * kBlock / 2 / kWarp;  // pairs of dimensions of a lane
   const int own = warp(), queries = of.heads(), n = rope.head_dim;
-  const bool has_new = (of.last_block() - of.first_block() - at.x) % at.blocks_x == 0;
+  const bool has_new = (of.last_block() - of.first_block() - block_x()) % blocks_x() == 0;
   const bool finds = own < queries + (has_new ? 2 : 0);
   QkvHead::Pair found[kEach] = {};
   if (finds) {
@@ -28,7 +28,7 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
       const int q = i * kWarp + lane();
       from[i] = head.load_pair(q < n / 2 ? q : 0);
     }
-    if (!head.is_query()) head.set_place(of.token().position, of.newest_page(!head.is_value()));
+    if (!head.is_query()) head.set_place(of.position(), of.newest_page(!head.is_value()));
     VEERY_UNROLL(4)
     for (int i = 0; i < kEach; ++i) {
       found[i] = head.pair_of(from[i]);
@@ -43,7 +43,7 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
       }
     }
   }
-  attend_some_blocks(a, of, at, turn, [&](int64_t block) {
+  attend_some_blocks(a, of, [&](int64_t block) {
     if (block == of.last_block() && finds && own >= queries) {
       VEERY_UNROLL(4)
       for (int i = 0; i < kEach; ++i) {
@@ -63,16 +63,14 @@ VEERY_GPU void attend_step(const StepArguments& s) {
     wait_for_inputs();
   else
     see_what_has_ended();
-  const BlockAt at = own_block();
-  if (at.z >= s.attend.run.count(s.attend.out.rows)) return;
-  Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y);
-  if (of.first_block() + at.x > of.last_block()) return;
-  of.find_pages(of.first_block() + at.x);
+  if (block_z() >= s.attend.run.count(s.attend.out.rows)) return;
+  Attention<T, kDims, true, kStepThreads / 64> of(s.attend, block_z(), block_y());
+  if (of.first_block() + block_x() > of.last_block()) return;
+  of.find_pages(of.first_block() + block_x());
   of.make_stage();
-  of.ask(of.first_block() + at.x);
+  of.ask(of.first_block() + block_x());
   wait_for_inputs();
-  int turn = 0;
-  attend_step(s.rope, s.attend, of, at, turn);
+  attend_step(s.rope, s.attend, of);
 }
 
 }  // namespace veery::gpu

@@ -68,21 +68,6 @@ struct ItemSource {
   const uint8_t* from = nullptr;
   int bytes = 0;
 };
-/// Of panels first, first + step, .. of a product (or gates and panels, which alternate) that of
-/// number `slot`, and its weight.
-VEERY_GPU PanelOf panel_of_slot(const LinearArguments& a, int first, int step, int slot) {
-  const bool gated = a.gated != 0;
-  const PanelOf of = find_panel(a, first + (gated ? slot / 2 : slot) * step);
-  return {gated ? slot % 2 : of.weight, of.panel};
-}
-/// Of the items of `each` units of that panel the one of number `chunk`.
-VEERY_GPU ItemSource find_item(const LinearArguments& a, int first, int step, int slot, int chunk,
-                               int units, int each, int unit_bytes) {
-  const PanelOf of = panel_of_slot(a, first, step, slot);
-  const Weight& w = a.weight[of.weight];
-  const int unit = chunk * each, count = units - unit < each ? units - unit : each;
-  return {w.data + of.panel * w.panel + int64_t{unit} * unit_bytes, count * unit_bytes};
-}
 
 /// The items of warp `of` of a block that has the panels `blocks_x()` apart, in the order in which
 /// they come. The warp asks for them itself. Each lane knows where one of its next items is, as
@@ -112,7 +97,9 @@ class ItemRing {
   VEERY_GPU Items first() const { return items_from(of_); }
   /// The panel of slot `own`, and its weight.
   VEERY_GPU PanelOf panel_of(int own) const {
-    return panel_of_slot(a_, block_x(), blocks_x(), own);
+    const bool gated = a_.gated != 0;
+    const PanelOf of = find_panel(a_, block_x() + (gated ? own / 2 : own) * blocks_x());
+    return {gated ? own % 2 : of.weight, of.panel};
   }
 
   /// By the warp. Asks for the first item. Weights do not depend on what was launched before.
@@ -155,9 +142,13 @@ class ItemRing {
   }
   VEERY_GPU void look_ahead() {
     const Items at = items_from(of_ + (asked_ + lane()) * multiplying<kWarps>());
-    if (!at.ended())
-      next_ = find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
-                        kUnitBytes);
+    if (!at.ended()) next_ = source_of(at.group + at.slot, at.chunk);
+  }
+  VEERY_GPU ItemSource source_of(int own, int chunk) const {
+    const PanelOf of = panel_of(own);
+    const Weight& w = a_.weight[of.weight];
+    const int unit = chunk * kUnits, count = units_ - unit < kUnits ? units_ - unit : kUnits;
+    return {w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes, count * kUnitBytes};
   }
   VEERY_GPU void ask(int to) {
     const int own = asked_ % kWarp;
