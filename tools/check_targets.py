@@ -31,7 +31,7 @@ EXCEPTIONS = {
     "product_is_right": {"amx"},  # kernels/cpu/tiles/amx.cc: called once CPUID, XCR0 and the system allow tiles
     "find_refusal": {"amx"},  # the same, inlined
     "amx_refusal": {"amx"},
-    "multiply_tiles": {"amx"},  # kernels/cpu/rows/limits.cc: called where amx_usable()
+    "multiply_tiles": {"amx"},  # kernels/cpu/rows/peak_rates.cc: called where amx_usable()
 }
 
 # Instructions without the prefix of AVX that came after SSE2. tzcnt is bsf on processors without it, and GCC writes it

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "cli/parts/limits.h"
+#include "cli/parts/peak_rates.h"
 #include "engine/model.h"
 
 namespace veery::cli {

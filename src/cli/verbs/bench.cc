@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "cli/parts/cli.h"
-#include "cli/parts/limits.h"
+#include "cli/parts/peak_rates.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "engine/embed.h"

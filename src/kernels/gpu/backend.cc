@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "kernels/gpu/chain.h"
-#include "kernels/gpu/expanded.h"
+#include "kernels/gpu/dequantized_weights.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/layout/pack.h"
-#include "kernels/gpu/limits.h"
+#include "kernels/gpu/packing/pack.h"
+#include "kernels/gpu/peak_rates.h"
 #include "kernels/gpu/masked_run.h"
 
 namespace veery::gpu {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "kernels/gpu/gpu.h"
-#include "kernels/gpu/slot_places.h"
+#include "kernels/gpu/run_inputs.h"
 
 namespace veery::gpu {
 

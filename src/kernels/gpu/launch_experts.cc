@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/arguments/fma_places.h"
+#include "kernels/gpu/smem/gemm_exact_smem.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/layout/pack.h"
+#include "kernels/gpu/packing/pack.h"
 
 namespace veery::gpu {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/arguments/row_arguments.h"
-#include "kernels/gpu/arguments/top_k_arguments.h"
+#include "kernels/gpu/params/row_op_params.h"
+#include "kernels/gpu/params/top_k_params.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/layout/pack.h"
+#include "kernels/gpu/packing/pack.h"
 
 namespace veery::gpu {
 namespace {

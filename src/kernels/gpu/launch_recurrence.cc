@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/arguments/recurrence_arguments.h"
+#include "kernels/gpu/params/recurrence_params.h"
 #include "kernels/gpu/launches.h"
 
 namespace veery::gpu {

@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/expanded.h"
+#include "kernels/gpu/dequantized_weights.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/layout/pack.h"
+#include "kernels/gpu/packing/pack.h"
 
 namespace veery::gpu {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "kernels/common/table.h"
-#include "kernels/gpu/arguments/attend_places.h"
-#include "kernels/gpu/layout/pack.h"
+#include "kernels/gpu/smem/attend_smem.h"
+#include "kernels/gpu/packing/pack.h"
 
 namespace veery::gpu {
 namespace {

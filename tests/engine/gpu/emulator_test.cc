@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/gpu/functions/linear/turns.h"
+#include "kernels/gpu/kernels/linear/tickets.h"
 
 namespace veery::gpu {
 namespace {

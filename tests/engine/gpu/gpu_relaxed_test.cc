@@ -4,9 +4,9 @@
 
 #include "kernels/cuda/machine.h"
 #include "kernels/devices/find_backend.h"
-#include "kernels/gpu/expanded.h"
+#include "kernels/gpu/dequantized_weights.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/layout/pack.h"
+#include "kernels/gpu/packing/pack.h"
 #include "kernels/kernel_runner.h"
 #include "kernels/linear_oracle.h"
 #include "support/cuda/fake_cublas_lt.h"

@@ -2,7 +2,7 @@
 // (attend_step()), on the emulator of GPUs: the bits of the CPU, in outputs and caches.
 #include <gtest/gtest.h>
 
-#include "kernels/gpu/arguments/arguments.h"
+#include "kernels/gpu/params/params.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"

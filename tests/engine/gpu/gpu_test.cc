@@ -6,7 +6,7 @@
 
 #include "engine/runner.h"
 #include "kernels/cuda/machine.h"
-#include "kernels/gpu/arguments/group_places.h"
+#include "kernels/gpu/smem/gemm_skinny_smem.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/near_rows.h"

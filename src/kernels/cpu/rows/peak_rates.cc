@@ -1,0 +1,151 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rows/peak_rates.cc"
+#include "kernels/cpu/simd/foreach_target.h"
+#include "kernels/cpu/simd/simd-inl.h"
+//
+#include <cstring>
+#include <utility>
+
+#include "kernels/cpu/simd/bf16_dot.h"
+#include "kernels/cpu/tiles/amx.h"
+#include "kernels/peak_rates.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Sums that do not wait for one another: enough to hide the latency of an instruction, and with
+// their operands no more than there are registers (vectors of AVX2 take two).
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kChains = 12;
+#else
+constexpr int kChains = 6;
+#endif
+constexpr int kSteps = 8;  // of every chain in a turn
+
+}  // namespace
+
+double fma_turns(int64_t turns) {
+  F32 sums[kChains];
+  unroll<kChains>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
+  const F32 factor = set(0.75F), term = set(0.5F);
+  for (int64_t turn = 0; turn < turns; ++turn)
+    unroll<kSteps>(
+        [&](auto) { unroll<kChains>([&](auto i) { sums[i] = fma(sums[i], factor, term); }); });
+  F32 all = zero();
+  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  volatile float used = sum(all);  // or nothing of this would be computed
+  static_cast<void>(used);
+  return static_cast<double>(turns) * kSteps * kChains * 16 * 2;
+}
+
+#if HWY_TARGET == HWY_AVX3_DL
+double bf16_turns(int64_t turns) {
+  F32 sums[kChains];
+  unroll<kChains>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
+  const I32 a = set(int32_t{0x3f003f00}), b = set(int32_t{0x3e803e80});
+  for (int64_t turn = 0; turn < turns; ++turn)
+    unroll<kSteps>(
+        [&](auto) { unroll<kChains>([&](auto i) { sums[i] = dot2_bf16(sums[i], a, b); }); });
+  F32 all = zero();
+  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  volatile float used = sum(all);
+  static_cast<void>(used);
+  return static_cast<double>(turns) * kSteps * kChains * 16 * 4;
+}
+#else
+double bf16_turns(int64_t turns) { return fma_turns(turns); }
+#endif
+
+double dot4_turns(int64_t turns) {
+  alignas(64) uint8_t values[kSteps][kChains][64];
+  std::memset(values, 3, sizeof values);
+  I32 sums[kChains];
+  unroll<kChains>([&](auto i) { sums[i] = set(int32_t{i}); });  // equal ones would be one
+  const I32 factor = set(int32_t{0x01ff02fe});
+  for (int64_t turn = 0; turn < turns; ++turn)
+    unroll<kSteps>([&](auto step) {
+      unroll<kChains>([&](auto i) { sums[i] = dot4(sums[i], load_int(values[step][i]), factor); });
+    });
+  I32 all = zero_int();
+  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  volatile int32_t used = sum(all);
+  static_cast<void>(used);
+  return static_cast<double>(turns) * kSteps * kChains * 16 * 4 * 2;
+}
+
+uint64_t read_bytes(const std::byte* data, size_t bytes) {
+  I32 parts[4] = {zero_int(), zero_int(), zero_int(), zero_int()};
+  size_t at = 0;
+  for (; at + 256 <= bytes; at += 256)
+    unroll<4>([&](auto i) { parts[i] = bit_xor(parts[i], load_int(data + at + 64 * i)); });
+  uint64_t rest = 0;
+  for (; at < bytes; ++at) rest += static_cast<uint64_t>(data[at]);
+  const I32 all = add(add(parts[0], parts[1]), add(parts[2], parts[3]));
+  return rest + static_cast<uint32_t>(sum(all));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+#if defined(__x86_64__)
+
+// Tile 0 of a panel, 1 of rows; six sums hide the latency of a product.
+constexpr int kSums = 6;
+constexpr TileConfig tiles_of_sums() {
+  TileConfig config = full_tiles();
+  config.rows[0] = kByteRowBytes / 4;
+  config.row_bytes[1] = kByteRowBytes;
+  return config;
+}
+// A function of its own: tools/check_targets.py knows it by its name.
+template <int... kIndex>
+[[gnu::noinline]] double multiply_tiles(int64_t turns, std::integer_sequence<int, kIndex...>) {
+  alignas(64) static constexpr std::byte kZeros[kTileBytes] = {};
+  static constexpr TileConfig kConfig = tiles_of_sums();
+  const AmxTiles tiles;
+  tiles.configure(kConfig);
+  tiles.load_bytes<0, kTileRowBytes>(kZeros);
+  tiles.load_bytes<1, kByteRowBytes>(kZeros);
+  (tiles.zero<2 + kIndex>(), ...);
+  for (int64_t turn = 0; turn < turns; ++turn) (tiles.dot_bytes<2 + kIndex, 1, 0, false>(), ...);
+  tiles.release();
+  return static_cast<double>(turns) * kSums * kTileRows * kTileRows * kByteRowBytes * 2;
+}
+
+double tile_turns(int64_t turns) {
+  return multiply_tiles(turns, std::make_integer_sequence<int, kSums>());
+}
+
+#else
+
+double tile_turns(int64_t) { return 0; }
+
+#endif
+
+}  // namespace
+
+double fma_loop(Target target, int64_t turns) { return VEERY_FOR_TARGET(target, fma_turns)(turns); }
+
+double bf16_loop(Target target, int64_t turns) {
+  if (!uses_bf16_dot(target)) return fma_loop(target, turns);
+  return VEERY_FOR_TARGET(target, bf16_turns)(turns);
+}
+
+double dot4_loop(Target target, int64_t turns) {
+  if (target == Target::kAmx && amx_usable()) return tile_turns(turns);
+  return VEERY_FOR_TARGET(target, dot4_turns)(turns);
+}
+
+uint64_t read_loop(Target target, const std::byte* data, size_t bytes) {
+  return VEERY_FOR_TARGET(target, read_bytes)(data, bytes);
+}
+
+}  // namespace veery
+#endif

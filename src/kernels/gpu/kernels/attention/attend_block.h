@@ -1,0 +1,468 @@
+// attend_block.h: queries of one row and a block of 128 positions: scores, the largest, weights and
+// weighted values, with the bits of kernels/cpu/attend.
+#pragma once
+#include "kernels/gpu/smem/attend_smem.h"
+#include "kernels/gpu/kernels/attention/softmax_state.h"
+
+namespace veery::gpu {
+
+/// What Attention does where Element::kCores: attend_by_cores.h.
+template <typename Of>
+class CoreSteps;
+
+/// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: these
+/// come to shared memory by bulk copies. kSets: of 64 threads, which share the queries; a thread of
+/// a set has two neighbouring positions, then pairs of neighbouring dimensions.
+template <typename T, int kDims, bool kStaged, int kSets = 2>
+class Attention {
+ public:
+  VEERY_STATIC int kSet = kBlock / 2;
+  /// Dimensions of keys, and positions of values, that are on their way together.
+  VEERY_STATIC int kAhead = sizeof(T) == 4 ? 4 : 16;
+  VEERY_STATIC int kOwn = kMostHeads / kSets;  ///< queries of a thread
+  VEERY_STATIC int kValues = 2 * kDims;        ///< of a query, that a thread has
+
+  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row,
+                      int part VEERY_HERE)
+      : VEERY_HERE_KEPT a_(&arguments), row_(row) {
+    const int64_t token = arguments.run.token_row(arguments.q.rows, row);
+    position_ = arguments.run.positions[token];
+    sequence_ = arguments.run.spans[arguments.run.span_of[token]].sequence;
+    const int group = a_->group, parts = (group + kMostHeads - 1) / kMostHeads;
+    kv_ = parts == 1 ? part : part / parts;
+    const int before = (part - kv_ * parts) * kMostHeads, left = group - before;
+    head_ = kv_ * group + before;
+    heads_ = left < kMostHeads ? left : kMostHeads;
+    first_ = 0;
+    if (a_->window > 0)
+      first_ = a_->chunked != 0          ? position_ / a_->window * a_->window
+               : position_ >= a_->window ? position_ - a_->window + 1
+                                         : 0;
+    places_ = stage_places(a_->key_dim, a_->value_dim, sizeof(T));
+    mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + places_.mbarrier);
+    queries_ =
+        reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
+    weights_ = queries_ + kMostHeads * a_->key_dim;
+    found_ = weights_ + kMostHeads * kBlock;
+    last_ = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
+  }
+  static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
+    return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
+  }
+  VEERY_GPU int64_t position() const { return position_; }
+  VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
+  VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
+  VEERY_GPU int heads() const { return heads_; }
+  VEERY_GPU int head() const { return head_; }
+  VEERY_GPU int key_head() const { return kv_; }
+
+  /// Looks for the pages of a block before it is asked for.
+  VEERY_GPU void find_pages(int64_t block) {
+    const auto page = [&](const VEERY_THREAD Cache& cache, int32_t number) {
+      return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + number * cache.page);
+    };
+    const int32_t number = page_number(a_->keys, a_->run, sequence_, block * kBlock);
+    key_page_ = page(a_->keys, number);
+    value_page_ =
+        page(a_->values, a_->values.group == a_->keys.group
+                             ? number
+                             : page_number(a_->values, a_->run, sequence_, block * kBlock));
+    found_block_ = block;
+  }
+  /// The page of the newest position, behind find_pages().
+  VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {
+    const VEERY_THREAD Cache& cache = key ? a_->keys : a_->values;
+    const bool found = found_block_ * kBlock / 256 == position_ / 256;
+    if (!found) return page_of(cache, a_->run, sequence_, position_);
+    const auto* page = reinterpret_cast<const VEERY_DEVICE uint8_t*>(key ? key_page_ : value_page_);
+    return const_cast<VEERY_DEVICE uint8_t*>(page);  // NOLINT
+  }
+  VEERY_GPU void load_queries() {
+    const VEERY_DEVICE float* q = a_->q.row(row_) + head_ * a_->key_dim;
+    for (int i = thread(); i < heads_ * a_->key_dim; i += threads()) put_query(0, i, q[i]);
+    sync_block();
+  }
+
+  /// Element i of query h.
+  VEERY_GPU void put_query(int h, int i, float q) {
+    queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
+  }
+  /// Element i of the newest key or value, which is not in the cache yet, to where its block of
+  /// positions is.
+  VEERY_GPU void put_new(bool key, int i, float v) {
+    const int p = static_cast<int>(position_ % kBlock);
+    const int at = key ? p / 16 * places_.key_group : places_.values;
+    VEERY_SHARED T* to = reinterpret_cast<VEERY_SHARED T*>(shared_memory() + at);
+    Element<T>::put(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
+  }
+
+  /// Queries head_of(0) to head_of(kOwn - 1) are the thread's, as far as there are so many.
+  VEERY_GPU int head_of(int q) const { return q * kSets + thread() / kSet; }
+  /// The dimension of value i of a thread.
+  VEERY_GPU int dim(int i) const { return i / 2 * kBlock + 2 * (thread() % kSet) + i % 2; }
+
+  /// Where value i of a thread is looked for: those that there are not are not stored.
+  VEERY_GPU int read_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : 0; }
+
+  VEERY_GPU void make_stage() {
+    if constexpr (kStaged)
+      if (thread() == 0) make_mbarrier(mbarrier_);
+    sync_block();
+  }
+  /// Asks for the keys and values of a block, up to what the row sees.
+  VEERY_GPU void ask(int64_t block) {
+    if constexpr (kStaged)
+      if (warp() == 0) ask_pieces_of(block);
+  }
+
+  /// Until the keys and values that were asked for are there.
+  VEERY_GPU void wait(VEERY_THREAD int& turn) {
+    if constexpr (kStaged) wait_for_pieces(mbarrier_, turn++);
+  }
+  /// The states of the thread's queries for a block of positions, which is there.
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
+    if constexpr (Element<T>::kCores)
+      CoreSteps<Attention>(*this, block).score();
+    else
+      score(block);
+    sync_block();
+    weigh(block);
+    sync_block();
+    if constexpr (Element<T>::kCores)
+      CoreSteps<Attention>(*this, block).add_values(states);
+    else
+      add_values(block, states);
+  }
+
+  /// Whether this block of threads is the last of `blocks` to come.
+  VEERY_GPU bool is_last(VEERY_DEVICE uint32_t* come, uint32_t blocks) {
+    sync_block();
+    if (thread() == 0) {
+      *last_ = arrive_on_device(come) + 1 == blocks ? 1 : 0;
+      if (*last_ != 0) *come = 0;  // for the next run
+    }
+    sync_block();
+    return *last_ != 0;
+  }
+
+  /// A sink merges last, as a score without a value.
+  VEERY_GPU void finish(int h, const VEERY_THREAD State<kValues>& state) {
+    Merger m = {state.most, state.sum, 1, 0};
+    const bool sink = a_->sinks != nullptr;
+    if (sink) m = merge<T>(state.most, state.sum, a_->sinks[head_ + h], 1);
+    VEERY_DEVICE float* out = a_->out.row(row_) + (head_ + h) * a_->value_dim;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kValues; ++i) {
+      const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
+      if (dim(i) < a_->value_dim) out[dim(i)] = Element<T>::divide(v, m.sum);
+    }
+  }
+
+ private:
+  friend class CoreSteps<Attention>;
+
+  VEERY_GPU void ask_pieces_of(int64_t block) {
+    constexpr int kGroup = 16;  // positions
+    const int64_t left = position_ - block * kBlock;
+    const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
+    if (block != found_block_) find_pages(block);
+    const auto* keys = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
+        key_page_ + key_place(a_->keys, kv_, block * kBlock, 0));
+    const auto* values = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
+        value_page_ + value_place(a_->values, kv_, block * kBlock, 0));
+    const int key_bytes = a_->key_dim * kGroup * static_cast<int>(sizeof(T));
+    const int value_bytes = a_->value_dim * kGroup * static_cast<int>(sizeof(T));
+    struct Piece {
+      VEERY_SHARED uint8_t* to;
+      const VEERY_DEVICE uint8_t* from;
+      int bytes;
+    };
+    ask_pieces(mbarrier_, 2 * groups, [&](int i) {
+      const int g = i < groups ? i : i - groups;
+      if (i < groups)
+        return Piece{shared_memory() + g * places_.key_group, keys + g * key_bytes, key_bytes};
+      return Piece{shared_memory() + places_.values + g * value_bytes, values + g * value_bytes,
+                   value_bytes};
+    });
+  }
+
+  VEERY_GPU const VEERY_DEVICE T* page(const VEERY_THREAD Cache& cache, int64_t block) const {
+    return reinterpret_cast<const VEERY_DEVICE T*>(
+        page_of(cache, a_->run, sequence_, block * kBlock));
+  }
+  // Keys of a group of 16 positions lie dimension by dimension.
+  VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block, int at) const {
+    if constexpr (kStaged)
+      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
+                                                     at / 16 * places_.key_group) +
+             at % 16;
+    else
+      return page(a_->keys, block) + key_place(a_->keys, kv_, block * kBlock + at, 0);
+  }
+  VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
+    if constexpr (kStaged)
+      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() + places_.values);
+    else
+      return page(a_->values, block) + value_place(a_->values, kv_, block * kBlock, 0);
+  }
+  VEERY_GPU bool sees(int64_t position) const {
+    return position >= first_ && position <= position_;
+  }
+
+  /// Queries of the thread that there are: work on them has no branch for those that there are
+  /// not, as loads behind one would wait for those before it.
+  VEERY_GPU int own_heads() const {
+    static_assert(kOwn <= 2, "all, one or none");
+    const int left = heads_ - thread() / kSet;
+    return left <= 0 ? 0 : left > kSets ? kOwn : 1;
+  }
+
+  VEERY_GPU void score(int64_t block) {
+    const int own = own_heads();
+    if (own == kOwn)
+      score_own<kOwn>(block);
+    else if (own == 1)
+      score_own<1>(block);
+  }
+  // A thread two positions: one chain over the dimensions for each query.
+  template <int kCount>
+  VEERY_GPU void score_own(int64_t block) {
+    const int at = 2 * (thread() % kSet);
+    const int64_t position = block * kBlock + at;
+    float s[kCount][2] = {};
+    if (sees(position) || sees(position + 1)) {
+      const VEERY_DEVICE T* key = key_of(block, at);
+      int i = 0;
+      VEERY_UNROLL(1)
+      for (; i + kAhead <= a_->key_dim; i += kAhead) VEERY_UNROLL(4)
+      for (int e = i; e < i + kAhead; e += 4) add_scores<kCount>(key + e * 16, e, s);
+      VEERY_UNROLL(1)
+      for (; i < a_->key_dim; i += 4) add_scores<kCount>(key + i * 16, i, s);
+    }
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kCount; ++q) VEERY_UNROLL(2)
+    for (int e = 0; e < 2; ++e) {
+      float x = s[q][e];
+      if (a_->softcap > 0)
+        x = Element<T>::multiply(a_->softcap,
+                                 hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
+      weights_[head_of(q) * kBlock + at + e] = sees(position + e) ? x : kNothing;
+    }
+  }
+  // Dimensions first to first + 3.
+  template <int kCount>
+  VEERY_GPU void add_scores(const VEERY_DEVICE T* key, int first,
+                            VEERY_THREAD float (&s)[kCount][2]) const {
+    Two<float> k[4];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) k[i] = Element<T>::two(key + i * 16);
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kCount; ++q) {
+      const auto query = load_shared<Four<float>>(queries_ + head_of(q) * a_->key_dim + first);
+      const float own[4] = {query.x, query.y, query.z, query.w};
+      VEERY_UNROLL(4)
+      for (int step = 0; step < 4; ++step) {
+        const int i = Element<T>::kPairs ? step ^ 1 : step;
+        s[q][0] = Element<T>::multiply_add(own[i], k[i].x, s[q][0]);
+        s[q][1] = Element<T>::multiply_add(own[i], k[i].y, s[q][1]);
+      }
+    }
+  }
+
+  // A warp a query: its largest score, weights and their sum.
+  VEERY_GPU void weigh(int64_t block) {
+    if (warp() >= heads_) return;
+    VEERY_SHARED float* scores = weights_ + warp() * kBlock;
+    float own[4], w[4], most = kNothing, sum = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) own[i] = scores[i * kWarp + lane()];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) most = largest(most, own[i]);
+    most = warp_largest(most);
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) w[i] = exp_to_88(own[i] - most);
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const int at = i * kWarp + lane();
+      w[i] = sees(block * kBlock + at) ? w[i] : 0.0F;
+      scores[at] = Element<T>::rounded(w[i]);
+    }
+    // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const float other = shuffle_xor(w[i], 16);
+      sum = sum + (lane() < 16 ? w[i] : other);
+      sum = sum + (lane() < 16 ? other : w[i]);
+    }
+    sum = sum_of_16(sum);
+    if (lane() == 0) found_[2 * warp()] = most, found_[2 * warp() + 1] = sum;
+  }
+
+  // A thread some dimensions: chains over the positions, of a pair of which the odd one may come
+  // first.
+  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
+    const int own = own_heads();
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kOwn; ++q) {
+      states[q].clear();
+      if (q < own)
+        states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
+    }
+    if (own == kOwn)
+      add_own_values<kOwn>(block, states);
+    else if (own == 1)
+      add_own_values<1>(block, states);
+  }
+  template <int kCount>
+  VEERY_GPU void add_own_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
+    const int64_t begin = block * kBlock;
+    const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
+    const int high =
+        static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
+    const VEERY_DEVICE T* values = values_of(block);
+    int p = low;
+    const auto pair = [&] {
+      add_value<kCount>(values, Element<T>::kPairs ? p + 1 : p, states);
+      add_value<kCount>(values, Element<T>::kPairs ? p : p + 1, states);
+      p += 2;
+    };
+    if (p % 2 != 0) add_value<kCount>(values, p, states), ++p;
+    if (p % 4 != 0 && p + 1 <= high) pair();
+    VEERY_UNROLL(1)
+    for (; p + kAhead - 1 <= high; p += kAhead) VEERY_UNROLL(4)
+    for (int i = 0; i < kAhead; i += 4) add_four<kCount>(values, p + i, states);
+    VEERY_UNROLL(1)
+    for (; p + 3 <= high; p += 4) add_four<kCount>(values, p, states);
+    if (p + 1 <= high) pair();
+    if (p <= high) add_value<kCount>(values, p, states);
+  }
+  template <int kCount>
+  VEERY_GPU void add_value(const VEERY_DEVICE T* values, int p,
+                           VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+    VEERY_UNROLL(2)
+    for (int i = 0; i < kValues; i += 2) {
+      const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + read_dim(i));
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kCount; ++q) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
+    }
+  }
+  // Positions p to p + 3.
+  template <int kCount>
+  VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
+                          VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+    VEERY_UNROLL(2)
+    for (int i = 0; i < kValues; i += 2) {
+      Two<float> v[4];
+      VEERY_UNROLL(4)
+      for (int e = 0; e < 4; ++e)
+        v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + read_dim(i));
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kCount; ++q) {
+        const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kBlock + p);
+        const float own[4] = {w.x, w.y, w.z, w.w};
+        VEERY_UNROLL(4)
+        for (int step = 0; step < 4; ++step) {
+          const int e = Element<T>::kPairs ? step ^ 1 : step;
+          add(own[e], v[e], i, states[q]);
+        }
+      }
+    }
+  }
+  static VEERY_GPU void add(float weight, Two<float> v, int i, VEERY_THREAD State<kValues>& state) {
+    state.values[i] = Element<T>::multiply_add(weight, v.x, state.values[i]);
+    state.values[i + 1] = Element<T>::multiply_add(weight, v.y, state.values[i + 1]);
+  }
+
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD AttendArguments* a_;
+  int64_t row_, position_, first_;
+  int sequence_;
+  int kv_, head_, heads_;
+  VEERY_SHARED float *queries_, *weights_, *found_;
+  VEERY_SHARED int32_t* last_;
+  StagePlaces places_;
+  VEERY_SHARED Mbarrier* mbarrier_;
+  int64_t found_block_ = -1;
+  const VEERY_DEVICE T* key_page_ = nullptr;
+  const VEERY_DEVICE T* value_page_ = nullptr;
+};
+
+/// Puts the states of query h for a few blocks of positions, which are segments of their own,
+/// together: each thread for itself, so that nothing is waited for but memory, once.
+template <typename T, int kDims, bool kStaged, int kSets>
+VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendArguments& a,
+                                VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
+                                const VEERY_DEVICE float* parts, int count, int h) {
+  constexpr int kValues = Attention<T, kDims, kStaged, kSets>::kValues;
+  const int size = kPartHeader + a.value_dim;
+  State<kValues> whole, blocks[kFewBlocks];
+  VEERY_UNROLL(4)
+  for (int i = 0; i < kFewBlocks; ++i) {
+    if (i >= count) continue;
+    const VEERY_DEVICE float* part = parts + i * size;
+    blocks[i].most = part[0], blocks[i].sum = part[1];
+    VEERY_UNROLL(4)
+    for (int d = 0; d < kValues; ++d) blocks[i].values[d] = part[kPartHeader + of.read_dim(d)];
+  }
+  VEERY_UNROLL(4)
+  for (int i = 0; i < kFewBlocks; ++i) {
+    // No way out of the loop, so that it is unrolled and values stay in registers.
+    if (i < count) {
+      State<kValues> segment;
+      segment.template merge_in<T>(blocks[i]);
+      whole.template merge_in<T>(segment);
+    }
+  }
+  of.finish(h, whole);
+}
+/// Puts the states of query h of a row for all blocks of positions together, by a set of threads.
+template <typename T, int kDims, bool kStaged, int kSets>
+VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
+                            VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of, int64_t row,
+                            int h) {
+  using Own = Attention<T, kDims, kStaged, kSets>;
+  constexpr int kAhead = 8, kValues = Own::kValues;
+  const int size = kPartHeader + a.value_dim;
+  const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head() + h) * a.blocks * size;
+  const int64_t all = of.last_block() - of.first_block() + 1;
+  if (all <= kFewBlocks && of.last_block() < kOwnSegments)
+    return merge_few_blocks(a, of, parts, static_cast<int>(all), h);
+  State<kValues> whole, segment;
+  Chain<T> chain;
+  for (int64_t begin = of.first_block(); begin <= of.last_block();
+       begin += kWarp, parts += kWarp * size) {
+    const int64_t left = of.last_block() - begin + 1;
+    const int count = left < kWarp ? static_cast<int>(left) : kWarp;
+    float values[kAhead][kValues];
+    const auto read = [&](int first) {
+      VEERY_UNROLL(8)
+      for (int i = 0; i < kAhead; ++i) VEERY_UNROLL(4)
+      for (int d = 0; d < kValues; ++d)
+        values[i][d] = first + i < count && of.dim(d) < a.value_dim
+                           ? parts[(first + i) * size + kPartHeader + of.dim(d)]
+                           : 0.0F;
+    };
+    read(0);
+    const Factors by = chain.find(parts, size, begin, count, of.last_block());
+    for (int first = 0; first < count; first += kAhead) {
+      if (first > 0) read(first);
+      VEERY_UNROLL(8)
+      for (int i = 0; i < kAhead; ++i) {
+        // No way out of the loop, so that it is unrolled and values stay in registers.
+        if (first + i < count) {
+          segment.template add<T>(values[i], shuffle(by.keep, first + i),
+                                  shuffle(by.add, first + i));
+          const float add = shuffle(by.whole_add, first + i);
+          if (add != Factors::kNotYet) {
+            whole.template add<T>(segment.values, shuffle(by.whole_keep, first + i), add);
+            segment.clear();
+          }
+        }
+      }
+    }
+  }
+  whole.most = chain.most(), whole.sum = chain.sum();
+  of.finish(h, whole);
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,39 @@
+// advance.h: what a row of a chain does with its next token.
+#pragma once
+#include "kernels/gpu/params/chain_params.h"
+
+namespace veery::gpu {
+
+/// The row goes on with its token, or has ended.
+VEERY_GPU void take_token(const VEERY_THREAD AdvanceArguments& a, VEERY_DEVICE ChainState& state,
+                          int64_t r, int32_t token) {
+  VEERY_DEVICE ChainTokens& chosen = a.chosen[r];
+  if (token >= 0) chosen.tokens[state.made++] = token;
+  chosen.count = state.made;
+  bool ends = token < 0 || --state.left == 0;
+  for (int i = 0; i < state.stops; ++i) ends = ends || state.stop[i] == token;
+  if (ends) {
+    state.left = 0;
+    return;
+  }
+  a.tokens[r] = token;
+  a.positions[r] += 1;
+  a.spans[r].position += 1;
+  if (state.settings.temperature != 0) state.position += 1;
+  if (state.window > 0) {
+    const bool grows = state.recent < state.window;
+    a.lists[r].recent[grows ? state.recent++ : state.oldest] = token;
+    if (!grows) state.oldest = (state.oldest + 1) % state.window;
+  }
+  if (a.again != nullptr) *a.again = 1;
+}
+
+/// A block a row, of which each is a span, where all rows are greedy: advance() in chain.h. One
+/// that has ended stays where it is, and so writes what it wrote before.
+VEERY_GPU void advance_greedy(const VEERY_THREAD AdvanceArguments& a VEERY_HERE) {
+  const int64_t r = block_x();
+  if (thread() != 0 || r >= a.run.counts[0] || a.states[r].left == 0) return;
+  take_token(a, a.states[r], r, reinterpret_cast<VEERY_DEVICE int32_t*>(a.best.row(r))[0]);
+}
+
+}  // namespace veery::gpu

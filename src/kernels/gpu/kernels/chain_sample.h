@@ -1,0 +1,117 @@
+// chain.h: what is between two steps of a chain: the next token of each row is drawn as the sampler
+// draws it (sample/sampler.cc), from the numbers of top_k(), and put back into the slots.
+#pragma once
+#include "base/philox.h"
+#include "kernels/draw.h"
+#include "kernels/gpu/kernels/chain_advance.h"
+#include "kernels/gpu/kernels/rows.h"
+
+namespace veery::gpu {
+
+/// Biases and penalties on the logits [begin, end) of a row, by a block. `ids`: shared memory for
+/// kMostRecent.
+VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, float* logits,
+                             int begin, int end, int32_t* ids) {
+  const int recent = state.recent, biases = state.biases;
+  if (recent == 0 && biases == 0) return;
+  const auto is_first = [&](auto id_at, int i) {
+    if (id_at(i) < begin || id_at(i) >= end) return false;
+    for (int j = 0; j < i; ++j)
+      if (id_at(j) == id_at(i)) return false;
+    return true;
+  };
+  for (int i = thread(); i < recent; i += threads()) ids[i] = lists.recent[i];
+  const auto biased = [&](int i) { return lists.biases[i].id; };
+  for (int i = thread(); i < biases; i += threads()) {
+    if (!is_first(biased, i)) continue;
+    for (int j = i; j < biases; ++j)
+      if (biased(j) == biased(i)) logits[biased(i)] += lists.biases[j].value;
+  }
+  sync_block();
+  const auto penalised = [&](int i) { return ids[i]; };
+  for (int i = thread(); i < recent; i += threads()) {
+    if (!is_first(penalised, i)) continue;
+    int32_t times = 1;
+    for (int j = i + 1; j < recent; ++j) times += ids[j] == ids[i] ? 1 : 0;
+    logits[ids[i]] = penalized(logits[ids[i]], state.penalties, times);
+  }
+  sync_block();
+}
+
+/// How many of the most probable tokens top-p leaves; -1: more than there are.
+VEERY_GPU int32_t kept_by_mass(const double* masses, int32_t count, double mass) {
+  double sum = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    sum += masses[i];
+    if (!(sum < mass)) return i + 1;
+  }
+  return -1;
+}
+
+/// The token of a row, in thread 0; -1: it cannot be told from what top_k() gave.
+VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state, int64_t r) {
+  using P = AdvancePlaces;
+  const float* values = a.values.row(r);
+  const auto* ids = reinterpret_cast<const int32_t*>(a.best.row(r));
+  const DrawSettings& s = state.settings;
+  const float infinity = float_of(0x7f800000), best = values[0];
+  if (s.temperature == 0) return ids[0];
+  if (ids[0] < 0 || best == infinity || best == negative(infinity)) return -1;
+  const int n = a.values.cols;
+  auto* shared = reinterpret_cast<int32_t*>(shared_memory() + P::kCount);
+  auto* weights = reinterpret_cast<double*>(shared_memory() + P::kWeights);
+  auto* order = reinterpret_cast<int32_t*>(shared_memory() + P::order(n));
+
+  if (thread() == 0) shared[0] = 0;
+  sync_block();
+  const float least = best + s.log_min_p;
+  for (int i = thread(); i < n; i += threads())
+    if (ids[i] >= 0 && values[i] >= least && values[i] > negative(infinity)) arrive_at(shared);
+  sync_block();
+  int32_t count = shared[0];
+  bool all = count < n;  // that the filters so far leave are known
+  if (s.top_k > 0 && count >= s.top_k) count = s.top_k, all = true;
+  if (s.top_p < 1) {
+    for (int i = thread(); i < count; i += threads()) weights[i] = mass_of(values[i], best);
+    sync_block();
+    if (thread() == 0)
+      shared[1] = kept_by_mass(weights, count, double{s.top_p} * double{a.mass.row(r)[0]});
+    sync_block();
+    if (shared[1] < 0 && !all) return -1;
+    count = shared[1] < 0 ? count : shared[1];
+  } else if (!all) {
+    return -1;
+  }
+  // The order in which the sampler has them.
+  const bool by_id = s.top_p >= 1 && s.top_k <= 0;
+  for (int i = thread(); i < count; i += threads()) {
+    int place = by_id ? 0 : i;
+    for (int j = 0; by_id && j < count; ++j) place += ids[j] < ids[i] ? 1 : 0;
+    order[place] = ids[i];
+    weights[place] = draw_weight(values[i], double{best}, s.temperature);
+  }
+  sync_block();
+  if (thread() != 0) return 0;
+  return order[drawn(weights, count, random_number(state.seed, state.position)).index];
+}
+
+/// A block a row, of which each is a span. One that has ended stays where it is, and so writes what
+/// it wrote before.
+VEERY_GPU void advance(const AdvanceArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.counts[0] || a.states[r].left == 0) return;
+  const int32_t token = a.lists != nullptr ? draw_token(a, a.states[r], r)
+                                           : reinterpret_cast<const int32_t*>(a.best.row(r))[0];
+  if (thread() == 0) take_token(a, a.states[r], r, token);
+}
+
+/// Whether the launches of a loop are gone through once more.
+VEERY_GPU void loop(const LoopArguments& a) {
+  wait_for_inputs();
+  if (thread() != 0) return;
+  set_condition(a.condition, *a.again);
+  *a.again = 0;
+}
+
+}  // namespace veery::gpu

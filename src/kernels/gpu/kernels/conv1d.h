@@ -1,0 +1,96 @@
+// conv1d.h: convolutions over the positions of a sequence, with the bits of
+// kernels/cpu/recurrence/conv1d.cc: a thread a channel.
+#pragma once
+#include "kernels/gpu/params/recurrence_params.h"
+#include "kernels/gpu/dialect/formulas.h"
+
+namespace veery::gpu {
+
+/// Channel `c` of one span.
+class Convolution {
+ public:
+  VEERY_GPU Convolution(const VEERY_THREAD Conv1dArguments& arguments,
+                        const VEERY_THREAD RunSpan& span, int c)
+      : a_(arguments), of_(span), c_(c), before_(static_cast<int>(a_.weight.rows) - 1) {
+    bias_ = a_.bias ? a_.bias.row(0)[c] : 0.0F;
+    VEERY_UNROLL(8)
+    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+      weight_[j] = j <= before_ ? a_.weight.row(j)[c] : 0.0F;
+  }
+
+  /// The first rows of the span see what is kept of those before it, and nothing is written before
+  /// that was read: so one thread does both.
+  VEERY_GPU void begin() {
+    float past[Conv1dArguments::kMostWidth];
+    const bool continues = a_.state && of_.position > 0;
+    const VEERY_DEVICE float* kept =
+        continues ? a_.state.at(a_.run, of_.sequence, of_.position) : nullptr;
+    VEERY_UNROLL(8)
+    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+      past[j] = continues && j < before_ ? kept[int64_t{j} * a_.out.cols + c_] : 0.0F;
+    const int first = before_ > 1 ? before_ : 1;
+    for (int i = 0; i < first && i < of_.rows; ++i)
+      put(i, [&](int j) { return i + j < before_ ? past_of(past, i + j) : x(i + j - before_); });
+    if (!a_.state) return;
+    const int count = a_.state.kept(a_.run, of_.sequence);
+    for (int i = of_.rows > count ? of_.rows - count : 0; i < of_.rows; ++i) {
+      VEERY_DEVICE float* to = a_.state.at(a_.run, of_.sequence, of_.position + i + 1);
+      for (int j = 0; j < before_; ++j) {
+        const int from = i + 1 + j;  // of what was before the run and its rows
+        to[int64_t{j} * a_.out.cols + c_] =
+            from < before_ ? past_of(past, from) : x(from - before_);
+      }
+    }
+  }
+  /// Whether row `i` of the span is left to begin().
+  VEERY_GPU bool is_first(int i) const { return i == 0 || i < before_; }
+  VEERY_GPU void row(int i) {
+    put(i, [&](int j) { return x(i + j - before_); });
+  }
+
+ private:
+  VEERY_GPU float x(int i) const { return a_.x.row(int64_t{of_.first_row} + i)[c_]; }
+  // Registers have no index.
+  static VEERY_GPU float past_of(const VEERY_THREAD float (&past)[Conv1dArguments::kMostWidth],
+                                 int i) {
+    float x = past[0];
+    VEERY_UNROLL(8)
+    for (int j = 1; j < Conv1dArguments::kMostWidth; ++j) x = i == j ? past[j] : x;
+    return x;
+  }
+  template <typename Input>
+  VEERY_GPU void put(int i, const VEERY_THREAD Input& input) {
+    float y = bias_;
+    VEERY_UNROLL(8)
+    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+      if (j <= before_) y = fma(weight_[j], input(j), y);
+    a_.out.row(int64_t{of_.first_row} + i)[c_] = activated(y, a_.activation);
+  }
+
+  const VEERY_THREAD Conv1dArguments& a_;
+  const RunSpan of_;
+  int c_, before_;
+  float bias_;
+  float weight_[Conv1dArguments::kMostWidth];
+};
+
+/// A block of threads has some rows and as many channels as threads.
+VEERY_GPU void conv1d(const VEERY_THREAD Conv1dArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int c = block_x() * threads() + thread();
+  const int rows = static_cast<int>(a.run.count(a.out.rows));
+  const int first = block_y() * Conv1dArguments::kRows;
+  const int end = first + Conv1dArguments::kRows < rows ? first + Conv1dArguments::kRows : rows;
+  if (c >= a.out.cols) return;
+  for (int r = first; r < end;) {
+    const RunSpan span = span_at(a.run.spans + a.run.span_of[r]);
+    Convolution of(a, span, c);
+    const int last = span.first_row + span.rows < end ? span.first_row + span.rows : end;
+    if (r == span.first_row) of.begin();
+    VEERY_UNROLL(4)
+    for (; r < last; ++r)
+      if (!of.is_first(r - span.first_row)) of.row(r - span.first_row);
+  }
+}
+
+}  // namespace veery::gpu

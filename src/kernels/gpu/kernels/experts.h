@@ -1,0 +1,338 @@
+// experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
+// the experts that its gates choose: pair r used + i has the i-th of them, in their order.
+#pragma once
+#include "kernels/gpu/kernels/linear/gemm_direct.h"
+
+namespace veery::gpu {
+
+/// e to x, found in f64 (kernels/reference/moe.cc).
+VEERY_GPU float exp_rounded(float x) {
+  if (!(x == x)) return x;
+  const float in = x > 89.0F ? 89.0F : x < -104.0F ? -104.0F : x;
+  const int n = round_to_int(in * 1.44269504F);
+  const Float64 r = (to_f64(in) - to_f64(n) * double_of(0x3fe62e42fee00000)) -
+                    to_f64(n) * double_of(0x3dea39ef35793c76);  // ln 2 in two parts
+  Float64 p = double_of(0x3e5ae64567f544e4);                    // 1 / 11!, and so on
+  p = p * r + double_of(0x3e927e4fb7789f5c);
+  p = p * r + double_of(0x3ec71de3a556c734);
+  p = p * r + double_of(0x3efa01a01a01a01a);
+  p = p * r + double_of(0x3f2a01a01a01a01a);
+  p = p * r + double_of(0x3f56c16c16c16c17);
+  p = p * r + double_of(0x3f81111111111111);
+  p = p * r + double_of(0x3fa5555555555555);
+  p = p * r + double_of(0x3fc5555555555555);
+  p = p * r + double_of(0x3fe0000000000000);
+  p = p * r + double_of(0x3ff0000000000000);
+  p = p * r + double_of(0x3ff0000000000000);
+  return to_f32(p * double_of(static_cast<int64_t>(n + 1023) << 52));
+}
+
+// The choice of experts
+
+VEERY_GPU float never() { return float_of(static_cast<int32_t>(0xff800000U)); }
+
+/// The lowest index among the largest of n numbers; all lanes get it.
+VEERY_GPU int best_of(const VEERY_SHARED float* x, int n) {
+  uint64_t best = key_of(never(), 0);
+  for (int i = lane(); i < n; i += kWarp) {
+    const uint64_t own = key_of(x[i], i);
+    best = own > best ? own : best;
+  }
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const uint64_t other = shuffle_xor(best, mask);
+    best = other > best ? other : best;
+  }
+  return index_of(best);
+}
+
+/// What a row's experts are worth: softmax or sigmoid of its scores.
+VEERY_GPU void find_worth(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
+                          VEERY_SHARED float* worth, VEERY_SHARED float* one) {
+  const int n = a.scores.cols;
+  if (a.sigmoid != 0) {
+    for (int e = lane(); e < n; e += kWarp) worth[e] = 1.0F / (1.0F + exp_rounded(-scores[e]));
+    return sync_warp();
+  }
+  const float most = scores[best_of(scores, n)];
+  for (int e = lane(); e < n; e += kWarp) worth[e] = exp_rounded(scores[e] - most);
+  sync_warp();
+  if (lane() == 0) {
+    Float64 sum = to_f64(0);
+    VEERY_UNROLL(8)
+    for (int e = 0; e < n; ++e) sum = sum + to_f64(worth[e]);
+    *one = to_f32(to_f64(1) / sum);
+  }
+  sync_warp();
+  for (int e = lane(); e < n; e += kWarp) worth[e] = worth[e] * *one;
+  sync_warp();
+}
+
+/// Experts of all but the best groups become impossible: a lane a group. `of_group`: room for them.
+VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteArguments& a, VEERY_SHARED float* merit,
+                                VEERY_SHARED float* of_group) {
+  const int size = a.scores.cols / a.groups;
+  for (int g = lane(); g < a.groups; g += kWarp) {
+    float sum = 0, last = float_of(0x7f800000);
+    int same = 0;  // of those equal to the last one, how many were taken
+    for (int i = 0; i < a.group_best; ++i) {
+      float best = never();
+      int equal = 0;
+      for (int e = 0; e < size; ++e) {
+        const float x = merit[g * size + e];
+        equal += x == last ? 1 : 0;
+        if (x < last) best = largest(best, x);
+      }
+      if (same < equal)
+        best = last, ++same;
+      else
+        same = 1;
+      sum = sum + best;
+      last = best;
+    }
+    of_group[g] = sum;
+  }
+  sync_warp();
+  for (int kept = 0; kept < a.groups_used; ++kept) {
+    const int best = best_of(of_group, a.groups);
+    sync_warp();
+    if (lane() == 0) of_group[best] = never();
+    sync_warp();
+  }
+  for (int e = lane(); e < a.scores.cols; e += kWarp)
+    if (of_group[e / size] != never()) merit[e] = never();
+  sync_warp();
+}
+
+/// RouteAttr::jitter: one lane, as such models have few experts. `left`: room for all.
+VEERY_GPU void route_near(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
+                          VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
+  const int n = a.scores.cols;
+  for (int e = lane(); e < n; e += kWarp) left[e] = scores[e], gates[e] = 0;
+  sync_warp();
+  for (int i = 0; i < a.used; ++i) {
+    const int best = best_of(left, n);
+    sync_warp();
+    if (lane() == 0) {
+      const float most = left[best];
+      Float64 sum = to_f64(0);
+      for (int e = 0; e < n; ++e) {
+        const float scale = magnitude(left[e]) < most ? most : magnitude(left[e]);
+        const bool far = (most - left[e]) / scale > 2 * a.jitter;
+        if (left[e] != never() && !far) sum = sum + to_f64(exp_rounded(left[e] - most));
+      }
+      gates[best] = to_f32(to_f64(1) / sum);
+      left[best] = never();
+    }
+    sync_warp();
+  }
+}
+
+/// A warp a row. Shared memory: 4 numbers an expert, and one.
+VEERY_GPU void route(const VEERY_THREAD RouteArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.scores.rows)) return;
+  const int n = a.scores.cols;
+  auto* worth = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  VEERY_SHARED float *merit = worth + n, *own = merit + n, *of_group = own + n, *one = of_group + n;
+  VEERY_DEVICE float* gates = a.out.row(r);
+  for (int e = lane(); e < n; e += kWarp) own[e] = a.scores.row(r)[e];
+  sync_warp();
+  if (a.jitter > 0) return route_near(a, own, worth, gates);
+  find_worth(a, own, worth, one);
+  for (int e = lane(); e < n; e += kWarp) {
+    merit[e] = worth[e] + (a.bias != nullptr ? a.bias[e] : 0.0F);
+    own[e] = 0;
+  }
+  sync_warp();
+  if (a.groups > 1) keep_best_groups(a, merit, of_group);
+  float sum = 0;
+  for (int i = 0; i < a.used; ++i) {
+    const int e = best_of(merit, n);
+    sync_warp();
+    if (lane() == 0) merit[e] = never(), own[e] = worth[e];
+    sum = sum + worth[e];
+    sync_warp();
+  }
+  const float factor = a.normalise != 0 ? a.scale / (sum < 1e-20F ? 1e-20F : sum) : a.scale;
+  for (int e = lane(); e < n; e += kWarp) gates[e] = own[e] * factor;
+}
+
+// Pairs, and groups of those that have one expert
+
+/// The pairs of a row, by a warp. Where fewer are chosen, others have expert 0 and gate 0.
+VEERY_GPU void pick_row(const VEERY_THREAD PairArguments& a, int64_t r) {
+  const VEERY_DEVICE float* gates = a.gates.row(r);
+  const int64_t first = r * a.used;
+  int found = 0;
+  for (int base = 0; base < a.experts && found < a.used; base += kWarp) {
+    const int e = base + lane();
+    const float gate = e < a.experts ? gates[e] : 0.0F;
+    const uint32_t chosen = ballot(gate != 0);
+    const int at = found + bit_count(chosen & ((1U << lane()) - 1));
+    if (gate != 0 && at < a.used) a.pairs.expert[first + at] = e, a.pairs.gate[first + at] = gate;
+    found += bit_count(chosen);
+  }
+  for (int i = found + lane(); i < a.used; i += kWarp)
+    a.pairs.expert[first + i] = 0, a.pairs.gate[first + i] = 0;
+}
+VEERY_GPU void pick_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int64_t r = int64_t{block_x()} * warps() + warp();
+  if (r < a.run.count(a.gates.rows)) pick_row(a, r);
+}
+
+/// Each warp of a block of threads has a part of the pairs: [begin, end).
+struct PairShare {
+  int begin, end;
+};
+VEERY_GPU PairShare share_of(int pairs VEERY_HERE) {
+  const int each = (pairs + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
+  const int begin = warp() * each;
+  return {begin, begin + each < pairs ? begin + each : pairs};
+}
+/// How many pairs of this warp have an expert.
+VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD PairShare& share,
+                          int expert) {
+  int own = 0;
+  VEERY_UNROLL(8)
+  for (int i = share.begin + lane(); i < share.end; i += kWarp)
+    own += pairs.expert[i] == expert ? 1 : 0;
+  return warp_sum(own);
+}
+
+/// A block of threads an expert. Shared memory: a number a warp.
+VEERY_GPU void count_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
+  const int pairs = static_cast<int>(a.run.count(a.gates.rows)) * a.used;
+  const int own = count_pairs(a.pairs, share_of(pairs VEERY_GO), block_x());
+  if (lane() == 0) count[warp()] = own;
+  sync_block();
+  if (thread() != 0) return;
+  int all = 0;
+  for (int w = 0; w < warps(); ++w) all += count[w];
+  a.pairs.count[block_x()] = all;
+}
+
+/// The same, after count_experts(): groups, and pairs in their order.
+VEERY_GPU void group_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
+  const int expert = block_x(), most = a.pairs.most;
+  const PairShare share = share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used VEERY_GO);
+  const int own = count_pairs(a.pairs, share, expert);
+  if (lane() == 0) count[warp()] = own;
+  int begin = 0, group = 0;
+  for (int e = lane(); e < expert; e += kWarp)
+    begin += a.pairs.count[e], group += (a.pairs.count[e] + most - 1) / most;
+  begin = warp_sum(begin), group = warp_sum(group);
+  sync_block();
+  const int all = a.pairs.count[expert], groups = (all + most - 1) / most;
+  if (expert == a.experts - 1 && thread() == 0) *a.pairs.groups = group + groups;
+  for (int i = thread(); i < groups; i += threads()) {
+    const int left = all - i * most;
+    VEERY_DEVICE PairGroup& to = a.pairs.group[group + i];
+    to.expert = expert, to.first = begin + i * most, to.count = left < most ? left : most,
+    to.unused = 0;
+  }
+  int at = begin;
+  for (int w = 0; w < warp(); ++w) at += count[w];
+  for (int base = share.begin; base < share.end; base += kWarp) {
+    const int i = base + lane();
+    const bool is = i < share.end && a.pairs.expert[i] == expert;
+    const uint32_t those = ballot(is);
+    if (is) a.pairs.order[at + bit_count(those & ((1U << lane()) - 1))] = i;
+    at += bit_count(those);
+  }
+}
+
+// Products
+
+/// h of gate and up, or what is counted of the product with down.
+VEERY_GPU void store_pair(const VEERY_THREAD ExpertArguments& a, int expert, int pair, int n,
+                          float y, float up) {
+  const int64_t at = int64_t{expert} * a.weight[0].rows + n;
+  y = y + (a.bias[0] != nullptr ? a.bias[0][at] : 0.0F);
+  if (a.gated == 0) {
+    a.out[int64_t{pair} * a.weight[0].rows + n] = y;
+    return;
+  }
+  up = up + (a.bias[1] != nullptr ? a.bias[1][at] : 0.0F);
+  if (a.gate_input != 0) y = y * a.pairs.gate[pair], up = up * a.pairs.gate[pair];
+  float h;
+  if (a.limit > 0) {
+    y = smallest(y, a.limit);
+    up = largest(smallest(up, a.limit), -a.limit);
+    h = y / (1.0F + exp_any(negative(a.alpha * y))) * (up + 1.0F);
+  } else {
+    h = activated(y, a.activation) * up;
+  }
+  a.out[int64_t{pair} * a.weight[0].rows + n] = h;
+}
+
+/// Weight `i` of an expert.
+VEERY_GPU Weight of_expert(const VEERY_THREAD ExpertArguments& a, int i, int expert) {
+  Weight w = a.weight[i];
+  w.data += int64_t{expert} * panels_of(w) * w.panel;
+  return w;
+}
+
+VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
+  const auto words = load<Four<int32_t>>(pairs.group + i);
+  return {words.x, words.y, words.z, words.w};
+}
+
+/// A block of threads has a group, a warp of it one panel; up to 8 kGroups pairs a group.
+template <Format kFormat, int kGroups, bool kGated>
+VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int panel = block_x() * warps() + warp();
+  if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
+  const PairGroup group = group_at(a.pairs, block_y());
+  const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
+  const auto row_of = [&](int r) {
+    return order[r < group.count ? r : group.count - 1] / a.rows_each;
+  };
+  using Product = TileProduct<kFormat, 1, kGroups>;
+  const Weight weight = of_expert(a, 0, group.expert);
+  Product product(a.form, weight, panel, row_of);
+  product.multiply();
+  const auto store = [&](const VEERY_THREAD Product& up) {
+    const int g = lane() / 4, t = lane() % 4;
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+    for (int k = 0; k < 4; ++k) {
+      const int output = panel * 16 + g + k / 2 * 8, r = 8 * n + 2 * t + k % 2;
+      if (output < a.weight[0].rows && r < group.count)
+        store_pair(a, group.expert, order[r], output, product.sum[0][n][k], up.sum[0][n][k]);
+    }
+  };
+  if constexpr (kGated) {
+    const Weight other = of_expert(a, 1, group.expert);
+    Product up(a.form, other, panel, row_of);
+    up.multiply();
+    store(up);
+  } else {
+    store(product);
+  }
+}
+
+/// What the chosen experts of a row make, in their order, and the residual.
+VEERY_GPU void add_experts(const VEERY_THREAD AddExpertsArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int64_t r = block_y();
+  if (r >= a.run.count(a.out.rows)) return;
+  const int n = a.out.cols;
+  for (int k = block_x() * threads() + thread(); k < n; k += blocks_x() * threads()) {
+    float y = 0;
+    VEERY_UNROLL(4)
+    for (int64_t pair = r * a.used; pair < (r + 1) * a.used; ++pair) {
+      const float gate = a.pairs.gate[pair];
+      if (gate != 0) y = fma(a.gate_input != 0 ? 1.0F : gate, a.products[pair * n + k], y);
+    }
+    a.out.row(r)[k] = a.residual ? y + a.residual.row(r)[k] : y;
+  }
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,166 @@
+// tile_outputs.h: the panels and rows of a block of threads of a product of many rows, and what
+// becomes of its sums.
+#pragma once
+#include "kernels/gpu/kernels/linear/gemm_direct.h"
+
+namespace veery::gpu {
+
+/// What finish_outputs() activates: nothing, or silu.
+VEERY_GPU bool is_swift(const Activate& gate) { return gate.kind <= 1; }
+/// Rows first, first + step, .. below `rows`.
+struct OutputRows {
+  int first, step, rows;
+
+  VEERY_GPU int row(int j) const { return first + j * step; }
+};
+/// The same as finish_output() of kMany rows, where the gate is_swift() and nothing but the output
+/// is wanted.
+template <int kMany>
+VEERY_GPU void finish_outputs(const LinearArguments& a, const OutputRows& of, int i, int n,
+                              float (&y)[kMany], const float (&up)[kMany]) {
+  const auto each = [&](const auto& change) {
+    VEERY_UNROLL(8)
+    for (int j = 0; j < kMany; ++j)
+      if (of.row(j) < of.rows) change(j);
+  };
+  const float bias = a.bias[i] != nullptr ? a.bias[i][n] : 0.0F;
+  if (a.bias[i] != nullptr) each([&](int j) { y[j] = y[j] + bias; });
+  if (a.gate.kind == 1) each([&](int j) { y[j] = silu(y[j]); });
+  if (a.gated != 0) {
+    const bool is = a.bias[1] != nullptr;
+    const float more = is ? a.bias[1][n] : 0.0F;
+    each([&](int j) { y[j] = y[j] * (is ? up[j] + more : up[j]); });
+  }
+  if (a.scale != 1) each([&](int j) { y[j] = y[j] * a.scale; });
+  const int column = a.column[i] + n;
+  if (a.residual) {
+    float x[kMany];
+    each([&](int j) { x[j] = a.residual.row(of.row(j))[column]; });
+    each([&](int j) { y[j] = y[j] + x[j]; });
+  }
+  each([&](int j) { a.out.row(of.row(j))[column] = y[j]; });
+}
+
+/// Sums of a block of threads, in shared memory: [row of x][panel][g][outputs g and g + 8], both of
+/// which a lane of a matrix product has. 4 left out after a row, for the banks.
+template <int kPanels>
+struct TileSums {
+  static constexpr int kStride = kPanels * 16 + 4;
+  float* at;
+
+  /// The lane's outputs of a panel for the row whose place is `row` kStride.
+  VEERY_GPU Two<float>& pair(int row, int panel) const {
+    return *reinterpret_cast<Two<float>*>(at + row + panel * 16 + lane() / 4 * 2);
+  }
+  /// Sums of a group of 8 rows: outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ...
+  VEERY_GPU void put(int group, int panel, const float (&sum)[4]) const {
+    const int row = (group * 8 + lane() % 4 * 2) * kStride;
+    pair(row, panel) = {sum[0], sum[2]};
+    pair(row + kStride, panel) = {sum[1], sum[3]};
+  }
+  /// The output at place i of a panel.
+  static VEERY_GPU int output_of(int i) { return i / 2 + i % 2 * 8; }
+};
+
+/// kPanels panels and kGroups groups of 8 rows. Where there is a gate, of each kTogether panels the
+/// first half are the gate's. kThreads: of which each has outputs.
+template <int kPanels, int kGroups, int kTogether, int kThreads>
+class TileOutputs {
+ public:
+  VEERY_GPU explicit TileOutputs(const LinearArguments& arguments)
+      : a_(arguments),
+        rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.form.two_terms != 0 ? 2 : 1)),
+        panels_(panels_of(a_)),
+        first_group_(block_x() * kGroups) {}
+
+ protected:
+  /// Of panel p of the block. `panel` beyond the last: none.
+  VEERY_GPU PanelOf panel_at(int p) const {
+    if (a_.gated != 0) {
+      const int m = p % kTogether, up = m >= kTogether / 2 ? 1 : 0;
+      const int tile = block_y() * (kPanels / 2) + p / kTogether * (kTogether / 2);
+      return {up, tile + m - up * (kTogether / 2)};
+    }
+    return block_y() * kPanels + p < panels_ ? find_panel(a_, block_y() * kPanels + p)
+                                             : PanelOf{0, panels_};
+  }
+  VEERY_GPU const uint8_t* panel_data(PanelOf of) const {
+    const Weight& w = a_.weight[of.weight];
+    const int last = panels_of(w) - 1;  // those beyond it are not stored
+    return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
+  }
+
+  using Sums = TileSums<kPanels>;
+  static constexpr int kStride = Sums::kStride, kSumBytes = kGroups * 8 * kStride * 4;
+  static VEERY_GPU Sums tile_sums() { return {reinterpret_cast<float*>(shared_memory())}; }
+
+  VEERY_GPU void finish() const {
+    if (a_.gated != 0)
+      finish_values<true>(tile_sums().at);
+    else
+      finish_values<false>(tile_sums().at);
+  }
+
+  const LinearArguments& a_;
+  int rows_, panels_, first_group_;
+
+ private:
+  template <bool kGated>
+  VEERY_GPU void finish_values(const float* values) const {
+    constexpr int kOwn = kGated ? kTogether / 2 : kTogether;
+    constexpr int kOutputs = kPanels / kTogether * kOwn * 16, kEach = kThreads / kOutputs;
+    static_assert(kThreads % kOutputs == 0 && kOutputs % kWarp == 0);
+    const int at = thread() % kOutputs, own = at / 16;
+    const int p = own / kOwn * kTogether + own % kOwn;
+    const PanelOf of = panel_at(p);
+    const float* from = values + p * 16 + at % 16;
+    const int output = of.panel * 16 + Sums::output_of(at % 16);
+    const bool is_simple = a_.form.two_terms == 0 && a_.best == nullptr && is_swift(a_.gate);
+    if (is_simple)
+      finish_many<kGated, kEach>(from, thread() / kOutputs, of, output);
+    else
+      finish_rows<kGated, kEach>(from, thread() / kOutputs, of, output);
+  }
+  /// Rows `first`, first + kEach, ..: some at a time, as each of them waits for memory and for the
+  /// steps of its exp.
+  template <bool kGated, int kEach>
+  VEERY_GPU void finish_many(const float* from, int first, PanelOf of, int output) const {
+    constexpr int kMany = 8;
+    static_assert(kGroups * 8 % (kEach * kMany) == 0);
+    if (output >= a_.weight[of.weight].rows) return;
+    VEERY_UNROLL(1)
+    for (int r = first; r < kGroups * 8; r += kEach * kMany) {
+      const int row = first_group_ * 8 + r;
+      if (row >= rows_) break;
+      float y[kMany], up[kMany];
+      VEERY_UNROLL(8)
+      for (int j = 0; j < kMany; ++j) {
+        const float* own = from + (r + j * kEach) * kStride;
+        y[j] = own[0], up[j] = kGated ? own[kTogether / 2 * 16] : 0.0F;
+      }
+      finish_outputs(a_, {row, kEach, rows_}, of.weight, output, y, up);
+    }
+  }
+  template <bool kGated, int kEach>
+  VEERY_GPU void finish_rows(const float* from, int first, PanelOf of, int output) const {
+    const bool is_output = output < a_.weight[of.weight].rows;
+    const int terms = a_.form.two_terms != 0 ? 2 : 1;
+    for (int r = first; r * terms < kGroups * 8; r += kEach) {
+      const int row = first_group_ * 8 / terms + r;
+      if (row * terms >= rows_) break;
+      float y = from[r * terms * kStride];
+      if (terms == 2) y = y + from[(r * terms + 1) * kStride];
+      const float up = kGated ? from[r * terms * kStride + kTogether / 2 * 16] : 0.0F;
+      uint64_t key = is_output ? finish_output(a_, row, of.weight, output, y, up) : 0;
+      if (a_.best == nullptr) continue;
+      VEERY_UNROLL(5)
+      for (int mask = 1; mask < kWarp; mask *= 2) {
+        const uint64_t other = shuffle_xor(key, mask);
+        key = other > key ? other : key;
+      }
+      if (lane() == 0 && key != 0) keep_largest(a_.best + row, key);
+    }
+  }
+};
+
+}  // namespace veery::gpu

@@ -1,0 +1,312 @@
+// row_form.h: one row of activations in its form, in the memory of a block of threads that makes a
+// product of it: with the bits of form.h, a lane having 8 neighbours.
+#pragma once
+#include "kernels/gpu/kernels/linear/quantize_x.h"
+
+namespace veery::gpu {
+
+/// Eight columns.
+using Eight = float[8];
+
+/// From a multiple of 16 bytes on.
+VEERY_GPU void load_eight(const float* at, Eight& v) {
+  const auto a = load<Four<float>>(at), b = load<Four<float>>(at + 4);
+  v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+  v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
+// Whole numbers of magnitude below 2^22 in the lower bits of a float, so that no conversion is
+// wanted: round_to_int() of what is below it.
+inline constexpr float kRounder = 12582912.0F;
+/// Codes of eight columns, as bytes; v becomes what they leave over of steps of `step`. Their sum.
+VEERY_GPU int32_t code_eight(Eight& v, float inverse, float step, uint32_t (&codes)[2]) {
+  int32_t sum = 0;
+  VEERY_UNROLL(2)
+  for (int h = 0; h < 2; ++h) {
+    uint32_t bits[4];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const float shifted = v[4 * h + i] * inverse + kRounder;
+      bits[i] = static_cast<uint32_t>(bits_of(shifted));
+      v[4 * h + i] = fma(-step, shifted - kRounder, v[4 * h + i]);
+    }
+    codes[h] = lowest_bytes(bits);
+    sum = add_signed_bytes(codes[h], sum);
+  }
+  return sum;
+}
+/// Where the lane's eight columns of 256 go in the codes of a row; the second four are 8 bytes on.
+VEERY_GPU int eight_place() { return lane() / 4 * 32 + lane() % 2 * 16 + lane() % 4 / 2 * 4; }
+VEERY_GPU void put_eight(int8_t* codes, const uint32_t (&of)[2]) {
+  *reinterpret_cast<uint32_t*>(codes + eight_place()) = of[0];
+  *reinterpret_cast<uint32_t*>(codes + eight_place() + 8) = of[1];
+}
+VEERY_GPU float largest_of_eight(const Eight& v) {
+  float most = magnitude(v[0]);
+  VEERY_UNROLL(8)
+  for (int i = 1; i < 8; ++i) most = largest(most, magnitude(v[i]));
+  return most;
+}
+VEERY_GPU float largest_over(float x, int first, int last) {
+  VEERY_UNROLL(5)
+  for (int mask = first; mask <= last; mask *= 2) x = largest(x, shuffle_xor(x, mask));
+  return x;
+}
+
+/// Groups of 256 columns that a lane has eight of, of which what is found for one does not wait for
+/// what is found for the other: the first, and one `kApart` further on.
+using Groups = Eight[2];
+
+/// Eight blocks of 32 of each group, up to `blocks`; `largest_of`: their largest magnitudes.
+template <int kApart>
+VEERY_GPU void form_per32(const FormRow& to, int group, int blocks, Groups& v, float* largest_of) {
+  float most[2];
+  Scale of[2];
+  uint32_t codes[2][2];
+  int32_t sum[2];
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) of[k] = scale_for(most[k]);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) sum[k] = code_eight(v[k], of[k].inverse, of[k].scale, codes[k]);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    sum[k] += shuffle_xor(sum[k], 1);
+    sum[k] += shuffle_xor(sum[k], 2);
+  }
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const int b = 8 * (group + k * kApart), own = b + lane() / 4;
+    if (own >= blocks) continue;
+    put_eight(to.codes() + 32 * b, codes[k]);
+    if (lane() % 4 != 0) continue;
+    to.floats(to.places.scale)[own] = of[k].scale;
+    to.ints(to.places.sum)[own] = sum[k];
+    to.floats(to.places.moment)[own] = of[k].scale * static_cast<float>(sum[k]);
+    largest_of[own] = most[k];
+  }
+}
+
+/// A block of 256 of each group, up to `groups`.
+template <int kApart>
+VEERY_GPU void form_per256(const FormRow& to, int group, int groups, Groups& v) {
+  float scale[2];
+  uint32_t codes[2][2];
+  int32_t sum[2], shift[2];
+  float most[2], all[2];
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) all[k] = largest_over(most[k], 4, 16);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const Scale whole = scale_for(all[k]);
+    scale[k] = whole.scale / 8;
+    // What the part's largest stays below when it is doubled as often.
+    const float twice = 2 * most[k], four = 2 * twice, eight = 2 * four;
+    const int doubled =
+        (twice <= all[k] ? 1 : 0) + (four <= all[k] ? 1 : 0) + (eight <= all[k] ? 1 : 0);
+    shift[k] = 3 - doubled;
+    sum[k] = code_eight(v[k], whole.inverse * static_cast<float>(1 << doubled),
+                        scale[k] * static_cast<float>(1 << shift[k]), codes[k]);
+  }
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) sum[k] += shuffle_xor(sum[k], 1);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const int b = group + k * kApart, part = lane() / 4;
+    if (b >= groups) continue;
+    put_eight(to.codes() + 256 * b, codes[k]);
+    if (lane() % 2 == 0)
+      to.ints(to.places.sum)[16 * b + 2 * part + lane() % 4 / 2] = sum[k] * (1 << shift[k]);
+    if (lane() % 4 == 0) to.ints(to.places.shift)[8 * b + part] = shift[k];
+    if (lane() == 0) to.floats(to.places.scale)[b] = scale[k];
+  }
+}
+
+/// 256 columns as bf16, of a row that has `cols` of them, a multiple of 16.
+VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
+  const int k = 256 * b + 8 * lane();
+  if (k >= cols) return;
+  uint32_t pairs[4];
+  VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i)
+    pairs[i] = float_to_bf16(v[2 * i]) | uint32_t{float_to_bf16(v[2 * i + 1])} << 16;
+  *reinterpret_cast<Four<uint32_t>*>(to.at + 2 * k) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
+/// inverse_rms() of a row in the block's memory whose length is a multiple of 1,024, with the same
+/// chains: a lane has two neighbours, and 16 steps of them are on their way while those before are
+/// added.
+VEERY_GPU float inverse_rms_of_pairs(const float* x, int n, float eps) {
+  constexpr int kAhead = 16;
+  Two<float> v[kAhead], sum = {0, 0};
+  const float* own = x + 2 * lane();
+  const auto add_step = [&](const Two<float>& of) {
+    sum.x = fma(of.x, of.x, sum.x), sum.y = fma(of.y, of.y, sum.y);
+  };
+  VEERY_UNROLL(16)
+  for (int j = 0; j < kAhead; ++j) v[j] = load<Two<float>>(own + 64 * j);
+  VEERY_UNROLL(1)
+  for (int left = n - 1024; left > 0; left -= 1024) {
+    own += 1024;
+    VEERY_UNROLL(16)
+    for (int j = 0; j < kAhead; ++j) {
+      add_step(v[j]);
+      v[j] = load<Two<float>>(own + 64 * j);
+    }
+  }
+  VEERY_UNROLL(16)
+  for (int j = 0; j < kAhead; ++j) add_step(v[j]);
+  // Chain c is that of lane c / 2, so c + 16, + 32, + 8 .. are 8, 16, 4 .. lanes on.
+  const auto add_lanes = [&](int mask) {
+    sum.x = sum.x + shuffle_xor(sum.x, mask), sum.y = sum.y + shuffle_xor(sum.y, mask);
+  };
+  add_lanes(8), add_lanes(16), add_lanes(4), add_lanes(2), add_lanes(1);
+  const auto size = static_cast<float>(n);
+  const float total = sum.x + sum.y;
+  // Of a power of two the same by a product, as the bits of 1 / size are known.
+  const float mean =
+      (n & (n - 1)) == 0 ? total * float_of(0x7f000000 - bits_of(size)) : total / size;
+  return 1.0F / square_root(mean + eps);
+}
+
+/// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
+/// Addresses are multiples of 16 bytes.
+struct RowSource {
+  const float* x;
+  Norm norm;
+  int32_t cols;
+  FormPlaces places;
+  uint8_t* form;      ///< of both terms
+  float* largest_of;  ///< [cols / 32], of kPer32
+  float* inverse;     ///< of the norm
+  float* staged;      ///< [cols] with a norm
+
+  VEERY_GPU FormRow row(int term) const { return {form + term * places.bytes, places}; }
+};
+
+/// A row's way to its form, by warps 0 to kWarps - 1 of a block; a group of 256 columns each. What
+/// is done once a row is short rather than unrolled, as its instructions have to be fetched each
+/// time: that took a third of a product.
+template <FormKind kKind, int kTerms, int kWarps>
+class RowMaker {
+ public:
+  VEERY_GPU explicit RowMaker(const RowSource& source)
+      : of_(source),
+        first_(source.row(0)),
+        second_(source.row(1)),
+        groups_((source.cols + 255) / 256) {}
+
+  /// With barriers of the block, one of them at the end. The norm's first weights are asked for
+  /// before `wait` returns, as the row is there only then. `arrived`: what warps 0 to kWarps - 1 do
+  /// when their parts of it are there, so that these need not wait behind what it asks for.
+  template <typename Wait, typename Arrived>
+  VEERY_GPU Row make(const Wait& wait, const Arrived& arrived) {
+    if (of_.norm.weight == nullptr) {
+      wait();
+      if (warp() < kWarps) make_plain(arrived);
+      sync_block();
+      return {of_.x, nullptr, 1};
+    }
+    Groups weights = {};
+    if (warp() < kWarps) load_groups(of_.norm.weight, warp(), weights);
+    wait();
+    copy_row();
+    wait_for_groups<0>();
+    if (warp() < kWarps) arrived();
+    sync_block();
+    if (warp() == 0) {
+      const float inverse = of_.cols % 1024 == 0
+                                ? inverse_rms_of_pairs(of_.staged, of_.cols, of_.norm.eps)
+                                : inverse_rms(of_.staged, of_.cols, of_.norm.eps);
+      if (lane() == 0) *of_.inverse = inverse;
+    }
+    sync_block();
+    const float inverse = *of_.inverse;
+    if (warp() < kWarps) normalise(inverse, weights);
+    sync_block();
+    return {of_.x, of_.norm.weight, inverse};
+  }
+
+ private:
+  static VEERY_GPU int column(int group) { return 256 * group + 8 * lane(); }
+  VEERY_GPU void load_groups(const float* at, int group, Groups& v) const {
+    VEERY_UNROLL(2)
+    for (int k = 0; k < 2; ++k)
+      if (column(group + k * kWarps) < of_.cols) load_eight(at + column(group + k * kWarps), v[k]);
+  }
+  VEERY_GPU void copy_row() const {
+    for (int i = 4 * thread(); i < of_.cols; i += 4 * threads())
+      begin_copy(reinterpret_cast<uint8_t*>(of_.staged + i),
+                 reinterpret_cast<const uint8_t*>(of_.x + i));
+    end_group();
+  }
+  // `weights`: of the first groups; those of the next ones are on their way meanwhile.
+  VEERY_GPU void normalise(float inverse, Groups& weights) const {
+    VEERY_UNROLL(1)
+    for (int g = warp(); g < groups_; g += 2 * kWarps) {
+      Groups v = {};
+      load_groups(of_.staged, g, v);
+      VEERY_UNROLL(2)
+      for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
+      for (int e = 0; e < 8; ++e) v[k][e] = v[k][e] * inverse * weights[k][e];
+      load_groups(of_.norm.weight, g + 2 * kWarps, weights);
+      form(g, v);
+    }
+  }
+  // Two groups together, the next four on their way.
+  template <typename Arrived>
+  VEERY_GPU void make_plain(const Arrived& arrived) const {
+    Groups next = {}, later = {};
+    load_groups(of_.x, warp(), next);
+    load_groups(of_.x, warp() + 2 * kWarps, later);
+    if (warp() >= groups_) arrived();
+    VEERY_UNROLL(1)
+    for (int g = warp(); g < groups_; g += 2 * kWarps) {
+      Groups v;
+      move(v, next), move(next, later);
+      load_groups(of_.x, g + 4 * kWarps, later);
+      if (g + 2 * kWarps >= groups_) arrived();
+      form(g, v);
+    }
+  }
+  static VEERY_GPU void move(Groups& to, const Groups& from) {
+    VEERY_UNROLL(2)
+    for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
+    for (int e = 0; e < 8; ++e) to[k][e] = from[k][e];
+  }
+  VEERY_GPU void form(int group, Groups& v) const {
+    write(first_, group, v);
+    if constexpr (kTerms == 2) write(second_, group, v);
+  }
+  VEERY_GPU void write(const FormRow& to, int group, Groups& v) const {
+    if constexpr (kKind == FormKind::kBF16) {
+      form_bf16(to, group, of_.cols, v[0]);
+      form_bf16(to, group + kWarps, of_.cols, v[1]);
+    } else if constexpr (kKind == FormKind::kPer32) {
+      form_per32<kWarps>(to, group, of_.cols / 32, v, of_.largest_of);
+    } else {
+      form_per256<kWarps>(to, group, groups_, v);
+    }
+  }
+
+  const RowSource& of_;
+  FormRow first_, second_;
+  int groups_;
+};
+
+/// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
+VEERY_GPU void make_row_residual(const RowSource& of, const Row& row) {
+  const FormRow to = of.row(0);
+  find_outliers(of.largest_of, of.cols / 32, to.ints(to.places.outliers));
+  sync_warp();
+  const int32_t* list = to.ints(to.places.outliers);
+  VEERY_UNROLL(4)
+  for (int e = 0; e < list[0]; ++e)
+    write_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+  sync_warp();
+}
+
+}  // namespace veery::gpu

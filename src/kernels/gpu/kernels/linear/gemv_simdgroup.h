@@ -1,0 +1,151 @@
+// linear_dots.h: products of one row of x with quantised weights where there are no tensor cores:
+// sums of blocks as dot products over the layout that those have, exact as theirs, then the same
+// chains.
+#pragma once
+#include "kernels/gpu/kernels/linear/gemm_direct.h"
+
+namespace veery::gpu {
+
+/// A panel and a row of x, by a warp. Lane 4 g + t has the columns 4 t to 4 t + 3 and 16 + 4 t to
+/// 16
+/// + 4 t + 3 of each 32, of rows g and g + 8; the sum of row g is that of lanes with an even t, the
+/// other that of those with an odd one.
+template <Format kFormat>
+class DotProduct {
+ public:
+  VEERY_STATIC FormatInfo kInfo = format_info(kFormat);
+  VEERY_STATIC UnitPlaces kPlaces = unit_places(kFormat);
+
+  VEERY_GPU DotProduct(const VEERY_THREAD Form& form, const VEERY_THREAD Weight& weight, int panel)
+      : panel_(weight.data + panel * weight.panel),
+        units_(weight.cols / kInfo.block),
+        places_(form_places(form.kind, form.cols)),
+        x_{form.data} {}
+
+  /// Row lane() / 4 of the panel, 8 further down in lanes of odd numbers.
+  VEERY_GPU float multiply() {
+    if constexpr (kInfo.block == 32) {
+      VEERY_UNROLL(4)
+      for (int b = 0; b < units_; ++b) block(b);
+      const VEERY_DEVICE int32_t* list = x_.ints(places_.outliers);
+      for (int i = 0; i < list[0]; ++i) residual(list[1 + i]);
+      return kInfo.minima ? sum_ + low_ : sum_;
+    } else {
+      for (int u = 0; u < units_; ++u) super_block(u);
+      return kInfo.minima ? sum_ - low_ : sum_;
+    }
+  }
+
+ private:
+  VEERY_GPU const VEERY_DEVICE uint8_t* unit(int u) const {
+    return panel_ + int64_t{u} * kPlaces.bytes;
+  }
+  VEERY_GPU static bool is_odd() { return lane() % 2 != 0; }
+  VEERY_GPU static float own(const VEERY_THREAD Two<float>& of) { return is_odd() ? of.y : of.x; }
+  // What the lanes of a row have, of both rows.
+  VEERY_GPU static int32_t over_lanes(int32_t upper, int32_t lower) {
+    const int32_t two = (is_odd() ? lower : upper) + shuffle_xor(is_odd() ? upper : lower, 1);
+    return two + shuffle_xor(two, 2);
+  }
+  VEERY_GPU int32_t block_sum(int b, int codes_at) const {
+    uint32_t tile[4];
+    load_tile<kFormat>(unit(b), tile);
+    const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
+    return over_lanes(add_products(add_products(0, tile[0], codes.x), tile[2], codes.y),
+                      add_products(add_products(0, tile[1], codes.x), tile[3], codes.y));
+  }
+  // Where each half has a scale: a step a half.
+  VEERY_GPU void add_halves(int b, int codes_at, float scale) {
+    uint32_t tile[4];
+    load_tile<kFormat>(unit(b), tile);
+    const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
+    VEERY_UNROLL(2)
+    for (int h = 0; h < 2; ++h) {
+      const uint32_t of = h == 0 ? codes.x : codes.y;
+      const int32_t c =
+          over_lanes(add_products(0, tile[2 * h], of), add_products(0, tile[2 * h + 1], of));
+      sum_ = fma(own(load_scales<kFormat>(unit(b), h)) * scale, static_cast<float>(c), sum_);
+    }
+  }
+  VEERY_GPU void block(int b) {
+    if constexpr (has_halves(kFormat))
+      return add_halves(b, places_.codes, x_.floats(places_.scale)[b]);
+    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.sum)[b] : 0;
+    const int32_t c = block_sum(b, places_.codes) - less;
+    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.scale)[b],
+               static_cast<float>(c), sum_);
+    if constexpr (kInfo.minima)
+      low_ = fma(own(load_minima<kFormat>(unit(b))), x_.floats(places_.moment)[b], low_);
+  }
+  // What the codes of an outlier leave over.
+  VEERY_GPU void residual(int b) {
+    if constexpr (has_halves(kFormat))
+      return add_halves(b, places_.residual, x_.floats(places_.residual_scale)[b]);
+    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.residual_sum)[b] : 0;
+    const int32_t c = block_sum(b, places_.residual) - less;
+    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.residual_scale)[b],
+               static_cast<float>(c), sum_);
+  }
+
+  VEERY_GPU void super_block(int u) {
+    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    const int g = lane() / 4, t = lane() % 4;
+    const auto* scales =
+        reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(u) + kPlaces.scales) + 2 * g * kEach;
+    const VEERY_DEVICE uint8_t* minima =
+        unit(u) + kPlaces.minima + (2 * g + (is_odd() ? 1 : 0)) * kEach;
+    int32_t upper = 0, lower = 0, lows = 0;
+    VEERY_UNROLL(8)
+    for (int s = 0; s < 8; ++s) {
+      uint32_t tile[4];
+      load_tile<kFormat>(unit(u) + s * kPlaces.tile, tile);
+      const auto codes = load<Two<uint32_t>>(x_.at + places_.codes + u * 256 + s * 32 + 8 * t);
+      const int32_t times = 1 << x_.ints(places_.shift)[u * 8 + s];
+      const int32_t sums[2] = {x_.ints(places_.sum)[u * 16 + s * 2],
+                               x_.ints(places_.sum)[u * 16 + s * 2 + 1]};
+      if constexpr (kHalves == 1) {
+        upper +=
+            scales[s] * times * add_products(add_products(0, tile[0], codes.x), tile[2], codes.y);
+        lower += scales[kEach + s] * times *
+                 add_products(add_products(0, tile[1], codes.x), tile[3], codes.y);
+        if constexpr (kInfo.minima) lows += minima[s] * (sums[0] + sums[1]);
+      } else {
+        upper += times * (scales[2 * s] * add_products(0, tile[0], codes.x) +
+                          scales[2 * s + 1] * add_products(0, tile[2], codes.y));
+        lower += times * (scales[kEach + 2 * s] * add_products(0, tile[1], codes.x) +
+                          scales[kEach + 2 * s + 1] * add_products(0, tile[3], codes.y));
+        if constexpr (kInfo.minima) lows += minima[2 * s] * sums[0] + minima[2 * s + 1] * sums[1];
+      }
+    }
+    const float scale = x_.floats(places_.scale)[u];
+    sum_ = fma(own(load_scales<kFormat>(unit(u))) * scale,
+               static_cast<float>(over_lanes(upper, lower)), sum_);
+    if constexpr (kInfo.minima)
+      low_ = fma(own(load_halves(unit(u) + kPlaces.m)) * scale, static_cast<float>(lows), low_);
+  }
+
+  const VEERY_DEVICE uint8_t* panel_;
+  int units_;
+  FormPlaces places_;
+  RowAt x_;
+  float sum_ = 0, low_ = 0;
+};
+
+/// A warp a panel of one weight, block_z() says of which.
+template <Format kFormat, bool kGated>
+VEERY_GPU void linear_dots(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int i = block_z(), panel = block_x() * warps() + warp();
+  if (a.run.count(a.rows) == 0 || panel >= panels_of(a.weight[i])) return;
+  DotProduct<kFormat> product(a.form, a.weight[i], panel);
+  const float y = product.multiply();
+  float up = 0;
+  if constexpr (kGated) {
+    DotProduct<kFormat> second(a.form, a.weight[1], panel);
+    up = second.multiply();
+  }
+  const int output = panel * 16 + lane() / 4 + lane() % 2 * 8;
+  if (lane() % 4 < 2 && output < a.weight[i].rows) finish_output(a, 0, i, output, y, up);
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,176 @@
+// tile_blocks.h: the whole numbers of a block of columns, of panels and groups of 8 rows of x
+// (TilePlaces), with the bits of linear.h.
+#pragma once
+#include "kernels/gpu/kernels/linear/gemm_direct.h"
+
+namespace veery::gpu {
+
+// A whole number below 2^22 that is added to these bits is a float once the float of them is taken
+// off.
+inline constexpr int32_t kWholeBits = 0x4b400000;
+/// kWholeBits less FormatInfo::less times a sum. Rows that are not there have any sum, so it wraps.
+template <Format kFormat>
+VEERY_GPU int32_t bits_less(int32_t sum) {
+  constexpr auto kLess = static_cast<uint32_t>(format_info(kFormat).less);
+  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) -
+                              kLess * static_cast<uint32_t>(sum));
+}
+VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
+
+/// Products of a block of 32 columns, of which from_whole_bits() makes floats. Of those that
+/// has_halves(), of half h. `sum`: of the codes, where FormatInfo::less is taken from weights.
+template <Format kFormat>
+VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&tile)[4],
+                              const Two<uint32_t>& codes, const Two<int32_t>& sum, int h) {
+  if constexpr (has_halves(kFormat)) {
+    c[0] = c[1] = c[2] = c[3] = kWholeBits;
+    multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes.x : codes.y);
+  } else {
+    multiply_tile_from(c, tile, codes.x, codes.y, bits_less<kFormat>(sum.x),
+                       bits_less<kFormat>(sum.y));
+  }
+}
+
+/// A block of 256 columns of kM panels, kWeightBytes apart, and kN groups, kFormBytes apart.
+/// kMeets: the warp meets before each 32 columns, so that no more of them are under way than
+/// registers have room for.
+template <Format kFormat, int kM, int kN, int kWeightBytes, int kFormBytes, bool kMeets = true>
+class SuperBlock {
+ public:
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+  static constexpr TilePlaces kForm = tile_places(FormKind::kPer256, 256);
+  static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kEach = 8 * kHalves;
+
+  /// Adds products of codes, times scales and shifts, to `all`: of `here` groups.
+  static VEERY_GPU void add_up(const uint8_t* weights, const uint8_t* form, int here,
+                               int32_t (&all)[kM][kN][4]) {
+    bool usual = true;
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n) VEERY_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      if (n >= here) continue;
+      const Two<uint32_t> own = shifts_at(form, n, half);
+      usual = usual && own.x == kUsualShifts && own.y == kUsualShifts;
+    }
+    // Most often no part is much smaller than the others.
+    const bool all_usual = ballot(!usual) == 0;
+    VEERY_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      if (all_usual)
+        half_block<false>(weights, form, half, here, all);
+      else
+        half_block<true>(weights, form, half, here, all);
+    }
+  }
+
+  /// Sums of minima times sums of codes: below 2^24, as a sum of 32 is at most 32 x 127 x 8.
+  struct Minima {
+    uint32_t of[kHalves][4];
+
+    VEERY_GPU void load(const uint8_t* unit) {
+      const int g = lane() / 4, t = lane() % 4;
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        const uint8_t* at = unit + kPlaces.minima + 2 * g * kEach + 8 * h + 2 * t;
+        of[h][2] = bytes_to_halves(gpu::load<uint16_t>(at));
+        of[h][3] = bytes_to_halves(gpu::load<uint16_t>(at + kEach));
+        of[h][0] = halves_times_64(of[h][2]);
+        of[h][1] = halves_times_64(of[h][3]);
+      }
+    }
+    VEERY_GPU void add_up(const uint8_t* form, float (&lows)[4]) const {
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        const auto sums = gpu::load<Two<uint32_t>>(
+            form + (kHalves == 1 ? kForm.sums : kForm.sums16 + 256 * h) + lane() * 8);
+        float part[4];
+        multiply_halves(part, of[h], sums.x, sums.y);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) lows[i] = h == 0 ? part[i] : lows[i] + part[i];
+      }
+    }
+    /// The same of scales for 32, with sums that were loaded.
+    VEERY_GPU void add_up(const Two<uint32_t>& sums, float (&lows)[4]) const {
+      static_assert(kHalves == 1);
+      multiply_halves(lows, of[0], sums.x, sums.y);
+    }
+  };
+
+ private:
+  static constexpr uint32_t kUsualShifts = 0x03030303;
+
+  // Of rows g and g + 8, 128 columns: words x and y, or x and y, z and w, of scales for 32; for 16
+  // one row each.
+  static VEERY_GPU void load_sub_scales(const uint8_t* unit, int half,
+                                        Four<uint32_t> (&to)[kHalves]) {
+    const uint8_t* at = unit + kPlaces.scales + lane() / 4 * 2 * kEach;
+    if constexpr (kHalves == 1) {
+      to[0].x = load<uint32_t>(at + 4 * half);
+      to[0].y = load<uint32_t>(at + 8 + 4 * half);
+    } else {
+      const auto low = load<Two<uint32_t>>(at + 8 * half);
+      const auto high = load<Two<uint32_t>>(at + 16 + 8 * half);
+      to[0].x = low.x, to[1].x = low.y, to[0].y = high.x, to[1].y = high.y;
+    }
+  }
+  static VEERY_GPU int scale_of(const Four<uint32_t> (&of)[kHalves], int s, int h, bool high) {
+    const int at = s * kHalves + h;  // of 4 kHalves
+    const Four<uint32_t>& words = of[at / 4];
+    return signed_byte_of(high ? words.y : words.x, at % 4);
+  }
+  static VEERY_GPU Two<uint32_t> shifts_at(const uint8_t* form, int n, int half) {
+    return load<Two<uint32_t>>(form + n * kFormBytes + kForm.shift + half * 32 + lane() % 4 * 8);
+  }
+  template <bool kShifts>
+  static VEERY_GPU void half_block(const uint8_t* weights, const uint8_t* form, int half, int here,
+                                   int32_t (&all)[kM][kN][4]) {
+    Two<uint32_t> shifts[kN] = {};
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n)
+      if (kShifts && n < here) shifts[n] = shifts_at(form, n, half);
+    Four<uint32_t> scales[kM][kHalves];
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) load_sub_scales(weights + m * kWeightBytes, half, scales[m]);
+    VEERY_UNROLL(4)
+    for (int s = 0; s < 4; ++s)
+      sub_block<kShifts>(weights, form, half * 4 + s, here, scales, shifts, all);
+  }
+  template <bool kShifts>
+  static VEERY_GPU void sub_block(const uint8_t* weights, const uint8_t* form, int s, int here,
+                                  const Four<uint32_t> (&scales)[kM][kHalves],
+                                  const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
+    Two<uint32_t> codes[kN] = {};
+    if constexpr (kMeets) sync_warp();
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n)
+      if (n < here) codes[n] = load<Two<uint32_t>>(form + n * kFormBytes + s * 256 + lane() * 8);
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) {
+      uint32_t tile[4];
+      load_tile<kFormat>(weights + m * kWeightBytes + s * kPlaces.tile, tile);
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        constexpr int kUsual = kShifts ? 0 : 3;
+        const int low = scale_of(scales[m], s % 4, h, false) << kUsual;
+        const int high = scale_of(scales[m], s % 4, h, true) << kUsual;
+        VEERY_UNROLL(4)
+        for (int n = 0; n < kN; ++n) {
+          if (n >= here) continue;
+          int32_t c[4];
+          if constexpr (kHalves == 1)
+            multiply_tile_from(c, tile, codes[n].x, codes[n].y, 0, 0);
+          else
+            multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1],
+                                    h == 0 ? codes[n].x : codes[n].y);
+          const int first = kShifts ? byte_of(shifts[n].x, s % 4) : 0;
+          const int second = kShifts ? byte_of(shifts[n].y, s % 4) : 0;
+          all[m][n][0] += c[0] * (low << first), all[m][n][1] += c[1] * (low << second);
+          all[m][n][2] += c[2] * (high << first), all[m][n][3] += c[3] * (high << second);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace veery::gpu

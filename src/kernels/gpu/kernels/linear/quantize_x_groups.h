@@ -1,0 +1,466 @@
+// prepare_tiles.h: many rows of activations brought to the form of form_tiles.h. A warp has the
+// same columns of several rows of a group, so that it writes whole sectors of memory, or lines
+// where it has all rows.
+#pragma once
+#include "kernels/gpu/params/quantize_x_groups_params.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
+
+namespace veery::gpu {
+
+// 32 columns of a row: of each half four, from 4 (lane() % 4) on, as four lanes share a row.
+using Part = float[2][4];
+
+// take(half, column of the lane's first) for each half of kParts parts from column k on that begins
+// before column `cols`.
+template <int kParts, typename Parts, typename Take>
+VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
+  const auto go = [&](bool all) {
+    VEERY_UNROLL(8)
+    for (int s = 0; s < kParts; ++s) VEERY_UNROLL(2)
+    for (int h = 0; h < 2; ++h)
+      if (all || k + 32 * s + 16 * h < cols) take(v[s][h], k + 32 * s + 16 * h + lane() % 4 * 4);
+  };
+  if (k + 32 * kParts <= cols)
+    go(true);
+  else if (kParts < 8)  // eight parts are there together
+    go(false);
+}
+// From a multiple of 16 bytes.
+template <int kParts>
+VEERY_GPU void load_parts(const float* x, int k, int cols, Part (&v)[kParts]) {
+  for_halves<kParts>(k, cols, v, [&](float(&to)[4], int column) {
+    const auto from = load<Four<float>>(x + column);
+    to[0] = from.x, to[1] = from.y, to[2] = from.z, to[3] = from.w;
+  });
+}
+template <int kParts>
+VEERY_GPU void store_parts(float* x, int k, int cols, const Part (&v)[kParts]) {
+  for_halves<kParts>(k, cols, v, [&](const float(&from)[4], int column) {
+    *reinterpret_cast<Four<float>*>(x + column) = {from[0], from[1], from[2], from[3]};
+  });
+}
+template <int kParts>
+VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int cols,
+                               Part (&v)[kParts]) {
+  for_halves<kParts>(k, cols, v, [&](float(&to)[4], int column) {
+    const auto w = load<Four<float>>(weights + column);
+    to[0] = to[0] * inverse * w.x, to[1] = to[1] * inverse * w.y;
+    to[2] = to[2] * inverse * w.z, to[3] = to[3] * inverse * w.w;
+  });
+}
+VEERY_GPU bool in_sixteens(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
+
+// Where what a lane has goes.
+struct LanePlace {
+  int row;  // of the group
+
+  /// Of the lane's four columns among those of 8 rows.
+  VEERY_GPU int four() const { return 4 * row + lane() % 4; }
+};
+
+// 4 kEach numbers, joined over the four lanes of a row, of which lane t gets those from kEach t on.
+template <int kEach, typename T, typename Join>
+VEERY_GPU void share_out(const T (&of)[4 * kEach], T (&own)[kEach], const Join& join) {
+  const bool upper = lane() % 4 >= 2, odd = lane() % 2 != 0;
+  T half[2 * kEach];
+  VEERY_UNROLL(8)
+  for (int i = 0; i < 2 * kEach; ++i) {
+    const T low = of[i], high = of[2 * kEach + i];
+    half[i] = join(upper ? high : low, shuffle_xor(upper ? low : high, 2));
+  }
+  VEERY_UNROLL(4)
+  for (int i = 0; i < kEach; ++i) {
+    const T low = half[i], high = half[kEach + i];
+    own[i] = join(odd ? high : low, shuffle_xor(odd ? low : high, 1));
+  }
+}
+// The largest magnitudes of parts, shared out.
+template <int kParts>
+VEERY_GPU void share_largest(const Part (&v)[kParts], float (&own)[kParts / 4]) {
+  float most[kParts];
+  VEERY_UNROLL(8)
+  for (int s = 0; s < kParts; ++s)
+    most[s] = largest(largest_of_four(v[s][0]), largest_of_four(v[s][1]));
+  share_out<kParts / 4>(most, own, [](float x, float y) { return largest(x, y); });
+}
+// The codes of a part, a word of each half, and their sums.
+VEERY_GPU void code_part(const Part& v, float inverse, uint32_t (&codes)[2], int (&sum)[2]) {
+  VEERY_UNROLL(2)
+  for (int h = 0; h < 2; ++h) {
+    uint32_t q[4];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) q[i] = static_cast<uint32_t>(round_to_int(v[h][i] * inverse));
+    codes[h] = lowest_bytes(q);
+    sum[h] = add_signed_bytes(codes[h], 0);
+  }
+}
+// What they leave over.
+VEERY_GPU void leave_rest(float inverse, float step, Part& v) {
+  VEERY_UNROLL(2)
+  for (int h = 0; h < 2; ++h) VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i)
+    v[h][i] = fma(-step, static_cast<float>(round_to_int(v[h][i] * inverse)), v[h][i]);
+}
+
+// Of a block of 256 of a row: its scale, and the shifts of its parts, a byte each.
+struct BlockSteps {
+  Scale whole;
+  uint32_t shifts[2];
+
+  VEERY_GPU float scale() const { return whole.scale / 8; }
+  VEERY_GPU int shift(int s) const { return byte_of(shifts[s / 4], s % 4); }
+  VEERY_GPU float inverse(int s) const { return whole.inverse * static_cast<float>(8 >> shift(s)); }
+  VEERY_GPU float step(int s) const { return scale() * static_cast<float>(1 << shift(s)); }
+};
+VEERY_GPU BlockSteps steps_of(const Part (&v)[8]) {
+  float own[2];
+  share_largest(v, own);
+  float all = largest(own[0], own[1]);
+  all = largest(all, shuffle_xor(all, 1));
+  all = largest(all, shuffle_xor(all, 2));
+  uint32_t word = 0;
+  VEERY_UNROLL(2)
+  for (int i = 0; i < 2; ++i) {
+    // What the part's largest stays below when it is doubled as often.
+    const float twice = 2 * own[i], four = 2 * twice, eight = 2 * four;
+    const int doubled = (twice <= all ? 1 : 0) + (four <= all ? 1 : 0) + (eight <= all ? 1 : 0);
+    word |= static_cast<uint32_t>(3 - doubled) << (lane() % 2 * 16 + 8 * i);
+  }
+  word |= shuffle_xor(word, 1);
+  const uint32_t other = shuffle_xor(word, 2);
+  const bool upper = lane() % 4 >= 2;
+  return {scale_for(all), {upper ? other : word, upper ? word : other}};
+}
+
+// Four codes times 2 to the power of `shift` as digits (kPlanes): x high, y low.
+VEERY_GPU Two<uint32_t> digits_of(uint32_t codes, int shift) {
+  const auto everywhere = [](uint32_t byte) { return byte * 0x01010101U; };
+  const int right = 4 - shift;
+  // 128 more than a code has no sign; what has become of the 128 is taken away again.
+  const uint32_t more = ((codes ^ 0x80808080U) >> right) & everywhere(0xffU >> right);
+  const uint32_t high = (more + everywhere(128U - (128U >> right))) ^ 0x80808080U;
+  return {high, (codes << shift) & everywhere(0xfU << shift & 0xfU)};
+}
+// Two sums as f16: what 64 goes into of both, and what is left over.
+VEERY_GPU Two<uint32_t> halves_of_sums(int even, int odd) {
+  const auto pair = [](int x, int y) {
+    return float_to_half(static_cast<float>(x)) | uint32_t{float_to_half(static_cast<float>(y))}
+                                                      << 16;
+  };
+  const int first = (even + 32) >> 6, second = (odd + 32) >> 6;
+  return {pair(first, second), pair(even - 64 * first, odd - 64 * second)};
+}
+
+// 256 columns in a slab of kPer256 or kPlanes, if it is there.
+template <FormKind kKind>
+VEERY_GPU void write_slab_256(const TilePlaces& places, uint8_t* slab, const LanePlace& of, bool is,
+                              const Part (&v)[8]) {
+  constexpr bool kPlanes = kKind == FormKind::kPlanes;
+  const BlockSteps steps = steps_of(v);
+  constexpr int kOwn = kPlanes ? 2 : 4;  // sums of a lane: of parts, or of 16 columns
+  int sums[4 * kOwn];
+  VEERY_UNROLL(8)
+  for (int s = 0; s < 8; ++s) {
+    const int shift = steps.shift(s);
+    uint32_t codes[2];
+    int sum[2];
+    code_part(v[s], steps.inverse(s), codes, sum);
+    if constexpr (kPlanes)
+      sums[s] = (sum[0] + sum[1]) * (1 << shift);
+    else
+      sums[2 * s] = sum[0] * (1 << shift), sums[2 * s + 1] = sum[1] * (1 << shift);
+    VEERY_UNROLL(2)
+    for (int h = 0; kPlanes && is && h < 2; ++h) {
+      const Two<uint32_t> digits = digits_of(codes[h], shift);
+      uint8_t* to = slab + s * 512 + h * 128 + of.four() * 4;
+      *reinterpret_cast<uint32_t*>(to) = digits.x;
+      *reinterpret_cast<uint32_t*>(to + 256) = digits.y;
+    }
+    if (!kPlanes && is)
+      *reinterpret_cast<Two<uint32_t>*>(slab + s * 256 + of.four() * 8) = {codes[0], codes[1]};
+  }
+  const int t = lane() % 4;
+  int own[kOwn];
+  share_out<kOwn>(sums, own, [](int x, int y) { return x + y; });
+  if (!is) return;
+  auto* parts = reinterpret_cast<Two<uint32_t>*>(slab + places.sums + of.four() * 8);
+  if (t == 0) reinterpret_cast<float*>(slab + places.scale)[of.row] = steps.scale();
+  if constexpr (kPlanes) {
+    *parts = halves_of_sums(own[0], own[1]);
+  } else {
+    *parts = halves_of_sums(own[0] + own[1], own[2] + own[3]);
+    const Two<uint32_t> a = halves_of_sums(own[0], own[1]), b = halves_of_sums(own[2], own[3]);
+    *reinterpret_cast<Four<uint32_t>*>(slab + places.sums16 + t / 2 * 256 + of.row * 32 +
+                                       t % 2 * 16) = {a.x, a.y, b.x, b.y};
+    if (t < 2)
+      *reinterpret_cast<uint32_t*>(slab + places.shift + t * 32 + of.row * 4) =
+          t == 0 ? steps.shifts[0] : steps.shifts[1];
+  }
+}
+
+// Four blocks of 32 from b on, of those below `blocks`. `most`: the largest magnitudes of the
+// row's.
+VEERY_GPU void write_slab_32(const FormGroup& to, int b, int blocks, const LanePlace& of,
+                             const Part (&v)[4], float* most) {
+  float largest_of[1];
+  share_largest(v, largest_of);
+  const Scale scale = scale_for(largest_of[0]);
+  int sums[4], sum[1];
+  VEERY_UNROLL(4)
+  for (int s = 0; s < 4; ++s) {
+    uint32_t codes[2];
+    int halves[2];
+    code_part(v[s], shuffle(scale.inverse, lane() / 4 * 4 + s), codes, halves);
+    sums[s] = halves[0] + halves[1];
+    if (b + s < blocks)
+      *reinterpret_cast<Two<uint32_t>*>(to.slab(b) + s * 256 + of.four() * 8) = {codes[0],
+                                                                                 codes[1]};
+  }
+  share_out<1>(sums, sum, [](int x, int y) { return x + y; });
+  const int own = b + lane() % 4;
+  if (own >= blocks) return;
+  to.in_slab<float>(to.places.scale, own, of.row) = scale.scale;
+  to.in_slab<int32_t>(to.places.sum, own, of.row) = sum[0];
+  to.in_slab<float>(to.places.moment, own, of.row) = scale.scale * static_cast<float>(sum[0]);
+  to.behind<float>(to.places.residual_scale, own, of.row) = 0;
+  most[own] = largest_of[0];
+}
+
+// 128 columns as bf16, of which `columns` are there.
+VEERY_GPU void write_slab_bf16(uint8_t* slab, int columns, const LanePlace& of,
+                               const Part (&v)[4]) {
+  const auto word = [](float low, float high) {
+    return float_to_bf16(low) | uint32_t{float_to_bf16(high)} << 16;
+  };
+  VEERY_UNROLL(8)
+  for (int u = 0; u < 8; ++u) {
+    if (16 * u >= columns) continue;
+    const float(&of_16)[4] = v[u / 2][u % 2];
+    auto* to = reinterpret_cast<uint32_t*>(slab + u * 256) + of.four();
+    to[0] = word(of_16[0], of_16[1]), to[32] = word(of_16[2], of_16[3]);
+  }
+}
+
+// Blocks of 32 that are outliers: what their codes, which are found again, leave over. Eight lanes
+// have a block, which is entry lane() / 8 from e on.
+VEERY_GPU void write_residuals(const FormGroup& to, const Row& row, int place, const float* most,
+                               int e) {
+  const int32_t* list = to.outliers(place);
+  const bool is = e + lane() / 8 < list[0];
+  const int b = list[1 + e + (is ? lane() / 8 : 0)], l = lane() % 8;
+  float v[4];
+  four_of(row, 32 * b + 4 * l, v);
+  const Scale scale = scale_for(most[b]);
+  int q = 0, sum = 0;
+  uint32_t codes[4];
+  VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    const int code = round_to_int(v[i] * scale.inverse);
+    const float rest = fma(-scale.scale, static_cast<float>(code), v[i]);
+    const int r = round_to_int(rest * (254.0F / scale.scale));
+    q += code, sum += r;
+    codes[i] = static_cast<uint32_t>(r);
+  }
+  const auto add = [](int x, int y) { return x + y; };
+  q = over_8_lanes(q, add), sum = over_8_lanes(sum, add);
+  if (!is) return;
+  uint8_t* at = to.at + to.places.residual + b * 256 + place * 32;
+  *reinterpret_cast<uint32_t*>(at + code_place(4 * l)) = lowest_bytes(codes);
+  if (l != 0) return;
+  const float residual_scale = scale.scale / 254.0F;
+  to.behind<float>(to.places.residual_scale, b, place) = residual_scale;
+  to.behind<int32_t>(to.places.residual_sum, b, place) = sum;
+  to.in_slab<float>(to.places.moment, b, place) =
+      scale.scale * static_cast<float>(q) + residual_scale * static_cast<float>(sum);
+}
+
+// inverse_rms() with few registers: of rows of other lengths than inverse_rms_of_pairs() has.
+VEERY_GPU float inverse_rms_of_few(const float* x, int n, float eps) {
+  float a = 0, b = 0;
+  VEERY_UNROLL(4)
+  for (int k = lane(); k < n; k += 64) {
+    a = fma(x[k], x[k], a);
+    if (k + 32 < n) b = fma(x[k + 32], x[k + 32], b);
+  }
+  const float low = a + shuffle_xor(a, 16), high = b + shuffle_xor(b, 16);
+  const float total = shuffle(sum_of_16(low + high), 0);
+  return 1.0F / square_root(total / static_cast<float>(n) + eps);
+}
+
+/// Some rows of a group, or what fills it up, by the threads of a block, or of `parts` of them.
+template <FormKind kKind>
+class TilesMaker {
+ public:
+  static constexpr bool k256 = kKind == FormKind::kPer256 || kKind == FormKind::kPlanes;
+  static constexpr int kColumns = TilesMakerPlaces::columns(kKind);
+  using Parts = Part[kColumns / 32];
+
+  VEERY_GPU explicit TilesMaker(const PrepareTilesArguments& arguments)
+      : a_(arguments),
+        cols_(a_.form.cols),
+        count_(1 << a_.bits),
+        term_bits_(a_.form.two_terms != 0 ? 1 : 0),
+        places_(tiles_maker_places(kKind, cols_, count_, count_ >> term_bits_, a_.staged != 0)),
+        first_(int64_t{block_x() / a_.parts} << a_.bits) {}
+
+  VEERY_GPU void run() {
+    if (a_.staged != 0) ask_weights();
+    a_.alone != 0 ? wait_for_inputs_alone() : wait_for_inputs();
+    rows_ = a_.run.count(a_.x.rows);
+    if (first_ / 8 * 8 >= rows_ << term_bits_) return wait_for_groups<0>();
+    if (a_.best != nullptr && block_x() % a_.parts == 0 && thread() < rows() && is(thread()))
+      a_.best[row(thread())] = 0;
+    write();
+    if constexpr (kKind == FormKind::kPer32) find_residuals(group());
+  }
+
+ private:
+  // Row i of those of the block.
+  VEERY_GPU int rows() const { return count_ >> term_bits_; }
+  VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
+  VEERY_GPU bool is(int i) const { return row(i) < rows_; }
+  // Of the block's places the lane's.
+  VEERY_GPU int place() const { return lane() / 4 & (count_ - 1); }
+  VEERY_GPU FormGroup group() const {
+    Form form = a_.form;
+    form.kind = kKind;  // which the compiler then knows
+    return form_group(form, first_ / 8);
+  }
+  VEERY_GPU float* shared(int place) const {
+    return reinterpret_cast<float*>(shared_memory()) + place;
+  }
+  // The largest magnitudes of the blocks of 32 of place i.
+  VEERY_GPU float* most(int i) const { return shared(i * (cols_ / 32)); }
+  VEERY_GPU float& inverse(int i) const { return *shared(places_.inverse + i); }
+  VEERY_GPU float* weights() const { return shared(places_.weights); }
+  VEERY_GPU float* staged(int i) const { return shared(places_.rows + i * places_.pitch); }
+  VEERY_GPU Row row_at(int i) const {
+    const float* x = a_.x.row(row(i));
+    if (a_.norm.weight == nullptr) return {x, nullptr, 1};
+    return {a_.staged != 0 ? staged(i) : x, a_.staged != 0 ? weights() : a_.norm.weight,
+            inverse(i)};
+  }
+
+  VEERY_GPU void ask_weights() const {
+    const float* from = a_.norm.weight;
+    if (in_sixteens(from)) return gpu::ask_weights(a_.norm, cols_, weights());
+    for (int k = thread(); k < cols_; k += threads()) weights()[k] = from[k];
+  }
+  VEERY_GPU void find_norms() const {
+    wait_for_groups<0>();
+    sync_block();
+    for (int i = warp(); i < rows() && is(i); i += warps()) {
+      const float of = a_.staged != 0 && cols_ % 1024 == 0
+                           ? inverse_rms_of_pairs(staged(i), cols_, a_.norm.eps)
+                           : inverse_rms_of_few(row_at(i).x, cols_, a_.norm.eps);
+      if (lane() == 0) inverse(i) = of;
+    }
+    sync_block();
+  }
+
+  // A unit is kColumns columns: a warp has one of 8 rows at a time, or several of fewer. What it
+  // begins with stays in registers while norms are found.
+  VEERY_GPU void write() const {
+    const int i = place(), own = lane() / 4 >> a_.bits, row = i >> term_bits_;
+    const LanePlace of = {static_cast<int>(first_ % 8) + i};
+    const int together = 8 >> a_.bits, step = together * a_.parts * warps();
+    const int begin = together * (block_x() % a_.parts * warps() + warp());
+    const bool normed = a_.norm.weight != nullptr, stages = a_.staged != 0;
+    Parts v = {};
+    if (!normed || stages) {
+      int u = begin;
+      while (stages && kColumns * (u + step) < cols_) u += step;
+      VEERY_UNROLL(1)
+      for (; u >= begin && is(row); u -= step) {
+        load_row(row, kColumns * (u + own), v);
+        if (stages) store_parts(staged(row), kColumns * (u + own), cols_, v);
+      }
+    }
+    if (normed) find_norms();
+    const FormGroup to = group();
+    VEERY_UNROLL(1)
+    for (int u = begin; kColumns * u < cols_; u += step) {
+      const int k = kColumns * (u + own);
+      if (is(row) && stages) {
+        if (u != begin) load_parts(staged(row), k, cols_, v);
+        normalise_parts(weights(), inverse(row), k, cols_, v);
+      } else if (is(row) && (normed || u != begin)) {
+        load_row(row, k, v);
+      }
+      write_unit(to, of, u + own, v);  // by all lanes, as they exchange what they find
+    }
+  }
+  VEERY_GPU void load_row(int i, int k, Parts& v) const {
+    const float* x = a_.x.row(row(i));
+    const bool raw = a_.norm.weight == nullptr || a_.staged != 0;
+    if (raw && in_sixteens(x)) return load_parts(x, k, cols_, v);
+    const Row of = raw ? Row{x, nullptr, 1} : row_at(i);
+    for_halves<kColumns / 32>(k, cols_, v, [&](float(&to)[4], int column) {
+      VEERY_UNROLL(4)
+      for (int e = 0; e < 4; ++e) to[e] = of.at(column + e);
+    });
+  }
+  VEERY_GPU void write_unit(const FormGroup& to, const LanePlace& of, int u, Parts& v) const {
+    if constexpr (kKind == FormKind::kBF16) {
+      write_slab_bf16(to.slab(4 * u), cols_ - 128 * u, of, v);
+    } else {
+      if (kKind != FormKind::kPlanes && term_bits_ != 0) leave_first_term(of, v);
+      if constexpr (kKind == FormKind::kPer32)
+        write_slab_32(to, 4 * u, cols_ / 32, of, v, most(place()));
+      else
+        write_slab_256<kKind>(to.places, to.slab(8 * u), of, 256 * u < cols_, v);
+    }
+  }
+  // Every second place has what the codes of the one before leave over.
+  VEERY_GPU void leave_first_term(const LanePlace& of, Parts& v) const {
+    const bool second = of.row % 2 != 0;
+    if constexpr (k256) {
+      const BlockSteps steps = steps_of(v);
+      VEERY_UNROLL(8)
+      for (int s = 0; second && s < 8; ++s) leave_rest(steps.inverse(s), steps.step(s), v[s]);
+    } else {
+      float own[1];
+      share_largest(v, own);
+      const Scale scale = scale_for(own[0]);
+      VEERY_UNROLL(4)
+      for (int s = 0; s < 4; ++s) {
+        const float inverse = shuffle(scale.inverse, lane() / 4 * 4 + s);
+        const float step = shuffle(scale.scale, lane() / 4 * 4 + s);
+        if (second) leave_rest(inverse, step, v[s]);
+      }
+    }
+  }
+
+  VEERY_GPU void find_residuals(const FormGroup& to) const {
+    const int blocks = cols_ / 32, first = static_cast<int>(first_ % 8);
+    if (term_bits_ != 0) {
+      if (thread() < count_) to.outliers(first + thread())[0] = 0;
+      return;
+    }
+    sync_block();
+    for (int i = warp(); i < count_; i += warps())
+      find_outliers(most(i), blocks, to.outliers(first + i));
+    sync_block();
+    // All rows of the block, as one may have many. Their numbers are on their way together.
+    const int found = lane() < count_ && is(lane()) ? to.outliers(first + lane())[0] : 0;
+    int begin = 4 * warp();
+    for (int i = 0; i < count_; ++i) {
+      const int count = (shuffle(found, i) + 3) / 4 * 4;
+      for (; begin < count; begin += 4 * warps())
+        write_residuals(to, row_at(i), first + i, most(i), begin);
+      begin -= count;
+    }
+  }
+
+  const PrepareTilesArguments& a_;
+  int cols_, count_, term_bits_;  // count: places
+  TilesMakerPlaces places_;
+  int64_t first_, rows_ = 0;  // places before the block's; rows of x
+};
+template <FormKind kKind>
+VEERY_GPU void prepare_tiles(const PrepareTilesArguments& a) {
+  TilesMaker<kKind>(a).run();
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,377 @@
+// scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. A run's positions
+// are walked in one launch, with the state in registers.
+#pragma once
+#include "kernels/gpu/params/recurrence_params.h"
+#include "kernels/gpu/dialect/formulas.h"
+
+namespace veery::gpu {
+
+/// Where a position's numbers lie in shared memory.
+struct ScanPosition {
+  VEERY_SHARED float* at;
+  const VEERY_THREAD ScanPlan& plan;
+
+  VEERY_GPU VEERY_SHARED float* vector(int i) const { return at + i * plan.vector; }
+  VEERY_GPU VEERY_SHARED float* values() const { return at + plan.vectors * plan.vector; }
+  VEERY_GPU VEERY_SHARED float* times() const { return values() + ScanPlan::kColumns; }
+  VEERY_GPU VEERY_SHARED float* scalars() const { return at + plan.position - ScanPlan::kScalars; }
+};
+
+/// 32 columns of a head of one span.
+template <int kChain, ScanKind kKind>
+class Scan {
+ public:
+  VEERY_GPU Scan(const VEERY_THREAD ScanArguments& arguments, int64_t span, int part VEERY_HERE)
+      : VEERY_HERE_KEPT a_(arguments), of_(span_at(a_.run.spans + span)) {
+    const int parts = (a_.values + ScanPlan::kColumns - 1) / ScanPlan::kColumns;
+    head_ = part / parts;
+    first_ = part % parts * ScanPlan::kColumns;
+    key_head_ = a_.tiled != 0 ? head_ % a_.key_heads : head_ / (a_.heads / a_.key_heads);
+    shared_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+    kept_ = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
+  }
+
+  /// All positions. What lies three steps ahead is loaded while others are walked.
+  VEERY_GPU void run() {
+    const int each = a_.plan.positions, chunks = (of_.rows + each - 1) / each;
+    const bool walks = thread() < ScanPlan::kWalkers;
+    const bool loads = !walks && thread() < ScanPlan::kWalkers + ScanPlan::kLoaders;
+    float s[kChain];
+    float rates[kRatesKept];
+    if (walks) begin(s, rates);
+    if (!walks && !loads) begin_shared();
+    for (int step = 0; step < chunks + 2; ++step) {
+      if (loads && step < chunks) load(step);
+      if (!walks && !loads && step >= 1 && step <= chunks) find_shared(step - 1);
+      if (walks && step >= 2) walk(step - 2, s, rates);
+      sync_block();
+    }
+  }
+
+ private:
+  VEERY_STATIC bool kOuter = kKind == ScanKind::kOuter;
+  // Rates of a few keys stay in registers.
+  VEERY_STATIC bool kKeepsRates = kOuter && kChain <= 16;
+  VEERY_STATIC int kRatesKept = kKeepsRates ? kChain : 1;
+  enum { kQ, kK, kAlphas };
+
+  VEERY_GPU int a_vector() const { return a_.channel != 0 ? 3 : 2; }
+  VEERY_GPU int count_of(int chunk) const {
+    const int left = of_.rows - chunk * a_.plan.positions;
+    return left < a_.plan.positions ? left : a_.plan.positions;
+  }
+  VEERY_GPU ScanPosition position(int chunk, int t) const {
+    const int at = chunk % ScanPlan::kBuffers * a_.plan.positions + t;
+    return {shared_ + at * a_.plan.position, a_.plan};
+  }
+  VEERY_GPU VEERY_SHARED float* normaliser() const {
+    return shared_ + ScanPlan::kBuffers * a_.plan.positions * a_.plan.position;
+  }
+  static VEERY_GPU const VEERY_DEVICE float* row_or_only(const VEERY_THREAD Matrix& m,
+                                                         int64_t row) {
+    return m.row(m.rows == 1 ? 0 : row);
+  }
+  VEERY_GPU int64_t row_of(int chunk, int t) const {
+    return of_.first_row + chunk * a_.plan.positions + t;
+  }
+  VEERY_GPU bool keeps(int chunk, int t) const {
+    return of_.rows - (chunk * a_.plan.positions + t) <= kept_;
+  }
+  /// The block of 16 columns `block` of this head behind position t of a chunk, or before the run.
+  VEERY_GPU VEERY_DEVICE float* memory(int64_t position, int block) const {
+    return a_.state.at(a_.run, of_.sequence, position) +
+           (int64_t{head_} * a_.blocks + block) * a_.block;
+  }
+  VEERY_GPU VEERY_DEVICE float* memory_behind(int chunk, int t, int block) const {
+    return memory(of_.position + chunk * a_.plan.positions + t + 1, block);
+  }
+  VEERY_GPU bool continues() const { return a_.state && of_.position > 0; }
+
+  // Loaders
+
+  VEERY_GPU void load(int chunk) {
+    constexpr int kKeys = 4 * kChain;
+    const int count = count_of(chunk), own = thread() - ScanPlan::kWalkers;
+    VEERY_UNROLL(4)
+    for (int e = own; e < count * kKeys; e += ScanPlan::kLoaders) {
+      const int t = e / kKeys, i = e % kKeys;
+      const bool is = i < a_.keys;
+      const int64_t row = row_of(chunk, t);
+      const int key = key_head_ * a_.keys + i, channel = head_ * a_.keys + i;
+      VEERY_SHARED float* to = position(chunk, t).at + i % 4 * a_.plan.pitch + i / 4;
+      to[kQ * a_.plan.vector] = is ? a_.q.row(row)[key] : 0.0F;
+      to[kK * a_.plan.vector] = is ? a_.k.row(row)[key] : 0.0F;
+      if (a_.channel != 0)
+        to[kAlphas * a_.plan.vector] = is ? exp_any(row_or_only(a_.decay, row)[channel]) : 0.0F;
+      if constexpr (kKind == ScanKind::kGeneral) {
+        to[a_vector() * a_.plan.vector] = is ? a_.a.row(row)[channel] : 0.0F;
+        to[(a_vector() + 1) * a_.plan.vector] = is ? a_.b.row(row)[channel] : 0.0F;
+      }
+    }
+    for (int e = own; e < count * ScanPlan::kColumns; e += ScanPlan::kLoaders) {
+      const int t = e / ScanPlan::kColumns, c = e % ScanPlan::kColumns;
+      const bool is = first_ + c < a_.values;
+      const int64_t row = row_of(chunk, t), column = int64_t{head_} * a_.values + first_ + c;
+      position(chunk, t).values()[c] = is ? a_.v.row(row)[column] : 0.0F;
+      if constexpr (kOuter)
+        position(chunk, t).times()[c] = is ? row_or_only(a_.decay, row)[column] : 0.0F;
+    }
+  }
+
+  // What all columns share: one warp
+
+  VEERY_GPU void begin_shared() {
+    largest_ = 0;
+    if (a_.stabiliser != 0 && continues())
+      largest_ = memory(of_.position, first_ / 16)[a_.stabiliser];
+    if (a_.normaliser == 0) return;
+    for (int i = lane(); i < a_.plan.normaliser; i += kWarp)
+      normaliser()[i] = continues() ? memory(of_.position, first_ / 16)[a_.normaliser + i] : 0.0F;
+    sync_warp();
+  }
+
+  VEERY_GPU void find_shared(int chunk) {
+    const int count = count_of(chunk);
+    const bool head_decay = a_.decay && a_.channel == 0 && !kOuter;
+    float decay = 0, gate = 1;
+    if (lane() < count) {
+      const int64_t row = row_of(chunk, lane());
+      if (head_decay) decay = row_or_only(a_.decay, row)[head_];
+      if (a_.gate) gate = a_.gate.row(row)[head_];
+    }
+    if (a_.stabiliser == 0) {
+      if (lane() < count) {
+        VEERY_SHARED float* scalars = position(chunk, lane()).scalars();
+        scalars[ScanPlan::kAlpha] = head_decay ? exp_any(decay) : 1.0F;
+        scalars[ScanPlan::kGate] = gate;
+      }
+    }
+    sync_warp();
+    for (int t = 0; t < count; ++t) {
+      if (a_.stabiliser != 0) stabilise(chunk, t, shuffle(decay, t), shuffle(gate, t));
+      if (a_.normaliser != 0) divide(chunk, t);
+      if (keeps(chunk, t)) keep_shared(chunk, t);
+    }
+    if (a_.bonus) find_bonus(chunk, count);
+  }
+  // Moves m on and shifts decay and gate by it.
+  VEERY_GPU void stabilise(int chunk, int t, float decay, float log_gate) {
+    const float before = largest_ + decay;
+    largest_ = before < log_gate ? log_gate : before;
+    if (lane() == 0) {
+      VEERY_SHARED float* scalars = position(chunk, t).scalars();
+      scalars[ScanPlan::kAlpha] = exp_any(before - largest_);
+      scalars[ScanPlan::kGate] = exp_any(log_gate - largest_);
+    }
+    sync_warp();
+  }
+  // Element i of a vector in four chains.
+  VEERY_GPU float element(const VEERY_SHARED float* vector, int i) const {
+    return vector[i % 4 * a_.plan.pitch + i / 4];
+  }
+  // Moves the normaliser on and finds what y is divided by: lane l of 16 has keys l, l + 16, ...
+  VEERY_GPU void divide(int chunk, int t) {
+    const ScanPosition at = position(chunk, t);
+    const float alpha = at.scalars()[ScanPlan::kAlpha], gate = at.scalars()[ScanPlan::kGate];
+    VEERY_SHARED float* n = normaliser();
+    float acc = 0;
+    constexpr int kAtOnce = 8;
+    for (int first = lane(); lane() < 16 && first < a_.keys; first += 16 * kAtOnce) {
+      float x[kAtOnce], q[kAtOnce];
+      VEERY_UNROLL(8)
+      for (int e = 0; e < kAtOnce; ++e) {
+        const int i = first + 16 * e;
+        if (i >= a_.keys) continue;
+        q[e] = element(at.vector(kQ), i);
+        x[e] = fma(gate, element(at.vector(kK), i), n[i] * alpha);
+      }
+      VEERY_UNROLL(8)
+      for (int e = 0; e < kAtOnce; ++e) {
+        if (first + 16 * e >= a_.keys) continue;
+        acc = fma(q[e], x[e], acc);
+        n[first + 16 * e] = x[e];
+      }
+    }
+    const float read = a_.scale * sum_of_16(acc);
+    const float least = a_.stabiliser != 0 ? exp_any(-largest_) : 1.0F;
+    if (lane() == 0) at.scalars()[ScanPlan::kDivisor] = largest_of(magnitude(read), least) + a_.eps;
+    sync_warp();
+  }
+  static VEERY_GPU float largest_of(float x, float y) { return x < y ? y : x; }
+  VEERY_GPU void keep_shared(int chunk, int t) {
+    for (int block = first_ / 16; block < first_ / 16 + 2 && block < a_.blocks; ++block) {
+      VEERY_DEVICE float* to = memory_behind(chunk, t, block);
+      if (a_.stabiliser != 0 && lane() < 16)
+        to[a_.stabiliser + lane()] = lane() == 0 ? largest_ : 0.0F;
+      for (int i = lane(); a_.normaliser != 0 && i < a_.plan.normaliser; i += kWarp)
+        to[a_.normaliser + i] = i < a_.keys ? normaliser()[i] : 0.0F;
+    }
+  }
+  // Two positions at a time, 16 lanes each.
+  VEERY_GPU void find_bonus(int chunk, int count) {
+    const VEERY_DEVICE float* bonus = a_.bonus.row(0);
+    if (a_.bonus.cols == a_.heads) {
+      if (lane() < count) position(chunk, lane()).scalars()[ScanPlan::kBonus] = bonus[head_];
+      return;
+    }
+    bonus += head_ * a_.keys;
+    for (int pair = 0; pair < count; pair += 2) {
+      const int t = pair + lane() / 16 < count ? pair + lane() / 16 : count - 1;
+      const ScanPosition at = position(chunk, t);
+      float acc = 0;
+      for (int i = lane() % 16; i < a_.keys; i += 16)
+        acc = fma(element(at.vector(kQ), i), element(at.vector(kK), i) * bonus[i], acc);
+      const float all = at.scalars()[ScanPlan::kGate] * sum_of_16(acc);
+      if (lane() % 16 == 0) at.scalars()[ScanPlan::kBonus] = all;
+    }
+  }
+
+  // Walkers
+
+  VEERY_GPU int column() const { return first_ + thread() / 4; }
+  VEERY_GPU int chain() const { return thread() % 4; }
+  VEERY_GPU bool is_kept() const { return column() < 16 * a_.blocks; }
+
+  VEERY_GPU void begin(VEERY_THREAD float (&s)[kChain], VEERY_THREAD float (&rates)[kRatesKept]) {
+    const bool stored = continues() && is_kept();
+    const VEERY_DEVICE float* from =
+        stored ? memory(of_.position, column() / 16) + column() % 16 : nullptr;
+    VEERY_UNROLL(128)
+    for (int j = 0; j < kChain; ++j) {
+      const int i = 4 * j + chain();
+      s[j] = stored && i < a_.keys ? from[i * 16] : 0.0F;
+      if constexpr (kKeepsRates) rates[j] = rate(i);
+    }
+  }
+  VEERY_GPU float rate(int i) const {
+    return i < a_.keys && column() < a_.values
+               ? a_.rates.row(i)[int64_t{head_} * a_.values + column()]
+               : 0.0F;
+  }
+  VEERY_GPU void keep(int chunk, int t, const VEERY_THREAD float (&s)[kChain]) {
+    if (!is_kept()) return;
+    VEERY_DEVICE float* to = memory_behind(chunk, t, column() / 16) + column() % 16;
+    VEERY_UNROLL(128)
+    for (int j = 0; j < kChain; ++j)
+      if (4 * j + chain() < a_.keys) to[(4 * j + chain()) * 16] = s[j];
+  }
+
+  /// (0 + 1) + (2 + 3) of the four chains.
+  static VEERY_GPU float joined(float sum) {
+    sum = sum + shuffle_xor(sum, 1);
+    return sum + shuffle_xor(sum, 2);
+  }
+  // This chain's part of a vector.
+  VEERY_GPU const VEERY_SHARED float* own(const VEERY_SHARED float* vector) const {
+    return vector + chain() * a_.plan.pitch;
+  }
+  // Four numbers of a decay, or the one of all.
+  VEERY_GPU Four<float> alphas(const VEERY_SHARED float* own, int j, float alpha) const {
+    if (a_.channel != 0) return load_shared<Four<float>>(own + j);
+    return {alpha, alpha, alpha, alpha};
+  }
+
+  VEERY_GPU float read_state(const VEERY_THREAD float (&s)[kChain],
+                             const VEERY_SHARED float* x) const {
+    float sum = 0;
+    VEERY_UNROLL(32)
+    for (int j = 0; j < kChain; j += 4) {
+      const auto f = load_shared<Four<float>>(x + j);
+      sum = fma(f.x, s[j], sum);
+      sum = fma(f.y, s[j + 1], sum);
+      sum = fma(f.z, s[j + 2], sum);
+      sum = fma(f.w, s[j + 3], sum);
+    }
+    return joined(sum);
+  }
+  // x is alpha k.
+  VEERY_GPU float read_delta(const VEERY_THREAD float (&s)[kChain],
+                             const VEERY_THREAD ScanPosition& at, float alpha) const {
+    const VEERY_SHARED float* k = own(at.vector(kK));
+    const VEERY_SHARED float* channel = own(at.vector(kAlphas));
+    float sum = 0;
+    VEERY_UNROLL(32)
+    for (int j = 0; j < kChain; j += 4) {
+      const auto f = load_shared<Four<float>>(k + j), decay = alphas(channel, j, alpha);
+      sum = fma(decay.x * f.x, s[j], sum);
+      sum = fma(decay.y * f.y, s[j + 1], sum);
+      sum = fma(decay.z * f.z, s[j + 2], sum);
+      sum = fma(decay.w * f.w, s[j + 3], sum);
+    }
+    return joined(sum);
+  }
+
+  /// Updates the state and reads it.
+  VEERY_GPU float advance(VEERY_THREAD float (&s)[kChain],
+                          const VEERY_THREAD float (&rates)[kRatesKept],
+                          const VEERY_THREAD ScanPosition& at, float alpha, float time,
+                          float written, float low_rank) const {
+    const VEERY_SHARED float* q = own(at.vector(kQ));
+    const VEERY_SHARED float* k = own(at.vector(kK));
+    const VEERY_SHARED float* channel = own(at.vector(kAlphas));
+    const VEERY_SHARED float* b = own(at.vector(a_vector() + 1));
+    float sum = 0;
+    VEERY_UNROLL(32)
+    for (int j = 0; j < kChain; j += 4) {
+      const auto qs = load_shared<Four<float>>(q + j), ks = load_shared<Four<float>>(k + j);
+      const Four<float> decay = kOuter ? Four<float>{} : alphas(channel, j, alpha);
+      Four<float> bs = {};
+      if constexpr (kKind == ScanKind::kGeneral) bs = load_shared<Four<float>>(b + j);
+      const float q4[4] = {qs.x, qs.y, qs.z, qs.w}, k4[4] = {ks.x, ks.y, ks.z, ks.w};
+      const float d4[4] = {decay.x, decay.y, decay.z, decay.w}, b4[4] = {bs.x, bs.y, bs.z, bs.w};
+      VEERY_UNROLL(4)
+      for (int e = 0; e < 4; ++e) {
+        float factor = d4[e];
+        if constexpr (kOuter)
+          factor = exp_any(
+              time * (kKeepsRates ? rates[(j + e) % kRatesKept] : rate(4 * (j + e) + chain())));
+        float x = s[j + e] * factor;
+        x = fma(k4[e], written, x);
+        if constexpr (kKind == ScanKind::kGeneral) x = fma(b4[e], low_rank, x);
+        s[j + e] = x;
+        sum = fma(q4[e], x, sum);
+      }
+    }
+    return joined(sum);
+  }
+
+  VEERY_GPU void walk(int chunk, VEERY_THREAD float (&s)[kChain],
+                      const VEERY_THREAD float (&rates)[kRatesKept]) {
+    const int count = count_of(chunk), c = thread() / 4;
+    for (int t = 0; t < count; ++t) {
+      const ScanPosition at = position(chunk, t);
+      const VEERY_SHARED float* scalars = at.scalars();
+      const float v = at.values()[c], gate = scalars[ScanPlan::kGate];
+      const float alpha = scalars[ScanPlan::kAlpha];
+      const float time = kOuter ? at.times()[c] : 0.0F;
+      const float before = a_.read_before != 0 ? read_state(s, own(at.vector(kQ))) : 0.0F;
+      float written = gate * v, low_rank = 0;
+      if constexpr (kKind == ScanKind::kDelta) written = gate * (v - read_delta(s, at, alpha));
+      if constexpr (kKind == ScanKind::kGeneral)
+        low_rank = read_state(s, own(at.vector(a_vector())));
+      const float after = advance(s, rates, at, alpha, time, written, low_rank);
+      float y = (a_.read_before != 0 ? before : after) * a_.scale;
+      if (a_.normaliser != 0) y = y / scalars[ScanPlan::kDivisor];
+      if (a_.bonus) y = fma(scalars[ScanPlan::kBonus], v, y);
+      if (chain() == 0 && column() < a_.values)
+        a_.out.row(row_of(chunk, t))[int64_t{head_} * a_.values + column()] = y;
+      if (keeps(chunk, t)) keep(chunk, t, s);
+    }
+  }
+
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD ScanArguments& a_;
+  const RunSpan of_;
+  int head_, key_head_, first_, kept_;
+  VEERY_SHARED float* shared_;
+  float largest_ = 0;  ///< m
+};
+
+template <int kChain, ScanKind kKind>
+VEERY_GPU void scan(const VEERY_THREAD ScanArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  if (block_y() >= a.run.count(kSpanRows)) return;
+  Scan<kChain, kKind>(a, block_y(), block_x() VEERY_GO).run();
+}
+
+}  // namespace veery::gpu
