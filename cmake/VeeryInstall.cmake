@@ -82,7 +82,7 @@ foreach(layer IN LISTS VEERY_LAYERS)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
   list(APPEND headers ${found})
 endforeach()
-list(FILTER headers EXCLUDE REGEX "^capi/|^kernels/(cpu|reference|gpu|cuda|metal|devices)/|-inl\\.h$|/lane_targets\\.h$")
+list(FILTER headers EXCLUDE REGEX "^capi/|^kernels/((cpu|reference|gpu|cuda|metal)/|find_backend)|-inl\\.h$|/lane_targets\\.h$")
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE header_files)
 list(JOIN headers "," header_list)
 add_custom_command(OUTPUT ${VEERY_GENERATED}/headers.stamp VERBATIM

@@ -13,10 +13,10 @@ SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 # Kernels that may, the most bytes that they store, and why. Products of one row with one term may not.
 ALLOWED = [
     (r"scan_\w+_(64|128)", 5400),  # a thread has 64 or 128 numbers of the state: heads of 256 and 512 keys
-    (r"linear_row_two_terms_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
-    (r"experts_(row|many)_\w+", 200),  # two blocks of threads on a processor
-    (r"(scan|conv1d|wide_blocks|attend_left|attend_rows|attend_cores)\w*", 80),  # a few words outside of the innermost loops
-    (r"linear_(tiles|small_tiles|groups)_(q8|k8m|book2)|linear_row_two_terms_book2", 80),
+    (r"gemv_residual_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
+    (r"experts_(gemv|gemm_32)_\w+", 200),  # two blocks of threads on a processor
+    (r"(scan|conv1d|attend_general_split|attend_ragged|attend_rows|attend_flash)\w*", 80),  # outside of the innermost loops
+    (r"(gemm_mma|gemm_mma_small|gemm_skinny_16)_(q8|k8m|nvfp4)|gemv_residual_nvfp4", 80),
 ]
 
 

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "capi/handles.h"
 #include "engine/chat/chat.h"
-#include "kernels/devices/find_backend.h"
+#include "kernels/find_backend.h"
 
 namespace veery::capi {
 namespace {

@@ -36,13 +36,13 @@ struct MemoryPiece {
   size_t size;
 };
 
-/// What a device does at best, all of it together, measured.
-struct DeviceLimits {
+/// Measured peak rates of a whole device.
+struct PeakRates {
   double memory = 0;  ///< bytes per second of a plain loop that reads weights
   double f32 = 0;     ///< operations per second; a multiply-add is two
   double bf16 = 0;    ///< the same, of products of bf16
   double int8 = 0;    ///< the same, of products of int8
-  double launch = 0;  ///< seconds: no row of a table takes less
+  double launch = 0;  ///< seconds that each step takes at least
 };
 
 /// A table on its device.
@@ -115,7 +115,7 @@ class Backend {
   /// Seconds that runs so far have waited for the device.
   virtual double waited() const { return 0; }
   /// One measurement, of a few milliseconds. Throws kUnsupported as Executable::run_profiled().
-  virtual DeviceLimits limits(std::span<const MemoryPiece> weights) = 0;
+  virtual PeakRates peak_rates(std::span<const MemoryPiece> weights) = 0;
 };
 
 }  // namespace veery

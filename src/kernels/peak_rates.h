@@ -1,4 +1,4 @@
-// limits.h: loops that do one kind of work and nothing else: what a core does at best.
+// peak_rates.h: loops of one kind of work, which measure the peak rates of a core.
 #pragma once
 #include "kernels/kernels.h"
 

@@ -147,12 +147,14 @@ void move(const Instruction& in, bool load) {
 }
 
 // Denormals are zeros, as operands and as results.
-float flush(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
+float flush_subnormal(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x;
+}
 
 float half_at(const Tile& tile, int row, int index) {
   uint16_t half;
   std::memcpy(&half, tile.data[row] + 2 * index, 2);
-  return flush(bf16_to_f32(half));
+  return flush_subnormal(bf16_to_f32(half));
 }
 
 struct Product {
@@ -178,10 +180,11 @@ void multiply(const Instruction& in) {
       float sum[2] = {};
       for (int p = 0; p < b.rows; ++p)
         for (int i = 0; i < 2; ++i)
-          sum[i] = flush(std::fma(half_at(a, m, 2 * p + i), half_at(b, p, 2 * n + i), sum[i]));
+          sum[i] =
+              flush_subnormal(std::fma(half_at(a, m, 2 * p + i), half_at(b, p, 2 * n + i), sum[i]));
       float total;
       std::memcpy(&total, c.data[m] + 4 * n, 4);
-      total = flush(flush(total) + flush(sum[0] + sum[1]));
+      total = flush_subnormal(flush_subnormal(total) + flush_subnormal(sum[0] + sum[1]));
       std::memcpy(c.data[m] + 4 * n, &total, 4);
     }
 }

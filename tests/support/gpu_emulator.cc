@@ -124,12 +124,12 @@ class Blocks {
     wait(warps_[static_cast<size_t>(warp)], std::min(kWarpThreads, fibres() - warp * kWarpThreads));
   }
   void progress() { turns_ = 0; }
-  void begin_copy(uint8_t* to, const uint8_t* from) {
+  void copy_async_16(uint8_t* to, const uint8_t* from) {
     std::memset(to, kGarbage, 16);
     own_copies().pieces.push_back({to, from});
   }
-  void end_group() { own_copies().ends.push_back(own_copies().pieces.size()); }
-  void wait_for_groups(int left) {
+  void commit_copies() { own_copies().ends.push_back(own_copies().pieces.size()); }
+  void wait_for_copies(int left) {
     auto& [pieces, ends] = own_copies();
     if (ends.size() <= static_cast<size_t>(left)) return;
     const auto groups = static_cast<ptrdiff_t>(ends.size()) - left;
@@ -139,11 +139,11 @@ class Blocks {
     ends.erase(ends.begin(), ends.begin() + groups);
     for (size_t& end : ends) end -= made;
   }
-  void make_mbarrier(Mbarrier* mbarrier, int arrivals) {
+  void init_mbarrier(Mbarrier* mbarrier, int arrivals) {
     *mbarrier = 0;
     reused_ |= !asked_.insert({mbarrier, {{}, 0, 0, arrivals}}).second;
   }
-  void ask_piece(Mbarrier* mbarrier, const Copy& piece) {
+  void copy_bulk(Mbarrier* mbarrier, const Copy& piece) {
     Asked& asked = asked_.at(mbarrier);
     VEERY_CHECK(asked.lanes < asked.arrivals &&
                 (piece.bytes | reinterpret_cast<uintptr_t>(piece.to) |
@@ -161,7 +161,7 @@ class Blocks {
     ++asked.lanes;
     turns_ = 0;
   }
-  void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+  void wait_for_phase(Mbarrier* mbarrier, int turn) {
     const auto passed = [&] {
       return asked_.at(mbarrier).passed % 2 != static_cast<uint64_t>(turn % 2);
     };
@@ -300,15 +300,15 @@ void Blocks::enter() {
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 void progress() { running->progress(); }
-void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
-void end_group() { running->end_group(); }
-void wait_for_groups(int left) { running->wait_for_groups(left); }
-void make_mbarrier(Mbarrier* mbarrier, int arrivals) { running->make_mbarrier(mbarrier, arrivals); }
-void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
-  running->ask_piece(mbarrier, {to, from, bytes});
+void copy_async_16(uint8_t* to, const uint8_t* from) { running->copy_async_16(to, from); }
+void commit_copies() { running->commit_copies(); }
+void wait_for_copies(int left) { running->wait_for_copies(left); }
+void init_mbarrier(Mbarrier* mbarrier, int arrivals) { running->init_mbarrier(mbarrier, arrivals); }
+void copy_bulk(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
+  running->copy_bulk(mbarrier, {to, from, bytes});
 }
 void arrive(Mbarrier* mbarrier) { running->arrive(mbarrier); }
-void wait_for_pieces(Mbarrier* mbarrier, int turn) { running->wait_for_pieces(mbarrier, turn); }
+void wait_for_phase(Mbarrier* mbarrier, int turn) { running->wait_for_phase(mbarrier, turn); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
   Blocks blocks(kernel, arguments, size);

@@ -3,29 +3,31 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "kernels/gpu/kernels/rope_angles.h"
-#include "kernels/gpu/kernels/attention/attend_prefill_mma.h"
-#include "kernels/gpu/kernels/attention/attend_f64.h"
-#include "kernels/gpu/kernels/attention/attend_ragged.h"
 #include "kernels/gpu/kernels/attention/attend_decode.h"
-#include "kernels/gpu/kernels/attention/attend_prefill.h"
+#include "kernels/gpu/kernels/attention/attend_f64.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
+#include "kernels/gpu/kernels/attention/attend_prefill.h"
+#include "kernels/gpu/kernels/attention/attend_prefill_mma.h"
+#include "kernels/gpu/kernels/attention/attend_ragged.h"
 #include "kernels/gpu/kernels/attention/choose_positions.h"
 #include "kernels/gpu/kernels/attention/qkv_rope_rows.h"
 #include "kernels/gpu/kernels/conv1d.h"
+#include "kernels/gpu/kernels/experts_exact.h"
 #include "kernels/gpu/kernels/experts_gemv.h"
-#include "kernels/gpu/kernels/linear/gemm_exact.h"
-#include "kernels/gpu/kernels/peak_rates.h"
+#include "kernels/gpu/kernels/linear/gemm_mma.h"
+#include "kernels/gpu/kernels/linear/gemm_skinny.h"
 #include "kernels/gpu/kernels/linear/gemm_wgmma_bf16.h"
 #include "kernels/gpu/kernels/linear/gemm_wgmma_splitk.h"
-#include "kernels/gpu/kernels/linear/gemm_skinny.h"
 #include "kernels/gpu/kernels/linear/gemv.h"
-#include "kernels/gpu/kernels/linear/gemm_mma.h"
 #include "kernels/gpu/kernels/linear/quantize_x_groups.h"
+#include "kernels/gpu/kernels/peak_rates.h"
 #include "kernels/gpu/kernels/relaxed/attend_flash.h"
-#include "kernels/gpu/kernels/relaxed/dequantize.h"
 #include "kernels/gpu/kernels/relaxed/bf16_rows.h"
+#include "kernels/gpu/kernels/relaxed/dequantize.h"
+#include "kernels/gpu/kernels/rope.h"
+#include "kernels/gpu/kernels/rope_angles.h"
 #include "kernels/gpu/kernels/row_ops.h"
+#include "kernels/gpu/kernels/rows.h"
 #include "kernels/gpu/kernels/scan.h"
 #include "kernels/gpu/kernels/slstm.h"
 #include "kernels/gpu/kernels/top_k_fused.h"
@@ -34,14 +36,15 @@ namespace veery::gpu {
 namespace {
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
-#define VEERY_GPU_FUNCTION(name, arguments, threads, function) \
-  [](const void* a) { VEERY_GPU_IN function(*static_cast<const arguments*>(a)); },
+#define VEERY_GPU_FUNCTION(name, params, threads, least_blocks, key, function) \
+  [](const void* p) { VEERY_GPU_IN function(*static_cast<const params*>(p)); },
 using Function = void (*)(const void*);
-constexpr Function kFunctions[] = {VEERY_GPU_KERNELS(VEERY_GPU_FUNCTION)};
+// Indexed by KernelId.
+constexpr Function kFunctions[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_FUNCTION)};
 #undef VEERY_GPU_FUNCTION
 // The most threads that a block of each may have.
-#define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
-constexpr int kMostThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
+#define VEERY_GPU_THREADS(name, params, threads, least_blocks, key, function) threads,
+constexpr int kMaxThreads[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_THREADS)};
 #undef VEERY_GPU_THREADS
 
 class EmulatedRecording : public Recording {
@@ -63,7 +66,7 @@ class EmulatedRecording : public Recording {
         if (launch.kernel == KernelId::kMatrixProduct)
           multiply_on_host(launch.as<MatrixProduct>());
         else
-          emulate(launch.kernel, launch.size, launch.arguments.data());
+          emulate(launch.kernel, launch.size, launch.params.data());
     } while (again_ != nullptr && std::exchange(*again_, 0) != 0);
     for (size_t i = 0; i < outputs_.size(); ++i)
       std::memcpy(outputs_[i].data(), transfers_.back[i].from, bytes[i]);
@@ -81,10 +84,10 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
-  Emulator(int most_shared, int processors, bool relaxed = false)
-      : relaxed_(relaxed), most_shared_(most_shared), processors_(processors) {}
-  int processors() const override { return processors_; }
-  int most_shared() const override { return most_shared_; }
+  Emulator(int max_shared, int sm_count, bool relaxed = false)
+      : relaxed_(relaxed), most_shared_(max_shared), processors_(sm_count) {}
+  int sm_count() const override { return processors_; }
+  int max_shared() const override { return most_shared_; }
   bool relaxed() const override { return relaxed_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
@@ -142,14 +145,14 @@ void multiply_on_host(const MatrixProduct& p) {
   }
 }
 
-void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
+void emulate(KernelId kernel, const LaunchSize& size, const void* params) {
   const auto index = static_cast<size_t>(kernel);
-  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= kMostThreads[index]);
-  emulated::run(kFunctions[index], arguments, size);
+  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= kMaxThreads[index]);
+  emulated::run(kFunctions[index], params, size);
 }
 
-std::unique_ptr<Machine> make_emulator(int most_shared, int processors) {
-  return std::make_unique<Emulator>(most_shared, processors);
+std::unique_ptr<Machine> make_emulator(int max_shared, int sm_count) {
+  return std::make_unique<Emulator>(max_shared, sm_count);
 }
 
 std::unique_ptr<Machine> make_relaxed_emulator() {

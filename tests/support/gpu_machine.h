@@ -6,9 +6,9 @@
 
 namespace veery::gpu {
 
-/// `most_shared`: bytes of shared memory that a block may have (Machine::most_shared()).
+/// `max_shared`: bytes of shared memory that a block may have (Machine::max_shared()).
 /// `processors`: that it says it has.
-std::unique_ptr<Machine> make_emulator(int most_shared = 227 << 10, int processors = 2);
+std::unique_ptr<Machine> make_emulator(int max_shared = 227 << 10, int sm_count = 2);
 /// The same with a library of products (Machine::relaxed()).
 std::unique_ptr<Machine> make_relaxed_emulator();
 /// A product, each sum in double.

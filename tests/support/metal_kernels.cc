@@ -24,8 +24,8 @@ A copied(constant A& a) {
 #undef threads
 namespace veery::gpu {
 // kernel_list.h
-using veery_metal::gpu::MatrixPlan;
-using veery_metal::gpu::ScanPlan;
+using veery_metal::gpu::GemmSimdgroupSmem;
+using veery_metal::gpu::ScanSmem;
 }  // namespace veery::gpu
 
 namespace veery::metal {
@@ -35,15 +35,15 @@ using gpu::emulated::place;
 
 uint number(int n) { return static_cast<uint>(n); }
 // NOLINTBEGIN(google-readability-casting): only such casts change the kind of memory
-#define VEERY_METAL_SHADER(name, arguments, most, function)                                   \
-  {"veery_" #name,                                                                            \
-   [](const void* a) {                                                                        \
-     const gpu::emulated::Place& at = place();                                                \
-     veery_##name(*(constant veery_metal::gpu::arguments*)a, (threadgroup uint8_t*)at.shared, \
-                  number(at.thread), {number(at.x), number(at.y), number(at.z)},              \
-                  {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1});                   \
-   },                                                                                         \
-   sizeof(veery_metal::gpu::arguments), most},
+#define VEERY_METAL_SHADER(name, params, max_threads, least_blocks, key, function)         \
+  {"veery_" #name,                                                                         \
+   [](const void* a) {                                                                     \
+     const gpu::emulated::Place& at = place();                                             \
+     veery_##name(*(constant veery_metal::gpu::params*)a, (threadgroup uint8_t*)at.shared, \
+                  number(at.thread), {number(at.x), number(at.y), number(at.z)},           \
+                  {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1});                \
+   },                                                                                      \
+   sizeof(veery_metal::gpu::params), max_threads},
 // NOLINTEND(google-readability-casting)
 constexpr Shader kShaders[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_SHADER)};
 

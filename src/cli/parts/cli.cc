@@ -15,7 +15,7 @@
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "engine/model.h"
-#include "kernels/devices/find_backend.h"
+#include "kernels/find_backend.h"
 #include "text/chat_template.h"
 
 namespace veery::cli {

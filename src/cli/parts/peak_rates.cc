@@ -48,7 +48,7 @@ double spread_of(std::vector<double> values) {
   return ratio(range, median(std::move(values)));
 }
 
-Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits) {
+Bound bound(const DispatchCost& cost, Arithmetic products, const Roofline& limits) {
   const Bound rates[] = {{"f32", limits.f32}, {"bf16", limits.bf16}, {"int8", limits.int8}};
   const auto& [name, rate] = rates[static_cast<size_t>(products)];
   const Bound bounds[] = {
@@ -60,7 +60,7 @@ Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits)
                            [](const Bound& a, const Bound& b) { return a.seconds < b.seconds; });
 }
 
-LimitMeter::LimitMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan)
+PeakRateMeter::PeakRateMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan)
     : pool_(pool), target_(target), backend_(backend) {
   std::set<const std::byte*> seen;
   for (const Dispatch& dispatch : plan.table())
@@ -69,14 +69,14 @@ LimitMeter::LimitMeter(ThreadPool& pool, Target target, Backend* backend, const 
         weights_.push_back({in.data, stored_bytes(in)});
 }
 
-void LimitMeter::sample() {
+void PeakRateMeter::sample() {
   if (backend_ != nullptr) {
-    const DeviceLimits limits = backend_->limits(weights_);
-    memory_.push_back(limits.memory);
-    f32_.push_back(limits.f32);
-    bf16_.push_back(limits.bf16);
-    int8_.push_back(limits.int8);
-    least_.push_back(limits.launch);
+    const PeakRates rates = backend_->peak_rates(weights_);
+    memory_.push_back(rates.memory);
+    f32_.push_back(rates.f32);
+    bf16_.push_back(rates.bf16);
+    int8_.push_back(rates.int8);
+    least_.push_back(rates.launch);
     return;
   }
   memory_.push_back(read_rate());
@@ -86,7 +86,7 @@ void LimitMeter::sample() {
   least_.push_back(barrier_seconds());
 }
 
-Limits LimitMeter::limits() const {
+Roofline PeakRateMeter::limits() const {
   return {.memory = median(memory_),
           .f32 = median(f32_),
           .bf16 = median(bf16_),
@@ -95,11 +95,11 @@ Limits LimitMeter::limits() const {
           .what_least = backend_ != nullptr ? "launch" : "barrier"};
 }
 
-double LimitMeter::spread() const {
+double PeakRateMeter::spread() const {
   return std::max({spread_of(memory_), spread_of(f32_), spread_of(bf16_), spread_of(int8_)});
 }
 
-double LimitMeter::read_rate() {
+double PeakRateMeter::read_rate() {
   std::atomic<uint64_t> used = 0;
   size_t all = 0;
   for (const MemoryPiece& piece : weights_) all += piece.size;
@@ -114,7 +114,7 @@ double LimitMeter::read_rate() {
   return static_cast<double>(all) / seconds;
 }
 
-double LimitMeter::barrier_seconds() {
+double PeakRateMeter::barrier_seconds() {
   const double seconds = seconds_of(pool_, [&](int) {
     for (int i = 0; i < kBarriers; ++i) pool_.barrier().wait();
   });

@@ -1,4 +1,4 @@
-// limits.h: what the machine can do at best, measured beside a plan, and which of it bounds a
+// peak_rates.h: peak rates of the machine, measured beside a plan, and the one that bounds a
 // dispatch.
 #pragma once
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace veery::cli {
 
-/// Of all workers, or of a device as a whole.
-struct Limits {
+/// Peak rates of all workers, or of a whole device.
+struct Roofline {
   double memory = 0;  ///< bytes per second of a plain read loop over the weights of the plan
   double f32 = 0;     ///< operations per second; a multiply-add is two
   double bf16 = 0;    ///< the same, of products of bf16
@@ -29,16 +29,16 @@ struct Bound {
   double seconds = 0;
 };
 /// Activations are small and stay in a cache: their bytes do not count.
-Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits);
+Bound bound(const DispatchCost& cost, Arithmetic products, const Roofline& limits);
 
-/// Measures limits in turns with whatever else runs: medians of the samples.
-class LimitMeter {
+/// Measures peak rates between other runs: medians of the samples.
+class PeakRateMeter {
  public:
-  /// `backend`: whose limits they are; nullptr: the CPU's.
-  LimitMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan);
-  /// Throws as Backend::limits().
+  /// `backend`: the device to measure; nullptr: the CPU.
+  PeakRateMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan);
+  /// Throws as Backend::peak_rates().
   void sample();
-  Limits limits() const;
+  Roofline limits() const;
   /// The interquartile range of the rates over their median, of the rate that varied most.
   double spread() const;
 

@@ -56,7 +56,7 @@ double giga_rate(double amount, double seconds) { return seconds > 0 ? amount / 
 
 double share_of(double least, double seconds) { return seconds > 0 ? least / seconds : 0; }
 
-Json json_of(const Limits& limits) {
+Json json_of(const Roofline& limits) {
   return {{"memory_bytes_per_second", limits.memory},
           {"f32_operations_per_second", limits.f32},
           {"bf16_operations_per_second", limits.bf16},
@@ -115,9 +115,9 @@ void PlanTable::add_crossings(const RunSize& size) {
 
 void PlanTable::profile(int32_t repetitions,
                         const std::function<void(int32_t, int32_t)>& progress) {
-  std::vector<std::unique_ptr<LimitMeter>> meters;
+  std::vector<std::unique_ptr<PeakRateMeter>> meters;
   for (const Part& part : parts_)
-    meters.push_back(std::make_unique<LimitMeter>(
+    meters.push_back(std::make_unique<PeakRateMeter>(
         model_.pool(), model_.target(), part.device ? model_.backend() : nullptr, *part.plan));
   std::vector<std::vector<double>> samples;
   std::vector<double> whole;
@@ -289,7 +289,7 @@ void PlanTable::add_sums(std::vector<std::string>& lines) const {
         human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
         human_bytes(static_cast<double>(part.plan->arena_bytes())), part.name));
     if (!profiled_) continue;
-    const Limits& limits = part.limits;
+    const Roofline& limits = part.limits;
     const double rate = (total.cost.weight_bytes + total.cost.state_bytes) / total.seconds;
     lines.push_back(fmt::format(
         "run: {:.1f} us, {:.1f} GB/s of weights and cache{}, {:.1f} GFLOP/s; {:.0f} % of the "

@@ -45,8 +45,8 @@ class PlanTable {
     bool device = false;
     std::string name;  ///< the instructions of a CPU, or a device
     std::vector<Row> rows;
-    Limits limits;
-    double spread = 0;  ///< LimitMeter::spread()
+    Roofline limits;
+    double spread = 0;  ///< PeakRateMeter::spread()
   };
   /// Rows together.
   struct Total {

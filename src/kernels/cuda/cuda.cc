@@ -1,5 +1,3 @@
-#include "kernels/cuda/cuda.h"
-
 #include <optional>
 
 #include "base/clock.h"
@@ -7,6 +5,7 @@
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/cuda/products.h"
+#include "kernels/find_backend.h"
 
 namespace veery::cuda {
 namespace {
@@ -112,14 +111,14 @@ class CudaMachine : public gpu::Machine {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
     int major = 0;
     driver.check(driver.device_attribute(&major, kMajor, device_), "asking for the GPU's version");
-    driver.check(driver.device_attribute(&processors_, kMultiprocessors, device_),
+    driver.check(driver.device_attribute(&sm_count_, kMultiprocessors, device_),
                  "asking for the GPU's multiprocessors");
     if (major < 8)
       throw Error(ErrorKind::kUnsupported,
                   "cuda:{}: {} has compute capability {}.x, expected 8.0 or more", index, title(),
                   major);
     early_launch_ = major >= 9;
-    driver.check(driver.device_attribute(&most_shared_, kMostShared, device_),
+    driver.check(driver.device_attribute(&max_shared_, kMaxSharedOptin, device_),
                  "asking for the GPU's shared memory");
     driver.check(driver.context_retain(&context_, device_), "starting to use the GPU");
     make_current();
@@ -143,8 +142,9 @@ class CudaMachine : public gpu::Machine {
                        static_cast<double>(all) / (1 << 30), relaxed() ? ", relaxed" : "");
   }
   std::string_view name() const override { return "cuda"; }
-  int processors() const override { return processors_; }
-  int most_shared() const override { return most_shared_; }
+  int sm_count() const override { return sm_count_; }
+  int max_shared() const override { return max_shared_; }
+  using Machine::has;
   bool has(KernelId kernel) const override {
     return Machine::has(kernel) && functions_[static_cast<size_t>(kernel)] != nullptr;
   }
@@ -220,7 +220,7 @@ class CudaMachine : public gpu::Machine {
     driver_.check(driver_.stream_wait(stream_), "products that are new");
   }
   // Puts a launch into the stream. It may begin before the one before it has ended
-  // (wait_for_inputs() in compat.h).
+  // (wait_for_dependencies() in compat.h).
   void launch(const Launch& launch, bool early) {
     if (launch.kernel == KernelId::kMatrixProduct)
       return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
@@ -247,9 +247,9 @@ class CudaMachine : public gpu::Machine {
                               how,
                               count};
     // The driver only reads them.
-    void* arguments = const_cast<std::byte*>(launch.arguments.data());  // NOLINT
+    void* params = const_cast<std::byte*>(launch.params.data());  // NOLINT
     const Function function = functions_[static_cast<size_t>(launch.kernel)];
-    if (driver_.launch(&config, function, &arguments, nullptr) != 0)
+    if (driver_.launch(&config, function, &params, nullptr) != 0)
       throw Error(ErrorKind::kIo,
                   "cuda: kernel {} cannot be launched: {} x {} x {} blocks of {} threads, {} bytes",
                   gpu::name(launch.kernel), config.grid_x, config.grid_y, config.grid_z,
@@ -281,14 +281,16 @@ class CudaMachine : public gpu::Machine {
   void load(std::span<const std::byte> image) {
     driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
     driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
-    for (int i = 0; i < static_cast<int>(KernelId::kUsual); ++i) {
-      const std::string symbol = fmt::format("veery_{}", gpu::name(static_cast<KernelId>(i)));
+    for (const gpu::KernelInfo& info : gpu::kKernels) {
+      functions_.push_back(nullptr);
+      if (info.set == gpu::KernelSet::kMetal) continue;
+      const std::string symbol = fmt::format("veery_{}", info.name);
       Function function = nullptr;
       const Result found = driver_.module_function(&function, module_, symbol.c_str());
-      functions_.push_back(found == 0 ? function : nullptr);
-      if (found == kNotFound && by_warpgroups(static_cast<KernelId>(i))) continue;
+      if (found == kNotFound && info.set == gpu::KernelSet::kWgmma) continue;
       driver_.check(found, symbol.c_str());
-      driver_.check(driver_.function_set(function, kMaxShared, most_shared_), symbol.c_str());
+      driver_.check(driver_.function_set(function, kMaxShared, max_shared_), symbol.c_str());
+      functions_.back() = function;
     }
   }
   void close() noexcept {
@@ -301,7 +303,7 @@ class CudaMachine : public gpu::Machine {
   }
 
   const Driver& driver_;
-  int index_, device_ = 0, processors_ = 0, most_shared_ = 0;
+  int index_, device_ = 0, sm_count_ = 0, max_shared_ = 0;
   std::string name_;
   MemoryPool pool_;
   bool early_launch_ = false;
@@ -385,7 +387,7 @@ void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put
   const Stream stream = machine_.stream();
   driver_.check(driver_.capture_into(stream, graph, behind, nullptr, behind != nullptr ? 1 : 0,
                                      kCaptureThreadLocal),
-                "recording a loop");
+                "recording a chain_loop");
   Graph same = nullptr;
   try {
     put();
@@ -393,13 +395,13 @@ void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put
     driver_.capture_end(stream, &same);
     throw;
   }
-  driver_.check(driver_.capture_end(stream, &same), "recording a loop");
+  driver_.check(driver_.capture_end(stream, &same), "recording a chain_loop");
 }
 
 // The upload, the loop, what comes back: one submission.
 void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again) {
   capture_into(graph, nullptr, [&] { put_upload(); });
-  GraphNode upload = nullptr, loop = nullptr;
+  GraphNode upload = nullptr, chain_loop = nullptr;
   size_t count = 1;
   driver_.check(driver_.graph_nodes(graph, &upload, &count), "asking for a graph's nodes");
   VEERY_CHECK(count == 1);
@@ -409,13 +411,14 @@ void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_
   NodeParameters node{};
   node.kind = kConditionalNode;
   node.conditional = {condition, kWhile, 1, nullptr, machine_.context()};
-  driver_.check(driver_.node_add(&loop, graph, &upload, nullptr, 1, &node), "making a loop");
+  driver_.check(driver_.node_add(&chain_loop, graph, &upload, nullptr, 1, &node),
+                "making a chain_loop");
   launches.push_back(
-      Launch::of(KernelId::loop, {.threads = 32}, gpu::LoopArguments{condition, again}));
+      Launch::of(KernelId::chain_loop, {.threads = 32}, gpu::ChainLoopParams{condition, again}));
   capture_into(*node.conditional.bodies, nullptr, [&] { put(launches, {}); });
   std::vector<size_t> bytes;
   for (const Transfers::Back& back : transfers_.back) bytes.push_back(back.bytes);
-  capture_into(graph, &loop, [&] { put_downloads(bytes); });
+  capture_into(graph, &chain_loop, [&] { put_downloads(bytes); });
   brings_back_ = true;
 }
 

@@ -62,7 +62,7 @@ struct NodeParameters {  ///< CUgraphNodeParams
 static_assert(sizeof(NodeParameters) == 256);
 
 // CUdevice_attribute
-inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kMostShared = 97;
+inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kMaxSharedOptin = 97;
 inline constexpr Result kNotFound = 500;  ///< CUDA_ERROR_NOT_FOUND
 inline constexpr int kMaxShared = 8;      ///< CUfunction_attribute
 // CUlaunchAttributeID

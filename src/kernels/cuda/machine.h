@@ -4,7 +4,6 @@
 #include <span>
 
 #include "kernels/cuda/cublas_lt.h"
-#include "kernels/cuda/cuda.h"
 #include "kernels/gpu/gpu.h"
 
 namespace veery::cuda {

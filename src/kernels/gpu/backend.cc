@@ -5,105 +5,96 @@
 
 #include "base/error.h"
 #include "kernels/gpu/chain.h"
-#include "kernels/gpu/dequantized_weights.h"
-#include "kernels/gpu/launches.h"
+#include "kernels/gpu/launch/dequantized_weights.h"
+#include "kernels/gpu/launch/recorder.h"
+#include "kernels/gpu/masked_run.h"
 #include "kernels/gpu/packing/pack.h"
 #include "kernels/gpu/peak_rates.h"
-#include "kernels/gpu/masked_run.h"
 
 namespace veery::gpu {
 namespace {
 
-// Phases of such kernels are launches.
+// The phases of a GPU kernel are launches, so the host never calls one.
 void never(const Dispatch&, const Slots&, const Worker&) {}
 
-// What the host writes before a run, and its place on the device.
-class InputPlaces {
+// The inputs that the host writes before a run, and their copies on the device.
+class UploadedInputs {
  public:
-  InputPlaces(Machine& machine, std::span<const Operand> inputs, const Recorder& recorder) {
-    for (const Operand& from : inputs)
-      places_.push_back(
-          {from, machine.allocate(static_cast<size_t>(recorder.most(from.rows) * from.stride))});
+  UploadedInputs(Machine& machine, std::span<const Operand> inputs, const Recorder& recorder) {
+    for (const Operand& host : inputs)
+      inputs_.push_back({host, machine.allocate(static_cast<size_t>(recorder.max_rows(host.rows) *
+                                                                    host.stride))});
   }
-  bool empty() const { return places_.empty(); }
-  /// Rows of a table with addresses of the device.
-  std::vector<Step> placed(std::span<const Step> steps) const {
+  bool empty() const { return inputs_.empty(); }
+  /// The steps with addresses of the device.
+  std::vector<Step> on_device(std::span<const Step> steps) const {
     std::vector<Step> all(steps.begin(), steps.end());
     for (Step& step : all)
       for (Operand& in : step.dispatch.in)
-        for (const Place& place : places_) {
+        for (const Input& input : inputs_) {
           const std::less<> before;
-          const std::byte* const first = place.from.data;
-          if (!in || before(in.data, first) || !before(in.data, first + place.memory.size()))
+          const std::byte* const first = input.host.data;
+          if (!in || before(in.data, first) || !before(in.data, first + input.memory.size()))
             continue;
-          in.data = place.memory.data() + (in.data - first);
+          in.data = input.memory.data() + (in.data - first);
           break;
         }
     return all;
   }
   void upload(Machine& machine, const Slots& slots) const {
-    for (const Place& place : places_)
-      machine.upload(place.memory.data(), place.from.data,
-                     static_cast<size_t>(slots.count(place.from.rows) * place.from.stride));
+    for (const Input& input : inputs_)
+      machine.upload(input.memory.data(), input.host.data,
+                     static_cast<size_t>(slots.count(input.host.rows) * input.host.stride));
   }
 
  private:
-  struct Place {
-    Operand from;
+  struct Input {
+    Operand host;
     Memory memory;
   };
-  std::vector<Place> places_;
+  std::vector<Input> inputs_;
 };
 
 class GpuExecutable : public Executable {
  public:
-  GpuExecutable(Machine& machine, ExpandedWeights& expanded, std::span<const Step> table,
+  GpuExecutable(Machine& machine, DequantizedWeights& dequantized, std::span<const Step> table,
                 std::span<const Operand> results, const TableUse& use)
       : machine_(machine),
         first_fetched_(use.first_fetched),
-        places_(use),
+        layout_(use),
         end_(chain_end(machine, table, results, use)),
-        slots_(machine.allocate(places_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
-    Recorder recorder{machine,     places_.run(slots_.data()),
+        slots_(machine.allocate(layout_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
+    Recorder recorder{machine,     layout_.run(slots_.data()),
                       *use.slots,  use.rows,
-                      use.outputs, std::min(use.rows, most_sequences(use)),
+                      use.outputs, std::min(use.rows, max_sequences(use)),
                       use.exact,   use.types};
-    size_t parts = 0;
     int64_t positions = 0;
     for (int i = 0; i < use.groups * use.slots->sequences; ++i)
       positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
     recorder.positions = std::max(positions, use.rows);
     inputs_.emplace(machine, use.inputs, recorder);
-    const std::vector<Step> steps = inputs_->placed(table);
-    for (const Step& step : steps)
-      parts = std::max(
-          parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions, machine));
-    if (parts > 0) {
-      recorder.memory.push_back(machine.allocate(parts));
-      recorder.parts = recorder.memory.back().data();
-    }
-    recorder.cores = !use.exact && has_core_products(steps, machine);
-    expand_weights(steps, expanded, recorder);
-    find_rounded(steps, results, recorder);
+    const std::vector<Step> steps = inputs_->on_device(table);
+    allocate_scratch(steps, recorder);
+    recorder.mma_attention = !use.exact && has_mma_gemm(steps, machine);
+    dequantize_weights(steps, dequantized, recorder);
+    find_bf16_handovers(steps, results, recorder);
+    fuse_decode_steps(steps, recorder);
     for (const Step& step : steps) {
-      const size_t before = recorder.launches.size();
       recorder.row_of(step)->record(step.dispatch, recorder);
-      // The launch before has become a part of this row's.
-      if (step.op == op::kAttend && recorder.launches.size() == before) --ends_.back();
       ends_.push_back(recorder.launches.size());
     }
     launches_ = recorder.launches;
-    Transfers transfers{slots_.data(), places_.bytes(), {}};
+    Transfers transfers{slots_.data(), layout_.bytes(), {}};
     for (const Operand& result : results) {
-      const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
+      const auto most = static_cast<size_t>(recorder.max_rows(result.rows) * result.stride);
       transfers.back.push_back({result.data, most});
     }
     back_ = transfers.back;
     results_.assign(results.begin(), results.end());
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
-    expanded_ = std::move(recorder.expanded);
-    // Launches in which the host has no part.
+    dequantized_ = std::move(recorder.dequantized);
+    // A chain repeats the launches without the host, so there must be no inputs of the host.
     if (end_ && inputs_->empty()) step_ = recorder.launches;
     rows_ = use.rows;
     outputs_ = use.outputs;
@@ -113,7 +104,7 @@ class GpuExecutable : public Executable {
   void run(const Slots& slots) override {
     const bool masked = slots.mask != nullptr && MaskedRun::possible(launches_);
     if (masked && !masked_) make_masked();
-    places_.fill(slots, masked ? masked_->input() : recording_->input());
+    layout_.fill(slots, masked ? masked_->input() : recording_->input());
     inputs_->upload(machine_, slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
@@ -125,8 +116,8 @@ class GpuExecutable : public Executable {
   }
   void run_profiled(const Slots& slots, std::vector<double>& seconds) override {
     if (!parts_)
-      parts_ = machine_.record_parts(launches_, {slots_.data(), places_.bytes(), {}}, ends_);
-    places_.fill(slots, parts_->input());
+      parts_ = machine_.record_parts(launches_, {slots_.data(), layout_.bytes(), {}}, ends_);
+    layout_.fill(slots, parts_->input());
     inputs_->upload(machine_, slots);
     parts_->run({});
     const std::vector<double> of_rows = parts_->seconds();
@@ -135,8 +126,8 @@ class GpuExecutable : public Executable {
   }
   int32_t chain_steps() override {
     if (step_.empty()) return 0;
-    if (!chain_) chain_.emplace(machine_, places_, slots_.data(), step_, *end_, rows_);
-    return chain_->most();
+    if (!chain_) chain_.emplace(machine_, layout_, slots_.data(), step_, *end_, rows_);
+    return chain_->max_tokens();
   }
   bool chain_draws() const override { return !step_.empty() && end_->draws(); }
   void run_chain(const Slots& slots, std::span<const ChainRow> rows) override {
@@ -150,18 +141,28 @@ class GpuExecutable : public Executable {
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  // One block for all steps, which run one after the other.
+  static void allocate_scratch(std::span<const Step> steps, Recorder& recorder) {
+    size_t bytes = 0;
+    for (const Step& step : steps)
+      if (const LaunchRow* const row = recorder.row_of(step); row->scratch != nullptr)
+        bytes = std::max(bytes, row->scratch(step.dispatch, recorder));
+    if (bytes == 0) return;
+    recorder.memory.push_back(recorder.machine.allocate(bytes));
+    recorder.scratch = recorder.memory.back().data();
+  }
   size_t bytes_of(size_t i, const Slots& slots) const {
     return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
   }
   void make_masked() {
     back_.resize(std::min(first_fetched_, back_.size()));
-    masked_.emplace(machine_, launches_, Transfers{slots_.data(), places_.bytes(), {}}, back_,
+    masked_.emplace(machine_, launches_, Transfers{slots_.data(), layout_.bytes(), {}}, back_,
                     outputs_);
   }
   void run_masked(const Slots& slots) {
     const std::span<const size_t> sizes = std::span(sizes_).first(back_.size());
     masked_->run(*slots.mask, slots.outputs, sizes);
-    // What comes back lies in one place, however it was run.
+    // fetch() and result() find all results in one place, with or without masks.
     for (size_t i = 0; i < sizes.size(); ++i)
       if (recording_->output(i) != masked_->output(i))
         std::memcpy(recording_->output(i), masked_->output(i), sizes[i]);
@@ -169,23 +170,23 @@ class GpuExecutable : public Executable {
 
   Machine& machine_;
   size_t first_fetched_;
-  SlotPlaces places_;
+  RunInputsLayout layout_;
   std::optional<ChainEnd> end_;
   Memory slots_;
-  std::optional<InputPlaces> inputs_;
+  std::optional<UploadedInputs> inputs_;
   std::vector<Memory> memory_;
-  std::map<const std::byte*, std::shared_ptr<const Memory>> expanded_;
+  std::map<const std::byte*, std::shared_ptr<const Memory>> dequantized_;
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;
-  // One by one, each row of the table up to ends_.
+  // To run the steps one by one: the launches of step i end before launch ends_[i].
   std::vector<Launch> launches_;
   std::vector<size_t> ends_;
   std::unique_ptr<Recording> parts_;
-  // With masks.
+  // With token masks.
   std::vector<Transfers::Back> back_;  // all results
   std::optional<MaskedRun> masked_;
-  // Of a table that can be chained.
+  // If the table can be chained.
   int64_t rows_ = 0, outputs_ = 0;
   std::vector<Launch> step_;
   std::optional<Chain> chain_;
@@ -194,14 +195,14 @@ class GpuExecutable : public Executable {
 class GpuBackend : public Backend {
  public:
   explicit GpuBackend(std::unique_ptr<Machine> machine)
-      : machine_(std::move(machine)), expanded_(*machine_) {}
+      : machine_(std::move(machine)), dequantized_(*machine_) {}
 
   Device& device() override { return *machine_; }
   bool relaxed() const override { return machine_->relaxed(); }
   bool has(Op op) const override { return has_row(op, *machine_); }
 
   Operand weight(const WeightUse& use) const override {
-    const auto format = format_of(use.dtype);
+    const auto format = weight_format(use.dtype);
     if (!format)
       throw Error(ErrorKind::kUnsupported, "weights of type {} cannot be used on {}",
                   info(use.dtype).name, machine_->name());
@@ -232,43 +233,25 @@ class GpuBackend : public Backend {
       throw Error(ErrorKind::kUnsupported, "{}: no kernel on {} for {}{}", op->name,
                   machine_->name(), operands, choice.exact ? " with exact products" : "");
     }
-    Kernel kernel{.name = row->name, .work = row->work};
+    Kernel kernel{.name = row->name, .work = row->workspace};
     kernel.phases[0] = never;
     return kernel;
   }
   std::unique_ptr<Executable> lower(std::span<const Step> steps, std::span<const Operand> results,
                                     const TableUse& use) override {
-    return std::make_unique<GpuExecutable>(*machine_, expanded_, steps, results, use);
+    return std::make_unique<GpuExecutable>(*machine_, dequantized_, steps, results, use);
   }
   double waited() const override { return machine_->waited(); }
-  DeviceLimits limits(std::span<const MemoryPiece> weights) override {
-    return measure_limits(*machine_, weights);
+  PeakRates peak_rates(std::span<const MemoryPiece> weights) override {
+    return measure_peak_rates(*machine_, weights);
   }
 
  private:
   std::unique_ptr<Machine> machine_;
-  ExpandedWeights expanded_;
+  DequantizedWeights dequantized_;
 };
 
 }  // namespace
-
-std::string_view name(KernelId kernel) {
-#define VEERY_GPU_NAME(name, arguments, threads, function) #name,
-  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(
-      VEERY_GPU_NAME) VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME) "matrix_product"};
-#undef VEERY_GPU_NAME
-  return kNames[static_cast<size_t>(kernel)];
-}
-
-std::unique_ptr<Recording> Machine::record_parts(std::vector<Launch>, const Transfers&,
-                                                 std::span<const size_t>) {
-  throw Error(ErrorKind::kUnsupported, "{}: rows of a table cannot be timed one by one there",
-              name());
-}
-
-std::unique_ptr<Recording> Machine::record_loop(std::vector<Launch>, const Transfers&, uint32_t*) {
-  return nullptr;
-}
 
 std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {
   return std::make_unique<GpuBackend>(std::move(machine));

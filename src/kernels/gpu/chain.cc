@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/gpu/smem/chain_advance_smem.h"
 
 namespace veery::gpu {
 namespace {
 
-static_assert(kMostRecent == ChainRow::kMostRecent && kMostBiases == ChainRow::kMostBiases &&
-              kMostStops == ChainRow::kMostStops);
+static_assert(kMaxRecent == ChainRow::kMostRecent && kMaxBiases == ChainRow::kMostBiases &&
+              kMaxStops == ChainRow::kMostStops);
 
-// Of the steps that a loop has two go through together: the turn itself takes 3.5 us on an H100.
+// Steps of one pass of a loop: each pass costs 3.5 us on an H100.
 constexpr int kLoopSteps = 2;
 constexpr int kUnrolledSteps = 8;
 
@@ -18,7 +19,7 @@ Matrix matrix(const Operand& o) {
   return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
 }
 
-bool is_row_of_outputs(const Operand& o) { return o.rows == kOutputRows; }
+bool is_output_row(const Operand& o) { return o.rows == kOutputRows; }
 
 ChainState state_of(const ChainRow& row) {
   ChainState state{};
@@ -38,9 +39,9 @@ ChainState state_of(const ChainRow& row) {
 
 std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
                                   std::span<const Operand> results, const TableUse& use) {
-  const bool draws = machine.has(KernelId::advance);
-  if (!draws && !machine.has(KernelId::advance_greedy)) return {};
-  if (use.rows != use.outputs || !std::ranges::all_of(results, is_row_of_outputs)) return {};
+  const bool draws = machine.has(KernelId::chain_advance);
+  if (!draws && !machine.has(KernelId::chain_advance_greedy)) return {};
+  if (use.rows != use.outputs || !std::ranges::all_of(results, is_output_row)) return {};
   if (results.size() == 1 && results[0].dtype == DType::kI32 && results[0].cols == 1)
     return ChainEnd{matrix(results[0])};
   const auto is_top = [](const Step& step) { return step.op == op::kTopK; };
@@ -57,24 +58,25 @@ size_t chain_bytes(const ChainEnd& end, int64_t rows) {
   return static_cast<size_t>(rows) * (sizeof(ChainState) + (end.draws() ? sizeof(ChainLists) : 0));
 }
 
-Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::vector<Launch> step,
-             const ChainEnd& end, int64_t rows)
-    : places_(places),
-      kernel_(machine.has(KernelId::advance) ? KernelId::advance : KernelId::advance_greedy),
+Chain::Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots,
+             std::vector<Launch> step, const ChainEnd& end, int64_t rows)
+    : layout_(layout),
+      kernel_(machine.has(KernelId::chain_advance) ? KernelId::chain_advance
+                                                   : KernelId::chain_advance_greedy),
       draws_(end.draws()),
       rows_(static_cast<size_t>(rows)),
-      bytes_(places.bytes() + chain_bytes(end, rows)),
+      bytes_(layout.bytes() + chain_bytes(end, rows)),
       made_(machine.allocate(rows_ * sizeof(ChainTokens))),
       again_(machine.allocate(sizeof(uint32_t))) {
-  AdvanceArguments advance = places.advance(slots);
-  advance.states = reinterpret_cast<ChainState*>(slots + places.bytes());
+  ChainAdvanceParams advance = layout.chain_advance(slots);
+  advance.states = reinterpret_cast<ChainState*>(slots + layout.bytes());
   if (draws_) advance.lists = reinterpret_cast<ChainLists*>(advance.states + rows_);
   advance.values = end.values, advance.mass = end.mass, advance.best = end.best;
   advance.chosen = reinterpret_cast<ChainTokens*>(made_.data());
   if (draws_)
     for (Launch& launch : step) {
       if (launch.kernel != KernelId::top_k_groups && launch.kernel != KernelId::top_k) continue;
-      auto top = launch.as<TopKArguments>();
+      auto top = launch.as<TopKParams>();
       top.states = advance.states, top.lists = advance.lists;
       launch = Launch::of(launch.kernel, launch.size, top);
     }
@@ -82,20 +84,20 @@ Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::
   auto* again = reinterpret_cast<uint32_t*>(again_.data());
   recording_ = machine.record_loop(repeated(step, advance, kLoopSteps), transfers, again);
   if (recording_) return;
-  most_ = static_cast<int32_t>(
-      std::min<size_t>(kUnrolledSteps, machine.most_launches() / (step.size() + 1)));
-  if (most_ < 2) {
-    most_ = 0;
+  max_tokens_ = static_cast<int32_t>(
+      std::min<size_t>(kUnrolledSteps, machine.max_launches() / (step.size() + 1)));
+  if (max_tokens_ < 2) {
+    max_tokens_ = 0;
     return;
   }
-  recording_ = machine.record(repeated(std::move(step), advance, most_), transfers);
+  recording_ = machine.record(repeated(std::move(step), advance, max_tokens_), transfers);
 }
 
-// Rows that go on behind the last of these steps ask for another turn.
-std::vector<Launch> Chain::repeated(std::vector<Launch> step, AdvanceArguments advance,
+// Only the last step requests another pass, if rows go on.
+std::vector<Launch> Chain::repeated(std::vector<Launch> step, ChainAdvanceParams advance,
                                     int times) const {
-  LaunchSize size{.blocks_x = static_cast<int>(rows_), .threads = AdvancePlaces::kThreads};
-  if (draws_) size.shared = static_cast<size_t>(AdvancePlaces::bytes(advance.values.cols));
+  LaunchSize size{.blocks_x = static_cast<int>(rows_), .threads = ChainAdvanceSmem::kThreads};
+  if (draws_) size.shared = static_cast<size_t>(ChainAdvanceSmem::bytes(advance.values.cols));
   step.push_back(Launch::of(kernel_, size, advance));
   std::vector<Launch> all;
   for (int i = 0; i < times; ++i) all.insert(all.end(), step.begin(), step.end());
@@ -106,14 +108,14 @@ std::vector<Launch> Chain::repeated(std::vector<Launch> step, AdvanceArguments a
 
 void Chain::run(const Slots& slots, std::span<const ChainRow> rows) {
   VEERY_CHECK(std::ssize(rows) == slots.rows && slots.span_count == slots.rows);
-  places_.fill(slots, recording_->input());
-  auto* states = reinterpret_cast<ChainState*>(recording_->input() + places_.bytes());
+  layout_.fill(slots, recording_->input());
+  auto* states = reinterpret_cast<ChainState*>(recording_->input() + layout_.bytes());
   auto* lists = reinterpret_cast<ChainLists*>(states + rows_);
   for (size_t i = 0; i < rows.size(); ++i) {
     const ChainRow& row = rows[i];
-    VEERY_CHECK(row.most > 0 && row.most <= most_ && row.stops.size() <= kMostStops &&
-                row.recent.size() <= static_cast<size_t>(std::min(row.window, kMostRecent)) &&
-                row.biases.size() <= kMostBiases && (draws_ || row.greedy()));
+    VEERY_CHECK(row.most > 0 && row.most <= max_tokens_ && row.stops.size() <= kMaxStops &&
+                row.recent.size() <= static_cast<size_t>(std::min(row.window, kMaxRecent)) &&
+                row.biases.size() <= kMaxBiases && (draws_ || row.greedy()));
     states[i] = state_of(row);
     if (!draws_) continue;
     std::ranges::copy(row.recent, lists[i].recent);

@@ -1,4 +1,4 @@
-// chain.h: many steps of a table as one submission.
+// chain.h: chained decode, up to kMaxChained steps in one submission.
 #pragma once
 #include <optional>
 
@@ -7,39 +7,41 @@
 
 namespace veery::gpu {
 
-/// What a step leaves on the device: the most probable token of each row, or what top_k() gives.
+/// The results of a step from which a chain takes the next tokens: the argmax of each row, or the
+/// outputs of top_k().
 struct ChainEnd {
   Matrix best;  ///< i32
   Matrix values{}, mass{};
   bool draws() const { return static_cast<bool>(values); }  ///< top_k() is there
 };
-/// Nothing where the results of a table are no such thing, or the machine has no kernel that goes
-/// on with them.
+/// Nothing if the results of a table are something else, or if the machine has no kernel that
+/// continues with them.
 std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
                                   std::span<const Operand> results, const TableUse& use);
-/// Bytes that a chain wants behind the slots.
+/// Bytes that a chain needs after the slots.
 size_t chain_bytes(const ChainEnd& end, int64_t rows);
 
-/// A loop of launches where the machine has such; else a few steps, one behind the other.
+/// A loop of launches if the machine has loops; otherwise a few steps, unrolled.
 class Chain {
  public:
-  /// `step`: the launches of a run of the table, which refer to `slots`, where `places` and behind
-  /// them chain_bytes() are.
-  Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::vector<Launch> step,
+  /// `step`: the launches of a run of the table. They refer to `slots`, which has the run inputs in
+  /// the given layout and chain_bytes() bytes after them.
+  Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots, std::vector<Launch> step,
         const ChainEnd& end, int64_t rows);
 
-  int32_t most() const { return most_; }  ///< tokens of a row; 0: there is no room for two steps
+  int32_t max_tokens() const { return max_tokens_; }  ///< of a row; 0: no room for two steps
   void run(const Slots& slots, std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(int64_t row) const;
 
  private:
-  std::vector<Launch> repeated(std::vector<Launch> step, AdvanceArguments advance, int times) const;
+  std::vector<Launch> repeated(std::vector<Launch> step, ChainAdvanceParams advance,
+                               int times) const;
 
-  const SlotPlaces& places_;
+  const RunInputsLayout& layout_;
   KernelId kernel_;
   bool draws_;
   size_t rows_, bytes_;
-  int32_t most_ = kMostChained;
+  int32_t max_tokens_ = kMaxChained;
   Memory made_, again_;
   std::unique_ptr<Recording> recording_;
 };

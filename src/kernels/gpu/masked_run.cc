@@ -8,7 +8,7 @@
 namespace veery::gpu {
 namespace {
 
-size_t find_top(std::span<const Launch> launches) {
+size_t find_top_k(std::span<const Launch> launches) {
   const auto top = std::ranges::find(launches, KernelId::top_k_groups, &Launch::kernel);
   return static_cast<size_t>(top - launches.begin());
 }
@@ -16,21 +16,21 @@ size_t find_top(std::span<const Launch> launches) {
 }  // namespace
 
 bool MaskedRun::possible(std::span<const Launch> launches) {
-  return find_top(launches) < launches.size();
+  return find_top_k(launches) < launches.size();
 }
 
 MaskedRun::MaskedRun(Machine& machine, std::vector<Launch> launches, const Transfers& slots,
                      std::vector<Transfers::Back> back, int64_t outputs) {
   VEERY_CHECK(possible(launches));
-  const size_t top = find_top(launches);
-  auto arguments = launches[top].as<TopKArguments>();
-  tokens_ = arguments.x.cols;
+  const size_t top = find_top_k(launches);
+  auto params = launches[top].as<TopKParams>();
+  tokens_ = params.x.cols;
   const size_t words = TokenMaskRows::words(tokens_);
   masks_ = machine.allocate(static_cast<size_t>(outputs) * words * sizeof(uint32_t));
-  arguments.masks = reinterpret_cast<const uint32_t*>(masks_.data());
-  arguments.mask_words = static_cast<int32_t>(words);
+  params.masks = reinterpret_cast<const uint32_t*>(masks_.data());
+  params.mask_words = static_cast<int32_t>(words);
   std::vector<Launch> rest(launches.begin() + static_cast<ptrdiff_t>(top), launches.end());
-  rest.front() = Launch::of(KernelId::top_k_groups, rest.front().size, arguments);
+  rest.front() = Launch::of(KernelId::top_k_groups, rest.front().size, params);
   launches.resize(top);
   first_ = machine.record(std::move(launches), slots);
   second_ = machine.record(std::move(rest), {masks_.data(), masks_.size(), std::move(back)});

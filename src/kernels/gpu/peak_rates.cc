@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "kernels/gpu/launches.h"
+#include "kernels/gpu/launch/recorder.h"
 
 namespace veery::gpu {
 namespace {
 
-constexpr double kLeastSeconds = 1e-3;  // of a measurement
+constexpr double kMinSeconds = 1e-3;
 constexpr int kThreads = 256;
 
 double seconds_of(Machine& machine, const Launch& launch) {
@@ -17,24 +17,25 @@ double seconds_of(Machine& machine, const Launch& launch) {
   return recording->seconds()[0];
 }
 
-// Operations a second: as many turns as take long enough that beginning and ending do not count.
-double math_rate(Machine& machine, Math math, uint32_t* kept) {
-  constexpr int kMostTurns = 1 << 24;
-  const int blocks = 2 * machine.processors();
-  for (int turns = 64;; turns *= 4) {
+// Operations per second, from enough iterations that start and end do not count.
+double math_rate(Machine& machine, Math math, uint32_t* sink) {
+  constexpr int kMaxIterations = 1 << 24;
+  const int blocks = 2 * machine.sm_count();
+  for (int iterations = 64;; iterations *= 4) {
     const double seconds = seconds_of(
-        machine, Launch::of(KernelId::math_limit, {.blocks_x = blocks, .threads = kThreads},
-                            MathLimitArguments{math, turns, kept}));
-    if (seconds < kLeastSeconds && turns < kMostTurns) continue;
-    return static_cast<double>(operations_of(math)) * blocks * (kThreads / kWarp) * turns / seconds;
+        machine, Launch::of(KernelId::peak_math, {.blocks_x = blocks, .threads = kThreads},
+                            PeakMathParams{math, iterations, sink}));
+    if (seconds < kMinSeconds && iterations < kMaxIterations) continue;
+    return static_cast<double>(operations_per_iteration(math)) * blocks * (kThreads / kWarp) *
+           iterations / seconds;
   }
 }
 
-// The middle one of some launches that do nothing.
-double launch_seconds(Machine& machine, uint32_t* kept) {
+// The median time of launches that do nothing.
+double launch_seconds(Machine& machine, uint32_t* sink) {
   constexpr size_t kTimes = 33;
-  const std::vector<Launch> launches(kTimes, Launch::of(KernelId::math_limit, {.threads = kThreads},
-                                                        MathLimitArguments{Math::kF32, 0, kept}));
+  const std::vector<Launch> launches(kTimes, Launch::of(KernelId::peak_math, {.threads = kThreads},
+                                                        PeakMathParams{Math::kF32, 0, sink}));
   std::vector<size_t> ends;
   for (size_t i = 1; i <= kTimes; ++i) ends.push_back(i);
   const auto recording = machine.record_parts(launches, {}, ends);
@@ -44,37 +45,37 @@ double launch_seconds(Machine& machine, uint32_t* kept) {
   return seconds[kTimes / 2];
 }
 
-double read_rate(Machine& machine, std::span<const MemoryPiece> weights, uint32_t* kept) {
-  std::vector<ReadPiece> pieces;
+double read_rate(Machine& machine, std::span<const MemoryPiece> weights, uint32_t* sink) {
+  std::vector<MemoryRange> ranges;
   double bytes = 0;
   for (const MemoryPiece& piece : weights) {
-    pieces.push_back(
+    ranges.push_back(
         {reinterpret_cast<const uint8_t*>(piece.data), static_cast<int64_t>(piece.size / 16 * 16)});
-    bytes += static_cast<double>(pieces.back().size);
+    bytes += static_cast<double>(ranges.back().size);
   }
   if (bytes == 0) return 0;
-  const Memory list = machine.allocate(pieces.size() * sizeof(ReadPiece));
-  machine.upload(list.data(), pieces.data(), list.size());
+  const Memory list = machine.allocate(ranges.size() * sizeof(MemoryRange));
+  machine.upload(list.data(), ranges.data(), list.size());
   return bytes /
          seconds_of(machine,
-                    Launch::of(KernelId::read_limit,
-                               {.blocks_x = 4 * machine.processors(), .threads = kThreads},
-                               ReadLimitArguments{reinterpret_cast<const ReadPiece*>(list.data()),
-                                                  static_cast<int32_t>(pieces.size()), kept}));
+                    Launch::of(KernelId::peak_read,
+                               {.blocks_x = 4 * machine.sm_count(), .threads = kThreads},
+                               PeakReadParams{reinterpret_cast<const MemoryRange*>(list.data()),
+                                              static_cast<int32_t>(ranges.size()), sink}));
 }
 
 }  // namespace
 
-DeviceLimits measure_limits(Machine& machine, std::span<const MemoryPiece> weights) {
+PeakRates measure_peak_rates(Machine& machine, std::span<const MemoryPiece> weights) {
   const Memory memory = machine.allocate(sizeof(uint32_t));
-  auto* kept = reinterpret_cast<uint32_t*>(memory.data());
+  auto* sink = reinterpret_cast<uint32_t*>(memory.data());
   // Without tensor cores bf16 is multiplied as f32.
-  const Math bf16 = has_cores(machine) ? Math::kBF16 : Math::kF32;
-  return {.memory = read_rate(machine, weights, kept),
-          .f32 = math_rate(machine, Math::kF32, kept),
-          .bf16 = math_rate(machine, bf16, kept),
-          .int8 = math_rate(machine, Math::kInt8, kept),
-          .launch = launch_seconds(machine, kept)};
+  const Math bf16 = has_tensor_cores(machine) ? Math::kBF16 : Math::kF32;
+  return {.memory = read_rate(machine, weights, sink),
+          .f32 = math_rate(machine, Math::kF32, sink),
+          .bf16 = math_rate(machine, bf16, sink),
+          .int8 = math_rate(machine, Math::kInt8, sink),
+          .launch = launch_seconds(machine, sink)};
 }
 
 }  // namespace veery::gpu

@@ -5,17 +5,17 @@
 
 namespace veery::gpu {
 
-int64_t most_sequences(const TableUse& use) {
+int64_t max_sequences(const TableUse& use) {
   return std::max<int64_t>({1, use.sequences, use.slots->sequences});
 }
 
-SlotPlaces::SlotPlaces(const TableUse& use) : use_(use) {
+RunInputsLayout::RunInputsLayout(const TableUse& use) : use_(use) {
   const auto tables = static_cast<size_t>(use.groups * use.slots->sequences);
   size_t entries = 0;
   for (size_t i = 0; i < tables; ++i) entries += static_cast<size_t>(use.slots->tables[i].count);
   const auto rows = static_cast<size_t>(use.rows);
-  const auto take = [&](size_t& place, size_t words) {
-    place = words_;
+  const auto take = [&](size_t& offset, size_t words) {
+    offset = words_;
     words_ += (words + 15) / 16 * 16;
   };
   take(counts_, 4);
@@ -27,10 +27,10 @@ SlotPlaces::SlotPlaces(const TableUse& use) : use_(use) {
   take(spans_, 4 * rows);
   take(tables_, 2 * tables);
   take(pages_, entries);
-  take(extended_, static_cast<size_t>(most_sequences(use)));
+  take(extended_, static_cast<size_t>(max_sequences(use)));
 }
 
-Run SlotPlaces::run(std::byte* base) const {
+Run RunInputsLayout::run(std::byte* base) const {
   const auto* at = reinterpret_cast<const int32_t*>(base);
   return {at + counts_,
           at + tokens_,
@@ -44,17 +44,17 @@ Run SlotPlaces::run(std::byte* base) const {
           at + extended_};
 }
 
-AdvanceArguments SlotPlaces::advance(std::byte* base) const {
+ChainAdvanceParams RunInputsLayout::chain_advance(std::byte* base) const {
   auto* at = reinterpret_cast<int32_t*>(base);
-  AdvanceArguments arguments{};
-  arguments.run = run(base);
-  arguments.tokens = at + tokens_;
-  arguments.positions = at + positions_;
-  arguments.spans = reinterpret_cast<RunSpan*>(at + spans_);
-  return arguments;
+  ChainAdvanceParams params{};
+  params.run = run(base);
+  params.tokens = at + tokens_;
+  params.positions = at + positions_;
+  params.spans = reinterpret_cast<RunSpan*>(at + spans_);
+  return params;
 }
 
-void SlotPlaces::fill(const Slots& slots, std::byte* base) const {
+void RunInputsLayout::fill(const Slots& slots, std::byte* base) const {
   auto* at = reinterpret_cast<int32_t*>(base);
   const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
   std::copy_n(counts, 4, at + counts_);

@@ -14,12 +14,12 @@ using gpu::KernelId;
 using gpu::Launch;
 using gpu::Transfers;
 
-#define VEERY_METAL_KERNEL(name, arguments, threads, function) KernelId::name,
+#define VEERY_METAL_KERNEL(name, params, threads, least_blocks, key, function) KernelId::name,
 constexpr KernelId kKernels[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_KERNEL)};
 #undef VEERY_METAL_KERNEL
 
 constexpr size_t kArguments = 768;  // apart from those of the next launch
-static_assert(Launch::kMostBytes <= kArguments);
+static_assert(Launch::kMaxParamBytes <= kArguments);
 constexpr size_t kMostCommands = 16384;  // of an indirect command buffer
 
 class MetalMachine;
@@ -65,10 +65,11 @@ class MetalMachine : public gpu::Machine {
                        static_cast<double>(limits_.memory) / (1 << 30), profile_.bandwidth / 1e9);
   }
   std::string_view name() const override { return "metal"; }
-  int processors() const override { return profile_.processors; }
-  int most_shared() const override { return static_cast<int>(limits_.block_memory); }
-  bool stages() const override { return false; }
-  size_t most_launches() const override { return kMostCommands; }
+  int sm_count() const override { return profile_.sm_count; }
+  int max_shared() const override { return static_cast<int>(limits_.block_memory); }
+  bool stages_rows() const override { return false; }
+  size_t max_launches() const override { return kMostCommands; }
+  using Machine::has;
   bool has(KernelId kernel) const override { return std::ranges::count(kKernels, kernel) > 0; }
 
   Memory allocate(size_t size) override {
@@ -160,7 +161,7 @@ class MetalMachine : public gpu::Machine {
     const Memory from = allocate(static_cast<size_t>(rows) * kColumns * sizeof(float));
     const Memory to = allocate(from.size());
     const auto bandwidth = [&](int64_t count) {
-      gpu::ElementwiseArguments a{{}, gpu::Elementwise::kScale};
+      gpu::ElementwiseParams a{{}, gpu::Elementwise::kScale};
       a.a = {reinterpret_cast<float*>(from.data()), kColumns, count, kColumns};
       a.out = a.a;
       a.out.data = reinterpret_cast<float*>(to.data());
@@ -175,7 +176,7 @@ class MetalMachine : public gpu::Machine {
       return 2.0 * static_cast<double>(count) * kColumns * sizeof(float) / std::max(least, 1e-9);
     };
     Profile profile{bandwidth(rows), bandwidth(1)};
-    profile.processors = static_cast<int>(
+    profile.sm_count = static_cast<int>(
         std::clamp(std::round(profile.bandwidth / profile.one_block), 1.0, 1024.0));
     return profile;
   }
@@ -202,7 +203,7 @@ MetalRecording::MetalRecording(MetalMachine& machine, const std::vector<Launch>&
   std::byte* to = machine.host(arguments_.data());
   for (const Launch& launch : launches) {
     const size_t offset = kArguments * commands.size();
-    std::memcpy(to + offset, launch.arguments.data(), launch.bytes);
+    std::memcpy(to + offset, launch.params.data(), launch.bytes);
     commands.push_back(machine.command_of(launch, offset));
   }
   if (transfers.to != nullptr) input_ = machine.host(transfers.to);

@@ -13,7 +13,7 @@ struct Profile {
   double bandwidth =
       0;  ///< bytes a second, read and written by as many blocks as there is work for
   double one_block = 0;  ///< the same of one block of threads
-  int processors = 1;    ///< as many blocks as together have the bandwidth
+  int sm_count = 1;      ///< as many blocks as together have the bandwidth
 };
 
 /// Bytes that the profile is measured with.

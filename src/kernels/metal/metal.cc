@@ -1,6 +1,7 @@
 #include "kernels/metal/metal.h"
 
 #include "base/error.h"
+#include "kernels/find_backend.h"
 #include "kernels/metal/machine.h"
 
 namespace veery {

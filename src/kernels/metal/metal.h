@@ -1,21 +1,10 @@
-// metal.h: Apple GPUs.
+// metal.h: the shaders for Apple GPUs.
 #pragma once
-#include <memory>
-#include <string>
 #include <string_view>
 
-#include "kernels/backend.h"
+namespace veery::metal {
 
-namespace veery {
-
-namespace metal {
-/// The shaders, as one text (kernels/gpu/kernels.metal).
+/// The shaders as one text (kernels/gpu/kernels.metal).
 extern const std::string_view kShaders;
-}  // namespace metal
 
-/// Why there is no backend for Apple GPUs here; empty: there is one.
-std::string metal_refusal();
-/// Throws kUnsupported with the reason where there is none.
-std::shared_ptr<Backend> make_metal_backend();
-
-}  // namespace veery
+}  // namespace veery::metal

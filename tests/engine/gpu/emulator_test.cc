@@ -47,18 +47,18 @@ TEST(GpuEmulator, BarriersKeepWarpsAndBlocksTogether) {
   });
 }
 
-TEST(GpuEmulator, WarpsAddToASlotInTurn) {
-  constexpr int kWarps = 3, kRounds = 2 * TurnPlaces::kOfSlot;  // barriers are used again
+TEST(GpuEmulator, TicketsOrderTheWarpsOfASlot) {
+  constexpr int kWarps = 3, kRounds = 2 * TicketSmem::kTicketsPerSlot;  // barriers are used again
   std::vector<int> order;
-  run({.threads = kWarps * 32, .shared = TurnPlaces::kBytes}, [&] {
-    const Turns turns(shared_memory());
-    turns.make(6, kRounds, kWarps);
+  run({.threads = kWarps * 32, .shared = TicketSmem::kBytes}, [&] {
+    const Tickets tickets(shared_memory());
+    tickets.init(6, kRounds, kWarps);
     sync_block();
     // The last warp comes first.
-    for (int turn = kWarps - 1 - thread() / 32; turn < kRounds; turn += kWarps) {
-      turns.wait(5, turn);
-      if (thread() % 32 == 0) order.push_back(turn);
-      turns.pass(5, turn);
+    for (int ticket = kWarps - 1 - thread() / 32; ticket < kRounds; ticket += kWarps) {
+      tickets.wait(5, ticket);
+      if (thread() % 32 == 0) order.push_back(ticket);
+      tickets.hand_over(5, ticket);
     }
   });
   std::vector<int> in_turn(kRounds);
@@ -72,10 +72,10 @@ TEST(GpuEmulator, ALaneAsksForWhatItAloneKnows) {
   std::vector<int> seen(32);
   run({.threads = 32, .shared = 48}, [&] {
     auto* mbarrier = reinterpret_cast<Mbarrier*>(shared_memory() + 32);
-    if (thread() == 0) make_item_mbarrier(mbarrier);
+    if (thread() == 0) init_tile_mbarrier(mbarrier);
     sync_block();
-    ask_item_of(7, mbarrier, shared_memory(), thread() == 7 ? from[1] : from[0], 16);
-    wait_for_pieces(mbarrier, 0);
+    copy_bulk_from_lane(7, mbarrier, shared_memory(), thread() == 7 ? from[1] : from[0], 16);
+    wait_for_phase(mbarrier, 0);
     seen[static_cast<size_t>(thread())] = shared_memory()[15];
   });
   EXPECT_EQ(seen, std::vector<int>(32, 2));
@@ -96,10 +96,10 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
   EXPECT_THROW(run({.threads = 64, .shared = 16},
                    [] {
                      auto* arrivals = reinterpret_cast<Mbarrier*>(shared_memory());
-                     if (thread() == 0) make_mbarrier(arrivals, 64);
+                     if (thread() == 0) init_mbarrier(arrivals, 64);
                      sync_block();
                      if (thread() != 5) arrive(arrivals);
-                     wait_for_arrivals(arrivals, 0);
+                     wait_for_phase(arrivals, 0);
                    }),
                Error);
   run(size, [] { sync_block(); });  // and the next one is as ever
@@ -107,26 +107,26 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
 
 // Memory that was an mbarrier is not to be anything else until the launch ends.
 TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
-  enum class Then { kNothing, kWrites, kMakesAgain };
+  enum class Then { kNoScore, kWrites, kMakesAgain };
   const auto complaint = [](Then then) -> std::string {
     try {
       run({.threads = 32, .shared = 16}, [&] {
         auto* mbarrier = reinterpret_cast<Mbarrier*>(shared_memory());
-        if (thread() == 0) make_mbarrier(mbarrier);
+        if (thread() == 0) init_mbarrier(mbarrier);
         sync_block();
         arrive(mbarrier);
-        wait_for_arrivals(mbarrier, 0);
+        wait_for_phase(mbarrier, 0);
         sync_block();
         if (thread() != 0) return;
         if (then == Then::kWrites) *mbarrier = 77;
-        if (then == Then::kMakesAgain) make_mbarrier(mbarrier);
+        if (then == Then::kMakesAgain) init_mbarrier(mbarrier);
       });
     } catch (const Error& error) {
       return error.what();
     }
     return "";
   };
-  EXPECT_EQ(complaint(Then::kNothing), "");
+  EXPECT_EQ(complaint(Then::kNoScore), "");
   for (const Then then : {Then::kWrites, Then::kMakesAgain})
     EXPECT_NE(complaint(then).find("mbarrier"), std::string::npos);
 }
@@ -134,20 +134,20 @@ TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
 TEST(GpuEmulator, CopiesAreMadeWhenTheirGroupIsWaitedFor) {
   alignas(16) static uint8_t from[16], first[16], second[16], third[16];
   std::fill(std::begin(from), std::end(from), uint8_t{7});
-  const auto copy = [](uint8_t* to) { begin_copy(to, from), end_group(); };
+  const auto copy = [](uint8_t* to) { copy_async_16(to, from), commit_copies(); };
   run({.threads = 1}, [&] {
     copy(first), copy(second), copy(third);
     EXPECT_NE(first[3], 7);
-    wait_for_groups<2>();
+    wait_for_copies<2>();
     EXPECT_EQ(first[3], 7);
     EXPECT_NE(second[3], 7);
     copy(first);
     EXPECT_NE(first[3], 7);
-    wait_for_groups<1>();
+    wait_for_copies<1>();
     EXPECT_EQ(second[3], 7);
     EXPECT_EQ(third[3], 7);
     EXPECT_NE(first[3], 7);
-    wait_for_groups<0>();
+    wait_for_copies<0>();
     EXPECT_EQ(first[3], 7);
   });
   EXPECT_THROW(run({.threads = 1}, [&] { copy(first); }), Error);

@@ -28,8 +28,8 @@ constexpr int32_t kTop = 128;
 /// A model whose logits are a function of the last token: rows of a table.
 class Bigrams {
  public:
-  explicit Bigrams(const Matrix& table, int processors = 2)
-      : table_(table), backend_(gpu::make_backend(gpu::make_emulator(227 << 10, processors))) {}
+  explicit Bigrams(const Matrix& table, int sm_count = 2)
+      : table_(table), backend_(gpu::make_backend(gpu::make_emulator(227 << 10, sm_count))) {}
 
   int32_t vocab() const { return table_.operand.cols; }
   std::span<const float> logits(int32_t id) const {
@@ -316,10 +316,10 @@ TEST(CudaChain, IsOneSubmissionWhereTheDriverHasLoops) {
       }
       return std::vector(ids.begin() + 7, ids.end());
     }();
-    const Counted loop = chain_on_cuda(model, true, sampling, 41);
-    EXPECT_EQ(loop.ids, on_cpu);
-    EXPECT_EQ(loop.runs, 1);
-    EXPECT_EQ(loop.copies, 0) << "they are nodes of the graph";
+    const Counted chain_loop = chain_on_cuda(model, true, sampling, 41);
+    EXPECT_EQ(chain_loop.ids, on_cpu);
+    EXPECT_EQ(chain_loop.runs, 1);
+    EXPECT_EQ(chain_loop.copies, 0) << "they are nodes of the graph";
     const Counted unrolled = chain_on_cuda(model, false, sampling, 41);
     EXPECT_EQ(unrolled.ids, on_cpu);
     EXPECT_EQ(unrolled.runs, 6);

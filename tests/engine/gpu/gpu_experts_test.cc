@@ -459,8 +459,8 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
   }
 }
 
-// Floats in any number of columns: stages that are full or not (FmaPlaces), the last four columns
-// not all there, numbers that are subnormal.
+// Floats in any number of columns: stages that are full or not (GemmExactSmem), the last four
+// columns not all there, numbers that are subnormal.
 TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(21);
@@ -513,18 +513,18 @@ TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
                       test::plain_slots(kRows), {supported_targets().front(), 1});
           d.in[LinearIn::kWeight] = weight.of_gpu;
           bool first = type == DType::kBF16;  // whose order is another
-          for (const auto& [processors, room] :
+          for (const auto& [sm_count, room] :
                {std::pair(64, 227), std::pair(12, 227), std::pair(6, 227), std::pair(2, 227),
                 std::pair(64, 48)}) {
-            const auto backend = gpu::make_backend(gpu::make_emulator(room << 10, processors));
+            const auto backend = gpu::make_backend(gpu::make_emulator(room << 10, sm_count));
             Matrix found(kRows, kOut);
             d.out() = found.operand;
             run_on_gpu(*backend, op::kLinear, d, found, kRows);
             if (std::exchange(first, false)) expected = found;
             test::expect_same_bits(
                 expected, found,
-                fmt::format("{} {} norm {} shifted {} of {} processors, {} KB", info(type).name,
-                            cols, normed, shifted, processors, room)
+                fmt::format("{} {} norm {} shifted {} of {} sm_count, {} KB", info(type).name, cols,
+                            normed, shifted, sm_count, room)
                     .c_str());
           }
         }

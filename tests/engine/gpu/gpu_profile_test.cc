@@ -115,13 +115,13 @@ TEST(MetalProfile, LimitsAreOperationsAndBytesOverTime) {
   const Memory first = backend->device().allocate(4096), second = backend->device().allocate(100);
   const std::array<MemoryPiece, 2> weights = {
       {{first.data(), first.size()}, {second.data(), second.size()}}};
-  const DeviceLimits limits = backend->limits(weights);
-  EXPECT_DOUBLE_EQ(limits.launch, 2e-3);
-  EXPECT_DOUBLE_EQ(limits.memory, (4096 + 96) / 2e-3);
+  const PeakRates rates = backend->peak_rates(weights);
+  EXPECT_DOUBLE_EQ(rates.launch, 2e-3);
+  EXPECT_DOUBLE_EQ(rates.memory, (4096 + 96) / 2e-3);
   // 2 processors with 2 blocks of 8 warps each, 64 turns; bf16 is multiplied as f32.
-  EXPECT_DOUBLE_EQ(limits.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 2e-3);
-  EXPECT_DOUBLE_EQ(limits.bf16, limits.f32);
-  EXPECT_DOUBLE_EQ(limits.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 2e-3);
+  EXPECT_DOUBLE_EQ(rates.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 2e-3);
+  EXPECT_DOUBLE_EQ(rates.bf16, rates.f32);
+  EXPECT_DOUBLE_EQ(rates.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 2e-3);
   EXPECT_EQ(gpu.faults, "");
 }
 
@@ -173,14 +173,14 @@ TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {
   const Memory first = backend->device().allocate(4096), second = backend->device().allocate(100);
   const std::array<MemoryPiece, 2> weights = {
       {{first.data(), first.size()}, {second.data(), second.size()}}};
-  const DeviceLimits limits = backend->limits(weights);
-  EXPECT_DOUBLE_EQ(limits.launch, 1e-3);
-  EXPECT_DOUBLE_EQ(limits.memory, (4096 + 96) / 1e-3);
+  const PeakRates rates = backend->peak_rates(weights);
+  EXPECT_DOUBLE_EQ(rates.launch, 1e-3);
+  EXPECT_DOUBLE_EQ(rates.memory, (4096 + 96) / 1e-3);
   // 2 multiprocessors with 2 blocks of 8 warps each, 64 turns in the millisecond of a launch.
-  EXPECT_DOUBLE_EQ(limits.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 1e-3);
-  EXPECT_DOUBLE_EQ(limits.bf16, 4.0 * 8 * 64 * (4 * 16 * 16 * 8 * 2) / 1e-3);
-  EXPECT_DOUBLE_EQ(limits.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 1e-3);
-  EXPECT_EQ(backend->limits({}).memory, 0);
+  EXPECT_DOUBLE_EQ(rates.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 1e-3);
+  EXPECT_DOUBLE_EQ(rates.bf16, 4.0 * 8 * 64 * (4 * 16 * 16 * 8 * 2) / 1e-3);
+  EXPECT_DOUBLE_EQ(rates.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 1e-3);
+  EXPECT_EQ(backend->peak_rates({}).memory, 0);
   EXPECT_EQ(cuda::fake_state().events, 0);
 }
 
@@ -196,7 +196,7 @@ TEST(GpuProfile, IsRefusedWhereRowsCannotBeTimed) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
     EXPECT_EQ(std::string(error.what()),
-              "emulator: rows of a table cannot be timed one by one there");
+              "emulator: the device cannot time the steps of a plan");
   }
 }
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/machine.h"
-#include "kernels/devices/find_backend.h"
-#include "kernels/gpu/dequantized_weights.h"
-#include "kernels/gpu/launches.h"
+#include "kernels/find_backend.h"
+#include "kernels/gpu/launch/dequantized_weights.h"
+#include "kernels/gpu/launch/recorder.h"
 #include "kernels/gpu/packing/pack.h"
 #include "kernels/kernel_runner.h"
 #include "kernels/linear_oracle.h"
@@ -63,8 +63,8 @@ Rows logits_behind(const std::string& path, const LoadOptions& options,
 // Elements are those of decode.h, rounded to bf16.
 TEST(GpuExpand, HasTheElementsOfEachType) {
   for (const DType type : testing::typical_types()) {
-    if (!gpu::format_of(type)) continue;
-    const gpu::Format format = *gpu::format_of(type);
+    if (!gpu::weight_format(type)) continue;
+    const gpu::WeightFormat format = *gpu::weight_format(type);
     const int64_t rows = 40, cols = info(type).block == 1 ? 72 : std::lcm(info(type).block, 32) * 3;
     const auto source = testing::random_weight(type, rows, cols, 7);
     const int64_t panel = gpu::panel_bytes(format, cols);
@@ -74,8 +74,8 @@ TEST(GpuExpand, HasTheElementsOfEachType) {
     const gpu::Weight weight{reinterpret_cast<const uint8_t*>(packed.data()), panel,
                              static_cast<int32_t>(rows), static_cast<int32_t>(cols), format};
     for (const gpu::Launch& launch :
-         gpu::expand({&weight, 1}, reinterpret_cast<std::byte*>(out.data())))
-      gpu::emulate(launch.kernel, launch.size, launch.arguments.data());
+         gpu::dequantize({&weight, 1}, reinterpret_cast<std::byte*>(out.data())))
+      gpu::emulate(launch.kernel, launch.size, launch.params.data());
     std::vector<float> want(static_cast<size_t>(cols));
     const size_t row_bytes = byte_size(type, cols);
     for (int64_t r = 0; r < rows; ++r) {
@@ -303,7 +303,7 @@ TEST(CudaRelaxed, WeightsAreExpandedInEachRunWhereMemoryIsShort) {
     used[is_short ? 1 : 0] = pool.memory().peak;
   }
   EXPECT_LT(used[1], used[0]);
-  EXPECT_EQ(launches[1], launches[0]) << "each weight is expanded once, and there is one run";
+  EXPECT_EQ(launches[1], launches[0]) << "each weight is dequantized once, and there is one run";
 }
 
 TEST(CudaRelaxed, FaultsOfTheLibraryAreErrors) {

@@ -1,8 +1,9 @@
-// Attention of a step of one sequence that makes its queries, key and value by itself
-// (attend_step()), on the emulator of GPUs: the bits of the CPU, in outputs and caches.
+// Attention of a decode step that computes its queries, key and value itself (attend_decode()), on
+// the GPU emulator: the bits of the CPU, in outputs and caches.
 #include <gtest/gtest.h>
 
-#include "kernels/gpu/params/params.h"
+#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/smem/gemv_smem.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
@@ -125,15 +126,15 @@ void run_on_cpu(const std::vector<Step>& steps, const Slots& slots) {
               {supported_targets().front()});
   }
 }
-// A machine that counts what is launched.
+// A machine that counts launches.
 class Counted : public gpu::Machine {
  public:
-  explicit Counted(int processors) : own_(gpu::make_emulator(227 << 10, processors)) {}
+  explicit Counted(int sm_count) : own_(gpu::make_emulator(227 << 10, sm_count)) {}
 
   std::string description() const override { return own_->description(); }
   std::string_view name() const override { return own_->name(); }
-  int processors() const override { return own_->processors(); }
-  int most_shared() const override { return own_->most_shared(); }
+  int sm_count() const override { return own_->sm_count(); }
+  int max_shared() const override { return own_->max_shared(); }
   Memory allocate(size_t size) override { return own_->allocate(size); }
   void release(std::byte* data) noexcept override { own_->release(data); }
   void upload(std::byte* to, const void* host, size_t size) override {
@@ -149,25 +150,26 @@ class Counted : public gpu::Machine {
                                          const gpu::Transfers& transfers) override {
     launches_ = launches.size();
     for (size_t i = 0; i < launches.size(); ++i) {
-      if (!gpu::name(launches[i].kernel).starts_with("attend_step_")) continue;
-      const bool early = launches[i].as<gpu::StepArguments>().early != 0;
-      early_ += early ? 1 : 0;
-      EXPECT_EQ(early, i > 0 && gpu::name(launches[i - 1].kernel).starts_with("linear_row_"));
+      const auto family = [&](size_t at) { return kernel_info(launches[at].kernel).key.family; };
+      if (family(i) != gpu::Family::kAttendDecode) continue;
+      const bool prefetches = launches[i].as<gpu::AttendDecodeParams>().prefetch_cache != 0;
+      prefetching_ += prefetches ? 1 : 0;
+      EXPECT_EQ(prefetches, i > 0 && family(i - 1) == gpu::Family::kGemv);
     }
     return own_->record(std::move(launches), transfers);
   }
   size_t launches() const { return launches_; }
-  /// Attention that looks at the cache before the launch in front of it has ended.
-  int early() const { return early_; }
+  /// Attention launches that read the KV cache before the previous launch has ended.
+  int prefetching() const { return prefetching_; }
 
  private:
   std::unique_ptr<gpu::Machine> own_;
   size_t launches_ = 0;
-  int early_ = 0;
+  int prefetching_ = 0;
 };
-std::function<void(const std::vector<Step>&, Slots)> run_on(int processors, size_t launches) {
+std::function<void(const std::vector<Step>&, Slots)> run_on(int sm_count, size_t launches) {
   return [=](const std::vector<Step>& steps, Slots slots) {
-    auto machine = std::make_unique<Counted>(processors);
+    auto machine = std::make_unique<Counted>(sm_count);
     const Counted& counted = *machine;
     const auto backend = gpu::make_backend(std::move(machine));
     const std::vector<int32_t> numbers(1);
@@ -186,23 +188,23 @@ void expect_same(const Scene::Result& a, const Scene::Result& b, const std::stri
   }
 }
 
-TEST(GpuStep, OneLaunchMakesQueriesAndAttendsToThem) {
+TEST(GpuStep, OneLaunchHasRopeAndAttention) {
   for (const Setting& s : kSettings) {
     if (test::kSanitized && s.rope.head_dim > 100) continue;
-    // Up to four blocks of positions are put together without a chain.
+    // Up to four KV blocks are merged without a MergeChain.
     for (const int past : {0, 1, 127, 128, 131, 300, 420, 700}) {
       const Scene scene(s, past);
       const Scene::Result expected = scene.made(run_on_cpu);
-      // Processors enough for a block of threads each, and few.
-      for (const int processors : {1, 16})
-        expect_same(scene.made(run_on(processors, 1)), expected,
+      // Enough SMs for a thread block each, and few.
+      for (const int sm_count : {1, 16})
+        expect_same(scene.made(run_on(sm_count, 1)), expected,
                     fmt::format("{} behind {}", s.name, past));
     }
   }
 }
 
-// Others let the next launch begin before those in front of them have ended.
-TEST(GpuStep, LooksAtTheCacheEarlyBehindProductsOfOneRowAlone) {
+// Other kernels release their dependents before the launches before them have ended.
+TEST(GpuStep, PrefetchesTheCacheAfterAGemvOnly) {
   for (const DType type : {DType::kQ8_0, DType::kF32}) {
     const test::SmallModel model(type, /*tied=*/true);
     auto machine = std::make_unique<Counted>(4);
@@ -215,27 +217,28 @@ TEST(GpuStep, LooksAtTheCacheEarlyBehindProductsOfOneRowAlone) {
     session.feed(test::some_ids(3));
     std::vector<int32_t> made(2);
     session.decode_greedy(7, made);
-    EXPECT_EQ(counted.early() > 0, type == DType::kQ8_0) << info(type).name;
+    EXPECT_EQ(counted.prefetching() > 0, type == DType::kQ8_0) << info(type).name;
   }
 }
 
-// A row that has no room goes through prepare and linear_few, at a third of the speed.
+// A row that does not fit goes through quantize_x and gemm_direct, at a third of the speed.
 TEST(GpuStep, RowsOfUsualWidthsHaveRoomOnACapability9Device) {
   constexpr int kRoom = 227 << 10;
   for (int f = gpu::kQ8; f <= gpu::kBF16; ++f) {
-    const auto format = static_cast<gpu::Format>(f);
+    const auto format = static_cast<gpu::WeightFormat>(f);
     const auto stages = [&](int cols, bool normed) {
-      return gpu::row_plan(format, 1, cols, normed, kRoom, gpu::RowPlan::warps_of(format)).stages;
+      return gpu::gemv_smem(format, 1, cols, normed, kRoom, gpu::GemvSmem::warps_for(format))
+          .stages;
     };
     for (const int cols : {1536, 2048, 3072, 4096, 5120, 8192})
-      EXPECT_GE(stages(cols, true), gpu::RowPlan::kLeastStages) << f << ", " << cols << " columns";
+      EXPECT_GE(stages(cols, true), gpu::GemvSmem::kMinStages) << f << ", " << cols << " columns";
     for (const int cols : {8192, 11008, 12288, 14336})
-      EXPECT_GE(stages(cols, false), gpu::RowPlan::kLeastStages) << f << ", " << cols << " columns";
+      EXPECT_GE(stages(cols, false), gpu::GemvSmem::kMinStages) << f << ", " << cols << " columns";
     EXPECT_GE(stages(4096, true), 3) << f;
   }
 }
 
-TEST(GpuStep, CachesOfQ8HaveALaunchOfTheirOwn) {
+TEST(GpuStep, CachesOfQ8HaveSeparateLaunches) {
   const Setting setting{
       "q8", {.heads = 2, .kv_heads = 1, .head_dim = 64, .dims = 64}, DType::kQ8_0};
   const Scene scene(setting, 140);

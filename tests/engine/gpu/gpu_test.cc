@@ -7,6 +7,7 @@
 #include "engine/runner.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/smem/gemm_skinny_smem.h"
+#include "kernels/gpu/smem/gemm_wgmma_smem.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/near_rows.h"
@@ -72,27 +73,29 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// Whatever a block has room for: a warp may be as many chunks ahead of another as there are warps.
+// For any size of shared memory: a warp may be as many chunks ahead of another as there are warps.
 TEST(GpuWide, GroupsHaveChunksForAllWarps) {
   for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
     for (const bool many : {false, true})
       for (const int room : {48 << 10, 99 << 10, 163 << 10, 227 << 10})
         for (int cols = 256; cols <= 32768; cols *= 2) {
-          const auto plan = gpu::group_plan(static_cast<gpu::Format>(format), many, cols, room);
-          if (plan.stages < gpu::GroupPlan::kLeastStages) continue;
+          const auto plan =
+              gpu::gemm_skinny_smem(static_cast<gpu::WeightFormat>(format), many, cols, room);
+          if (plan.stages < gpu::GemmSkinnySmem::kMinStages) continue;
           EXPECT_GE(plan.chunks, plan.warps) << format << " " << room;
           EXPECT_LE(plan.bytes, room) << format;
-          EXPECT_EQ((plan.ring | plan.item_bytes | plan.chunks_at | plan.chunk_bytes) % 16, 0);
+          EXPECT_EQ((plan.ring | plan.tile_bytes | plan.chunks_at | plan.chunk_bytes) % 16, 0);
           EXPECT_EQ((plan.mbarriers | plan.chunk_mbarriers | plan.best) % 8, 0);
         }
-  // As H100s have it, all formats go that way.
+  // With the shared memory of an H100 all formats fit.
   for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
-    EXPECT_GE(gpu::group_plan(static_cast<gpu::Format>(format), true, 14336, 227 << 10).stages,
-              gpu::GroupPlan::kLeastStages);
+    EXPECT_GE(gpu::gemm_skinny_smem(static_cast<gpu::WeightFormat>(format), true, 14336, 227 << 10)
+                  .stages,
+              gpu::GemmSkinnySmem::kMinStages);
 }
 
-// Rows of so many columns that a product takes several rounds, the last of them short (RowPlan),
-// and more chunks than are on their way together (GroupPlan).
+// Rows of so many columns that a product takes several rounds, the last of them short (GemvSmem),
+// and more chunks than are on their way together (GemmSkinnySmem).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   for (const auto& [type, hidden] : {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304),
                                      std::pair(DType::kNVFP4, 2304), std::pair(DType::kQ4_K, 8448),
@@ -104,14 +107,14 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
     const Rows first(expected.begin(), expected.begin() + 2);
     EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, 1), std::span(ids).first(2)), first)
         << info(type).name;
-    // One group of rows, and two (GroupPlan).
+    // One group of rows, and two (GemmSkinnySmem).
     for (const int32_t chunk : {4, 12})
       EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, chunk), ids), expected)
           << info(type).name << " " << chunk;
     // One group, without room for more warps.
     if (type != DType::kQ4_K) continue;
-    static_assert(gpu::group_plan(gpu::kK4M, false, 8448, 163 << 10).warps ==
-                  gpu::GroupPlan::kWarps);
+    static_assert(gpu::gemm_skinny_smem(gpu::kK4M, false, 8448, 163 << 10).warps ==
+                  gpu::GemmSkinnySmem::kWarps);
     LoadOptions options = options_for(On::kGpu, 4);
     options.backend = gpu::make_backend(gpu::make_emulator(163 << 10));
     EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name;
@@ -122,7 +125,7 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
 // tiles else; the last blocks of rows and of panels are not full. Of 64 processors each gets a deep
 // block, of 2 wide ones do.
 TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
-  static_assert(gpu::PlanePlan::kBytes > 128 << 10);
+  static_assert(gpu::GemmWgmmaInt8Smem::kBytes > 128 << 10);
   for (const auto& [type, hidden] : {std::pair(DType::kQ4_K, 2304), std::pair(DType::kQ4_K, 256),
                                      std::pair(DType::kQ5_K, 256)}) {
     if (test::kSanitized && hidden > 256) continue;
@@ -132,8 +135,8 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
     const Rows expected = all_logits(model.path(), options, ids);
     EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, 150), ids), expected)
         << info(type).name << hidden;
-    for (const auto& [room, processors] : {std::pair(128, 2), std::pair(227, 64)}) {
-      options.backend = gpu::make_backend(gpu::make_emulator(room << 10, processors));
+    for (const auto& [room, sm_count] : {std::pair(128, 2), std::pair(227, 64)}) {
+      options.backend = gpu::make_backend(gpu::make_emulator(room << 10, sm_count));
       EXPECT_EQ(all_logits(model.path(), options, ids), expected)
           << info(type).name << hidden << " " << room;
     }
@@ -255,9 +258,9 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
     return rows;
   };
   const Rows expected = logits(nullptr);
-  for (const int processors : {2, 8, 132})
-    EXPECT_EQ(logits(gpu::make_backend(gpu::make_emulator(227 << 10, processors))), expected)
-        << processors;
+  for (const int sm_count : {2, 8, 132})
+    EXPECT_EQ(logits(gpu::make_backend(gpu::make_emulator(227 << 10, sm_count))), expected)
+        << sm_count;
 }
 
 // Prompts and steps of several sequences in one run, and one that goes on where another was.
@@ -427,8 +430,8 @@ TEST(Cuda, GpusWithoutWarpgroupsHaveTheSameBits) {
       const cuda::Driver& driver = cuda::fake_driver();
       cuda::fake_state().major = major;
       auto machine = cuda::make_machine(driver, {}, 0);
-      EXPECT_EQ(machine->has(gpu::KernelId::linear_planes_k4m), major == 9);
-      EXPECT_EQ(machine->has(gpu::KernelId::linear_core_tiles_bf16), major == 9);
+      EXPECT_EQ(machine->has(gpu::KernelId::gemm_wgmma_k4m), major == 9);
+      EXPECT_EQ(machine->has(gpu::KernelId::gemm_wgmma_bf16), major == 9);
       options.backend = gpu::make_backend(std::move(machine));
       EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << major;
       options.backend.reset();

@@ -85,14 +85,14 @@ Matrix masked(const Matrix& x, SomeTokens& mask) {
 /// Where top_k() runs: with as many processors as it is asked for.
 enum class On { kCuda, kMetal };
 
-std::shared_ptr<Backend> backend_on(On on, metal::FakeGpu& gpu, int processors) {
-  if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(227 << 10, processors));
+std::shared_ptr<Backend> backend_on(On on, metal::FakeGpu& gpu, int sm_count) {
+  if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(227 << 10, sm_count));
   // What is measured takes as long for any number of blocks, each of which has 16 KiB.
   return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders,
-                                               static_cast<size_t>(processors) << 14));
+                                               static_cast<size_t>(sm_count) << 14));
 }
 
-void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, int processors,
+void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, int sm_count,
                      SomeTokens* mask = nullptr) {
   const int64_t rows = x.operand.rows;
   Top expected(rows, count), found(rows, count);
@@ -100,7 +100,7 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
   run_on_cpu(expected.dispatch(on_cpu, count), rows);
   metal::FakeGpu gpu;
   gpu.command_seconds = 1e-6;
-  const auto backend = backend_on(on, gpu, processors);
+  const auto backend = backend_on(on, gpu, sm_count);
   const Dispatch d = found.dispatch(x, count);
   backend->choose(op::kTopK, d, {});
   test::Batch batch(1, kPagePositions);
@@ -130,7 +130,7 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
 
 /// A row is one block's, or that of several.
 void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what) {
-  for (const int processors : {2, 64}) expect_cpu_bits(on, x, count, what, processors);
+  for (const int sm_count : {2, 64}) expect_cpu_bits(on, x, count, what, sm_count);
 }
 
 class GpuTopK : public ::testing::TestWithParam<On> {};
@@ -142,10 +142,10 @@ TEST_P(GpuTopK, TakesWhatMasksAllow) {
   Random random(12);
   for (const int32_t cols : {7, 1000, 70000})
     for (const int32_t each : {2, 5, 997})
-      for (const int processors : {2, 64}) {
+      for (const int sm_count : {2, 64}) {
         SomeTokens mask(each);
         const Matrix x = test::random_matrix(4, cols, random, 3);
-        expect_cpu_bits(GetParam(), x, 128, "masked", processors, &mask);
+        expect_cpu_bits(GetParam(), x, 128, "masked", sm_count, &mask);
       }
 }
 

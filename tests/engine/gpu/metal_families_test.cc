@@ -50,7 +50,7 @@ TEST_P(MetalGroups, PromptsHaveTheBitsOfTheCpu) {
             logits_of(folder, options_for(nullptr), ids));
   EXPECT_EQ(gpu.faults, "");
   EXPECT_TRUE(std::ranges::any_of(gpu.functions, [](const std::string& name) {
-    return name.starts_with("veery_linear_matrices") && name.ends_with("mw");
+    return name.starts_with("veery_gemm_simdgroup") && name.ends_with("mw");
   }));
 }
 INSTANTIATE_TEST_SUITE_P(All, MetalGroups,

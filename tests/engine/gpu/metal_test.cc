@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "engine/runner.h"
-#include "kernels/devices/find_backend.h"
+#include "kernels/find_backend.h"
 #include "kernels/metal/machine.h"
 #include "support/fake_metal.h"
 #include "support/families.h"
@@ -75,10 +75,9 @@ TEST_P(Metal, PromptsHaveTheBitsOfTheCpu) {
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
     const bool coded = veery::info(GetParam()).quantized;
-    EXPECT_EQ(std::ranges::count_if(gpu.commands,
-                                    [](const std::string& name) {
-                                      return name.starts_with("veery_linear_matrices");
-                                    }),
+    EXPECT_EQ(std::ranges::count_if(
+                  gpu.commands,
+                  [](const std::string& name) { return name.starts_with("veery_gemm_simdgroup"); }),
               coded ? 5 : 0);
   }
   EXPECT_EQ(gpu.faults, "");
@@ -330,12 +329,12 @@ TEST(MetalHost, APlanIsOneBufferOfCommands) {
     EXPECT_EQ(options.backend->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
     all_logits(model.path(), options, some_ids(6));
     EXPECT_EQ(gpu.runs, measured + 2);
-    EXPECT_EQ(gpu.commands[0], "veery_angles");
+    EXPECT_EQ(gpu.commands[0], "veery_rope_angles");
     EXPECT_EQ(gpu.commands[1], "veery_embed");
-    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_prepare"), 5);
-    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_linear_few_q8"), 4);
-    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_linear_few_gated_q8"), 1);
-    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_attend_blocks_bf16_1"), 1);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_quantize_x"), 5);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_gemm_direct_q8"), 4);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_gemm_direct_gated_q8"), 1);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_attend_split_bf16_1"), 1);
   }
   EXPECT_EQ(gpu.faults, "");
   EXPECT_EQ(gpu.buffers, 0);

@@ -90,14 +90,14 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
     if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
       return kInvalid;
   }
-  std::array<std::byte, gpu::Launch::kMostBytes> copied;
+  std::array<std::byte, gpu::Launch::kMaxParamBytes> copied;
   std::memcpy(copied.data(), arguments[0], copied.size());
   const gpu::LaunchSize size{static_cast<int>(config->grid_x), static_cast<int>(config->grid_y),
                              static_cast<int>(config->grid_z), static_cast<int>(config->block_x),
                              config->shared};
   recorded->add([kernel = function->kernel, copied, size] {
     ++state.launches;
-    alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;
+    alignas(16) std::array<std::byte, gpu::Launch::kMaxParamBytes> own = copied;
     gpu::emulate(kernel, size, own.data());
   });
   return kOk;
@@ -105,10 +105,12 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
 
 Result find_function(Function* function, Module, const char* symbol) {
   static std::map<std::string, std::unique_ptr<Function_>> all;
-  for (int i = 0; i < static_cast<int>(gpu::KernelId::kUsual); ++i) {
+  for (int i = 0; i < static_cast<int>(gpu::KernelId::kCount); ++i) {
     const auto kernel = static_cast<gpu::KernelId>(i);
-    if (std::string("veery_") + std::string(gpu::name(kernel)) != symbol) continue;
-    if (gpu::by_warpgroups(kernel) && state.major != 9) break;
+    const gpu::KernelInfo& info = gpu::kernel_info(kernel);
+    if (std::string("veery_") + std::string(info.name) != symbol) continue;
+    if (info.set == gpu::KernelSet::kMetal) break;
+    if (info.set == gpu::KernelSet::kWgmma && state.major != 9) break;
     auto& own = all[symbol];
     if (!own) own = std::make_unique<Function_>(Function_{kernel});
     *function = own.get();
@@ -217,7 +219,7 @@ void add_device(Driver& d) {
     return std::strncpy(name, "fake", static_cast<size_t>(size)), kOk;
   };
   d.device_attribute = [](int* value, int which, int) {
-    *value = which == kMajor ? state.major : which == kMostShared ? 227 << 10 : 2;
+    *value = which == kMajor ? state.major : which == kMaxSharedOptin ? 227 << 10 : 2;
     return kOk;
   };
   d.context_retain = [](Context*, int) { return kOk; };

@@ -19,10 +19,10 @@
 #define VEERY_STATIC static constexpr
 // What a thread is told only as an argument of its kernel goes on to what it calls there: the last
 // parameter, the last argument, a member and how that is set.
-#define VEERY_HERE
-#define VEERY_GO
-#define VEERY_HERE_MEMBER
-#define VEERY_HERE_KEPT
+#define VEERY_CONTEXT
+#define VEERY_CONTEXT_ARG
+#define VEERY_CONTEXT_MEMBER
+#define VEERY_CONTEXT_INIT
 #endif
 #if defined(__CUDACC__)
 #define VEERY_GPU __device__ __forceinline__
@@ -71,7 +71,7 @@ VEERY_GPU double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 VEERY_GPU float square_root(float x) { return __fsqrt_rn(x); }
 /// a / b rounded to nearest where both, and the quotient, lie between 2^-110 and 2^110: what nvcc
 /// makes of a / b without the branch for other numbers, so that several go side by side.
-VEERY_GPU float divide_usual(float a, float b) {
+VEERY_GPU float divide_normal(float a, float b) {
   float inverse;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
   inverse = __fmaf_rn(inverse, __fmaf_rn(inverse, -b, 1.0F), inverse);
@@ -79,85 +79,85 @@ VEERY_GPU float divide_usual(float a, float b) {
   return __fmaf_rn(inverse, __fmaf_rn(near, -b, a), near);
 }
 // Where subnormal numbers count as 0, before and after.
-VEERY_GPU float fma_flushed(float a, float b, float c) {
+VEERY_GPU float fma_ftz(float a, float b, float c) {
   float y;
   asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
   return y;
 }
-VEERY_GPU float mul_flushed(float a, float b) {
+VEERY_GPU float mul_ftz(float a, float b) {
   float y;
   asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 /// To nearest even.
 VEERY_GPU int round_to_int(float x) { return __float2int_rn(x); }
-VEERY_GPU float float_of(int32_t bits) { return __int_as_float(bits); }
-VEERY_GPU double double_of(int64_t bits) { return __longlong_as_double(bits); }
-VEERY_GPU int32_t bits_of(float x) { return __float_as_int(x); }
-VEERY_GPU int64_t bits_of(double x) { return __double_as_longlong(x); }
-VEERY_GPU float half_to_float(uint16_t bits) {
+VEERY_GPU float bits_to_float(int32_t bits) { return __int_as_float(bits); }
+VEERY_GPU double bits_to_double(int64_t bits) { return __longlong_as_double(bits); }
+VEERY_GPU int32_t float_to_bits(float x) { return __float_as_int(x); }
+VEERY_GPU int64_t float_to_bits(double x) { return __double_as_longlong(x); }
+VEERY_GPU float f16_to_float(uint16_t bits) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
   return x;
 }
-VEERY_GPU uint16_t float_to_half(float x) {
+VEERY_GPU uint16_t float_to_f16(float x) {
   uint16_t bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
-VEERY_GPU void keep_largest(uint64_t* at, uint64_t key) {
+VEERY_GPU void atomic_max(uint64_t* at, uint64_t key) {
   atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
 }
 /// Of a loop of launches: other than 0: they are gone through again.
-VEERY_GPU void set_condition(uint64_t condition, uint32_t value) {
+VEERY_GPU void set_graph_condition(uint64_t condition, uint32_t value) {
   cudaGraphSetConditional(condition, value);
 }
 /// The launch after this one may begin.
-VEERY_GPU void allow_next() {
+VEERY_GPU void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 /// What the launches before this one have written is there from here on; the next may be begun.
-VEERY_GPU void wait_for_inputs() {
-  allow_next();
+VEERY_GPU void wait_for_dependencies() {
+  launch_dependents();
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 /// The same, but the next is not begun before all blocks of this one have ended: blocks that
 /// several have room for on a processor would crowd on those that this launch leaves free.
-VEERY_GPU void wait_for_inputs_alone() {
+VEERY_GPU void wait_for_dependencies_only() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 /// What launches that have ended have written is seen from here on, whatever the processor has
 /// kept of that memory.
-VEERY_GPU void see_what_has_ended() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+VEERY_GPU void acquire_finished_launches() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 /// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
-VEERY_GPU void begin_copy(uint8_t* shared, const uint8_t* from) {
+VEERY_GPU void copy_async_16(uint8_t* shared, const uint8_t* from) {
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
                : "memory");
 }
 /// What this thread has begun to copy since the last call is one group, which may be empty.
-VEERY_GPU void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+VEERY_GPU void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Until at most kLeft of this thread's groups, the latest, are on their way.
 template <int kLeft>
-VEERY_GPU void wait_for_groups() {
+VEERY_GPU void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
-/// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
-/// by as many threads as it is made for, each by ask_piece() or arrive(). Its memory is used for
-/// nothing else until the launch ends: an H100 was seen to write its count there long after the
-/// last arrival.
+/// with a barrier of the block after it, then turn by turn passed by one copy_bulk_pieces() of a
+/// warp, or by as many threads as it is made for, each by copy_bulk() or arrive(). Its memory is
+/// used for nothing else until the launch ends: an H100 was seen to write its count there long
+/// after the last arrival.
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-VEERY_GPU void make_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
+VEERY_GPU void init_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(mbarrier)), "r"(arrivals)
                : "memory");
 #if __CUDA_ARCH__ >= 900
@@ -167,7 +167,7 @@ VEERY_GPU void make_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
 /// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
 /// and bytes are multiples of 16.
 template <typename PieceAt>
-VEERY_GPU void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
+VEERY_GPU void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const uint32_t at = shared_address(mbarrier);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #if __CUDA_ARCH__ >= 900
@@ -187,13 +187,13 @@ VEERY_GPU void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at
   for (int i = 0; i < count; ++i) {
     const auto piece = piece_at(i);
     for (int offset = lane * 16; offset < piece.bytes; offset += kWarp * 16)
-      begin_copy(piece.to + offset, piece.from + offset);
+      copy_async_16(piece.to + offset, piece.from + offset);
   }
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
 /// The same of one thread and one piece.
-VEERY_GPU void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+VEERY_GPU void copy_bulk(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -203,42 +203,44 @@ VEERY_GPU void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* fro
       "r"(shared_address(shared)), "l"(from), "r"(bytes)
       : "memory");
 #else
-  for (int offset = 0; offset < bytes; offset += 16) begin_copy(shared + offset, from + offset);
+  for (int offset = 0; offset < bytes; offset += 16) copy_async_16(shared + offset, from + offset);
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
-/// For ask_item().
-VEERY_GPU void make_item_mbarrier(Mbarrier* mbarrier) {
+/// For copy_bulk_by_warp().
+VEERY_GPU void init_tile_mbarrier(Mbarrier* mbarrier) {
 #if __CUDA_ARCH__ >= 900
-  make_mbarrier(mbarrier, 1);
+  init_mbarrier(mbarrier, 1);
 #else
-  make_mbarrier(mbarrier);
+  init_mbarrier(mbarrier);
 #endif
 }
 /// The same of a warp and one piece.
-VEERY_GPU void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+VEERY_GPU void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                                 int bytes) {
 #if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % kWarp == 0) ask_piece(mbarrier, shared, from, bytes);
+  if (threadIdx.x % kWarp == 0) copy_bulk(mbarrier, shared, from, bytes);
 #else
   for (int offset = static_cast<int>(threadIdx.x) % kWarp * 16; offset < bytes;
        offset += kWarp * 16)
-    begin_copy(shared + offset, from + offset);
+    copy_async_16(shared + offset, from + offset);
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(mbarrier))
                : "memory");
 #endif
 }
 /// The same of what lane `of` gives, the other lanes may give anything.
-VEERY_GPU void ask_item_of(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
-                           int bytes) {
+VEERY_GPU void copy_bulk_from_lane(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                                   int bytes) {
 #if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % kWarp == static_cast<unsigned>(of)) ask_piece(mbarrier, shared, from, bytes);
+  if (threadIdx.x % kWarp == static_cast<unsigned>(of)) copy_bulk(mbarrier, shared, from, bytes);
 #else
   const auto address = shuffle(reinterpret_cast<unsigned long long>(from), of);
-  ask_item(mbarrier, shared, reinterpret_cast<const uint8_t*>(address), shuffle(bytes, of));
+  copy_bulk_by_warp(mbarrier, shared, reinterpret_cast<const uint8_t*>(address),
+                    shuffle(bytes, of));
 #endif
 }
 /// Until the pieces of turn `turn`, counted from 0, are there.
-VEERY_GPU void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+VEERY_GPU void wait_for_phase(Mbarrier* mbarrier, int turn) {
   const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -259,9 +261,8 @@ VEERY_GPU void wait_for_pieces(Mbarrier* mbarrier, int turn) {
 VEERY_GPU void arrive(Mbarrier* mbarrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
-VEERY_GPU void wait_for_arrivals(Mbarrier* mbarrier, int turn) { wait_for_pieces(mbarrier, turn); }
 /// A counter in the block's memory. How many had arrived before.
-VEERY_GPU int32_t arrive_at(int32_t* counter) {
+VEERY_GPU int32_t count_arrival(int32_t* counter) {
   int32_t before;
   asm volatile("atom.acq_rel.cta.shared.add.s32 %0, [%1], 1;"
                : "=r"(before)
@@ -271,7 +272,7 @@ VEERY_GPU int32_t arrive_at(int32_t* counter) {
 }
 /// The same of blocks, in the device's memory: what they wrote before they arrived is seen by the
 /// last.
-VEERY_GPU uint32_t arrive_on_device(uint32_t* counter) {
+VEERY_GPU uint32_t count_arrival_on_device(uint32_t* counter) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
                : "=r"(before)
@@ -283,7 +284,7 @@ VEERY_GPU uint32_t arrive_on_device(uint32_t* counter) {
 /// has rows g (a0, a2) and g + 8 (a1, a3) of a, in a0 and a1 the columns 4 t to 4 t + 3 and in a2
 /// and a3 those 16 further on; the same rows of b (b0, b1) of column g; of c rows g (0, 1) and g +
 /// 8 (2, 3), columns 2 t and 2 t + 1.
-VEERY_GPU void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+VEERY_GPU void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%0,%1,%2,%3};"
@@ -291,7 +292,7 @@ VEERY_GPU void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /// c = a b of a warp: a [16][16] f16, b [16][8] f16, products and sums being whole numbers below
-/// 2^24. Lanes have a, b and c as in multiply_tile(), with columns 2 t and 2 t + 1 of a in a0 and
+/// 2^24. Lanes have a, b and c as in mma_m16n8k32_s8(), with columns 2 t and 2 t + 1 of a in a0 and
 /// a1 and those 8 further on in a2 and a3.
 VEERY_GPU void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
@@ -302,30 +303,30 @@ VEERY_GPU void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b
 }
 /// c += a b of a warp, a and b being bf16 that lie as in multiply_halves(): of each element the sum
 /// of its 16 products and of what it was, in an order of the GPU's own.
-VEERY_GPU void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+VEERY_GPU void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /// The two lower bytes, unsigned, as f16.
-VEERY_GPU uint32_t bytes_to_halves(uint32_t bytes) {
+VEERY_GPU uint32_t bytes_to_f16x2(uint32_t bytes) {
   // 1024 + byte is the f16 with the bits 0x6400 + byte.
   uint32_t y = __byte_perm(bytes, 0x64646464U, 0x4140);
   asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64006400U));
   return y;
 }
 /// Two f16 times 64.
-VEERY_GPU uint32_t halves_times_64(uint32_t halves) {
+VEERY_GPU uint32_t f16x2_times_64(uint32_t halves) {
   uint32_t y;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(halves), "r"(0x54005400U));
   return y;
 }
 /// Sets bits of a word in the block's memory.
-VEERY_GPU void set_bits(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
+VEERY_GPU void atomic_or(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
 /// The same into c, from `first` and `second` for columns 2 t and 2 t + 1.
-VEERY_GPU void multiply_tile_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                                  int32_t first, int32_t second) {
+VEERY_GPU void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                    uint32_t b1, int32_t first, int32_t second) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%10,%11,%10,%11};"
@@ -333,7 +334,7 @@ VEERY_GPU void multiply_tile_from(int32_t (&c)[4], const uint32_t (&a)[4], uint3
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(first), "r"(second));
 }
 /// c = a b with half of the columns: a0 and a1, b0.
-VEERY_GPU void multiply_half_tile_into(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+VEERY_GPU void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},"
       "{%7,%7,%7,%7};"
@@ -350,16 +351,16 @@ VEERY_GPU int signed_byte_of(uint32_t word, int i) {
   return y;
 }
 /// The lowest bytes of four words as one.
-VEERY_GPU uint32_t lowest_bytes(const uint32_t (&words)[4]) {
+VEERY_GPU uint32_t pack_low_bytes(const uint32_t (&words)[4]) {
   return __byte_perm(__byte_perm(words[0], words[1], 0x0040),
                      __byte_perm(words[2], words[3], 0x0040), 0x5410);
 }
 /// sum and the four signed bytes of a word.
-VEERY_GPU int32_t add_signed_bytes(uint32_t word, int32_t sum) {
+VEERY_GPU int32_t add_bytes_s8(uint32_t word, int32_t sum) {
   return __dp4a(static_cast<int>(word), 0x01010101, sum);
 }
 /// c += a b with half of the columns.
-VEERY_GPU void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+VEERY_GPU void mma_m16n8k16_s8(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
@@ -372,30 +373,32 @@ VEERY_GPU float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c);
 VEERY_GPU double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 VEERY_GPU float square_root(float x) { return __builtin_sqrtf(x); }
 VEERY_GPU int round_to_int(float x) { return static_cast<int>(__builtin_nearbyintf(x)); }
-VEERY_GPU float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
-VEERY_GPU double double_of(int64_t bits) { return __builtin_bit_cast(double, bits); }
-VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
-VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
+VEERY_GPU float bits_to_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
+VEERY_GPU double bits_to_double(int64_t bits) { return __builtin_bit_cast(double, bits); }
+VEERY_GPU int32_t float_to_bits(float x) { return __builtin_bit_cast(int32_t, x); }
+VEERY_GPU int64_t float_to_bits(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
 /// Of what is not 0.
 VEERY_GPU int leading_zeros(uint32_t bits) { return __builtin_clz(bits); }
-VEERY_GPU void allow_next() {}
-VEERY_GPU void wait_for_inputs() {}
-VEERY_GPU void wait_for_inputs_alone() {}
-VEERY_GPU void see_what_has_ended() {}
+VEERY_GPU void launch_dependents() {}
+VEERY_GPU void wait_for_dependencies() {}
+VEERY_GPU void wait_for_dependencies_only() {}
+VEERY_GPU void acquire_finished_launches() {}
 
 #endif
 
 /// Subnormal numbers as 0 of their sign.
-VEERY_GPU float flush(float x) {
-  return (bits_of(x) & 0x7f800000) == 0 ? float_of(bits_of(x) & INT32_MIN) : x;
+VEERY_GPU float flush_subnormal(float x) {
+  return (float_to_bits(x) & 0x7f800000) == 0 ? bits_to_float(float_to_bits(x) & INT32_MIN) : x;
 }
 #if !defined(__CUDACC__)
-VEERY_GPU float divide_usual(float a, float b) { return a / b; }
-VEERY_GPU float fma_flushed(float a, float b, float c) {
-  return flush(fma(flush(a), flush(b), flush(c)));
+VEERY_GPU float divide_normal(float a, float b) { return a / b; }
+VEERY_GPU float fma_ftz(float a, float b, float c) {
+  return flush_subnormal(fma(flush_subnormal(a), flush_subnormal(b), flush_subnormal(c)));
 }
-VEERY_GPU float mul_flushed(float a, float b) { return flush(flush(a) * flush(b)); }
+VEERY_GPU float mul_ftz(float a, float b) {
+  return flush_subnormal(flush_subnormal(a) * flush_subnormal(b));
+}
 #endif
 
 #if !defined(__METAL_VERSION__)
@@ -462,35 +465,36 @@ VEERY_GPU Float64 to_f64(int x) { return x; }
 VEERY_GPU Float64 to_f64(float x) { return x; }
 VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 /// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
-inline constexpr bool kOneKind = true;
-/// Whether blocks of threads of a launch may read what others have written (arrive_on_device()).
-inline constexpr bool kHandsOver = true;
+inline constexpr bool kGenericPointers = true;
+/// Whether blocks of threads of a launch may read what others have written
+/// (count_arrival_on_device()).
+inline constexpr bool kBlocksExchange = true;
 /// Whether there are products of tensor cores with bf16.
-inline constexpr bool kHasCores = true;
+inline constexpr bool kHasTensorCores = true;
 /// Where what lies at x is read from once it was copied.
-VEERY_GPU const float* brought(const float* shared, const float*) { return shared; }
+VEERY_GPU const float* staged_pointer(const float* shared, const float*) { return shared; }
 #endif
 
 VEERY_GPU float bf16_to_float(uint16_t bits) {
-  return float_of(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));
+  return bits_to_float(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));
 }
 /// To nearest even; NaN stays NaN.
 VEERY_GPU uint16_t float_to_bf16(float x) {
-  const auto bits = static_cast<uint32_t>(bits_of(x));
+  const auto bits = static_cast<uint32_t>(float_to_bits(x));
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
 /// What is done then is put behind what is done else.
-VEERY_GPU bool rarely(bool condition) { return __builtin_expect(condition, false); }
+VEERY_GPU bool unlikely(bool condition) { return __builtin_expect(condition, false); }
 
-VEERY_GPU float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffff); }
-VEERY_GPU float negative(float x) { return float_of(bits_of(x) ^ INT32_MIN); }
+VEERY_GPU float magnitude(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffff); }
+VEERY_GPU float negative(float x) { return bits_to_float(float_to_bits(x) ^ INT32_MIN); }
 // The second operand where one is no number, as in kernels/cpu/simd.
-VEERY_GPU float largest(float a, float b) { return a > b ? a : b; }
-VEERY_GPU float smallest(float a, float b) { return a < b ? a : b; }
-VEERY_GPU float warp_largest(float x) {
-  for (int mask = 16; mask > 0; mask /= 2) x = largest(x, shuffle_xor(x, mask));
+VEERY_GPU float max_f32(float a, float b) { return a > b ? a : b; }
+VEERY_GPU float min_f32(float a, float b) { return a < b ? a : b; }
+VEERY_GPU float warp_max(float x) {
+  for (int mask = 16; mask > 0; mask /= 2) x = max_f32(x, shuffle_xor(x, mask));
   return x;
 }
 VEERY_GPU int32_t warp_sum(int32_t x) {
@@ -498,7 +502,7 @@ VEERY_GPU int32_t warp_sum(int32_t x) {
   return x;
 }
 /// Of 16 lanes in the order of kernels/cpu/simd: lane i with i + 8, then + 4, + 2, + 1.
-VEERY_GPU float sum_of_16(float x) {
+VEERY_GPU float sum_16_lanes(float x) {
   for (int mask = 8; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
   return x;
 }

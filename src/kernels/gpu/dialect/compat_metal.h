@@ -22,10 +22,10 @@ using namespace metal;
 #endif
 #define VEERY_CONSTANT constant constexpr
 #define VEERY_STATIC static constant constexpr
-#define VEERY_HERE , const VEERY_THREAD BlockAt& here
-#define VEERY_GO , here
-#define VEERY_HERE_MEMBER const VEERY_THREAD BlockAt& here;
-#define VEERY_HERE_KEPT here(here),
+#define VEERY_CONTEXT , const VEERY_THREAD ThreadContext& context
+#define VEERY_CONTEXT_ARG , context
+#define VEERY_CONTEXT_MEMBER const VEERY_THREAD ThreadContext& context;
+#define VEERY_CONTEXT_INIT context(context),
 
 #if !defined(INT32_MIN)
 #define INT32_MIN (-2147483647 - 1)
@@ -34,21 +34,21 @@ using namespace metal;
 namespace veery::gpu {
 
 /// Where a thread is: the arguments of its kernel say.
-struct BlockAt {
+struct ThreadContext {
   int x, y, z, blocks_x;
   int own, count;                ///< which thread of a block, and how many it has
   VEERY_SHARED uint8_t* memory;  ///< of the block
 };
 // `thread` is a word of the language unless a parenthesis follows.
-#define thread() (here.own)
-#define threads() (here.count)
-#define block_x() (here.x)
-#define block_y() (here.y)
-#define block_z() (here.z)
-#define blocks_x() (here.blocks_x)
-#define shared_memory() (here.memory)
-#define warp() (here.own / kWarp)
-#define warps() (here.count / kWarp)
+#define thread() (context.own)
+#define threads() (context.count)
+#define block_x() (context.x)
+#define block_y() (context.y)
+#define block_z() (context.z)
+#define blocks_x() (context.blocks_x)
+#define shared_memory() (context.memory)
+#define warp() (context.own / kWarp)
+#define warps() (context.count / kWarp)
 
 VEERY_GPU int lane() { return __metal_get_thread_index_in_simdgroup(ushort()); }
 VEERY_GPU void sync_block() {
@@ -77,56 +77,56 @@ VEERY_GPU int leading_zeros(uint32_t bits) { return static_cast<int>(clz(bits));
 VEERY_GPU float fma(float a, float b, float c) { return metal::fma(a, b, c); }
 VEERY_GPU float square_root(float x) { return precise::sqrt(x); }
 VEERY_GPU int round_to_int(float x) { return static_cast<int>(rint(x)); }
-VEERY_GPU float float_of(int32_t bits) { return as_type<float>(bits); }
-VEERY_GPU int32_t bits_of(float x) { return as_type<int32_t>(x); }
-VEERY_GPU float half_to_float(uint16_t bits) { return static_cast<float>(as_type<half>(bits)); }
-VEERY_GPU uint16_t float_to_half(float x) { return as_type<uint16_t>(static_cast<half>(x)); }
+VEERY_GPU float bits_to_float(int32_t bits) { return as_type<float>(bits); }
+VEERY_GPU int32_t float_to_bits(float x) { return as_type<int32_t>(x); }
+VEERY_GPU float f16_to_float(uint16_t bits) { return static_cast<float>(as_type<half>(bits)); }
+VEERY_GPU uint16_t float_to_f16(float x) { return as_type<uint16_t>(static_cast<half>(x)); }
 
 /// Launches follow each other.
-VEERY_GPU void wait_for_inputs() {}
-/// No product is told to look for the largest number here (LinearArguments::best).
-VEERY_GPU void keep_largest(VEERY_DEVICE uint64_t*, uint64_t) {}
+VEERY_GPU void wait_for_dependencies() {}
+/// No product is told to look for the largest number context (GemmParams::best).
+VEERY_GPU void atomic_max(VEERY_DEVICE uint64_t*, uint64_t) {}
 
-// What is brought to a block's memory elsewhere stays where it is here: a pointer is to one kind of
-// memory, and that of a block is small. So launches ask for no such copy.
-VEERY_CONSTANT bool kOneKind = false;
-VEERY_GPU const VEERY_DEVICE float* brought(const VEERY_SHARED float*,
-                                            const VEERY_DEVICE float* x) {
+// What is brought to a block's memory elsewhere stays where it is context: a pointer is to one kind
+// of memory, and that of a block is small. So launches ask for no such copy.
+VEERY_CONSTANT bool kGenericPointers = false;
+VEERY_GPU const VEERY_DEVICE float* staged_pointer(const VEERY_SHARED float*,
+                                                   const VEERY_DEVICE float* x) {
   return x;
 }
-VEERY_GPU void begin_copy(VEERY_SHARED uint8_t* shared, const VEERY_DEVICE uint8_t* from) {
+VEERY_GPU void copy_async_16(VEERY_SHARED uint8_t* shared, const VEERY_DEVICE uint8_t* from) {
   for (int i = 0; i < 16; ++i) shared[i] = from[i];
 }
-VEERY_GPU void end_group() {}
+VEERY_GPU void commit_copies() {}
 template <int kLeft>
-VEERY_GPU void wait_for_groups() {}
+VEERY_GPU void wait_for_copies() {}
 // Nor are pieces asked for (kStaged).
 using Mbarrier = uint64_t;
-void make_mbarrier(VEERY_SHARED Mbarrier* mbarrier);
-void wait_for_pieces(VEERY_SHARED Mbarrier* mbarrier, int turn);
+void init_mbarrier(VEERY_SHARED Mbarrier* mbarrier);
+void wait_for_phase(VEERY_SHARED Mbarrier* mbarrier, int turn);
 // Atomics order nothing but themselves: what a block of threads wrote others see in the launches
 // behind it.
-VEERY_CONSTANT bool kHandsOver = false;
-VEERY_GPU uint32_t arrive_on_device(VEERY_DEVICE uint32_t* counter) {
+VEERY_CONSTANT bool kBlocksExchange = false;
+VEERY_GPU uint32_t count_arrival_on_device(VEERY_DEVICE uint32_t* counter) {
   return atomic_fetch_add_explicit(reinterpret_cast<VEERY_DEVICE atomic_uint*>(counter), 1U,
                                    memory_order_relaxed);
 }
-VEERY_CONSTANT bool kHasCores = false;
-void multiply_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
-                   uint32_t b1);
+VEERY_CONSTANT bool kHasTensorCores = false;
+void mma_m16n8k16_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
+                       uint32_t b1);
 
 /// sum + a b, of the four bytes of each.
-VEERY_GPU int32_t add_products(int32_t sum, uint32_t a, uint32_t b) {
+VEERY_GPU int32_t dot4_s8(int32_t sum, uint32_t a, uint32_t b) {
   const char4 x = as_type<char4>(a), y = as_type<char4>(b);
   sum += x.x * y.x;
   sum += x.y * y.y;
   sum += x.z * y.z;
   return sum + x.w * y.w;
 }
-// Tensor cores elsewhere: here lanes hand each other what they have of a and b. The four lanes of a
-// row of a have its 16 bytes, or 32, and those of a column of b as many.
-VEERY_GPU void multiply_tile(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD uint32_t (&a)[4],
-                             uint32_t b0, uint32_t b1) {
+// Tensor cores elsewhere: context lanes hand each other what they have of a and b. The four lanes
+// of a row of a have its 16 bytes, or 32, and those of a column of b as many.
+VEERY_GPU void mma_m16n8k32_s8(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD uint32_t (&a)[4],
+                               uint32_t b0, uint32_t b1) {
   const int g = lane() / 4, t = lane() % 4;
   VEERY_UNROLL(4)
   for (int k = 0; k < 4; ++k) {
@@ -137,13 +137,13 @@ VEERY_GPU void multiply_tile(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD ui
     for (int e = 0; e < 2; ++e) {
       const int column = 4 * (2 * t + e) + k;
       const uint32_t x = shuffle(b0, column), y = shuffle(b1, column);
-      c[e] = add_products(add_products(c[e], low, x), high, y);
-      c[2 + e] = add_products(add_products(c[2 + e], low_8, x), high_8, y);
+      c[e] = dot4_s8(dot4_s8(c[e], low, x), high, y);
+      c[2 + e] = dot4_s8(dot4_s8(c[2 + e], low_8, x), high_8, y);
     }
   }
 }
-VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uint32_t a1,
-                                  uint32_t b0) {
+VEERY_GPU void mma_m16n8k16_s8(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uint32_t a1,
+                               uint32_t b0) {
   const int g = lane() / 4, t = lane() % 4;
   VEERY_UNROLL(4)
   for (int k = 0; k < 4; ++k) {
@@ -151,38 +151,40 @@ VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uin
     VEERY_UNROLL(2)
     for (int e = 0; e < 2; ++e) {
       const uint32_t x = shuffle(b0, 4 * (2 * t + e) + k);
-      c[e] = add_products(c[e], low, x);
-      c[2 + e] = add_products(c[2 + e], low_8, x);
+      c[e] = dot4_s8(c[e], low, x);
+      c[2 + e] = dot4_s8(c[2 + e], low_8, x);
     }
   }
 }
 
 // Matrices of 8 x 8, of which each lane of a warp has a part. Which one is not documented, so what
 // they hold is looked at in a block's memory only.
-using HalfMatrix = simdgroup_half8x8;
-using FloatMatrix = simdgroup_float8x8;
-VEERY_GPU void fill_matrix(VEERY_THREAD FloatMatrix& m, float x) {
+using SimdgroupF16 = simdgroup_half8x8;
+using SimdgroupF32 = simdgroup_float8x8;
+VEERY_GPU void simdgroup_fill(VEERY_THREAD SimdgroupF32& m, float x) {
   m = make_filled_simdgroup_matrix<float, 8, 8>(x);
 }
 /// Of 64 halves, row after row; bits of halves are whole numbers elsewhere in the dialect.
-VEERY_GPU void load_matrix(VEERY_THREAD HalfMatrix& m, const VEERY_SHARED uint16_t* from) {
+VEERY_GPU void simdgroup_load_tile(VEERY_THREAD SimdgroupF16& m,
+                                   const VEERY_SHARED uint16_t* from) {
   simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8);
 }
 /// The same, column after column.
-VEERY_GPU void load_transposed(VEERY_THREAD HalfMatrix& m, const VEERY_SHARED uint16_t* from) {
+VEERY_GPU void load_transposed(VEERY_THREAD SimdgroupF16& m, const VEERY_SHARED uint16_t* from) {
   simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8, ulong2(0, 0), true);
 }
 /// `stride`: elements from row to row.
-VEERY_GPU void store_matrix(const VEERY_THREAD FloatMatrix& m, VEERY_SHARED float* to, int stride) {
+VEERY_GPU void simdgroup_store_tile(const VEERY_THREAD SimdgroupF32& m, VEERY_SHARED float* to,
+                                    int stride) {
   simdgroup_store(m, to, static_cast<uint64_t>(stride));
 }
 /// c + a b.
-VEERY_GPU void multiply_matrices(VEERY_THREAD FloatMatrix& c, const VEERY_THREAD HalfMatrix& a,
-                                 const VEERY_THREAD HalfMatrix& b) {
+VEERY_GPU void simdgroup_mma(VEERY_THREAD SimdgroupF32& c, const VEERY_THREAD SimdgroupF16& a,
+                             const VEERY_THREAD SimdgroupF16& b) {
   simdgroup_multiply_accumulate(c, a, b, c);
 }
 /// Four bytes with signs as halves.
-VEERY_GPU void put_halves(VEERY_SHARED uint16_t* at, uint32_t bytes) {
+VEERY_GPU void store_bytes_as_f16(VEERY_SHARED uint16_t* at, uint32_t bytes) {
   const char4 x = as_type<char4>(bytes);
   const auto two = [](int8_t low, int8_t high) {
     return uint32_t{as_type<uint16_t>(static_cast<half>(low))} |

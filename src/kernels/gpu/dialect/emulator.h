@@ -13,9 +13,10 @@ namespace veery::gpu {
 struct LaunchSize {
   int blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 32;
-  size_t shared = 0;         ///< bytes
-  bool waits_first = false;  ///< the next may begin only when all before this one have ended
-  int cluster = 1;           ///< blocks, side by side in y, that copy to one another's memory
+  size_t shared = 0;  ///< bytes
+  bool waits_before_trigger =
+      false;        ///< the next may begin only when all before this one have ended
+  int cluster = 1;  ///< blocks, side by side in y, that copy to one another's memory
 };
 
 namespace emulated {
@@ -37,15 +38,15 @@ void progress();
 inline uint8_t* exchanged(int thread) { return here->exchanged + thread * 32; }
 /// Copies are made as late as they may be: when their thread waits for their group. Until then
 /// there is nothing sensible where they go. run() throws kBug if a thread ends before one is made.
-void begin_copy(uint8_t* to, const uint8_t* from);
-void end_group();
-void wait_for_groups(int left);
+void copy_async_16(uint8_t* to, const uint8_t* from);
+void commit_copies();
+void wait_for_copies(int left);
 /// Pieces that a mbarrier is for are copied when it is first waited for after all lanes have asked.
 using Mbarrier = uint64_t;
-void make_mbarrier(Mbarrier* mbarrier, int arrivals);
-void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
+void init_mbarrier(Mbarrier* mbarrier, int arrivals);
+void copy_bulk(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
 void arrive(Mbarrier* mbarrier);
-void wait_for_pieces(Mbarrier* mbarrier, int turn);
+void wait_for_phase(Mbarrier* mbarrier, int turn);
 
 /// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
 void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
@@ -60,48 +61,47 @@ inline int block_z() { return emulated::place().z; }
 inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
-inline void set_condition(uint64_t condition, uint32_t value) {
+inline void set_graph_condition(uint64_t condition, uint32_t value) {
   *reinterpret_cast<uint32_t*>(condition) = value;
 }
-inline int32_t arrive_at(int32_t* counter) { return emulated::progress(), (*counter)++; }
-inline uint32_t arrive_on_device(uint32_t* counter) { return (*counter)++; }
+inline int32_t count_arrival(int32_t* counter) { return emulated::progress(), (*counter)++; }
+inline uint32_t count_arrival_on_device(uint32_t* counter) { return (*counter)++; }
 inline uint8_t* shared_memory() { return emulated::place().shared; }
-inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
-inline void end_group() { emulated::end_group(); }
+inline void copy_async_16(uint8_t* shared, const uint8_t* from) {
+  emulated::copy_async_16(shared, from);
+}
+inline void commit_copies() { emulated::commit_copies(); }
 template <int kLeft>
-void wait_for_groups() {
-  emulated::wait_for_groups(kLeft);
+void wait_for_copies() {
+  emulated::wait_for_copies(kLeft);
 }
 
 using emulated::Mbarrier;
-inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
-  emulated::make_mbarrier(mbarrier, arrivals);
+inline void init_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
+  emulated::init_mbarrier(mbarrier, arrivals);
 }
-inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
-  emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
+inline void copy_bulk(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  emulated::copy_bulk(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
-inline void make_item_mbarrier(Mbarrier* mbarrier) { emulated::make_mbarrier(mbarrier, 1); }
-inline void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
-  if (thread() % 32 == 0) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
+inline void init_tile_mbarrier(Mbarrier* mbarrier) { emulated::init_mbarrier(mbarrier, 1); }
+inline void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  if (thread() % 32 == 0) emulated::copy_bulk(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
-inline void ask_item_of(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
-                        int bytes) {
-  if (thread() % 32 == of) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
+inline void copy_bulk_from_lane(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                                int bytes) {
+  if (thread() % 32 == of) emulated::copy_bulk(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
 template <typename PieceAt>
-void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
+void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const int lane = thread() % 32;
-  if (lane >= count) return emulated::ask_piece(mbarrier, nullptr, nullptr, 0);
+  if (lane >= count) return emulated::copy_bulk(mbarrier, nullptr, nullptr, 0);
   const auto piece = piece_at(lane);
-  emulated::ask_piece(mbarrier, piece.to, piece.from, static_cast<size_t>(piece.bytes));
+  emulated::copy_bulk(mbarrier, piece.to, piece.from, static_cast<size_t>(piece.bytes));
 }
-inline void wait_for_pieces(Mbarrier* mbarrier, int turn) {
-  emulated::wait_for_pieces(mbarrier, turn);
+inline void wait_for_phase(Mbarrier* mbarrier, int turn) {
+  emulated::wait_for_phase(mbarrier, turn);
 }
 inline void arrive(Mbarrier* mbarrier) { emulated::arrive(mbarrier); }
-inline void wait_for_arrivals(Mbarrier* mbarrier, int turn) {
-  emulated::wait_for_pieces(mbarrier, turn);
-}
 
 template <typename T>
 T shuffle(T value, int from) {
@@ -125,9 +125,9 @@ inline uint32_t ballot(bool predicate) {
   sync_warp();
   return bits;
 }
-inline float half_to_float(uint16_t bits) { return f16_to_f32(bits); }
-inline uint16_t float_to_half(float x) { return f32_to_f16(x); }
-inline void keep_largest(uint64_t* at, uint64_t key) {
+inline float f16_to_float(uint16_t bits) { return f16_to_f32(bits); }
+inline uint16_t float_to_f16(float x) { return f32_to_f16(x); }
+inline void atomic_max(uint64_t* at, uint64_t key) {
   if (key > *at) *at = key;
 }
 
@@ -182,44 +182,44 @@ inline void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, 
   c[0] = c[1] = c[2] = c[3] = 0;
   emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, f16_to_f32);
 }
-inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+inline void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, bf16_to_f32);
 }
-inline uint32_t bytes_to_halves(uint32_t bytes) {
-  return float_to_half(static_cast<float>(bytes & 0xffU)) |
-         uint32_t{float_to_half(static_cast<float>(bytes >> 8 & 0xffU))} << 16;
+inline uint32_t bytes_to_f16x2(uint32_t bytes) {
+  return float_to_f16(static_cast<float>(bytes & 0xffU)) |
+         uint32_t{float_to_f16(static_cast<float>(bytes >> 8 & 0xffU))} << 16;
 }
-inline uint32_t halves_times_64(uint32_t halves) {
+inline uint32_t f16x2_times_64(uint32_t halves) {
   const auto times = [](uint32_t bits) {
-    return float_to_half(64 * half_to_float(static_cast<uint16_t>(bits)));
+    return float_to_f16(64 * f16_to_float(static_cast<uint16_t>(bits)));
   };
   return times(halves & 0xffffU) | uint32_t{times(halves >> 16)} << 16;
 }
-inline void set_bits(uint32_t* word, uint32_t bits) { *word |= bits; }
-inline void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+inline void atomic_or(uint32_t* word, uint32_t bits) { *word |= bits; }
+inline void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiply(c, {a[0], a[1], a[2], a[3], b0, b1}, 32);
 }
-inline void multiply_tile_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                               int32_t first, int32_t second) {
+inline void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                 int32_t first, int32_t second) {
   c[0] = c[2] = first, c[1] = c[3] = second;
-  multiply_tile(c, a, b0, b1);
+  mma_m16n8k32_s8(c, a, b0, b1);
 }
-inline void multiply_half_tile_into(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+inline void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   c[0] = c[1] = c[2] = c[3] = 0;
   emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
 }
 inline int byte_of(uint32_t word, int i) { return static_cast<uint8_t>(word >> 8 * i); }
 inline int signed_byte_of(uint32_t word, int i) { return static_cast<int8_t>(word >> 8 * i); }
-inline uint32_t lowest_bytes(const uint32_t (&words)[4]) {
+inline uint32_t pack_low_bytes(const uint32_t (&words)[4]) {
   uint32_t bytes = 0;
   for (int i = 0; i < 4; ++i) bytes |= (words[i] & 0xffU) << 8 * i;
   return bytes;
 }
-inline int32_t add_signed_bytes(uint32_t word, int32_t sum) {
+inline int32_t add_bytes_s8(uint32_t word, int32_t sum) {
   for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(word >> 8 * i);
   return sum;
 }
-inline void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+inline void mma_m16n8k16_s8(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
 }
 

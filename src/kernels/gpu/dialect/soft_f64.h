@@ -133,13 +133,13 @@ VEERY_GPU Float64 operator/(Float64 x, Float64 y) {
   return rounded_f64(negative, a.exponent - b.exponent - 59, quotient | (left != 0 ? 1 : 0));
 }
 
-VEERY_GPU int64_t bits_of(Float64 x) { return static_cast<int64_t>(x.bits); }
-VEERY_GPU Float64 double_of(int64_t bits) { return {static_cast<uint64_t>(bits)}; }
+VEERY_GPU int64_t float_to_bits(Float64 x) { return static_cast<int64_t>(x.bits); }
+VEERY_GPU Float64 bits_to_double(int64_t bits) { return {static_cast<uint64_t>(bits)}; }
 VEERY_GPU Float64 to_f64(int x) {
   return rounded_f64(x < 0, 0, static_cast<uint64_t>(x < 0 ? -int64_t{x} : int64_t{x}));
 }
 VEERY_GPU Float64 to_f64(float x) {
-  const auto bits = static_cast<uint32_t>(bits_of(x));
+  const auto bits = static_cast<uint32_t>(float_to_bits(x));
   const auto exponent = static_cast<int>(bits >> 23 & 0xffU);
   const uint32_t fraction = bits & 0x7fffffU;
   if (exponent == 0xff)
@@ -163,7 +163,7 @@ VEERY_GPU float to_f32(Float64 x) {
       bits = static_cast<uint32_t>(shifted_to_even(of.mantissa, shift)) +
              (biased > 0 ? static_cast<uint32_t>(biased - 1) << 23 : 0U);
   }
-  return float_of(static_cast<int32_t>(sign | bits));
+  return bits_to_float(static_cast<int32_t>(sign | bits));
 }
 
 VEERY_GPU Float64 shuffle(Float64 x, int from) { return {shuffle(x.bits, from)}; }

@@ -15,7 +15,8 @@ VEERY_GPU uint64_t high_product(uint64_t a, uint64_t b) {
 
 /// a b, which is exact: of two normal numbers the whole product, which has 47 or 48 bits.
 VEERY_GPU Float64 product_f64(float a, float b) {
-  const auto x = static_cast<uint32_t>(bits_of(a)), y = static_cast<uint32_t>(bits_of(b));
+  const auto x = static_cast<uint32_t>(float_to_bits(a)),
+             y = static_cast<uint32_t>(float_to_bits(b));
   const uint32_t of_x = x >> 23 & 0xffU, of_y = y >> 23 & 0xffU;
   if (of_x - 1 >= 0xfeU || of_y - 1 >= 0xfeU) return to_f64(a) * to_f64(b);
   const uint64_t p = uint64_t{(x & 0x7fffffU) | 0x800000U} * ((y & 0x7fffffU) | 0x800000U);
@@ -91,8 +92,8 @@ VEERY_GPU uint64_t fraction_of(Float64 x) {
 
 VEERY_GPU Float64 exp_f64(Float64 x) {
   if ((x.bits << 1) > (kInfinite << 1)) return x;
-  if (x > double_of(0x4086300000000000)) return {kInfinite};                 // 710
-  if (x < double_of(static_cast<int64_t>(0xc086300000000000U))) return {0};  // below 2^-1022
+  if (x > bits_to_double(0x4086300000000000)) return {kInfinite};                 // 710
+  if (x < bits_to_double(static_cast<int64_t>(0xc086300000000000U))) return {0};  // below 2^-1022
   // x - n ln 2 from 0 on, modulo 1; ln 2 in 128 bits.
   const uint64_t ln2 = 0xb17217f7d1cf79abU, less = 0xc9e3b39803f2f6afU;
   int n = round_to_int(to_f32(x) * 1.44269504F - 0.5F);
@@ -107,12 +108,12 @@ VEERY_GPU Float64 exp_f64(Float64 x) {
 VEERY_GPU Float64 tanh_f64(Float64 x) {
   const uint64_t sign = x.bits & uint64_t{1} << 63;
   const Float64 twice = to_f64(2) * Float64{x.bits ^ sign};
-  if (!(twice < double_of(0x4044000000000000))) {  // 40
+  if (!(twice < bits_to_double(0x4044000000000000))) {  // 40
     if ((x.bits << 1) > (kInfinite << 1)) return x;
     return {sign | to_f64(1).bits};
   }
   // e^twice - 1
-  const Float64 above = twice < double_of(0x3fe0000000000000)
+  const Float64 above = twice < bits_to_double(0x3fe0000000000000)
                             ? twice * rounded_f64(false, -62, exp_series(fraction_of(twice)))
                             : exp_f64(twice) - to_f64(1);
   return {sign | (above / (above + to_f64(2))).bits};

@@ -1,5 +1,5 @@
 // cores.h: what kernels whose bits are free take of tensor cores and of the units beside them:
-// matrices from the block's memory in the order of multiply_bf16(), and functions that are fast
+// matrices from the block's memory in the order of mma_m16n8k16_bf16(), and functions that are fast
 // instead of exact.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
@@ -10,7 +10,7 @@ namespace veery::gpu {
 
 /// Four matrices of 8 rows of 8 elements of 16 bits: lane l says where row l % 8 of matrix l / 8
 /// lies, 16-byte aligned. Of matrix i lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1).
-VEERY_GPU void load_matrices(const uint8_t* row, uint32_t (&to)[4]) {
+VEERY_GPU void ldmatrix_x4(const uint8_t* row, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row))
@@ -24,32 +24,32 @@ VEERY_GPU void load_transposed(const uint8_t* row, uint32_t (&to)[4]) {
                : "memory");
 }
 /// Two numbers as bf16, to nearest even: `low` in the lower half.
-VEERY_GPU uint32_t pair_of_bf16(float low, float high) {
+VEERY_GPU uint32_t pack_bf16x2(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 /// 2 to the power of x within 2 units of the last place; subnormal results are 0.
-VEERY_GPU float near_exp2(float x) {
+VEERY_GPU float approx_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 /// tanh(x) within 2^-11 of it.
-VEERY_GPU float near_tanh(float x) {
+VEERY_GPU float approx_tanh(float x) {
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 /// The larger one; of a number and what is none the number.
-VEERY_GPU float near_largest(float x, float y) { return fmaxf(x, y); }
+VEERY_GPU float max_ignoring_nan(float x, float y) { return fmaxf(x, y); }
 /// x / y within 2 units of the last place, where y is no larger than 2^126.
-VEERY_GPU float near_quotient(float x, float y) { return __fdividef(x, y); }
+VEERY_GPU float approx_divide(float x, float y) { return __fdividef(x, y); }
 
 #else
 
 namespace emulated {
-inline void load_matrices(const uint8_t* row, bool transposed, uint32_t (&to)[4]) {
+inline void ldmatrix_x4(const uint8_t* row, bool transposed, uint32_t (&to)[4]) {
   std::memcpy(exchanged(thread()), &row, sizeof row);
   sync_warp();
   const int first = thread() / 32 * 32, g = thread() % 32 / 4, t = thread() % 4;
@@ -67,19 +67,19 @@ inline void load_matrices(const uint8_t* row, bool transposed, uint32_t (&to)[4]
 }
 }  // namespace emulated
 
-inline void load_matrices(const uint8_t* row, uint32_t (&to)[4]) {
-  emulated::load_matrices(row, false, to);
+inline void ldmatrix_x4(const uint8_t* row, uint32_t (&to)[4]) {
+  emulated::ldmatrix_x4(row, false, to);
 }
 inline void load_transposed(const uint8_t* row, uint32_t (&to)[4]) {
-  emulated::load_matrices(row, true, to);
+  emulated::ldmatrix_x4(row, true, to);
 }
-inline uint32_t pair_of_bf16(float low, float high) {
+inline uint32_t pack_bf16x2(float low, float high) {
   return float_to_bf16(low) | uint32_t{float_to_bf16(high)} << 16;
 }
-inline float near_exp2(float x) { return x < -126.0F ? 0.0F : __builtin_exp2f(x); }
-inline float near_tanh(float x) { return __builtin_tanhf(x); }
-inline float near_largest(float x, float y) { return __builtin_fmaxf(x, y); }
-inline float near_quotient(float x, float y) { return x / y; }
+inline float approx_exp2(float x) { return x < -126.0F ? 0.0F : __builtin_exp2f(x); }
+inline float approx_tanh(float x) { return __builtin_tanhf(x); }
+inline float max_ignoring_nan(float x, float y) { return __builtin_fmaxf(x, y); }
+inline float approx_divide(float x, float y) { return x / y; }
 
 #endif
 

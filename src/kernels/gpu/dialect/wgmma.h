@@ -18,14 +18,14 @@ namespace veery::gpu {
 
 /// Where rows of the other operand lie in shared memory: pieces of 8 rows and 16 bytes, 128 bytes
 /// each and from one 16 columns to the next, `stride` bytes from one 8 rows to the next.
-VEERY_GPU uint64_t rows_in_shared(const uint8_t* at, int stride) {
+VEERY_GPU uint64_t wgmma_descriptor(const uint8_t* at, int stride) {
   constexpr uint64_t kPiece = 128;
   return (shared_address(at) & 0x3ffffU) >> 4 | kPiece >> 4 << 16 |
          static_cast<uint64_t>(stride >> 4) << 32;
 }
-/// One of begin_products(); kAdds: to what c is.
+/// One of wgmma_u8s8_pair(); kAdds: to what c is.
 template <bool kAdds>
-VEERY_GPU void begin_product(int32_t (&c)[8][4], const uint32_t (&a)[4], uint64_t rows) {
+VEERY_GPU void wgmma_u8s8(int32_t (&c)[8][4], const uint32_t (&a)[4], uint64_t rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
@@ -37,7 +37,7 @@ VEERY_GPU void begin_product(int32_t (&c)[8][4], const uint32_t (&a)[4], uint64_
 #endif
 }
 template <bool kAdds>
-VEERY_GPU void begin_product(int32_t (&c)[4][4], const uint32_t (&a)[4], uint64_t rows) {
+VEERY_GPU void wgmma_u8s8(int32_t (&c)[4][4], const uint32_t (&a)[4], uint64_t rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
@@ -48,40 +48,40 @@ VEERY_GPU void begin_product(int32_t (&c)[4][4], const uint32_t (&a)[4], uint64_
 #endif
 }
 /// Begins c = a x + b y of a warpgroup: a and b [64][32] uint8, of which warp w has rows 16 w to
-/// 16 w + 15 as in multiply_tile(), x and y 32 columns of 64 rows (or of 32) of int8 in shared
+/// 16 w + 15 as in mma_m16n8k32_s8(), x and y 32 columns of 64 rows (or of 32) of int8 in shared
 /// memory, as pieces of [8 rows][16 columns]: those of x, then those of y, each group of 8 rows
 /// `stride` bytes behind the one before. c[n] are the sums of rows 8 n to 8 n + 7 of x as
-/// multiply_tile() has them. All four warps come here; no one looks at c before
-/// wait_for_products().
+/// mma_m16n8k32_s8() has them. All four warps come here; no one looks at c before
+/// wgmma_wait_int().
 template <int kGroups>
-VEERY_GPU void begin_products(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
-                              const uint32_t (&b)[4], const uint8_t* x, int stride) {
+VEERY_GPU void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
+                               const uint32_t (&b)[4], const uint8_t* x, int stride) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  const uint64_t rows = rows_in_shared(x, stride);
+  const uint64_t rows = wgmma_descriptor(x, stride);
   asm volatile("wgmma.fence.sync.aligned;");
-  begin_product<false>(c, a, rows);
-  begin_product<true>(c, b, rows + (256 >> 4));
+  wgmma_u8s8<false>(c, a, rows);
+  wgmma_u8s8<true>(c, b, rows + (256 >> 4));
   asm volatile("wgmma.commit_group.sync.aligned;");
 #endif
 }
 /// Until what was begun is there.
-VEERY_GPU void wait_for_products(int32_t (&c)[8][4]) {
+VEERY_GPU void wgmma_wait_int(int32_t (&c)[8][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_8);
 #endif
 }
-VEERY_GPU void wait_for_products(int32_t (&c)[4][4]) {
+VEERY_GPU void wgmma_wait_int(int32_t (&c)[4][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_4);
 #endif
 }
 /// Begins c = a x, or, if `adds`, c + a x, of a warpgroup: a [64][16] bf16, of which warp w has
-/// rows 16 w to 16 w + 15 as in multiply_bf16(), x [128 rows][16 columns] bf16 in shared memory, as
-/// pieces of [8 rows][8 columns], those of the second 8 columns behind those of the first, each
-/// group of 8 rows `stride` bytes behind the one before. c[n] are the sums of rows 8 n to 8 n + 7
-/// of x as multiply_bf16() has them, with its bits. All four warps come here; nobody changes a, or
-/// looks at c, before wait_for_sums().
-VEERY_GPU void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
+/// rows 16 w to 16 w + 15 as in mma_m16n8k16_bf16(), x [128 rows][16 columns] bf16 in shared
+/// memory, as pieces of [8 rows][8 columns], those of the second 8 columns behind those of the
+/// first, each group of 8 rows `stride` bytes behind the one before. c[n] are the sums of rows 8 n
+/// to 8 n + 7 of x as mma_m16n8k16_bf16() has them, with its bits. All four warps come here; nobody
+/// changes a, or looks at c, before wgmma_wait().
+VEERY_GPU void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                           bool adds) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
@@ -92,31 +92,31 @@ VEERY_GPU void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8
       "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
       "},{%64,%65,%66,%67},%68,p,1,1,0;\n}"
       : VEERY_FLOATS_OF_16
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows_in_shared(x, stride)),
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_descriptor(x, stride)),
         "r"(adds ? 1 : 0));
 #endif
 }
-/// Before begin_sums() wherever a or c were written since.
-VEERY_GPU void give_to_products() {
+/// Before wgmma_bf16() wherever a or c were written since.
+VEERY_GPU void wgmma_fence() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 /// What was begun since the last call is one group.
-VEERY_GPU void end_products() {
+VEERY_GPU void wgmma_commit() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 /// Until at most kLeft groups, the latest, are on their way.
 template <int kLeft>
-VEERY_GPU void wait_for_sums(float (&c)[16][4]) {
+VEERY_GPU void wgmma_wait(float (&c)[16][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned %64;" : VEERY_FLOATS_OF_16 : "n"(kLeft) : "memory");
 #endif
 }
 /// The multiplier `a` of a group that has ended is no longer needed.
-VEERY_GPU void end_use(const uint32_t (&a)[4]) {
+VEERY_GPU void keep_alive(const uint32_t (&a)[4]) {
   asm volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
 }
 #undef VEERY_FLOATS
@@ -144,22 +144,22 @@ VEERY_GPU void sync_cluster() {
 }
 /// As arrive(), at the same place of block `rank`, for those that it lets overwrite what the
 /// thread has read: what it wrote others do not see by this.
-VEERY_GPU void arrive_at_block(Mbarrier* mbarrier, int rank) {
+VEERY_GPU void arrive_remote(Mbarrier* mbarrier, int rank) {
   asm volatile(
       "{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
       "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(shared_address(mbarrier)),
       "r"(rank)
       : "memory");
 }
-/// As arrive(), by one thread: so many bytes will come, by copy_to_cluster() of all blocks.
-VEERY_GPU void expect_pieces(Mbarrier* mbarrier, int bytes) {
+/// As arrive(), by one thread: so many bytes will come, by copy_bulk_multicast() of all blocks.
+VEERY_GPU void expect_bytes(Mbarrier* mbarrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)),
                "r"(bytes)
                : "memory");
 }
 /// To the same place of all blocks of the cluster, whose mbarriers there hear of it.
-VEERY_GPU void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
-                               int bytes) {
+VEERY_GPU void copy_bulk_multicast(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                                   int bytes) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
       "[%1], %2, [%3], %4;" ::"r"(shared_address(shared)),
@@ -171,8 +171,8 @@ VEERY_GPU void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_
 #else
 
 template <int kGroups>
-void begin_products(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uint32_t (&b)[4],
-                    const uint8_t* x, int stride) {
+void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                     const uint8_t* x, int stride) {
   const uint32_t words[8] = {a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]};
   std::memcpy(emulated::exchanged(thread()), words, sizeof words);
   sync_warp();
@@ -195,10 +195,10 @@ void begin_products(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uint
   sync_warp();
 }
 template <int kGroups>
-void wait_for_products(int32_t (&)[kGroups][4]) {}
+void wgmma_wait_int(int32_t (&)[kGroups][4]) {}
 
 /// Of each row of x, as multiply_halves() has them.
-inline void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
+inline void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                        bool adds) {
   std::memcpy(emulated::exchanged(thread()), a, sizeof a);
   sync_warp();
@@ -219,20 +219,21 @@ inline void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t*
     }
   sync_warp();
 }
-inline void give_to_products() {}
-inline void end_products() {}
+inline void wgmma_fence() {}
+inline void wgmma_commit() {}
 template <int kLeft>
-void wait_for_sums(float (&)[16][4]) {}
-inline void end_use(const uint32_t (&)[4]) {}
+void wgmma_wait(float (&)[16][4]) {}
+inline void keep_alive(const uint32_t (&)[4]) {}
 
 // A cluster is a block.
 inline int cluster_rank() { return 0; }
 inline int cluster_blocks() { return 1; }
 inline void sync_cluster() { sync_block(); }
-inline void arrive_at_block(Mbarrier* mbarrier, int) { arrive(mbarrier); }
-inline void expect_pieces(Mbarrier*, int) {}
-inline void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
-  ask_piece(mbarrier, shared, from, bytes);
+inline void arrive_remote(Mbarrier* mbarrier, int) { arrive(mbarrier); }
+inline void expect_bytes(Mbarrier*, int) {}
+inline void copy_bulk_multicast(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                                int bytes) {
+  copy_bulk(mbarrier, shared, from, bytes);
 }
 
 #endif

@@ -5,7 +5,7 @@
 namespace veery::gpu {
 
 /// The row goes on with its token, or has ended.
-VEERY_GPU void take_token(const VEERY_THREAD AdvanceArguments& a, VEERY_DEVICE ChainState& state,
+VEERY_GPU void take_token(const VEERY_THREAD ChainAdvanceParams& a, VEERY_DEVICE ChainState& state,
                           int64_t r, int32_t token) {
   VEERY_DEVICE ChainTokens& chosen = a.chosen[r];
   if (token >= 0) chosen.tokens[state.made++] = token;
@@ -28,9 +28,9 @@ VEERY_GPU void take_token(const VEERY_THREAD AdvanceArguments& a, VEERY_DEVICE C
   if (a.again != nullptr) *a.again = 1;
 }
 
-/// A block a row, of which each is a span, where all rows are greedy: advance() in chain.h. One
-/// that has ended stays where it is, and so writes what it wrote before.
-VEERY_GPU void advance_greedy(const VEERY_THREAD AdvanceArguments& a VEERY_HERE) {
+/// A block a row, of which each is a span, where all rows are greedy: chain_advance() in chain.h.
+/// One that has ended stays where it is, and so writes what it wrote before.
+VEERY_GPU void chain_advance_greedy(const VEERY_THREAD ChainAdvanceParams& a VEERY_CONTEXT) {
   const int64_t r = block_x();
   if (thread() != 0 || r >= a.run.counts[0] || a.states[r].left == 0) return;
   take_token(a, a.states[r], r, reinterpret_cast<VEERY_DEVICE int32_t*>(a.best.row(r))[0]);

@@ -5,11 +5,12 @@
 #include "kernels/draw.h"
 #include "kernels/gpu/kernels/chain_advance.h"
 #include "kernels/gpu/kernels/rows.h"
+#include "kernels/gpu/smem/chain_advance_smem.h"
 
 namespace veery::gpu {
 
 /// Biases and penalties on the logits [begin, end) of a row, by a block. `ids`: shared memory for
-/// kMostRecent.
+/// kMaxRecent.
 VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, float* logits,
                              int begin, int end, int32_t* ids) {
   const int recent = state.recent, biases = state.biases;
@@ -39,7 +40,7 @@ VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, f
 }
 
 /// How many of the most probable tokens top-p leaves; -1: more than there are.
-VEERY_GPU int32_t kept_by_mass(const double* masses, int32_t count, double mass) {
+VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) {
   double sum = 0;
   for (int32_t i = 0; i < count; ++i) {
     sum += masses[i];
@@ -49,12 +50,12 @@ VEERY_GPU int32_t kept_by_mass(const double* masses, int32_t count, double mass)
 }
 
 /// The token of a row, in thread 0; -1: it cannot be told from what top_k() gave.
-VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state, int64_t r) {
-  using P = AdvancePlaces;
+VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& state, int64_t r) {
+  using P = ChainAdvanceSmem;
   const float* values = a.values.row(r);
   const auto* ids = reinterpret_cast<const int32_t*>(a.best.row(r));
   const DrawSettings& s = state.settings;
-  const float infinity = float_of(0x7f800000), best = values[0];
+  const float infinity = bits_to_float(0x7f800000), best = values[0];
   if (s.temperature == 0) return ids[0];
   if (ids[0] < 0 || best == infinity || best == negative(infinity)) return -1;
   const int n = a.values.cols;
@@ -64,9 +65,10 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
 
   if (thread() == 0) shared[0] = 0;
   sync_block();
-  const float least = best + s.log_min_p;
+  const float threshold = best + s.log_min_p;
   for (int i = thread(); i < n; i += threads())
-    if (ids[i] >= 0 && values[i] >= least && values[i] > negative(infinity)) arrive_at(shared);
+    if (ids[i] >= 0 && values[i] >= threshold && values[i] > negative(infinity))
+      count_arrival(shared);
   sync_block();
   int32_t count = shared[0];
   bool all = count < n;  // that the filters so far leave are known
@@ -75,7 +77,7 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
     for (int i = thread(); i < count; i += threads()) weights[i] = mass_of(values[i], best);
     sync_block();
     if (thread() == 0)
-      shared[1] = kept_by_mass(weights, count, double{s.top_p} * double{a.mass.row(r)[0]});
+      shared[1] = top_p_count(weights, count, double{s.top_p} * double{a.mass.row(r)[0]});
     sync_block();
     if (shared[1] < 0 && !all) return -1;
     count = shared[1] < 0 ? count : shared[1];
@@ -85,10 +87,10 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
   // The order in which the sampler has them.
   const bool by_id = s.top_p >= 1 && s.top_k <= 0;
   for (int i = thread(); i < count; i += threads()) {
-    int place = by_id ? 0 : i;
-    for (int j = 0; by_id && j < count; ++j) place += ids[j] < ids[i] ? 1 : 0;
-    order[place] = ids[i];
-    weights[place] = draw_weight(values[i], double{best}, s.temperature);
+    int offset = by_id ? 0 : i;
+    for (int j = 0; by_id && j < count; ++j) offset += ids[j] < ids[i] ? 1 : 0;
+    order[offset] = ids[i];
+    weights[offset] = draw_weight(values[i], double{best}, s.temperature);
   }
   sync_block();
   if (thread() != 0) return 0;
@@ -97,8 +99,8 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
 
 /// A block a row, of which each is a span. One that has ended stays where it is, and so writes what
 /// it wrote before.
-VEERY_GPU void advance(const AdvanceArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void chain_advance(const ChainAdvanceParams& a) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.counts[0] || a.states[r].left == 0) return;
   const int32_t token = a.lists != nullptr ? draw_token(a, a.states[r], r)
@@ -107,10 +109,10 @@ VEERY_GPU void advance(const AdvanceArguments& a) {
 }
 
 /// Whether the launches of a loop are gone through once more.
-VEERY_GPU void loop(const LoopArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void chain_loop(const ChainLoopParams& a) {
+  wait_for_dependencies();
   if (thread() != 0) return;
-  set_condition(a.condition, *a.again);
+  set_graph_condition(a.condition, *a.again);
   *a.again = 0;
 }
 

@@ -1,32 +1,32 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
 // kernels/cpu/recurrence/conv1d.cc: a thread a channel.
 #pragma once
-#include "kernels/gpu/params/recurrence_params.h"
 #include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/params/recurrence_params.h"
 
 namespace veery::gpu {
 
 /// Channel `c` of one span.
 class Convolution {
  public:
-  VEERY_GPU Convolution(const VEERY_THREAD Conv1dArguments& arguments,
-                        const VEERY_THREAD RunSpan& span, int c)
-      : a_(arguments), of_(span), c_(c), before_(static_cast<int>(a_.weight.rows) - 1) {
+  VEERY_GPU Convolution(const VEERY_THREAD Conv1dParams& params, const VEERY_THREAD RunSpan& span,
+                        int c)
+      : a_(params), of_(span), c_(c), before_(static_cast<int>(a_.weight.rows) - 1) {
     bias_ = a_.bias ? a_.bias.row(0)[c] : 0.0F;
     VEERY_UNROLL(8)
-    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+    for (int j = 0; j < Conv1dParams::kMaxWidth; ++j)
       weight_[j] = j <= before_ ? a_.weight.row(j)[c] : 0.0F;
   }
 
   /// The first rows of the span see what is kept of those before it, and nothing is written before
   /// that was read: so one thread does both.
   VEERY_GPU void begin() {
-    float past[Conv1dArguments::kMostWidth];
+    float past[Conv1dParams::kMaxWidth];
     const bool continues = a_.state && of_.position > 0;
     const VEERY_DEVICE float* kept =
         continues ? a_.state.at(a_.run, of_.sequence, of_.position) : nullptr;
     VEERY_UNROLL(8)
-    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+    for (int j = 0; j < Conv1dParams::kMaxWidth; ++j)
       past[j] = continues && j < before_ ? kept[int64_t{j} * a_.out.cols + c_] : 0.0F;
     const int first = before_ > 1 ? before_ : 1;
     for (int i = 0; i < first && i < of_.rows; ++i)
@@ -51,36 +51,35 @@ class Convolution {
  private:
   VEERY_GPU float x(int i) const { return a_.x.row(int64_t{of_.first_row} + i)[c_]; }
   // Registers have no index.
-  static VEERY_GPU float past_of(const VEERY_THREAD float (&past)[Conv1dArguments::kMostWidth],
-                                 int i) {
+  static VEERY_GPU float past_of(const VEERY_THREAD float (&past)[Conv1dParams::kMaxWidth], int i) {
     float x = past[0];
     VEERY_UNROLL(8)
-    for (int j = 1; j < Conv1dArguments::kMostWidth; ++j) x = i == j ? past[j] : x;
+    for (int j = 1; j < Conv1dParams::kMaxWidth; ++j) x = i == j ? past[j] : x;
     return x;
   }
   template <typename Input>
   VEERY_GPU void put(int i, const VEERY_THREAD Input& input) {
     float y = bias_;
     VEERY_UNROLL(8)
-    for (int j = 0; j < Conv1dArguments::kMostWidth; ++j)
+    for (int j = 0; j < Conv1dParams::kMaxWidth; ++j)
       if (j <= before_) y = fma(weight_[j], input(j), y);
     a_.out.row(int64_t{of_.first_row} + i)[c_] = activated(y, a_.activation);
   }
 
-  const VEERY_THREAD Conv1dArguments& a_;
+  const VEERY_THREAD Conv1dParams& a_;
   const RunSpan of_;
   int c_, before_;
   float bias_;
-  float weight_[Conv1dArguments::kMostWidth];
+  float weight_[Conv1dParams::kMaxWidth];
 };
 
 /// A block of threads has some rows and as many channels as threads.
-VEERY_GPU void conv1d(const VEERY_THREAD Conv1dArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void conv1d(const VEERY_THREAD Conv1dParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int c = block_x() * threads() + thread();
   const int rows = static_cast<int>(a.run.count(a.out.rows));
-  const int first = block_y() * Conv1dArguments::kRows;
-  const int end = first + Conv1dArguments::kRows < rows ? first + Conv1dArguments::kRows : rows;
+  const int first = block_y() * Conv1dParams::kRows;
+  const int end = first + Conv1dParams::kRows < rows ? first + Conv1dParams::kRows : rows;
   if (c >= a.out.cols) return;
   for (int r = first; r < end;) {
     const RunSpan span = span_at(a.run.spans + a.run.span_of[r]);

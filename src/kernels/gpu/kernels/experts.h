@@ -2,6 +2,7 @@
 // the experts that its gates choose: pair r used + i has the i-th of them, in their order.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
+#include "kernels/gpu/params/expert_params.h"
 
 namespace veery::gpu {
 
@@ -10,77 +11,77 @@ VEERY_GPU float exp_rounded(float x) {
   if (!(x == x)) return x;
   const float in = x > 89.0F ? 89.0F : x < -104.0F ? -104.0F : x;
   const int n = round_to_int(in * 1.44269504F);
-  const Float64 r = (to_f64(in) - to_f64(n) * double_of(0x3fe62e42fee00000)) -
-                    to_f64(n) * double_of(0x3dea39ef35793c76);  // ln 2 in two parts
-  Float64 p = double_of(0x3e5ae64567f544e4);                    // 1 / 11!, and so on
-  p = p * r + double_of(0x3e927e4fb7789f5c);
-  p = p * r + double_of(0x3ec71de3a556c734);
-  p = p * r + double_of(0x3efa01a01a01a01a);
-  p = p * r + double_of(0x3f2a01a01a01a01a);
-  p = p * r + double_of(0x3f56c16c16c16c17);
-  p = p * r + double_of(0x3f81111111111111);
-  p = p * r + double_of(0x3fa5555555555555);
-  p = p * r + double_of(0x3fc5555555555555);
-  p = p * r + double_of(0x3fe0000000000000);
-  p = p * r + double_of(0x3ff0000000000000);
-  p = p * r + double_of(0x3ff0000000000000);
-  return to_f32(p * double_of(static_cast<int64_t>(n + 1023) << 52));
+  const Float64 r = (to_f64(in) - to_f64(n) * bits_to_double(0x3fe62e42fee00000)) -
+                    to_f64(n) * bits_to_double(0x3dea39ef35793c76);  // ln 2 in two parts
+  Float64 p = bits_to_double(0x3e5ae64567f544e4);                    // 1 / 11!, and so on
+  p = p * r + bits_to_double(0x3e927e4fb7789f5c);
+  p = p * r + bits_to_double(0x3ec71de3a556c734);
+  p = p * r + bits_to_double(0x3efa01a01a01a01a);
+  p = p * r + bits_to_double(0x3f2a01a01a01a01a);
+  p = p * r + bits_to_double(0x3f56c16c16c16c17);
+  p = p * r + bits_to_double(0x3f81111111111111);
+  p = p * r + bits_to_double(0x3fa5555555555555);
+  p = p * r + bits_to_double(0x3fc5555555555555);
+  p = p * r + bits_to_double(0x3fe0000000000000);
+  p = p * r + bits_to_double(0x3ff0000000000000);
+  p = p * r + bits_to_double(0x3ff0000000000000);
+  return to_f32(p * bits_to_double(static_cast<int64_t>(n + 1023) << 52));
 }
 
 // The choice of experts
 
-VEERY_GPU float never() { return float_of(static_cast<int32_t>(0xff800000U)); }
+VEERY_GPU float minus_infinity() { return bits_to_float(static_cast<int32_t>(0xff800000U)); }
 
 /// The lowest index among the largest of n numbers; all lanes get it.
-VEERY_GPU int best_of(const VEERY_SHARED float* x, int n) {
-  uint64_t best = key_of(never(), 0);
+VEERY_GPU int argmax_of(const VEERY_SHARED float* x, int n) {
+  uint64_t best = order_key(minus_infinity(), 0);
   for (int i = lane(); i < n; i += kWarp) {
-    const uint64_t own = key_of(x[i], i);
+    const uint64_t own = order_key(x[i], i);
     best = own > best ? own : best;
   }
   for (int mask = 16; mask > 0; mask /= 2) {
     const uint64_t other = shuffle_xor(best, mask);
     best = other > best ? other : best;
   }
-  return index_of(best);
+  return order_key_index(best);
 }
 
 /// What a row's experts are worth: softmax or sigmoid of its scores.
-VEERY_GPU void find_worth(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
-                          VEERY_SHARED float* worth, VEERY_SHARED float* one) {
+VEERY_GPU void expert_scores(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
+                             VEERY_SHARED float* score, VEERY_SHARED float* one) {
   const int n = a.scores.cols;
   if (a.sigmoid != 0) {
-    for (int e = lane(); e < n; e += kWarp) worth[e] = 1.0F / (1.0F + exp_rounded(-scores[e]));
+    for (int e = lane(); e < n; e += kWarp) score[e] = 1.0F / (1.0F + exp_rounded(-scores[e]));
     return sync_warp();
   }
-  const float most = scores[best_of(scores, n)];
-  for (int e = lane(); e < n; e += kWarp) worth[e] = exp_rounded(scores[e] - most);
+  const float most = scores[argmax_of(scores, n)];
+  for (int e = lane(); e < n; e += kWarp) score[e] = exp_rounded(scores[e] - most);
   sync_warp();
   if (lane() == 0) {
     Float64 sum = to_f64(0);
     VEERY_UNROLL(8)
-    for (int e = 0; e < n; ++e) sum = sum + to_f64(worth[e]);
+    for (int e = 0; e < n; ++e) sum = sum + to_f64(score[e]);
     *one = to_f32(to_f64(1) / sum);
   }
   sync_warp();
-  for (int e = lane(); e < n; e += kWarp) worth[e] = worth[e] * *one;
+  for (int e = lane(); e < n; e += kWarp) score[e] = score[e] * *one;
   sync_warp();
 }
 
 /// Experts of all but the best groups become impossible: a lane a group. `of_group`: room for them.
-VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteArguments& a, VEERY_SHARED float* merit,
-                                VEERY_SHARED float* of_group) {
+VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteParams& a, VEERY_SHARED float* selection,
+                                VEERY_SHARED float* group_score) {
   const int size = a.scores.cols / a.groups;
   for (int g = lane(); g < a.groups; g += kWarp) {
-    float sum = 0, last = float_of(0x7f800000);
+    float sum = 0, last = bits_to_float(0x7f800000);
     int same = 0;  // of those equal to the last one, how many were taken
     for (int i = 0; i < a.group_best; ++i) {
-      float best = never();
+      float best = minus_infinity();
       int equal = 0;
       for (int e = 0; e < size; ++e) {
-        const float x = merit[g * size + e];
+        const float x = selection[g * size + e];
         equal += x == last ? 1 : 0;
-        if (x < last) best = largest(best, x);
+        if (x < last) best = max_f32(best, x);
       }
       if (same < equal)
         best = last, ++same;
@@ -89,28 +90,28 @@ VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteArguments& a, VEERY_SHAR
       sum = sum + best;
       last = best;
     }
-    of_group[g] = sum;
+    group_score[g] = sum;
   }
   sync_warp();
   for (int kept = 0; kept < a.groups_used; ++kept) {
-    const int best = best_of(of_group, a.groups);
+    const int best = argmax_of(group_score, a.groups);
     sync_warp();
-    if (lane() == 0) of_group[best] = never();
+    if (lane() == 0) group_score[best] = minus_infinity();
     sync_warp();
   }
   for (int e = lane(); e < a.scores.cols; e += kWarp)
-    if (of_group[e / size] != never()) merit[e] = never();
+    if (group_score[e / size] != minus_infinity()) selection[e] = minus_infinity();
   sync_warp();
 }
 
 /// RouteAttr::jitter: one lane, as such models have few experts. `left`: room for all.
-VEERY_GPU void route_near(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
-                          VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
+VEERY_GPU void route_jitter(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
+                            VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
   const int n = a.scores.cols;
   for (int e = lane(); e < n; e += kWarp) left[e] = scores[e], gates[e] = 0;
   sync_warp();
   for (int i = 0; i < a.used; ++i) {
-    const int best = best_of(left, n);
+    const int best = argmax_of(left, n);
     sync_warp();
     if (lane() == 0) {
       const float most = left[best];
@@ -118,40 +119,41 @@ VEERY_GPU void route_near(const VEERY_THREAD RouteArguments& a, const VEERY_SHAR
       for (int e = 0; e < n; ++e) {
         const float scale = magnitude(left[e]) < most ? most : magnitude(left[e]);
         const bool far = (most - left[e]) / scale > 2 * a.jitter;
-        if (left[e] != never() && !far) sum = sum + to_f64(exp_rounded(left[e] - most));
+        if (left[e] != minus_infinity() && !far) sum = sum + to_f64(exp_rounded(left[e] - most));
       }
       gates[best] = to_f32(to_f64(1) / sum);
-      left[best] = never();
+      left[best] = minus_infinity();
     }
     sync_warp();
   }
 }
 
 /// A warp a row. Shared memory: 4 numbers an expert, and one.
-VEERY_GPU void route(const VEERY_THREAD RouteArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void route(const VEERY_THREAD RouteParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.scores.rows)) return;
   const int n = a.scores.cols;
-  auto* worth = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
-  VEERY_SHARED float *merit = worth + n, *own = merit + n, *of_group = own + n, *one = of_group + n;
+  auto* score = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  VEERY_SHARED float *selection = score + n, *own = selection + n, *group_score = own + n,
+                     *one = group_score + n;
   VEERY_DEVICE float* gates = a.out.row(r);
   for (int e = lane(); e < n; e += kWarp) own[e] = a.scores.row(r)[e];
   sync_warp();
-  if (a.jitter > 0) return route_near(a, own, worth, gates);
-  find_worth(a, own, worth, one);
+  if (a.jitter > 0) return route_jitter(a, own, score, gates);
+  expert_scores(a, own, score, one);
   for (int e = lane(); e < n; e += kWarp) {
-    merit[e] = worth[e] + (a.bias != nullptr ? a.bias[e] : 0.0F);
+    selection[e] = score[e] + (a.bias != nullptr ? a.bias[e] : 0.0F);
     own[e] = 0;
   }
   sync_warp();
-  if (a.groups > 1) keep_best_groups(a, merit, of_group);
+  if (a.groups > 1) keep_best_groups(a, selection, group_score);
   float sum = 0;
   for (int i = 0; i < a.used; ++i) {
-    const int e = best_of(merit, n);
+    const int e = argmax_of(selection, n);
     sync_warp();
-    if (lane() == 0) merit[e] = never(), own[e] = worth[e];
-    sum = sum + worth[e];
+    if (lane() == 0) selection[e] = minus_infinity(), own[e] = score[e];
+    sum = sum + score[e];
     sync_warp();
   }
   const float factor = a.normalise != 0 ? a.scale / (sum < 1e-20F ? 1e-20F : sum) : a.scale;
@@ -161,7 +163,7 @@ VEERY_GPU void route(const VEERY_THREAD RouteArguments& a VEERY_HERE) {
 // Pairs, and groups of those that have one expert
 
 /// The pairs of a row, by a warp. Where fewer are chosen, others have expert 0 and gate 0.
-VEERY_GPU void pick_row(const VEERY_THREAD PairArguments& a, int64_t r) {
+VEERY_GPU void pick_row(const VEERY_THREAD ExpertPairParams& a, int64_t r) {
   const VEERY_DEVICE float* gates = a.gates.row(r);
   const int64_t first = r * a.used;
   int found = 0;
@@ -176,8 +178,8 @@ VEERY_GPU void pick_row(const VEERY_THREAD PairArguments& a, int64_t r) {
   for (int i = found + lane(); i < a.used; i += kWarp)
     a.pairs.expert[first + i] = 0, a.pairs.gate[first + i] = 0;
 }
-VEERY_GPU void pick_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void pick_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = int64_t{block_x()} * warps() + warp();
   if (r < a.run.count(a.gates.rows)) pick_row(a, r);
 }
@@ -186,7 +188,7 @@ VEERY_GPU void pick_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
 struct PairShare {
   int begin, end;
 };
-VEERY_GPU PairShare share_of(int pairs VEERY_HERE) {
+VEERY_GPU PairShare share_of(int pairs VEERY_CONTEXT) {
   const int each = (pairs + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
   const int begin = warp() * each;
   return {begin, begin + each < pairs ? begin + each : pairs};
@@ -202,11 +204,11 @@ VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD Pa
 }
 
 /// A block of threads an expert. Shared memory: a number a warp.
-VEERY_GPU void count_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void count_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
   const int pairs = static_cast<int>(a.run.count(a.gates.rows)) * a.used;
-  const int own = count_pairs(a.pairs, share_of(pairs VEERY_GO), block_x());
+  const int own = count_pairs(a.pairs, share_of(pairs VEERY_CONTEXT_ARG), block_x());
   if (lane() == 0) count[warp()] = own;
   sync_block();
   if (thread() != 0) return;
@@ -216,11 +218,12 @@ VEERY_GPU void count_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
 }
 
 /// The same, after count_experts(): groups, and pairs in their order.
-VEERY_GPU void group_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void group_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
-  const int expert = block_x(), most = a.pairs.most;
-  const PairShare share = share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used VEERY_GO);
+  const int expert = block_x(), most = a.pairs.max_pairs;
+  const PairShare share =
+      share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used VEERY_CONTEXT_ARG);
   const int own = count_pairs(a.pairs, share, expert);
   if (lane() == 0) count[warp()] = own;
   int begin = 0, group = 0;
@@ -250,7 +253,7 @@ VEERY_GPU void group_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
 // Products
 
 /// h of gate and up, or what is counted of the product with down.
-VEERY_GPU void store_pair(const VEERY_THREAD ExpertArguments& a, int expert, int pair, int n,
+VEERY_GPU void store_pair(const VEERY_THREAD ExpertGemmParams& a, int expert, int pair, int n,
                           float y, float up) {
   const int64_t at = int64_t{expert} * a.weight[0].rows + n;
   y = y + (a.bias[0] != nullptr ? a.bias[0][at] : 0.0F);
@@ -262,9 +265,9 @@ VEERY_GPU void store_pair(const VEERY_THREAD ExpertArguments& a, int expert, int
   if (a.gate_input != 0) y = y * a.pairs.gate[pair], up = up * a.pairs.gate[pair];
   float h;
   if (a.limit > 0) {
-    y = smallest(y, a.limit);
-    up = largest(smallest(up, a.limit), -a.limit);
-    h = y / (1.0F + exp_any(negative(a.alpha * y))) * (up + 1.0F);
+    y = min_f32(y, a.limit);
+    up = max_f32(min_f32(up, a.limit), -a.limit);
+    h = y / (1.0F + exp_f32(negative(a.alpha * y))) * (up + 1.0F);
   } else {
     h = activated(y, a.activation) * up;
   }
@@ -272,9 +275,9 @@ VEERY_GPU void store_pair(const VEERY_THREAD ExpertArguments& a, int expert, int
 }
 
 /// Weight `i` of an expert.
-VEERY_GPU Weight of_expert(const VEERY_THREAD ExpertArguments& a, int i, int expert) {
+VEERY_GPU Weight expert_weight(const VEERY_THREAD ExpertGemmParams& a, int i, int expert) {
   Weight w = a.weight[i];
-  w.data += int64_t{expert} * panels_of(w) * w.panel;
+  w.data += int64_t{expert} * panel_count(w) * w.panel;
   return w;
 }
 
@@ -284,19 +287,19 @@ VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
 }
 
 /// A block of threads has a group, a warp of it one panel; up to 8 kGroups pairs a group.
-template <Format kFormat, int kGroups, bool kGated>
-VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
-  wait_for_inputs();
+template <WeightFormat kFormat, int kGroups, bool kGated>
+VEERY_GPU void experts_gemm(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int panel = block_x() * warps() + warp();
-  if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
+  if (block_y() >= *a.pairs.groups || panel >= panel_count(a.weight[0])) return;
   const PairGroup group = group_at(a.pairs, block_y());
   const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
   const auto row_of = [&](int r) {
-    return order[r < group.count ? r : group.count - 1] / a.rows_each;
+    return order[r < group.count ? r : group.count - 1] / a.pairs_per_row;
   };
-  using Product = TileProduct<kFormat, 1, kGroups>;
-  const Weight weight = of_expert(a, 0, group.expert);
-  Product product(a.form, weight, panel, row_of);
+  using Product = GemmDirect<kFormat, 1, kGroups>;
+  const Weight weight = expert_weight(a, 0, group.expert);
+  Product product(a.act, weight, panel, row_of);
   product.multiply();
   const auto store = [&](const VEERY_THREAD Product& up) {
     const int g = lane() / 4, t = lane() % 4;
@@ -309,8 +312,8 @@ VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
     }
   };
   if constexpr (kGated) {
-    const Weight other = of_expert(a, 1, group.expert);
-    Product up(a.form, other, panel, row_of);
+    const Weight other = expert_weight(a, 1, group.expert);
+    Product up(a.act, other, panel, row_of);
     up.multiply();
     store(up);
   } else {
@@ -319,8 +322,8 @@ VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
 }
 
 /// What the chosen experts of a row make, in their order, and the residual.
-VEERY_GPU void add_experts(const VEERY_THREAD AddExpertsArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void combine_experts(const VEERY_THREAD CombineExpertsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_y();
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols;

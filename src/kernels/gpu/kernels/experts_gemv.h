@@ -1,25 +1,26 @@
-// experts_row.h: mixtures of experts for few pairs, whose weights come by rings of copies.
+// experts_gemv.h: mixtures of experts for few pairs, whose weights come by rings of copies.
 #pragma once
 #include "kernels/gpu/kernels/experts.h"
 #include "kernels/gpu/kernels/linear/gemv.h"
+#include "kernels/gpu/smem/gemv_smem.h"
 
 namespace veery::gpu {
 
 /// experts() of few pairs: each has some blocks of threads for itself, whose weights come by a ring
-/// (linear_row.h). Without limits, and gates count behind the products.
-template <Format kFormat, int kParts>
-VEERY_GPU void experts_row(const ExpertArguments& a) {
-  wait_for_inputs();
+/// (gemv.h). Without limits, and gates count behind the products.
+template <WeightFormat kFormat, int kParts>
+VEERY_GPU void experts_gemv(const ExpertGemmParams& a) {
+  wait_for_dependencies();
   const int64_t pair = block_y();
   if (pair >= a.run.count(a.rows) * a.used) return;
   const int expert = a.pairs.expert[pair];
-  LinearArguments own{};
+  GemmParams own{};
   own.run = a.run;
-  own.form = a.form;
-  own.form.data += pair / a.rows_each * a.form.stride;
+  own.act = a.act;
+  own.act.data += pair / a.pairs_per_row * a.act.stride;
   own.rows = 1;
   for (int i = 0; i < kParts; ++i) {
-    own.weight[i] = of_expert(a, i, expert);
+    own.weight[i] = expert_weight(a, i, expert);
     if (a.bias[i] != nullptr) own.bias[i] = a.bias[i] + int64_t{expert} * a.weight[i].rows;
   }
   own.weights = kParts;
@@ -27,8 +28,8 @@ VEERY_GPU void experts_row(const ExpertArguments& a) {
   own.gate = a.activation;
   own.scale = 1;
   own.out = {a.out + pair * a.weight[0].rows, a.weight[0].rows, 1, a.weight[0].rows};
-  own.room = a.room;
-  RowProduct<kFormat, 1, RowPlan::kExpertWarps>(own).run();
+  own.max_smem = a.max_smem;
+  Gemv<kFormat, 1, GemvSmem::kExpertWarps>(own).run();
 }
 
 }  // namespace veery::gpu

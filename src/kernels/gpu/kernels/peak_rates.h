@@ -5,15 +5,15 @@
 namespace veery::gpu {
 
 /// All threads of all blocks go through the pieces together.
-VEERY_GPU void read_limit(const VEERY_THREAD ReadLimitArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void peak_read(const VEERY_THREAD PeakReadParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   constexpr int kAhead = 4;
   const int64_t all = int64_t{blocks_x()} * threads();
   const int64_t own = int64_t{block_x()} * threads() + thread();
-  uint32_t kept = 0;
+  uint32_t sink = 0;
   for (int p = 0; p < a.count; ++p) {
-    const VEERY_DEVICE uint8_t* data = a.pieces[p].data;
-    const int64_t words = a.pieces[p].size / 16;
+    const VEERY_DEVICE uint8_t* data = a.ranges[p].data;
+    const int64_t words = a.ranges[p].size / 16;
     for (int64_t i = own; i < words; i += kAhead * all) {
       Four<uint32_t> word[kAhead];
       VEERY_UNROLL(4)
@@ -21,39 +21,39 @@ VEERY_GPU void read_limit(const VEERY_THREAD ReadLimitArguments& a VEERY_HERE) {
         word[j] = i + j * all < words ? load<Four<uint32_t>>(data + (i + j * all) * 16)
                                       : Four<uint32_t>{};
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j) kept ^= word[j].x ^ word[j].y ^ word[j].z ^ word[j].w;
+      for (int j = 0; j < kAhead; ++j) sink ^= word[j].x ^ word[j].y ^ word[j].z ^ word[j].w;
     }
   }
   // Hardly ever; but the loop's result is used.
-  if (kept == 0x9e3779b9U) *a.kept = kept;
+  if (sink == 0x9e3779b9U) *a.sink = sink;
 }
 
 /// On operands in registers, with what kernels multiply with; a warp does operations_of() a turn.
-VEERY_GPU void math_limit(const VEERY_THREAD MathLimitArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void peak_math(const VEERY_THREAD PeakMathParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   constexpr int kChains = 8, kTiles = 4;
   const uint32_t tile[4] = {0x01020304U, 0x04030201U, 0x02010403U, 0x03040102U};  // small as bf16
-  uint32_t kept = 0;
+  uint32_t sink = 0;
   if (a.math == Math::kF32) {
     float y[kChains] = {};
-    for (int turn = 0; turn < a.turns; ++turn) VEERY_UNROLL(8)
+    for (int iteration = 0; iteration < a.iterations; ++iteration) VEERY_UNROLL(8)
     for (int i = 0; i < kChains; ++i)
       y[i] = fma(y[i], 0.5F, static_cast<float>(thread() % kWarp + i));
-    for (int i = 0; i < kChains; ++i) kept ^= static_cast<uint32_t>(bits_of(y[i]));
+    for (int i = 0; i < kChains; ++i) sink ^= static_cast<uint32_t>(float_to_bits(y[i]));
   } else if (a.math == Math::kBF16) {
-    if constexpr (kHasCores) {
+    if constexpr (kHasTensorCores) {
       float c[kTiles][4] = {};
-      for (int turn = 0; turn < a.turns; ++turn) VEERY_UNROLL(4)
-      for (int i = 0; i < kTiles; ++i) multiply_bf16(c[i], tile, tile[i], tile[3 - i]);
-      for (int i = 0; i < kTiles; ++i) kept ^= static_cast<uint32_t>(bits_of(c[i][i]));
+      for (int iteration = 0; iteration < a.iterations; ++iteration) VEERY_UNROLL(4)
+      for (int i = 0; i < kTiles; ++i) mma_m16n8k16_bf16(c[i], tile, tile[i], tile[3 - i]);
+      for (int i = 0; i < kTiles; ++i) sink ^= static_cast<uint32_t>(float_to_bits(c[i][i]));
     }
   } else {
     int32_t c[kTiles][4] = {};
-    for (int turn = 0; turn < a.turns; ++turn) VEERY_UNROLL(4)
-    for (int i = 0; i < kTiles; ++i) multiply_tile(c[i], tile, tile[i], tile[3 - i]);
-    for (int i = 0; i < kTiles; ++i) kept ^= static_cast<uint32_t>(c[i][i]);
+    for (int iteration = 0; iteration < a.iterations; ++iteration) VEERY_UNROLL(4)
+    for (int i = 0; i < kTiles; ++i) mma_m16n8k32_s8(c[i], tile, tile[i], tile[3 - i]);
+    for (int i = 0; i < kTiles; ++i) sink ^= static_cast<uint32_t>(c[i][i]);
   }
-  if (kept == 0x9e3779b9U) *a.kept = kept;
+  if (sink == 0x9e3779b9U) *a.sink = sink;
 }
 
 }  // namespace veery::gpu

@@ -1,11 +1,11 @@
 // angles.h: angles of rotary position embeddings, found in f64.
 #pragma once
-#include "kernels/gpu/params/rope_angles_params.h"
+#include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
 /// A polynomial's coefficients by their bits.
-VEERY_GPU Float64 coefficient(uint64_t bits) { return double_of(static_cast<int64_t>(bits)); }
+VEERY_GPU Float64 coefficient(uint64_t bits) { return bits_to_double(static_cast<int64_t>(bits)); }
 
 struct SinCos {
   Float64 sin, cos;
@@ -15,7 +15,7 @@ VEERY_GPU SinCos sin_cos(Float64 x) {
   const Float64 round = coefficient(0x4338000000000000U);                // 3 * 2^51
   const Float64 shifted = x * coefficient(0x3fe45f306dc9c883U) + round;  // 2 / pi
   const Float64 n = shifted - round;
-  const int64_t quadrant = bits_of(shifted);
+  const int64_t quadrant = float_to_bits(shifted);
   Float64 r = fma(n, coefficient(0xbff921fb54442d18U), x);  // -pi / 2 in two parts
   r = fma(n, coefficient(0xbc91a62633145c07U), r);
   const Float64 z = r * r;
@@ -34,8 +34,8 @@ VEERY_GPU SinCos sin_cos(Float64 x) {
   const Float64 second = (quadrant & 1) != 0 ? s : c;
   return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
 }
-VEERY_GPU void angles(const VEERY_THREAD AnglesArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void rope_angles(const VEERY_THREAD RopeAnglesParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;

@@ -1,13 +1,14 @@
 // row_ops.h: ops on rows with the bits of kernels/reference: their order of adding is that of f64.
 #pragma once
-#include "kernels/gpu/params/row_op_params.h"
 #include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/expert_params.h"
+#include "kernels/gpu/params/row_params.h"
 
 namespace veery::gpu {
 
 /// x over its length; a warp a row, one chain of f64 over pieces that come to shared memory.
-VEERY_GPU void l2_norm(const VEERY_THREAD L2NormArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void l2_norm(const VEERY_THREAD L2NormParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   constexpr int kPiece = 1024;
@@ -28,16 +29,16 @@ VEERY_GPU void l2_norm(const VEERY_THREAD L2NormArguments& a VEERY_HERE) {
   for (int i = lane(); i < a.out.cols; i += kWarp) a.out.row(r)[i] = to_f32(to_f64(x[i]) / length);
 }
 
-VEERY_GPU void concat(const VEERY_THREAD ConcatArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void concat(const VEERY_THREAD ConcatParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   for (int c = thread(); c < a.out.cols; c += threads())
     a.out.row(r)[c] = c < a.a.cols ? a.a.row(r)[c] : a.b.row(r)[c - a.a.cols];
 }
 
-VEERY_GPU void shift(const VEERY_THREAD ShiftArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void shift(const VEERY_THREAD ShiftParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const RunSpan span = span_at(a.run.spans + a.run.span_of[r]);
@@ -48,8 +49,8 @@ VEERY_GPU void shift(const VEERY_THREAD ShiftArguments& a VEERY_HERE) {
 }
 
 /// A thread a column of a span: a chain of f64 over its rows.
-VEERY_GPU void pool(const VEERY_THREAD PoolArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   enum { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
   const int64_t s = block_y();
   const int c = block_x() * threads() + thread();
@@ -78,8 +79,8 @@ VEERY_GPU void pool(const VEERY_THREAD PoolArguments& a VEERY_HERE) {
 }
 
 /// Sums of equal parts of a row.
-VEERY_GPU void sum_to(const VEERY_THREAD SumToArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int part = a.x.cols / a.out.cols;
@@ -94,8 +95,8 @@ VEERY_GPU void sum_to(const VEERY_THREAD SumToArguments& a VEERY_HERE) {
 
 /// The only output of a weight of one row: a thread a row of x, each product and each sum rounded
 /// (kernels/reference/linear.cc).
-VEERY_GPU void linear_one(const VEERY_THREAD LinearOneArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void linear_one(const VEERY_THREAD LinearOneParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = int64_t{block_x()} * threads() + thread();
   if (r >= a.run.count(a.out.rows)) return;
   float y = 0;
@@ -104,8 +105,8 @@ VEERY_GPU void linear_one(const VEERY_THREAD LinearOneArguments& a VEERY_HERE) {
   y = (y + (a.bias != nullptr ? a.bias[0] : 0.0F)) * a.scale;
   a.out.row(r)[0] = a.residual ? y + a.residual.row(r)[0] : y;
 }
-VEERY_GPU void embed_rows(const VEERY_THREAD EmbedRowsArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void embed_rows(const VEERY_THREAD EmbedRowsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   for (int k = thread(); k < a.out.cols; k += threads())
@@ -114,8 +115,8 @@ VEERY_GPU void embed_rows(const VEERY_THREAD EmbedRowsArguments& a VEERY_HERE) {
 
 // Products of heads (launch_heads.cc)
 
-VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.x.rows)) return;
   const int each = a.x.cols / a.heads, all = a.heads * a.in;
@@ -123,9 +124,9 @@ VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsArguments& a VEERY_HERE)
     a.to[r * all + i] = a.x.row(r)[i / a.in * each + i % a.in];
 }
 /// Every row has a pair with each head: those of a head are in the order of rows.
-VEERY_GPU void head_pairs(const VEERY_THREAD HeadPairsArguments& a VEERY_HERE) {
-  wait_for_inputs();
-  const int rows = static_cast<int>(a.run.count(a.rows)), most = a.pairs.most;
+VEERY_GPU void head_pairs(const VEERY_THREAD HeadPairsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
+  const int rows = static_cast<int>(a.run.count(a.rows)), most = a.pairs.max_pairs;
   const int groups = (rows + most - 1) / most, head = block_x();
   for (int i = thread(); i < rows; i += threads()) {
     a.pairs.order[head * rows + i] = i * a.heads + head;
@@ -140,8 +141,8 @@ VEERY_GPU void head_pairs(const VEERY_THREAD HeadPairsArguments& a VEERY_HERE) {
   }
   if (head == 0 && thread() == 0) *a.pairs.groups = groups * a.heads;
 }
-VEERY_GPU void join_heads(const VEERY_THREAD JoinHeadsArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void join_heads(const VEERY_THREAD JoinHeadsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int from = a.x.cols / a.heads, to = a.made + from - a.in;

@@ -1,31 +1,31 @@
 // scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. A run's positions
 // are walked in one launch, with the state in registers.
 #pragma once
-#include "kernels/gpu/params/recurrence_params.h"
 #include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/params/recurrence_params.h"
 
 namespace veery::gpu {
 
 /// Where a position's numbers lie in shared memory.
 struct ScanPosition {
   VEERY_SHARED float* at;
-  const VEERY_THREAD ScanPlan& plan;
+  const VEERY_THREAD ScanSmem& plan;
 
   VEERY_GPU VEERY_SHARED float* vector(int i) const { return at + i * plan.vector; }
   VEERY_GPU VEERY_SHARED float* values() const { return at + plan.vectors * plan.vector; }
-  VEERY_GPU VEERY_SHARED float* times() const { return values() + ScanPlan::kColumns; }
-  VEERY_GPU VEERY_SHARED float* scalars() const { return at + plan.position - ScanPlan::kScalars; }
+  VEERY_GPU VEERY_SHARED float* times() const { return values() + ScanSmem::kColumns; }
+  VEERY_GPU VEERY_SHARED float* scalars() const { return at + plan.position - ScanSmem::kScalars; }
 };
 
 /// 32 columns of a head of one span.
 template <int kChain, ScanKind kKind>
 class Scan {
  public:
-  VEERY_GPU Scan(const VEERY_THREAD ScanArguments& arguments, int64_t span, int part VEERY_HERE)
-      : VEERY_HERE_KEPT a_(arguments), of_(span_at(a_.run.spans + span)) {
-    const int parts = (a_.values + ScanPlan::kColumns - 1) / ScanPlan::kColumns;
+  VEERY_GPU Scan(const VEERY_THREAD ScanParams& params, int64_t span, int part VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT a_(params), of_(span_at(a_.run.spans + span)) {
+    const int parts = (a_.values + ScanSmem::kColumns - 1) / ScanSmem::kColumns;
     head_ = part / parts;
-    first_ = part % parts * ScanPlan::kColumns;
+    first_ = part % parts * ScanSmem::kColumns;
     key_head_ = a_.tiled != 0 ? head_ % a_.key_heads : head_ / (a_.heads / a_.key_heads);
     shared_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     kept_ = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
@@ -34,16 +34,16 @@ class Scan {
   /// All positions. What lies three steps ahead is loaded while others are walked.
   VEERY_GPU void run() {
     const int each = a_.plan.positions, chunks = (of_.rows + each - 1) / each;
-    const bool walks = thread() < ScanPlan::kWalkers;
-    const bool loads = !walks && thread() < ScanPlan::kWalkers + ScanPlan::kLoaders;
+    const bool updates = thread() < ScanSmem::kUpdaters;
+    const bool loads = !updates && thread() < ScanSmem::kUpdaters + ScanSmem::kLoaders;
     float s[kChain];
     float rates[kRatesKept];
-    if (walks) begin(s, rates);
-    if (!walks && !loads) begin_shared();
+    if (updates) begin(s, rates);
+    if (!updates && !loads) begin_shared();
     for (int step = 0; step < chunks + 2; ++step) {
       if (loads && step < chunks) load(step);
-      if (!walks && !loads && step >= 1 && step <= chunks) find_shared(step - 1);
-      if (walks && step >= 2) walk(step - 2, s, rates);
+      if (!updates && !loads && step >= 1 && step <= chunks) find_shared(step - 1);
+      if (updates && step >= 2) update(step - 2, s, rates);
       sync_block();
     }
   }
@@ -61,17 +61,17 @@ class Scan {
     return left < a_.plan.positions ? left : a_.plan.positions;
   }
   VEERY_GPU ScanPosition position(int chunk, int t) const {
-    const int at = chunk % ScanPlan::kBuffers * a_.plan.positions + t;
+    const int at = chunk % ScanSmem::kBuffers * a_.plan.positions + t;
     return {shared_ + at * a_.plan.position, a_.plan};
   }
   VEERY_GPU VEERY_SHARED float* normaliser() const {
-    return shared_ + ScanPlan::kBuffers * a_.plan.positions * a_.plan.position;
+    return shared_ + ScanSmem::kBuffers * a_.plan.positions * a_.plan.position;
   }
   static VEERY_GPU const VEERY_DEVICE float* row_or_only(const VEERY_THREAD Matrix& m,
                                                          int64_t row) {
     return m.row(m.rows == 1 ? 0 : row);
   }
-  VEERY_GPU int64_t row_of(int chunk, int t) const {
+  VEERY_GPU int64_t load_row_with_norm(int chunk, int t) const {
     return of_.first_row + chunk * a_.plan.positions + t;
   }
   VEERY_GPU bool keeps(int chunk, int t) const {
@@ -91,27 +91,28 @@ class Scan {
 
   VEERY_GPU void load(int chunk) {
     constexpr int kKeys = 4 * kChain;
-    const int count = count_of(chunk), own = thread() - ScanPlan::kWalkers;
+    const int count = count_of(chunk), own = thread() - ScanSmem::kUpdaters;
     VEERY_UNROLL(4)
-    for (int e = own; e < count * kKeys; e += ScanPlan::kLoaders) {
+    for (int e = own; e < count * kKeys; e += ScanSmem::kLoaders) {
       const int t = e / kKeys, i = e % kKeys;
       const bool is = i < a_.keys;
-      const int64_t row = row_of(chunk, t);
+      const int64_t row = load_row_with_norm(chunk, t);
       const int key = key_head_ * a_.keys + i, channel = head_ * a_.keys + i;
       VEERY_SHARED float* to = position(chunk, t).at + i % 4 * a_.plan.pitch + i / 4;
       to[kQ * a_.plan.vector] = is ? a_.q.row(row)[key] : 0.0F;
       to[kK * a_.plan.vector] = is ? a_.k.row(row)[key] : 0.0F;
       if (a_.channel != 0)
-        to[kAlphas * a_.plan.vector] = is ? exp_any(row_or_only(a_.decay, row)[channel]) : 0.0F;
+        to[kAlphas * a_.plan.vector] = is ? exp_f32(row_or_only(a_.decay, row)[channel]) : 0.0F;
       if constexpr (kKind == ScanKind::kGeneral) {
         to[a_vector() * a_.plan.vector] = is ? a_.a.row(row)[channel] : 0.0F;
         to[(a_vector() + 1) * a_.plan.vector] = is ? a_.b.row(row)[channel] : 0.0F;
       }
     }
-    for (int e = own; e < count * ScanPlan::kColumns; e += ScanPlan::kLoaders) {
-      const int t = e / ScanPlan::kColumns, c = e % ScanPlan::kColumns;
+    for (int e = own; e < count * ScanSmem::kColumns; e += ScanSmem::kLoaders) {
+      const int t = e / ScanSmem::kColumns, c = e % ScanSmem::kColumns;
       const bool is = first_ + c < a_.values;
-      const int64_t row = row_of(chunk, t), column = int64_t{head_} * a_.values + first_ + c;
+      const int64_t row = load_row_with_norm(chunk, t),
+                    column = int64_t{head_} * a_.values + first_ + c;
       position(chunk, t).values()[c] = is ? a_.v.row(row)[column] : 0.0F;
       if constexpr (kOuter)
         position(chunk, t).times()[c] = is ? row_or_only(a_.decay, row)[column] : 0.0F;
@@ -135,15 +136,15 @@ class Scan {
     const bool head_decay = a_.decay && a_.channel == 0 && !kOuter;
     float decay = 0, gate = 1;
     if (lane() < count) {
-      const int64_t row = row_of(chunk, lane());
+      const int64_t row = load_row_with_norm(chunk, lane());
       if (head_decay) decay = row_or_only(a_.decay, row)[head_];
       if (a_.gate) gate = a_.gate.row(row)[head_];
     }
     if (a_.stabiliser == 0) {
       if (lane() < count) {
         VEERY_SHARED float* scalars = position(chunk, lane()).scalars();
-        scalars[ScanPlan::kAlpha] = head_decay ? exp_any(decay) : 1.0F;
-        scalars[ScanPlan::kGate] = gate;
+        scalars[ScanSmem::kAlpha] = head_decay ? exp_f32(decay) : 1.0F;
+        scalars[ScanSmem::kGate] = gate;
       }
     }
     sync_warp();
@@ -160,8 +161,8 @@ class Scan {
     largest_ = before < log_gate ? log_gate : before;
     if (lane() == 0) {
       VEERY_SHARED float* scalars = position(chunk, t).scalars();
-      scalars[ScanPlan::kAlpha] = exp_any(before - largest_);
-      scalars[ScanPlan::kGate] = exp_any(log_gate - largest_);
+      scalars[ScanSmem::kAlpha] = exp_f32(before - largest_);
+      scalars[ScanSmem::kGate] = exp_f32(log_gate - largest_);
     }
     sync_warp();
   }
@@ -172,7 +173,7 @@ class Scan {
   // Moves the normaliser on and finds what y is divided by: lane l of 16 has keys l, l + 16, ...
   VEERY_GPU void divide(int chunk, int t) {
     const ScanPosition at = position(chunk, t);
-    const float alpha = at.scalars()[ScanPlan::kAlpha], gate = at.scalars()[ScanPlan::kGate];
+    const float alpha = at.scalars()[ScanSmem::kAlpha], gate = at.scalars()[ScanSmem::kGate];
     VEERY_SHARED float* n = normaliser();
     float acc = 0;
     constexpr int kAtOnce = 8;
@@ -192,9 +193,9 @@ class Scan {
         n[first + 16 * e] = x[e];
       }
     }
-    const float read = a_.scale * sum_of_16(acc);
-    const float least = a_.stabiliser != 0 ? exp_any(-largest_) : 1.0F;
-    if (lane() == 0) at.scalars()[ScanPlan::kDivisor] = largest_of(magnitude(read), least) + a_.eps;
+    const float read = a_.scale * sum_16_lanes(acc);
+    const float least = a_.stabiliser != 0 ? exp_f32(-largest_) : 1.0F;
+    if (lane() == 0) at.scalars()[ScanSmem::kDivisor] = largest_of(magnitude(read), least) + a_.eps;
     sync_warp();
   }
   static VEERY_GPU float largest_of(float x, float y) { return x < y ? y : x; }
@@ -211,7 +212,7 @@ class Scan {
   VEERY_GPU void find_bonus(int chunk, int count) {
     const VEERY_DEVICE float* bonus = a_.bonus.row(0);
     if (a_.bonus.cols == a_.heads) {
-      if (lane() < count) position(chunk, lane()).scalars()[ScanPlan::kBonus] = bonus[head_];
+      if (lane() < count) position(chunk, lane()).scalars()[ScanSmem::kBonus] = bonus[head_];
       return;
     }
     bonus += head_ * a_.keys;
@@ -221,8 +222,8 @@ class Scan {
       float acc = 0;
       for (int i = lane() % 16; i < a_.keys; i += 16)
         acc = fma(element(at.vector(kQ), i), element(at.vector(kK), i) * bonus[i], acc);
-      const float all = at.scalars()[ScanPlan::kGate] * sum_of_16(acc);
-      if (lane() % 16 == 0) at.scalars()[ScanPlan::kBonus] = all;
+      const float all = at.scalars()[ScanSmem::kGate] * sum_16_lanes(acc);
+      if (lane() % 16 == 0) at.scalars()[ScanSmem::kBonus] = all;
     }
   }
 
@@ -302,10 +303,10 @@ class Scan {
   }
 
   /// Updates the state and reads it.
-  VEERY_GPU float advance(VEERY_THREAD float (&s)[kChain],
-                          const VEERY_THREAD float (&rates)[kRatesKept],
-                          const VEERY_THREAD ScanPosition& at, float alpha, float time,
-                          float written, float low_rank) const {
+  VEERY_GPU float update_state(VEERY_THREAD float (&s)[kChain],
+                               const VEERY_THREAD float (&rates)[kRatesKept],
+                               const VEERY_THREAD ScanPosition& at, float alpha, float time,
+                               float written, float low_rank) const {
     const VEERY_SHARED float* q = own(at.vector(kQ));
     const VEERY_SHARED float* k = own(at.vector(kK));
     const VEERY_SHARED float* channel = own(at.vector(kAlphas));
@@ -323,7 +324,7 @@ class Scan {
       for (int e = 0; e < 4; ++e) {
         float factor = d4[e];
         if constexpr (kOuter)
-          factor = exp_any(
+          factor = exp_f32(
               time * (kKeepsRates ? rates[(j + e) % kRatesKept] : rate(4 * (j + e) + chain())));
         float x = s[j + e] * factor;
         x = fma(k4[e], written, x);
@@ -335,32 +336,32 @@ class Scan {
     return joined(sum);
   }
 
-  VEERY_GPU void walk(int chunk, VEERY_THREAD float (&s)[kChain],
-                      const VEERY_THREAD float (&rates)[kRatesKept]) {
+  VEERY_GPU void update(int chunk, VEERY_THREAD float (&s)[kChain],
+                        const VEERY_THREAD float (&rates)[kRatesKept]) {
     const int count = count_of(chunk), c = thread() / 4;
     for (int t = 0; t < count; ++t) {
       const ScanPosition at = position(chunk, t);
       const VEERY_SHARED float* scalars = at.scalars();
-      const float v = at.values()[c], gate = scalars[ScanPlan::kGate];
-      const float alpha = scalars[ScanPlan::kAlpha];
+      const float v = at.values()[c], gate = scalars[ScanSmem::kGate];
+      const float alpha = scalars[ScanSmem::kAlpha];
       const float time = kOuter ? at.times()[c] : 0.0F;
       const float before = a_.read_before != 0 ? read_state(s, own(at.vector(kQ))) : 0.0F;
       float written = gate * v, low_rank = 0;
       if constexpr (kKind == ScanKind::kDelta) written = gate * (v - read_delta(s, at, alpha));
       if constexpr (kKind == ScanKind::kGeneral)
         low_rank = read_state(s, own(at.vector(a_vector())));
-      const float after = advance(s, rates, at, alpha, time, written, low_rank);
+      const float after = update_state(s, rates, at, alpha, time, written, low_rank);
       float y = (a_.read_before != 0 ? before : after) * a_.scale;
-      if (a_.normaliser != 0) y = y / scalars[ScanPlan::kDivisor];
-      if (a_.bonus) y = fma(scalars[ScanPlan::kBonus], v, y);
+      if (a_.normaliser != 0) y = y / scalars[ScanSmem::kDivisor];
+      if (a_.bonus) y = fma(scalars[ScanSmem::kBonus], v, y);
       if (chain() == 0 && column() < a_.values)
-        a_.out.row(row_of(chunk, t))[int64_t{head_} * a_.values + column()] = y;
+        a_.out.row(load_row_with_norm(chunk, t))[int64_t{head_} * a_.values + column()] = y;
       if (keeps(chunk, t)) keep(chunk, t, s);
     }
   }
 
-  VEERY_HERE_MEMBER
-  const VEERY_THREAD ScanArguments& a_;
+  VEERY_CONTEXT_MEMBER
+  const VEERY_THREAD ScanParams& a_;
   const RunSpan of_;
   int head_, key_head_, first_, kept_;
   VEERY_SHARED float* shared_;
@@ -368,10 +369,10 @@ class Scan {
 };
 
 template <int kChain, ScanKind kKind>
-VEERY_GPU void scan(const VEERY_THREAD ScanArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void scan(const VEERY_THREAD ScanParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   if (block_y() >= a.run.count(kSpanRows)) return;
-  Scan<kChain, kKind>(a, block_y(), block_x() VEERY_GO).run();
+  Scan<kChain, kKind>(a, block_y(), block_x() VEERY_CONTEXT_ARG).run();
 }
 
 }  // namespace veery::gpu

@@ -1,8 +1,8 @@
 // slstm.h: sLSTM and products of heads, in the order of kernels/reference/slstm.cc, whose functions
 // are those of f64.
 #pragma once
-#include "kernels/gpu/params/recurrence_params.h"
 #include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/recurrence_params.h"
 
 namespace veery::gpu {
 
@@ -15,9 +15,8 @@ VEERY_GPU Float64 log_sigmoid_f64(Float64 x) {
 /// A head of one span. Shared memory: the states y, c, n, m of its channels, then the gates.
 class SlstmHead {
  public:
-  VEERY_GPU SlstmHead(const VEERY_THREAD SlstmArguments& arguments, int64_t span,
-                      int head VEERY_HERE)
-      : VEERY_HERE_KEPT a_(arguments),
+  VEERY_GPU SlstmHead(const VEERY_THREAD SlstmParams& params, int64_t span, int head VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT a_(params),
         of_(span_at(a_.run.spans + span)),
         size_(a_.out.cols / a_.heads) {
     first_ = head * size_;
@@ -30,7 +29,7 @@ class SlstmHead {
     const VEERY_DEVICE float* from =
         begins ? nullptr : a_.state.at(a_.run, of_.sequence, of_.position);
     for (int i = thread(); i < 4 * size_; i += threads())
-      states_[i] = begins ? 0.0F : from[place(i)];
+      states_[i] = begins ? 0.0F : from[offset(i)];
     sync_block();
     const int kept = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
     for (int r = 0; r < of_.rows; ++r) {
@@ -41,7 +40,7 @@ class SlstmHead {
       begins = false;
       if (of_.rows - r > kept) continue;
       VEERY_DEVICE float* to = a_.state.at(a_.run, of_.sequence, of_.position + r + 1);
-      for (int i = thread(); i < 4 * size_; i += threads()) to[place(i)] = states_[i];
+      for (int i = thread(); i < 4 * size_; i += threads()) to[offset(i)] = states_[i];
     }
   }
 
@@ -49,13 +48,13 @@ class SlstmHead {
   enum { kY, kC, kN, kM };
   VEERY_GPU VEERY_SHARED float& state(int which, int i) const { return states_[which * size_ + i]; }
   // Of a state in its block.
-  VEERY_GPU int64_t place(int i) const {
+  VEERY_GPU int64_t offset(int i) const {
     return int64_t{i / size_} * a_.out.cols + first_ + i % size_;
   }
 
   VEERY_GPU void find_gates(int64_t row) {
     for (int i = thread(); i < 4 * size_; i += threads()) {
-      const int64_t column = place(i);
+      const int64_t column = offset(i);
       float sum = a_.x.row(row)[column];
       VEERY_UNROLL(8)
       for (int j = 0; j < size_; ++j) sum = sum + a_.recurrent.row(j)[column] * state(kY, j);
@@ -80,21 +79,21 @@ class SlstmHead {
     a_.out.row(row)[first_ + i] = y;
   }
 
-  VEERY_HERE_MEMBER
-  const VEERY_THREAD SlstmArguments& a_;
+  VEERY_CONTEXT_MEMBER
+  const VEERY_THREAD SlstmParams& a_;
   const RunSpan of_;
   int size_, first_;
   VEERY_SHARED float *states_, *gates_;
 };
-VEERY_GPU void slstm(const VEERY_THREAD SlstmArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void slstm(const VEERY_THREAD SlstmParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   if (block_y() >= a.run.count(kSpanRows)) return;
-  SlstmHead(a, block_y(), block_x() VEERY_GO).run();
+  SlstmHead(a, block_y(), block_x() VEERY_CONTEXT_ARG).run();
 }
 
 /// Of as many columns each, y of a part is W x of this part.
-VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_y();
   if (r >= a.run.count(a.out.rows)) return;
   const int size = a.weight.cols;

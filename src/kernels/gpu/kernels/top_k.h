@@ -1,16 +1,17 @@
 // top_k.h: the largest numbers of a row, sorted, and the sum that makes probabilities of them: what
 // the choice of a token needs of its logits. Several blocks share a row.
 #pragma once
-#include "kernels/gpu/params/top_k_params.h"
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/kernels/rows.h"
+#include "kernels/gpu/params/top_k_params.h"
+#include "kernels/gpu/smem/top_k_smem.h"
 
 namespace veery::gpu {
 
 VEERY_CONSTANT int kLoaded = 16, kTogether = 4;  // numbers that are asked for together
 
 /// Sorts the first `count` keys, a power of two, the largest first (bitonic: Batcher 1968).
-VEERY_GPU void sort_keys(VEERY_SHARED uint64_t* keys, int count VEERY_HERE) {
+VEERY_GPU void sort_keys(VEERY_SHARED uint64_t* keys, int count VEERY_CONTEXT) {
   for (int size = 2; size <= count; size *= 2)
     for (int step = size / 2; step > 0; step /= 2) {
       sync_block();
@@ -34,14 +35,14 @@ VEERY_GPU Float64 sum_of_chains(Float64 sum) {
 struct Pieces {
   int begin, end;
 };
-VEERY_GPU Pieces own_pieces(const VEERY_THREAD TopKArguments& a, int blocks VEERY_HERE) {
-  const int all = TopKPlaces::pieces(a.x.cols), each = (all + blocks - 1) / blocks;
+VEERY_GPU Pieces own_pieces(const VEERY_THREAD TopKParams& a, int blocks VEERY_CONTEXT) {
+  const int all = TopKSmem::pieces(a.x.cols), each = (all + blocks - 1) / blocks;
   const int begin = block_x() * each;
   return {begin, begin + each < all ? begin + each : all};
 }
 
 /// The bits of the numbers of a row that count; nullptr: all do.
-VEERY_GPU const VEERY_DEVICE uint32_t* mask_of(const VEERY_THREAD TopKArguments& a, int64_t r) {
+VEERY_GPU const VEERY_DEVICE uint32_t* mask_of(const VEERY_THREAD TopKParams& a, int64_t r) {
   if (a.masks == nullptr) return nullptr;
   const VEERY_DEVICE uint32_t* mask = a.masks + r * a.mask_words;
   return mask[0] != 0 ? mask + 1 : nullptr;
@@ -50,15 +51,15 @@ VEERY_GPU const VEERY_DEVICE uint32_t* mask_of(const VEERY_THREAD TopKArguments&
 /// Blocks of a row times groups of a block are as many as a block has threads: a group is that of
 /// as many threads as there are blocks. change(r, begin, end) and masks come first.
 template <typename Change>
-VEERY_GPU void find_groups(const VEERY_THREAD TopKArguments& a,
-                           const VEERY_THREAD Change& change VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
+                           const VEERY_THREAD Change& change VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t r = block_y();
   if (r >= a.run.count(a.values.rows)) return;
-  using P = TopKPlaces;
+  using P = TopKSmem;
   VEERY_DEVICE float* x = a.x.row(r);
   const int blocks = blocks_x();
-  const Pieces own = own_pieces(a, blocks VEERY_GO);
+  const Pieces own = own_pieces(a, blocks VEERY_CONTEXT_ARG);
   const int end = own.end * P::kPiece;
   change(r, own.begin * P::kPiece, end < a.x.cols ? end : a.x.cols);
   const VEERY_DEVICE uint32_t* allowed = mask_of(a, r);
@@ -68,15 +69,15 @@ VEERY_GPU void find_groups(const VEERY_THREAD TopKArguments& a,
     VEERY_UNROLL(4)
     for (int i = 0; i < kTogether; ++i) {
       const int k = (piece + i) * P::kPiece + thread();
-      values[i] = piece + i < own.end && k < a.x.cols ? x[k] : float_of(0x7fc00000);
+      values[i] = piece + i < own.end && k < a.x.cols ? x[k] : bits_to_float(0x7fc00000);
     }
     VEERY_UNROLL(4)
     for (int i = 0; i < kTogether; ++i) {
       const int k = (piece + i) * P::kPiece + thread();
       const bool inside = piece + i < own.end && k < a.x.cols;
       if (inside && allowed != nullptr && (allowed[k / 32] >> (k % 32) & 1U) == 0)
-        x[k] = values[i] = float_of(0x7fc00000);
-      const uint64_t key = key_of(values[i], k);
+        x[k] = values[i] = bits_to_float(0x7fc00000);
+      const uint64_t key = order_key(values[i], k);
       best = key > best ? key : best;
     }
   }
@@ -91,27 +92,28 @@ VEERY_GPU void find_groups(const VEERY_THREAD TopKArguments& a,
 
 /// The sum over a piece of the row, by the 16 threads of half a warp. Whoever passes has its key
 /// put among those that were found, of which there may be more than have room.
-VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKArguments& a, int64_t r, int piece,
-                            float largest, uint64_t least) {
+VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int piece, float largest,
+                            uint64_t least) {
   const VEERY_DEVICE float* x = a.x.row(r);
   Float64 sum = to_f64(0);
-  const int begin = piece * TopKPlaces::kPiece + lane() % 16;
-  for (int j = 0; j < TopKPlaces::kPiece; j += kLoaded * 16) {
+  const int begin = piece * TopKSmem::kPiece + lane() % 16;
+  for (int j = 0; j < TopKSmem::kPiece; j += kLoaded * 16) {
     float values[kLoaded];
     VEERY_UNROLL(16)
     for (int i = 0; i < kLoaded; ++i) {
       const int k = begin + j + i * 16;
-      values[i] = k < a.x.cols ? x[k] : float_of(0x7fc00000);
+      values[i] = k < a.x.cols ? x[k] : bits_to_float(0x7fc00000);
     }
     VEERY_UNROLL(16)
     for (int i = 0; i < kLoaded; ++i) {
       const int k = begin + j + i * 16;
       if (k >= a.x.cols) continue;
-      sum = sum + to_f64(quick_exp(values[i] - largest));
-      const uint64_t key = key_of(values[i], k);
+      sum = sum + to_f64(exp_softmax_mass(values[i] - largest));
+      const uint64_t key = order_key(values[i], k);
       if (key < least || key == 0) continue;
-      const uint32_t at = arrive_on_device(a.arrived + 2 * r);
-      if (at < static_cast<uint32_t>(TopKPlaces::kMost)) a.found[r * TopKPlaces::kMost + at] = key;
+      const uint32_t at = count_arrival_on_device(a.arrived + 2 * r);
+      if (at < static_cast<uint32_t>(TopKSmem::kMaxSorted))
+        a.found[r * TopKSmem::kMaxSorted + at] = key;
     }
   }
   return sum_of_chains(sum);
@@ -119,17 +121,17 @@ VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKArguments& a, int64_t r, int 
 
 /// The `count` largest of the groups' largest numbers are as many numbers of the row, so none that
 /// is smaller than all of those is wanted; few others are left to be sorted. `keys`: shared memory.
-VEERY_GPU void sum_and_find(const VEERY_THREAD TopKArguments& a, int64_t r,
-                            VEERY_SHARED uint64_t* keys VEERY_HERE) {
-  using P = TopKPlaces;
+VEERY_GPU void sum_and_find(const VEERY_THREAD TopKParams& a, int64_t r,
+                            VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
+  using P = TopKSmem;
   keys[thread()] = a.groups[r * P::kThreads + thread()];
-  sort_keys(keys, P::kThreads VEERY_GO);
+  sort_keys(keys, P::kThreads VEERY_CONTEXT_ARG);
   const uint64_t best = keys[0];
   const uint64_t least = keys[a.count - 1];  // takes_top_k(): no more than there are threads
-  const float largest = best == 0 ? 0.0F : a.x.row(r)[index_of(best)];
+  const float largest = best == 0 ? 0.0F : a.x.row(r)[order_key_index(best)];
   const int pieces = P::pieces(a.x.cols);
   VEERY_DEVICE Float64* sums = a.sums + r * pieces;
-  const Pieces own = own_pieces(a, blocks_x() VEERY_GO);
+  const Pieces own = own_pieces(a, blocks_x() VEERY_CONTEXT_ARG);
   for (int pair = own.begin + 2 * warp(); pair < own.end; pair += 2 * warps()) {
     const int piece = pair + lane() / 16;
     const Float64 sum = sum_piece(a, r, piece < own.end ? piece : pieces, largest, least);
@@ -138,50 +140,51 @@ VEERY_GPU void sum_and_find(const VEERY_THREAD TopKArguments& a, int64_t r,
 }
 
 /// The largest key below `bound`, in all threads.
-VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKArguments& a, const VEERY_DEVICE float* x,
-                                 uint64_t bound, VEERY_SHARED uint64_t* shared VEERY_HERE) {
+VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKParams& a, const VEERY_DEVICE float* x,
+                                 uint64_t bound, VEERY_SHARED uint64_t* shared VEERY_CONTEXT) {
   uint64_t best = 0;
   for (int k = thread(); k < a.x.cols; k += threads()) {
-    const uint64_t key = key_of(x[k], k);
+    const uint64_t key = order_key(x[k], k);
     if (key < bound && key > best) best = key;
   }
-  best = block_largest(best, shared VEERY_GO);
+  best = block_largest(best, shared VEERY_CONTEXT_ARG);
   sync_block();
   return best;
 }
 
 /// Of what was found in a row the `count` largest, in order; many equal numbers one after the
 /// other.
-VEERY_GPU void write_largest(const VEERY_THREAD TopKArguments& a, int64_t r,
-                             VEERY_SHARED uint64_t* keys,
-                             VEERY_SHARED uint64_t* largest_keys VEERY_HERE) {
-  using P = TopKPlaces;
+VEERY_GPU void write_top(const VEERY_THREAD TopKParams& a, int64_t r, VEERY_SHARED uint64_t* keys,
+                         VEERY_SHARED uint64_t* top_keys VEERY_CONTEXT) {
+  using P = TopKSmem;
   const VEERY_DEVICE float* x = a.x.row(r);
   const auto found = static_cast<int>(a.arrived[2 * r]);
-  const bool sorted = found <= P::kMost;
+  const bool sorted = found <= P::kMaxSorted;
   if (sorted) {
     int room = 2;
     while (room < found) room *= 2;
     for (int i = thread(); i < room; i += threads())
-      keys[i] = i < found ? a.found[r * P::kMost + i] : 0;
-    sort_keys(keys, room VEERY_GO);
+      keys[i] = i < found ? a.found[r * P::kMaxSorted + i] : 0;
+    sort_keys(keys, room VEERY_CONTEXT_ARG);
   }
   uint64_t key = ~uint64_t{0};
   auto* indices = reinterpret_cast<VEERY_DEVICE int32_t*>(a.indices.row(r));
   for (int i = sorted ? thread() : 0; i < a.count; i += sorted ? threads() : 1) {
-    key = !sorted ? largest_below(a, x, key, largest_keys VEERY_GO) : i < found ? keys[i] : 0;
+    key = !sorted ? largest_below(a, x, key, top_keys VEERY_CONTEXT_ARG) : i < found ? keys[i] : 0;
     if (!sorted && thread() != 0) continue;
-    indices[i] = key == 0 ? -1 : index_of(key);
-    a.values.row(r)[i] = key == 0 ? float_of(static_cast<int32_t>(0xff800000)) : x[index_of(key)];
+    indices[i] = key == 0 ? -1 : order_key_index(key);
+    a.values.row(r)[i] =
+        key == 0 ? bits_to_float(static_cast<int32_t>(0xff800000)) : x[order_key_index(key)];
   }
 }
 
 /// What a block does with what all blocks of its row have found.
-VEERY_GPU void finish_row(const VEERY_THREAD TopKArguments& a, int64_t r,
-                          VEERY_SHARED uint64_t* keys VEERY_HERE) {
-  using P = TopKPlaces;
-  write_largest(a, r, keys,
-                reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + P::kLargest) VEERY_GO);
+VEERY_GPU void finish_row(const VEERY_THREAD TopKParams& a, int64_t r,
+                          VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
+  using P = TopKSmem;
+  write_top(a, r, keys,
+            reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + P::kLargest)
+                VEERY_CONTEXT_ARG);
   sync_block();
   if (warp() != 0) return;
   if (lane() < 2) a.arrived[2 * r + lane()] = 0;

@@ -5,20 +5,22 @@
 
 namespace veery::gpu {
 
-VEERY_GPU void top_k_groups(const VEERY_THREAD TopKArguments& a VEERY_HERE) {
-  find_groups(a, [](int64_t, int, int) {} VEERY_GO);
+VEERY_GPU void top_k_groups(const VEERY_THREAD TopKParams& a VEERY_CONTEXT) {
+  find_groups(a, [](int64_t, int, int) {} VEERY_CONTEXT_ARG);
 }
-VEERY_GPU void top_k_sums(const VEERY_THREAD TopKArguments& a VEERY_HERE) {
+VEERY_GPU void top_k_sums(const VEERY_THREAD TopKParams& a VEERY_CONTEXT) {
   const int64_t r = block_y();
   if (r >= a.run.count(a.values.rows)) return;
-  sum_and_find(
-      a, r, reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + TopKPlaces::kKeys) VEERY_GO);
+  sum_and_find(a, r,
+               reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + TopKSmem::kKeys)
+                   VEERY_CONTEXT_ARG);
 }
-VEERY_GPU void top_k_largest(const VEERY_THREAD TopKArguments& a VEERY_HERE) {
+VEERY_GPU void top_k_select(const VEERY_THREAD TopKParams& a VEERY_CONTEXT) {
   const int64_t r = block_y();
   if (r >= a.run.count(a.values.rows)) return;
-  finish_row(
-      a, r, reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + TopKPlaces::kKeys) VEERY_GO);
+  finish_row(a, r,
+             reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory() + TopKSmem::kKeys)
+                 VEERY_CONTEXT_ARG);
 }
 
 }  // namespace veery::gpu

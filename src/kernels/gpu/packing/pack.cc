@@ -16,8 +16,8 @@ namespace {
 struct Parts {
   int8_t codes[256];
   uint16_t d = 0, m = 0;           // f16 bits
-  float wide = 0, wide_m = 0;      // FormatInfo::wide
-  uint8_t scales[16], minima[16];  // has_halves(): two scales
+  float wide = 0, wide_m = 0;      // WeightFormatInfo::wide
+  uint8_t scales[16], minima[16];  // has_half_scales(): two scales
 };
 
 template <typename Block>
@@ -102,21 +102,21 @@ void coded(DType type, const Block& b, Parts& to) {
 }
 
 // Block `parts` of row n of a panel into its unit.
-void put(Format format, const Parts& parts, int n, std::byte* unit) {
-  const FormatInfo f = format_info(format);
-  const UnitPlaces p = unit_places(format);
+void put(WeightFormat format, const Parts& parts, int n, std::byte* unit) {
+  const WeightFormatInfo f = weight_format_info(format);
+  const UnitLayout p = unit_layout(format);
   const int g = n % 8, high = n / 8;
   for (int k = 0; k < f.block; ++k) {
     const int l = 4 * g + k % 16 / 4, half = k % 32 / 16;
     const auto code = static_cast<uint8_t>(parts.codes[k]);
-    std::byte* tile = unit + k / 32 * p.tile;
+    std::byte* fragment = unit + k / 32 * p.fragment;
     if (f.bits == 8)
-      tile[l * 16 + (2 * half + high) * 4 + k % 4] = static_cast<std::byte>(code);
+      fragment[l * 16 + (2 * half + high) * 4 + k % 4] = static_cast<std::byte>(code);
     else
-      tile[l * 8 + high * 4 + k % 4] |= static_cast<std::byte>(half != 0 ? code << 4 : code);
+      fragment[l * 8 + high * 4 + k % 4] |= static_cast<std::byte>(half != 0 ? code << 4 : code);
   }
   const int at = 2 * g + high;
-  if (has_halves(format)) {
+  if (has_half_scales(format)) {
     for (int h = 0; h < 2; ++h) unit[p.d + 4 * g + 2 * h + high] = std::byte{parts.scales[h]};
     return;
   }
@@ -135,22 +135,22 @@ void put(Format format, const Parts& parts, int n, std::byte* unit) {
 }
 
 template <typename Block, typename Take>
-void pack_blocks(Format format, const std::byte* row, int64_t cols, int n, std::byte* panel,
+void pack_blocks(WeightFormat format, const std::byte* row, int64_t cols, int n, std::byte* panel,
                  const Take& take_block) {
-  const FormatInfo f = format_info(format);
+  const WeightFormatInfo f = weight_format_info(format);
   for (int64_t b = 0; b < cols / f.block; ++b) {
     Block block;
     Parts parts;
     std::memcpy(&block, row + b * static_cast<int64_t>(sizeof block), sizeof block);
     take_block(block, parts);
-    put(format, parts, n, panel + b * unit_places(format).bytes);
+    put(format, parts, n, panel + b * unit_layout(format).bytes);
   }
 }
 
 // MLX's groups as blocks of 32 with the same scale and minimum.
 void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const AffineFormat format = affine_format(type);
-  const Format to = *format_of(type);
+  const WeightFormat to = *weight_format(type);
   const auto* at = reinterpret_cast<const uint8_t*>(row);
   for (int64_t k = 0; k < cols; k += format.group, at += format.bytes()) {
     uint8_t codes[128];
@@ -160,19 +160,19 @@ void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byt
     parts.wide_m = affine_scale(format.scale, at + format.scale_bytes());
     for (int b = 0; b < format.group; b += 32) {
       for (int i = 0; i < 32; ++i)
-        parts.codes[i] = static_cast<int8_t>(codes[b + i] + format_info(to).less);
-      put(to, parts, n, panel + (k + b) / 32 * unit_places(to).bytes);
+        parts.codes[i] = static_cast<int8_t>(codes[b + i] + weight_format_info(to).less);
+      put(to, parts, n, panel + (k + b) / 32 * unit_layout(to).bytes);
     }
   }
 }
 
 // Blocks of 64 with scales for 16, two units each. NaN stands for 0, as on the CPU.
 void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
-  constexpr UnitPlaces kPlaces = unit_places(kBook2);
+  constexpr UnitLayout kLayout = unit_layout(kNVFP4);
   for (int64_t k = 0; k < cols; k += 64, row += sizeof(BlockNVFP4)) {
     BlockNVFP4 block;
     std::memcpy(&block, row, sizeof block);
-    for (int u = 0; u < 2; ++u, panel += kPlaces.bytes) {
+    for (int u = 0; u < 2; ++u, panel += kLayout.bytes) {
       Parts parts;
       for (int i = 0; i < 32; ++i) {
         const int at = 32 * u + i;
@@ -181,7 +181,7 @@ void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
       }
       for (int h = 0; h < 2; ++h)
         parts.scales[h] = block.d[2 * u + h] == 0x7f ? 0 : block.d[2 * u + h] & 0x7f;
-      put(kBook2, parts, n, panel);
+      put(kNVFP4, parts, n, panel);
     }
   }
 }
@@ -205,8 +205,8 @@ void pack_fp8(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   }
 }
 
-void pack_floats(Format format, const std::byte* row, int64_t cols, int n, std::byte* panel) {
-  const FormatInfo f = format_info(format);
+void pack_floats(WeightFormat format, const std::byte* row, int64_t cols, int n, std::byte* panel) {
+  const WeightFormatInfo f = weight_format_info(format);
   const int64_t size = f.bits / 8;
   for (int64_t k = 0; k < cols; k += f.block) {
     const int64_t count = std::min<int64_t>(f.block, cols - k);
@@ -225,14 +225,14 @@ void pack_bf16(const std::byte* row, int64_t cols, int n, std::byte* panel) {
 
 // Row n of a panel.
 void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
-  const Format format = *format_of(type);
+  const WeightFormat format = *weight_format(type);
   if (is_affine(type)) return pack_groups(type, row, cols, n, panel);
   if (type == DType::kNVFP4) return pack_nvfp4(row, cols, n, panel);
   if (type == DType::kMXFP8) return pack_fp8<BlockMXFP8>(row, cols, n, panel);
   if (type == DType::kFP8_32) return pack_fp8<BlockFP8<32>>(row, cols, n, panel);
   if (type == DType::kFP8_128) return pack_fp8<BlockFP8<128>>(row, cols, n, panel);
   if (format == kBF16) return pack_bf16(row, cols, n, panel);
-  if (is_chained(format)) return pack_floats(format, row, cols, n, panel);
+  if (is_fma_format(format)) return pack_floats(format, row, cols, n, panel);
   const auto plain = [&]<typename Block>(const Block&) {
     pack_blocks<Block>(format, row, cols, n, panel, [](const Block& b, Parts& to) { take(b, to); });
   };
@@ -270,7 +270,7 @@ void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* 
 
 }  // namespace
 
-std::optional<Format> format_of(DType type) {
+std::optional<WeightFormat> weight_format(DType type) {
   if (is_affine(type)) return affine_format(type).bits <= 4 ? kQ4MW : kQ8MW;
   switch (type) {
     case DType::kF32: return kF32;
@@ -279,8 +279,8 @@ std::optional<Format> format_of(DType type) {
     case DType::kMXFP8:
     case DType::kFP8_32:
     case DType::kFP8_128: return kF8;
-    case DType::kMXFP4: return kBook;
-    case DType::kNVFP4: return kBook2;
+    case DType::kMXFP4: return kMXFP4;
+    case DType::kNVFP4: return kNVFP4;
     case DType::kQ8_0:
     case DType::kQ5_0:
     case DType::kIQ4_NL: return kQ8;
@@ -307,19 +307,19 @@ std::optional<Format> format_of(DType type) {
   }
 }
 
-FormKind form_of(Format format, bool cores) {
-  return format == kBF16 && !cores ? FormKind::kRounded : form_kind(format);
+ActivationKind activation_kind_for(WeightFormat format, bool cores) {
+  return format == kBF16 && !cores ? ActivationKind::kF32AsBf16 : activation_kind(format);
 }
 
-int64_t panel_bytes(Format format, int64_t cols) {
-  const int64_t block = format_info(format).block;
+int64_t panel_bytes(WeightFormat format, int64_t cols) {
+  const int64_t block = weight_format_info(format).block;
   if (format == kF8) return (cols + 15) / 16 * 256 + (cols + 31) / 32 * 64;
-  return (cols + block - 1) / block * unit_places(format).bytes;
+  return (cols + block - 1) / block * unit_layout(format).bytes;
 }
 
 void pack_rows(DType type, const std::byte* rows, int64_t cols, const RowRange& range,
                std::byte* packed) {
-  const int64_t panel = panel_bytes(*format_of(type), cols);
+  const int64_t panel = panel_bytes(*weight_format(type), cols);
   const auto row = static_cast<int64_t>(byte_size(type, cols));
   for (int64_t r = range.first; r < range.last; ++r) {
     std::byte* to = packed + r / 16 * panel;

@@ -3,17 +3,17 @@
 #include <optional>
 
 #include "dtype/dtype.h"
-#include "kernels/gpu/params/params.h"
+#include "kernels/gpu/packing/activations.h"
 
 namespace veery::gpu {
 
 /// How a weight of this type lies; absent: there is no layout.
-std::optional<Format> format_of(DType type);
+std::optional<WeightFormat> weight_format(DType type);
 /// What activations are for its products. `cores`: there are tensor cores for floats.
-FormKind form_of(Format format, bool cores);
+ActivationKind activation_kind_for(WeightFormat format, bool cores);
 
 /// Bytes of a panel of 16 rows.
-int64_t panel_bytes(Format format, int64_t cols);
+int64_t panel_bytes(WeightFormat format, int64_t cols);
 
 /// Lays out rows [first, last) of a matrix, `rows` as the file has them; `packed`: of all panels.
 /// `first` is a multiple of 16; what is missing of the last panel becomes zeros.

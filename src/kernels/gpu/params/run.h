@@ -1,13 +1,14 @@
-// run.h: matrices in a device's memory, and what varies between runs.
+// run.h: what the parameters of all kernels share: matrices in device memory, and the inputs that
+// change from run to run.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
 
-/// Rows of f32 or i32. `rows` as Operand::rows has them.
+/// Rows of f32 or i32 in device memory. `rows` is a count or one of the codes of Operand::rows.
 struct Matrix {
   VEERY_DEVICE float* data;
-  int64_t stride;  ///< elements
+  int64_t stride;  ///< elements between rows
   int64_t rows;
   int32_t cols;
 
@@ -15,7 +16,13 @@ struct Matrix {
   explicit VEERY_GPU_HOST operator bool() const { return data != nullptr; }
 };
 
-/// veery::Span
+/// The RMS norm that a product applies to its input.
+struct Norm {
+  const VEERY_DEVICE float* weight;  ///< nullptr: no norm
+  float eps;
+};
+
+/// veery::Span.
 struct RunSpan {
   int32_t sequence, first_row, rows, position;
 };
@@ -24,7 +31,7 @@ VEERY_GPU RunSpan span_at(const VEERY_DEVICE RunSpan* at) {
   return {at->sequence, at->first_row, at->rows, at->position};
 }
 
-/// What varies between runs (veery::Slots).
+/// The inputs of a run (veery::Slots) in device memory.
 struct Run {
   const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences
   const VEERY_DEVICE int32_t *tokens, *types, *positions, *output_rows, *span_of;
@@ -33,6 +40,7 @@ struct Run {
   const VEERY_DEVICE int32_t* pages;
   const VEERY_DEVICE int32_t* extended;  ///< [sequence]
 
+  /// The number of rows that a code of Operand::rows stands for in this run.
   VEERY_GPU int64_t count(int64_t code) const {
     if (code >= 0) return code;
     const int64_t base = -(-code % 16), times = -code / 16;
@@ -43,6 +51,7 @@ struct Run {
   static int64_t times(int64_t code, int64_t times) {
     return code >= 0 ? code * times : code - 16 * times;
   }
+  /// The token row that row r of an operand belongs to.
   VEERY_GPU int64_t token_row(int64_t code, int64_t r) const {
     return code == -2 ? output_rows[r] : r;
   }

@@ -1,36 +1,28 @@
-// top_k_arguments.h: what the kernels of top_k.h are given.
+// top_k_params.h: parameters of the kernels in top_k.h.
 #pragma once
-#include "kernels/gpu/params/params.h"
+#include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/run.h"
 
 namespace veery::gpu {
 
 struct ChainState;
 struct ChainLists;
 
-/// The blocks of a row share its pieces. Memory that they have in common, of each row:
-struct TopKArguments {
+/// Several thread blocks share a row. `groups` to `arrived` are scratch memory of each row.
+struct TopKParams {
   Run run;
   Matrix x, values, indices, mass;  ///< indices: i32
   int32_t count;
-  VEERY_DEVICE uint64_t* groups;   ///< [TopKPlaces::kThreads] the largest of each group of numbers
-  VEERY_DEVICE uint64_t* found;    ///< [TopKPlaces::kMost] what may be among the largest
-  VEERY_DEVICE Float64* sums;      ///< [pieces]
-  VEERY_DEVICE uint32_t* arrived;  ///< [2] of `found` and of blocks; 0 when a run begins
-  const VEERY_DEVICE ChainState* states;  ///< of a chain whose rows draw, else nullptr
-  const VEERY_DEVICE ChainLists* lists;   ///< what changes logits before
-  /// Rows of TokenMaskRows, mask_words each: what may not come becomes NaN; nullptr: there are none
+  VEERY_DEVICE uint64_t* groups;   ///< [TopKSmem::kThreads] largest key of each group of logits
+  VEERY_DEVICE uint64_t* found;    ///< [TopKSmem::kMaxSorted] candidates for the top k
+  VEERY_DEVICE Float64* sums;      ///< [pieces] softmax mass
+  VEERY_DEVICE uint32_t* arrived;  ///< [2] entries of `found`, thread blocks; 0 between runs
+  const VEERY_DEVICE ChainState* states;  ///< of a chain that samples, else nullptr
+  const VEERY_DEVICE ChainLists* lists;   ///< biases and penalties, applied to the logits first
+  /// Token masks of constrained decoding (TokenMaskRows), mask_words each: rejected tokens become
+  /// NaN. nullptr: no masks.
   const VEERY_DEVICE uint32_t* masks;
   int32_t mask_words;
-};
-struct TopKPlaces {
-  VEERY_STATIC int kThreads = 1024;
-  VEERY_STATIC int kMost = 2 * kThreads;  ///< of a row that are sorted
-  VEERY_STATIC int kPiece = 1024;         ///< of softmax_mass()
-  VEERY_STATIC int kMostBlocks = 32;      ///< of a row; a power of two
-  // What lies where in a block's memory.
-  VEERY_STATIC int kKeys = 0, kLast = kMost * 8, kLargest = kLast + 16;
-  VEERY_STATIC int kBytes = kLargest + 8 * kThreads / 32;
-  static VEERY_GPU_HOST constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
 };
 
 }  // namespace veery::gpu

@@ -1,59 +1,62 @@
-// row_plan.h: what products of one row have in shared memory.
+// gemv_smem.h: shared memory of products of one token row.
 #pragma once
 #include "kernels/gpu/packing/activations.h"
-#include "kernels/gpu/smem/linear_smem.h"
+#include "kernels/gpu/smem/tickets_smem.h"
 
 namespace veery::gpu {
 
-/// What linear_row() has in shared memory: x in its form, what that is made with, and a ring for
-/// each of `warps` warps, of items: what a warp takes from a panel at a time. One warp more has the
-/// outliers.
-struct RowPlan {
+/// Shared memory of gemv(): the quantised activations, what quantises them, and for each of `warps`
+/// consumer warps a ring of weight tiles. One more warp computes the residuals of outlier blocks.
+struct GemvSmem {
   static constexpr int kWarps = 12;
-  static constexpr int kExpertWarps = 8;  ///< of experts_row(), two blocks of which a processor has
-  static constexpr int kWideWarps = 8;    ///< of bf16: items twice as long, so as many bytes ahead
-  static constexpr int kSlots = 8;        ///< panels (and mbarriers) that are under way together
-  static constexpr int kLeastStages = 2;
-  int each, item_bytes;              ///< of an item: units, bytes
-  int largest, inverse, staged;      ///< RowSource
-  int late, turns, mbarriers, ring;  ///< late: sums on their way; turns: Turns
-  int stages;                        ///< items that are on their way to each warp
+  static constexpr int kExpertWarps = 8;  ///< of experts_gemv(), so that an SM holds two blocks
+  static constexpr int kBf16Warps = 8;    ///< tiles of bf16 are twice as long
+  static constexpr int kSlots = TicketSmem::kSlots;
+  static constexpr int kMinStages = 2;
+  int units, tile_bytes;         ///< of a weight tile
+  int max_abs, inverse, staged;  ///< RowQuantizerInput
+  int partial_sums;              ///< sums that are handed from tile to tile
+  int tickets, mbarriers, ring;
+  int stages;  ///< weight tiles in flight per warp
   int bytes;
-  static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 4; }
+  static VEERY_GPU_HOST constexpr int partial_sums_bytes(int terms) {
+    return kSlots * kWarp * terms * 4;
+  }
   static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
-  static constexpr int kWideThreads = (kWideWarps + 1) * 32;
-  static VEERY_GPU_HOST constexpr int warps_of(Format format) {
-    return format == kBF16 ? kWideWarps : kWarps;
+  static constexpr int kBf16Threads = (kBf16Warps + 1) * 32;
+  static VEERY_GPU_HOST constexpr int warps_for(WeightFormat format) {
+    return format == kBF16 ? kBf16Warps : kWarps;
   }
 };
-/// Units of an item.
-VEERY_GPU_HOST constexpr int row_units(Format format) {
-  if (format == kBF16) return kPieceColumns / 16;
-  constexpr int kItem = 4736;
-  if (has_halves(format)) return 8;  // two steps each, which are in registers
-  const int units = kItem / unit_places(format).bytes;
-  return format_info(format).block == 32 ? units / 4 * 4 : units;
+/// Units of a weight tile.
+VEERY_GPU_HOST constexpr int gemv_tile_units(WeightFormat format) {
+  if (format == kBF16) return kBf16PieceColumns / 16;
+  constexpr int kTileBytes = 4736;
+  if (has_half_scales(format)) return 8;  // two steps per unit, which are kept in registers
+  const int units = kTileBytes / unit_layout(format).bytes;
+  return weight_format_info(format).block == 32 ? units / 4 * 4 : units;
 }
-/// `room`: bytes of shared memory.
-VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bool normed, int room,
-                                          int warps) {
-  constexpr int kMostStages = 8;
-  const bool per32 = format_info(format).block == 32;
-  RowPlan p{};
-  p.each = row_units(format);
-  p.item_bytes = p.each * unit_places(format).bytes;
-  const FormPlaces places = form_places(form_kind(format), cols);
-  int at = terms * places.bytes;
-  p.largest = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
+/// `max_smem`: bytes that a thread block may have. `terms`: 2 with residual quantisation. The
+/// product does not fit if there are fewer than kMinStages stages.
+VEERY_GPU_HOST constexpr GemvSmem gemv_smem(WeightFormat format, int terms, int cols, bool normed,
+                                            int max_smem, int warps) {
+  constexpr int kMaxStages = 8;
+  const bool per32 = weight_format_info(format).block == 32;
+  GemvSmem p{};
+  p.units = gemv_tile_units(format);
+  p.tile_bytes = p.units * unit_layout(format).bytes;
+  const ActivationLayout layout = activation_layout(activation_kind(format), cols);
+  int at = terms * layout.bytes;
+  p.max_abs = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
   p.inverse = at, at += 16;
-  p.late = at, at += RowPlan::late_bytes(terms);
-  p.turns = at, at += TurnPlaces::kBytes;
-  p.mbarriers = at, at += warps * kMostStages * 8;
+  p.partial_sums = at, at += GemvSmem::partial_sums_bytes(terms);
+  p.tickets = at, at += TicketSmem::kBytes;
+  p.mbarriers = at, at += warps * kMaxStages * 8;
   p.staged = at, at += normed ? 4 * cols : 0;
   p.ring = (at + 127) / 128 * 128;
-  p.stages = (room - p.ring) / (warps * p.item_bytes);
-  if (p.stages > kMostStages) p.stages = kMostStages;
-  p.bytes = p.ring + warps * p.stages * p.item_bytes;
+  p.stages = (max_smem - p.ring) / (warps * p.tile_bytes);
+  if (p.stages > kMaxStages) p.stages = kMaxStages;
+  p.bytes = p.ring + warps * p.stages * p.tile_bytes;
   return p;
 }
 

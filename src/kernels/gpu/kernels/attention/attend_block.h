@@ -1,57 +1,56 @@
 // attend_block.h: queries of one row and a block of 128 positions: scores, the largest, weights and
 // weighted values, with the bits of kernels/cpu/attend.
 #pragma once
-#include "kernels/gpu/smem/attend_smem.h"
 #include "kernels/gpu/kernels/attention/softmax_state.h"
+#include "kernels/gpu/smem/attend_smem.h"
 
 namespace veery::gpu {
 
-/// What Attention does where Element::kCores: attend_by_cores.h.
+/// What Attention does where Element::kMma: attend_by_cores.h.
 template <typename Of>
-class CoreSteps;
+class BlockMma;
 
 /// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: these
 /// come to shared memory by bulk copies. kSets: of 64 threads, which share the queries; a thread of
 /// a set has two neighbouring positions, then pairs of neighbouring dimensions.
-template <typename T, int kDims, bool kStaged, int kSets = 2>
+template <typename T, int kDims, bool kStaged, int kThreadSets = 2>
 class Attention {
  public:
-  VEERY_STATIC int kSet = kBlock / 2;
+  VEERY_STATIC int kSetThreads = kKvBlock / 2;
   /// Dimensions of keys, and positions of values, that are on their way together.
   VEERY_STATIC int kAhead = sizeof(T) == 4 ? 4 : 16;
-  VEERY_STATIC int kOwn = kMostHeads / kSets;  ///< queries of a thread
-  VEERY_STATIC int kValues = 2 * kDims;        ///< of a query, that a thread has
+  VEERY_STATIC int kThreadQueries = kMaxHeads / kThreadSets;  ///< queries of a thread
+  VEERY_STATIC int kValues = 2 * kDims;                       ///< of a query, that a thread has
 
-  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row,
-                      int part VEERY_HERE)
-      : VEERY_HERE_KEPT a_(&arguments), row_(row) {
-    const int64_t token = arguments.run.token_row(arguments.q.rows, row);
-    position_ = arguments.run.positions[token];
-    sequence_ = arguments.run.spans[arguments.run.span_of[token]].sequence;
-    const int group = a_->group, parts = (group + kMostHeads - 1) / kMostHeads;
+  VEERY_GPU Attention(const VEERY_THREAD AttendParams& params, int64_t row, int part VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT a_(&params), row_(row) {
+    const int64_t token = params.run.token_row(params.q.rows, row);
+    position_ = params.run.positions[token];
+    sequence_ = params.run.spans[params.run.span_of[token]].sequence;
+    const int group = a_->group, parts = (group + kMaxHeads - 1) / kMaxHeads;
     kv_ = parts == 1 ? part : part / parts;
-    const int before = (part - kv_ * parts) * kMostHeads, left = group - before;
+    const int before = (part - kv_ * parts) * kMaxHeads, left = group - before;
     head_ = kv_ * group + before;
-    heads_ = left < kMostHeads ? left : kMostHeads;
+    heads_ = left < kMaxHeads ? left : kMaxHeads;
     first_ = 0;
     if (a_->window > 0)
       first_ = a_->chunked != 0          ? position_ / a_->window * a_->window
                : position_ >= a_->window ? position_ - a_->window + 1
                                          : 0;
-    places_ = stage_places(a_->key_dim, a_->value_dim, sizeof(T));
-    mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + places_.mbarrier);
+    layout_ = attend_stage_smem(a_->key_dim, a_->value_dim, sizeof(T));
+    mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + layout_.mbarrier);
     queries_ =
-        reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
-    weights_ = queries_ + kMostHeads * a_->key_dim;
-    found_ = weights_ + kMostHeads * kBlock;
-    last_ = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
+        reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? layout_.bytes : 0));
+    weights_ = queries_ + kMaxHeads * a_->key_dim;
+    stats_ = weights_ + kMaxHeads * kKvBlock;
+    last_ = reinterpret_cast<VEERY_SHARED int32_t*>(stats_ + 2 * kMaxHeads);
   }
-  static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
-    return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
+  static VEERY_GPU int parts(const VEERY_THREAD AttendParams& a) {
+    return a.kv_heads * ((a.group + kMaxHeads - 1) / kMaxHeads);
   }
   VEERY_GPU int64_t position() const { return position_; }
-  VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
-  VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
+  VEERY_GPU int64_t first_block() const { return first_ / kKvBlock; }
+  VEERY_GPU int64_t last_block() const { return position_ / kKvBlock; }
   VEERY_GPU int heads() const { return heads_; }
   VEERY_GPU int head() const { return head_; }
   VEERY_GPU int key_head() const { return kv_; }
@@ -61,85 +60,85 @@ class Attention {
     const auto page = [&](const VEERY_THREAD Cache& cache, int32_t number) {
       return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + number * cache.page);
     };
-    const int32_t number = page_number(a_->keys, a_->run, sequence_, block * kBlock);
+    const int32_t number = page_number(a_->keys, a_->run, sequence_, block * kKvBlock);
     key_page_ = page(a_->keys, number);
     value_page_ =
         page(a_->values, a_->values.group == a_->keys.group
                              ? number
-                             : page_number(a_->values, a_->run, sequence_, block * kBlock));
+                             : page_number(a_->values, a_->run, sequence_, block * kKvBlock));
     found_block_ = block;
   }
   /// The page of the newest position, behind find_pages().
   VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {
     const VEERY_THREAD Cache& cache = key ? a_->keys : a_->values;
-    const bool found = found_block_ * kBlock / 256 == position_ / 256;
+    const bool found = found_block_ * kKvBlock / 256 == position_ / 256;
     if (!found) return page_of(cache, a_->run, sequence_, position_);
     const auto* page = reinterpret_cast<const VEERY_DEVICE uint8_t*>(key ? key_page_ : value_page_);
     return const_cast<VEERY_DEVICE uint8_t*>(page);  // NOLINT
   }
   VEERY_GPU void load_queries() {
     const VEERY_DEVICE float* q = a_->q.row(row_) + head_ * a_->key_dim;
-    for (int i = thread(); i < heads_ * a_->key_dim; i += threads()) put_query(0, i, q[i]);
+    for (int i = thread(); i < heads_ * a_->key_dim; i += threads()) store_query(0, i, q[i]);
     sync_block();
   }
 
   /// Element i of query h.
-  VEERY_GPU void put_query(int h, int i, float q) {
+  VEERY_GPU void store_query(int h, int i, float q) {
     queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
   }
   /// Element i of the newest key or value, which is not in the cache yet, to where its block of
   /// positions is.
-  VEERY_GPU void put_new(bool key, int i, float v) {
-    const int p = static_cast<int>(position_ % kBlock);
-    const int at = key ? p / 16 * places_.key_group : places_.values;
+  VEERY_GPU void store_new(bool key, int i, float v) {
+    const int p = static_cast<int>(position_ % kKvBlock);
+    const int at = key ? p / 16 * layout_.key_group : layout_.values;
     VEERY_SHARED T* to = reinterpret_cast<VEERY_SHARED T*>(shared_memory() + at);
     Element<T>::put(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
   }
 
   /// Queries head_of(0) to head_of(kOwn - 1) are the thread's, as far as there are so many.
-  VEERY_GPU int head_of(int q) const { return q * kSets + thread() / kSet; }
+  VEERY_GPU int head_of(int q) const { return q * kThreadSets + thread() / kSetThreads; }
   /// The dimension of value i of a thread.
-  VEERY_GPU int dim(int i) const { return i / 2 * kBlock + 2 * (thread() % kSet) + i % 2; }
+  VEERY_GPU int dim(int i) const { return i / 2 * kKvBlock + 2 * (thread() % kSetThreads) + i % 2; }
 
   /// Where value i of a thread is looked for: those that there are not are not stored.
   VEERY_GPU int read_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : 0; }
 
-  VEERY_GPU void make_stage() {
+  VEERY_GPU void init_stage() {
     if constexpr (kStaged)
-      if (thread() == 0) make_mbarrier(mbarrier_);
+      if (thread() == 0) init_mbarrier(mbarrier_);
     sync_block();
   }
   /// Asks for the keys and values of a block, up to what the row sees.
-  VEERY_GPU void ask(int64_t block) {
+  VEERY_GPU void copy_block(int64_t block) {
     if constexpr (kStaged)
-      if (warp() == 0) ask_pieces_of(block);
+      if (warp() == 0) copy_block_pieces(block);
   }
 
   /// Until the keys and values that were asked for are there.
-  VEERY_GPU void wait(VEERY_THREAD int& turn) {
-    if constexpr (kStaged) wait_for_pieces(mbarrier_, turn++);
+  VEERY_GPU void wait(VEERY_THREAD int& phase) {
+    if constexpr (kStaged) wait_for_phase(mbarrier_, phase++);
   }
   /// The states of the thread's queries for a block of positions, which is there.
-  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
-    if constexpr (Element<T>::kCores)
-      CoreSteps<Attention>(*this, block).score();
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
+    if constexpr (Element<T>::kMma)
+      BlockMma<Attention>(*this, block).score();
     else
       score(block);
     sync_block();
-    weigh(block);
+    softmax_weights(block);
     sync_block();
-    if constexpr (Element<T>::kCores)
-      CoreSteps<Attention>(*this, block).add_values(states);
+    if constexpr (Element<T>::kMma)
+      BlockMma<Attention>(*this, block).add_values(states);
     else
       add_values(block, states);
   }
 
   /// Whether this block of threads is the last of `blocks` to come.
-  VEERY_GPU bool is_last(VEERY_DEVICE uint32_t* come, uint32_t blocks) {
+  VEERY_GPU bool is_last_block(VEERY_DEVICE uint32_t* arrivals, uint32_t blocks) {
     sync_block();
     if (thread() == 0) {
-      *last_ = arrive_on_device(come) + 1 == blocks ? 1 : 0;
-      if (*last_ != 0) *come = 0;  // for the next run
+      *last_ = count_arrival_on_device(arrivals) + 1 == blocks ? 1 : 0;
+      if (*last_ != 0) *arrivals = 0;  // for the next run
     }
     sync_block();
     return *last_ != 0;
@@ -147,9 +146,9 @@ class Attention {
 
   /// A sink merges last, as a score without a value.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kValues>& state) {
-    Merger m = {state.most, state.sum, 1, 0};
+    SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_->sinks != nullptr;
-    if (sink) m = merge<T>(state.most, state.sum, a_->sinks[head_ + h], 1);
+    if (sink) m = merge<T>(state.max_score, state.sum, a_->sinks[head_ + h], 1);
     VEERY_DEVICE float* out = a_->out.row(row_) + (head_ + h) * a_->value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kValues; ++i) {
@@ -159,17 +158,17 @@ class Attention {
   }
 
  private:
-  friend class CoreSteps<Attention>;
+  friend class BlockMma<Attention>;
 
-  VEERY_GPU void ask_pieces_of(int64_t block) {
+  VEERY_GPU void copy_block_pieces(int64_t block) {
     constexpr int kGroup = 16;  // positions
-    const int64_t left = position_ - block * kBlock;
-    const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
+    const int64_t left = position_ - block * kKvBlock;
+    const int groups = static_cast<int>(left < kKvBlock ? left : kKvBlock - 1) / kGroup + 1;
     if (block != found_block_) find_pages(block);
     const auto* keys = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
-        key_page_ + key_place(a_->keys, kv_, block * kBlock, 0));
+        key_page_ + key_offset(a_->keys, kv_, block * kKvBlock, 0));
     const auto* values = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
-        value_page_ + value_place(a_->values, kv_, block * kBlock, 0));
+        value_page_ + value_offset(a_->values, kv_, block * kKvBlock, 0));
     const int key_bytes = a_->key_dim * kGroup * static_cast<int>(sizeof(T));
     const int value_bytes = a_->value_dim * kGroup * static_cast<int>(sizeof(T));
     struct Piece {
@@ -177,33 +176,33 @@ class Attention {
       const VEERY_DEVICE uint8_t* from;
       int bytes;
     };
-    ask_pieces(mbarrier_, 2 * groups, [&](int i) {
+    copy_bulk_pieces(mbarrier_, 2 * groups, [&](int i) {
       const int g = i < groups ? i : i - groups;
       if (i < groups)
-        return Piece{shared_memory() + g * places_.key_group, keys + g * key_bytes, key_bytes};
-      return Piece{shared_memory() + places_.values + g * value_bytes, values + g * value_bytes,
+        return Piece{shared_memory() + g * layout_.key_group, keys + g * key_bytes, key_bytes};
+      return Piece{shared_memory() + layout_.values + g * value_bytes, values + g * value_bytes,
                    value_bytes};
     });
   }
 
   VEERY_GPU const VEERY_DEVICE T* page(const VEERY_THREAD Cache& cache, int64_t block) const {
     return reinterpret_cast<const VEERY_DEVICE T*>(
-        page_of(cache, a_->run, sequence_, block * kBlock));
+        page_of(cache, a_->run, sequence_, block * kKvBlock));
   }
   // Keys of a group of 16 positions lie dimension by dimension.
-  VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block, int at) const {
+  VEERY_GPU const VEERY_DEVICE T* keys_at(int64_t block, int at) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
-                                                     at / 16 * places_.key_group) +
+                                                     at / 16 * layout_.key_group) +
              at % 16;
     else
-      return page(a_->keys, block) + key_place(a_->keys, kv_, block * kBlock + at, 0);
+      return page(a_->keys, block) + key_offset(a_->keys, kv_, block * kKvBlock + at, 0);
   }
-  VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
+  VEERY_GPU const VEERY_DEVICE T* values_at(int64_t block) const {
     if constexpr (kStaged)
-      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() + places_.values);
+      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() + layout_.values);
     else
-      return page(a_->values, block) + value_place(a_->values, kv_, block * kBlock, 0);
+      return page(a_->values, block) + value_offset(a_->values, kv_, block * kKvBlock, 0);
   }
   VEERY_GPU bool sees(int64_t position) const {
     return position >= first_ && position <= position_;
@@ -211,27 +210,27 @@ class Attention {
 
   /// Queries of the thread that there are: work on them has no branch for those that there are
   /// not, as loads behind one would wait for those before it.
-  VEERY_GPU int own_heads() const {
-    static_assert(kOwn <= 2, "all, one or none");
-    const int left = heads_ - thread() / kSet;
-    return left <= 0 ? 0 : left > kSets ? kOwn : 1;
+  VEERY_GPU int thread_queries() const {
+    static_assert(kThreadQueries <= 2, "all, one or none");
+    const int left = heads_ - thread() / kSetThreads;
+    return left <= 0 ? 0 : left > kThreadSets ? kThreadQueries : 1;
   }
 
   VEERY_GPU void score(int64_t block) {
-    const int own = own_heads();
-    if (own == kOwn)
-      score_own<kOwn>(block);
+    const int own = thread_queries();
+    if (own == kThreadQueries)
+      score_queries<kThreadQueries>(block);
     else if (own == 1)
-      score_own<1>(block);
+      score_queries<1>(block);
   }
   // A thread two positions: one chain over the dimensions for each query.
   template <int kCount>
-  VEERY_GPU void score_own(int64_t block) {
-    const int at = 2 * (thread() % kSet);
-    const int64_t position = block * kBlock + at;
+  VEERY_GPU void score_queries(int64_t block) {
+    const int at = 2 * (thread() % kSetThreads);
+    const int64_t position = block * kKvBlock + at;
     float s[kCount][2] = {};
     if (sees(position) || sees(position + 1)) {
-      const VEERY_DEVICE T* key = key_of(block, at);
+      const VEERY_DEVICE T* key = keys_at(block, at);
       int i = 0;
       VEERY_UNROLL(1)
       for (; i + kAhead <= a_->key_dim; i += kAhead) VEERY_UNROLL(4)
@@ -244,9 +243,8 @@ class Attention {
     for (int e = 0; e < 2; ++e) {
       float x = s[q][e];
       if (a_->softcap > 0)
-        x = Element<T>::multiply(a_->softcap,
-                                 hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
-      weights_[head_of(q) * kBlock + at + e] = sees(position + e) ? x : kNothing;
+        x = Element<T>::multiply(a_->softcap, tanh_f32(Element<T>::divide(x, a_->softcap)));
+      weights_[head_of(q) * kKvBlock + at + e] = sees(position + e) ? x : kNoScore;
     }
   }
   // Dimensions first to first + 3.
@@ -270,21 +268,21 @@ class Attention {
   }
 
   // A warp a query: its largest score, weights and their sum.
-  VEERY_GPU void weigh(int64_t block) {
+  VEERY_GPU void softmax_weights(int64_t block) {
     if (warp() >= heads_) return;
-    VEERY_SHARED float* scores = weights_ + warp() * kBlock;
-    float own[4], w[4], most = kNothing, sum = 0;
+    VEERY_SHARED float* scores = weights_ + warp() * kKvBlock;
+    float own[4], w[4], max_score = kNoScore, sum = 0;
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) own[i] = scores[i * kWarp + lane()];
     VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) most = largest(most, own[i]);
-    most = warp_largest(most);
+    for (int i = 0; i < 4; ++i) max_score = max_f32(max_score, own[i]);
+    max_score = warp_max(max_score);
     VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) w[i] = exp_to_88(own[i] - most);
+    for (int i = 0; i < 4; ++i) w[i] = exp_clamped(own[i] - max_score);
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       const int at = i * kWarp + lane();
-      w[i] = sees(block * kBlock + at) ? w[i] : 0.0F;
+      w[i] = sees(block * kKvBlock + at) ? w[i] : 0.0F;
       scores[at] = Element<T>::rounded(w[i]);
     }
     // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
@@ -294,32 +292,33 @@ class Attention {
       sum = sum + (lane() < 16 ? w[i] : other);
       sum = sum + (lane() < 16 ? other : w[i]);
     }
-    sum = sum_of_16(sum);
-    if (lane() == 0) found_[2 * warp()] = most, found_[2 * warp() + 1] = sum;
+    sum = sum_16_lanes(sum);
+    if (lane() == 0) stats_[2 * warp()] = max_score, stats_[2 * warp() + 1] = sum;
   }
 
   // A thread some dimensions: chains over the positions, of a pair of which the odd one may come
   // first.
-  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
-    const int own = own_heads();
+  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
+    const int own = thread_queries();
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwn; ++q) {
+    for (int q = 0; q < kThreadQueries; ++q) {
       states[q].clear();
       if (q < own)
-        states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
+        states[q].max_score = stats_[2 * head_of(q)], states[q].sum = stats_[2 * head_of(q) + 1];
     }
-    if (own == kOwn)
-      add_own_values<kOwn>(block, states);
+    if (own == kThreadQueries)
+      add_query_values<kThreadQueries>(block, states);
     else if (own == 1)
-      add_own_values<1>(block, states);
+      add_query_values<1>(block, states);
   }
   template <int kCount>
-  VEERY_GPU void add_own_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
-    const int64_t begin = block * kBlock;
+  VEERY_GPU void add_query_values(int64_t block,
+                                  VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
+    const int64_t begin = block * kKvBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high =
-        static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
-    const VEERY_DEVICE T* values = values_of(block);
+        static_cast<int>(position_ - begin < kKvBlock - 1 ? position_ - begin : kKvBlock - 1);
+    const VEERY_DEVICE T* values = values_at(block);
     int p = low;
     const auto pair = [&] {
       add_value<kCount>(values, Element<T>::kPairs ? p + 1 : p, states);
@@ -338,18 +337,18 @@ class Attention {
   }
   template <int kCount>
   VEERY_GPU void add_value(const VEERY_DEVICE T* values, int p,
-                           VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+                           VEERY_THREAD State<kValues> (&states)[kThreadQueries]) const {
     VEERY_UNROLL(2)
     for (int i = 0; i < kValues; i += 2) {
       const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + read_dim(i));
       VEERY_UNROLL(4)
-      for (int q = 0; q < kCount; ++q) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
+      for (int q = 0; q < kCount; ++q) add(weights_[head_of(q) * kKvBlock + p], v, i, states[q]);
     }
   }
   // Positions p to p + 3.
   template <int kCount>
   VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
-                          VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+                          VEERY_THREAD State<kValues> (&states)[kThreadQueries]) const {
     VEERY_UNROLL(2)
     for (int i = 0; i < kValues; i += 2) {
       Two<float> v[4];
@@ -358,7 +357,7 @@ class Attention {
         v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + read_dim(i));
       VEERY_UNROLL(4)
       for (int q = 0; q < kCount; ++q) {
-        const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kBlock + p);
+        const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kKvBlock + p);
         const float own[4] = {w.x, w.y, w.z, w.w};
         VEERY_UNROLL(4)
         for (int step = 0; step < 4; ++step) {
@@ -373,14 +372,14 @@ class Attention {
     state.values[i + 1] = Element<T>::multiply_add(weight, v.y, state.values[i + 1]);
   }
 
-  VEERY_HERE_MEMBER
-  const VEERY_THREAD AttendArguments* a_;
+  VEERY_CONTEXT_MEMBER
+  const VEERY_THREAD AttendParams* a_;
   int64_t row_, position_, first_;
   int sequence_;
   int kv_, head_, heads_;
-  VEERY_SHARED float *queries_, *weights_, *found_;
+  VEERY_SHARED float *queries_, *weights_, *stats_;
   VEERY_SHARED int32_t* last_;
-  StagePlaces places_;
+  AttendStageSmem layout_;
   VEERY_SHARED Mbarrier* mbarrier_;
   int64_t found_block_ = -1;
   const VEERY_DEVICE T* key_page_ = nullptr;
@@ -389,23 +388,23 @@ class Attention {
 
 /// Puts the states of query h for a few blocks of positions, which are segments of their own,
 /// together: each thread for itself, so that nothing is waited for but memory, once.
-template <typename T, int kDims, bool kStaged, int kSets>
-VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendArguments& a,
-                                VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
+template <typename T, int kDims, bool kStaged, int kThreadSets>
+VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendParams& a,
+                                VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
                                 const VEERY_DEVICE float* parts, int count, int h) {
-  constexpr int kValues = Attention<T, kDims, kStaged, kSets>::kValues;
-  const int size = kPartHeader + a.value_dim;
-  State<kValues> whole, blocks[kFewBlocks];
+  constexpr int kValues = Attention<T, kDims, kStaged, kThreadSets>::kValues;
+  const int size = kPartialHeader + a.value_dim;
+  State<kValues> whole, blocks[kMaxDirectMerge];
   VEERY_UNROLL(4)
-  for (int i = 0; i < kFewBlocks; ++i) {
+  for (int i = 0; i < kMaxDirectMerge; ++i) {
     if (i >= count) continue;
     const VEERY_DEVICE float* part = parts + i * size;
-    blocks[i].most = part[0], blocks[i].sum = part[1];
+    blocks[i].max_score = part[0], blocks[i].sum = part[1];
     VEERY_UNROLL(4)
-    for (int d = 0; d < kValues; ++d) blocks[i].values[d] = part[kPartHeader + of.read_dim(d)];
+    for (int d = 0; d < kValues; ++d) blocks[i].values[d] = part[kPartialHeader + attn.read_dim(d)];
   }
   VEERY_UNROLL(4)
-  for (int i = 0; i < kFewBlocks; ++i) {
+  for (int i = 0; i < kMaxDirectMerge; ++i) {
     // No way out of the loop, so that it is unrolled and values stay in registers.
     if (i < count) {
       State<kValues> segment;
@@ -413,37 +412,38 @@ VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendArguments& a,
       whole.template merge_in<T>(segment);
     }
   }
-  of.finish(h, whole);
+  attn.finish(h, whole);
 }
 /// Puts the states of query h of a row for all blocks of positions together, by a set of threads.
-template <typename T, int kDims, bool kStaged, int kSets>
-VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
-                            VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of, int64_t row,
-                            int h) {
-  using Own = Attention<T, kDims, kStaged, kSets>;
-  constexpr int kAhead = 8, kValues = Own::kValues;
-  const int size = kPartHeader + a.value_dim;
-  const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head() + h) * a.blocks * size;
-  const int64_t all = of.last_block() - of.first_block() + 1;
-  if (all <= kFewBlocks && of.last_block() < kOwnSegments)
-    return merge_few_blocks(a, of, parts, static_cast<int>(all), h);
+template <typename T, int kDims, bool kStaged, int kThreadSets>
+VEERY_GPU void merge_blocks(const VEERY_THREAD AttendParams& a,
+                            VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
+                            int64_t row, int h) {
+  using Attn = Attention<T, kDims, kStaged, kThreadSets>;
+  constexpr int kAhead = 8, kValues = Attn::kValues;
+  const int size = kPartialHeader + a.value_dim;
+  const VEERY_DEVICE float* parts =
+      a.partials + (row * a.heads + attn.head() + h) * a.blocks * size;
+  const int64_t all = attn.last_block() - attn.first_block() + 1;
+  if (all <= kMaxDirectMerge && attn.last_block() < kSingleBlockSegments)
+    return merge_few_blocks(a, attn, parts, static_cast<int>(all), h);
   State<kValues> whole, segment;
-  Chain<T> chain;
-  for (int64_t begin = of.first_block(); begin <= of.last_block();
+  MergeChain<T> ordered_sum;
+  for (int64_t begin = attn.first_block(); begin <= attn.last_block();
        begin += kWarp, parts += kWarp * size) {
-    const int64_t left = of.last_block() - begin + 1;
+    const int64_t left = attn.last_block() - begin + 1;
     const int count = left < kWarp ? static_cast<int>(left) : kWarp;
     float values[kAhead][kValues];
     const auto read = [&](int first) {
       VEERY_UNROLL(8)
       for (int i = 0; i < kAhead; ++i) VEERY_UNROLL(4)
       for (int d = 0; d < kValues; ++d)
-        values[i][d] = first + i < count && of.dim(d) < a.value_dim
-                           ? parts[(first + i) * size + kPartHeader + of.dim(d)]
+        values[i][d] = first + i < count && attn.dim(d) < a.value_dim
+                           ? parts[(first + i) * size + kPartialHeader + attn.dim(d)]
                            : 0.0F;
     };
     read(0);
-    const Factors by = chain.find(parts, size, begin, count, of.last_block());
+    const Factors by = ordered_sum.find(parts, size, begin, count, attn.last_block());
     for (int first = 0; first < count; first += kAhead) {
       if (first > 0) read(first);
       VEERY_UNROLL(8)
@@ -453,7 +453,7 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
           segment.template add<T>(values[i], shuffle(by.keep, first + i),
                                   shuffle(by.add, first + i));
           const float add = shuffle(by.whole_add, first + i);
-          if (add != Factors::kNotYet) {
+          if (add != Factors::kOpen) {
             whole.template add<T>(segment.values, shuffle(by.whole_keep, first + i), add);
             segment.clear();
           }
@@ -461,8 +461,8 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
       }
     }
   }
-  whole.most = chain.most(), whole.sum = chain.sum();
-  of.finish(h, whole);
+  whole.max_score = ordered_sum.max_score(), whole.sum = ordered_sum.sum();
+  attn.finish(h, whole);
 }
 
 }  // namespace veery::gpu

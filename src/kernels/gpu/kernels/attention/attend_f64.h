@@ -9,13 +9,13 @@ namespace veery::gpu {
 /// A block of threads a row and a head: blocks of positions have their scores and factors found
 /// side by side, then each thread goes through them for its dimensions. Shared memory: the query,
 /// and 3 numbers of f64 a position.
-class ExactAttention {
+class F64Attention {
  public:
   VEERY_STATIC int kDims = 4;
 
-  VEERY_GPU ExactAttention(const VEERY_THREAD WideArguments& arguments, int64_t row,
-                           int head VEERY_HERE)
-      : VEERY_HERE_KEPT a_(arguments),
+  VEERY_GPU F64Attention(const VEERY_THREAD AttendGeneralParams& params, int64_t row,
+                         int head VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT a_(params),
         row_(row),
         head_(head),
         kv_(head / (a_.heads / a_.kv_heads)) {
@@ -23,29 +23,29 @@ class ExactAttention {
     const RunSpan span = span_at(a_.run.spans + a_.run.span_of[token]);
     sequence_ = span.sequence;
     own_ = a_.run.positions[token];
-    seen_ = sight_of(a_, span, own_);
+    seen_ = visible_range(a_, span, own_);
     if (a_.chosen && own_ >= a_.chosen.cols) {
       chosen_ = reinterpret_cast<const VEERY_DEVICE int32_t*>(a_.chosen.row(row));
       seen_ = {0, a_.chosen.cols - 1};
     }
     scores_ = reinterpret_cast<VEERY_SHARED Float64*>(shared_memory());
-    weights_ = scores_ + kBlock, shrinks_ = weights_ + kBlock;
-    query_ = reinterpret_cast<VEERY_SHARED float*>(shrinks_ + kBlock);
+    weights_ = scores_ + kKvBlock, shrinks_ = weights_ + kKvBlock;
+    query_ = reinterpret_cast<VEERY_SHARED float*>(shrinks_ + kKvBlock);
   }
 
   VEERY_GPU void run() {
     for (int i = thread(); i < a_.key_dim; i += threads())
       query_[i] = a_.q.row(row_)[head_ * a_.key_dim + i];
-    for (int64_t first = seen_.first; first <= seen_.last; first += kBlock) {
+    for (int64_t first = seen_.first; first <= seen_.last; first += kKvBlock) {
       const int64_t left = seen_.last - first + 1;
-      const int count = left < kBlock ? static_cast<int>(left) : kBlock;
+      const int count = left < kKvBlock ? static_cast<int>(left) : kKvBlock;
       sync_block();
       if (thread() < count) store_f64(scores_ + thread(), score(place(first + thread())));
       sync_block();
       if (thread() < count) find_factors(thread());
       sync_block();
       for (int p = 0; p < count; ++p) add(place(first + p), p);
-      for (int p = 0; p < count; ++p) most_ = larger(load_f64(scores_ + p), most_);
+      for (int p = 0; p < count; ++p) max_score_ = larger(load_f64(scores_ + p), max_score_);
     }
     if (a_.sinks != nullptr) add_sink(to_f64(a_.sinks[head_]));
     VEERY_DEVICE float* out = a_.out.row(row_) + head_ * a_.value_dim;
@@ -56,7 +56,7 @@ class ExactAttention {
  private:
   // Of those that it sees, or of those that were chosen for it.
   VEERY_GPU int64_t place(int64_t i) const { return chosen_ != nullptr ? chosen_[i] : i; }
-  VEERY_GPU int column(int i) const { return thread() + i * kBlock; }
+  VEERY_GPU int column(int i) const { return thread() + i * kKvBlock; }
   static VEERY_GPU Float64 larger(Float64 own, Float64 before) {
     return own > before ? own : before;
   }
@@ -68,7 +68,8 @@ class ExactAttention {
     VEERY_DEVICE uint8_t* at = page(a_.keys, position);
     Float64 dot = to_f64(0);
     for (int i = 0; i < a_.key_dim; ++i)
-      dot = dot + product_f64(query_[i], cached(a_.keys, at, a_.key_type, kv_, position, i, true));
+      dot = dot +
+            product_f64(query_[i], cache_value(a_.keys, at, a_.key_type, kv_, position, i, true));
     Float64 x = dot * to_f64(a_.scale);
     if (a_.softcap > 0) x = to_f64(a_.softcap) * tanh_f64(x / to_f64(a_.softcap));
     if (a_.slopes == nullptr) return x;
@@ -77,7 +78,7 @@ class ExactAttention {
   }
   // What position p of the block is counted with, and what was there before it.
   VEERY_GPU void find_factors(int p) {
-    Float64 before = most_;
+    Float64 before = max_score_;
     for (int i = 0; i < p; ++i) before = larger(load_f64(scores_ + i), before);
     const Float64 own = load_f64(scores_ + p);
     store_f64(shrinks_ + p, own > before ? exp_f64(before - own) : to_f64(1));
@@ -92,34 +93,34 @@ class ExactAttention {
     for (int i = 0; i < kDims; ++i)
       if (column(i) < a_.value_dim)
         acc_[i] = acc_[i] * shrink +
-                  weight * to_f64(cached(cache, at, shared ? a_.key_type : a_.value_type, kv_,
-                                         position, column(i), shared));
+                  weight * to_f64(cache_value(cache, at, shared ? a_.key_type : a_.value_type, kv_,
+                                              position, column(i), shared));
   }
   VEERY_GPU void add_sink(Float64 score) {
-    const Float64 most = larger(score, most_);
-    if (score > most_) {
-      const Float64 shrink = exp_f64(most_ - score);
+    const Float64 max_score = larger(score, max_score_);
+    if (score > max_score_) {
+      const Float64 shrink = exp_f64(max_score_ - score);
       sum_ = sum_ * shrink;
       for (int i = 0; i < kDims; ++i) acc_[i] = acc_[i] * shrink;
     }
-    sum_ = sum_ + exp_f64(score - most);
+    sum_ = sum_ + exp_f64(score - max_score);
   }
 
-  VEERY_HERE_MEMBER
-  const VEERY_THREAD WideArguments& a_;
+  VEERY_CONTEXT_MEMBER
+  const VEERY_THREAD AttendGeneralParams& a_;
   int64_t row_, own_;
   int head_, kv_, sequence_;
-  Sight seen_;
+  VisibleRange seen_;
   const VEERY_DEVICE int32_t* chosen_ = nullptr;
   VEERY_SHARED Float64 *scores_, *weights_, *shrinks_;
   VEERY_SHARED float* query_;
-  Float64 most_ = double_of(static_cast<int64_t>(0xfff0000000000000U));
+  Float64 max_score_ = bits_to_double(static_cast<int64_t>(0xfff0000000000000U));
   Float64 sum_ = {}, acc_[kDims] = {};
 };
-VEERY_GPU void attend_f64(const VEERY_THREAD WideArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void attend_f64(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   if (block_y() >= a.run.count(a.out.rows)) return;
-  ExactAttention(a, block_y(), block_x() VEERY_GO).run();
+  F64Attention(a, block_y(), block_x() VEERY_CONTEXT_ARG).run();
 }
 
 }  // namespace veery::gpu

@@ -2,17 +2,17 @@
 // wide heads, values within keys (latent attention), caches of q8_0 and of two types, keys and
 // values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
-#include "kernels/gpu/params/attend_general_params.h"
 #include "kernels/gpu/kernels/attention/attend_split.h"
+#include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
 /// The first and the last position that a row sees (kernels/common/pages.h).
-struct Sight {
+struct VisibleRange {
   int64_t first, last;
 };
-VEERY_GPU Sight sight_of(const VEERY_THREAD WideArguments& a, const VEERY_THREAD RunSpan& span,
-                         int64_t position) {
+VEERY_GPU VisibleRange visible_range(const VEERY_THREAD AttendGeneralParams& a,
+                                     const VEERY_THREAD RunSpan& span, int64_t position) {
   enum { kCausal, kFull, kSymmetric };
   const int64_t end = int64_t{span.position} + span.rows, window = a.window;
   if (a.mask == kFull) return {0, end - 1};
@@ -27,42 +27,42 @@ template <Stored kType>
 VEERY_GPU float element_at(const VEERY_DEVICE uint8_t* page, int64_t at) {
   if constexpr (kType == Stored::kF32) return reinterpret_cast<const VEERY_DEVICE float*>(page)[at];
   const uint16_t bits = reinterpret_cast<const VEERY_DEVICE uint16_t*>(page)[at];
-  return kType == Stored::kF16 ? half_to_float(bits) : bf16_to_float(bits);
+  return kType == Stored::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
 }
 /// Element i of a head at a position, as f32.
-VEERY_GPU float cached(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page, Stored type,
-                       int head, int64_t position, int i, bool keys) {
+VEERY_GPU float cache_value(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page,
+                            Stored type, int head, int64_t position, int i, bool keys) {
   if (type == Stored::kQ8) {
-    const Q8Place at = q8_place(cache, page, head, position, i, keys);
-    return half_to_float(*at.scale) * static_cast<float>(*at.code);
+    const Q8Element at = q8_element(cache, page, head, position, i, keys);
+    return f16_to_float(*at.scale) * static_cast<float>(*at.code);
   }
   const int64_t at =
-      keys ? key_place(cache, head, position, i) : value_place(cache, head, position, i);
+      keys ? key_offset(cache, head, position, i) : value_offset(cache, head, position, i);
   return type == Stored::kF32   ? element_at<Stored::kF32>(page, at)
          : type == Stored::kF16 ? element_at<Stored::kF16>(page, at)
                                 : element_at<Stored::kBF16>(page, at);
 }
 
 template <Stored kType>
-struct StoredAs {
+struct StoredTag {
   VEERY_STATIC Stored type = kType;
 };
 template <typename Do>
-VEERY_GPU void with_type(Stored type, const VEERY_THREAD Do& f) {
+VEERY_GPU void dispatch_stored(Stored type, const VEERY_THREAD Do& f) {
   switch (type) {
-    case Stored::kF32: return f(StoredAs<Stored::kF32>{});
-    case Stored::kF16: return f(StoredAs<Stored::kF16>{});
-    case Stored::kBF16: return f(StoredAs<Stored::kBF16>{});
-    case Stored::kQ8: return f(StoredAs<Stored::kQ8>{});
+    case Stored::kF32: return f(StoredTag<Stored::kF32>{});
+    case Stored::kF16: return f(StoredTag<Stored::kF16>{});
+    case Stored::kBF16: return f(StoredTag<Stored::kBF16>{});
+    case Stored::kQ8: return f(StoredTag<Stored::kQ8>{});
   }
 }
 
 template <bool kFlush>
-struct NumbersOf {
+struct QueryValues {
   using T = float;
 };
 template <>
-struct NumbersOf<true> {
+struct QueryValues<true> {
   using T = BF16;
 };
 
@@ -70,16 +70,16 @@ struct NumbersOf<true> {
 /// where keys or values of bf16 are multiplied as such. Positions of rows of the run count from the
 /// first of their span. Positions that are chosen stand side by side, in the order of their list.
 template <int kDims, bool kFlush, int kHeads>
-class WideAttention {
+class GeneralAttention {
  public:
-  using Number = Element<typename NumbersOf<kFlush>::T>;
-  using T = typename NumbersOf<kFlush>::T;
+  using Number = Element<typename QueryValues<kFlush>::T>;
+  using T = typename QueryValues<kFlush>::T;
   /// Values within keys, which are f32 whatever their type is.
   VEERY_STATIC bool kLatent = kHeads > 4;
 
-  VEERY_GPU WideAttention(const VEERY_THREAD WideArguments& arguments, int64_t row,
-                          int part VEERY_HERE)
-      : VEERY_HERE_KEPT a_(arguments), row_(row) {
+  VEERY_GPU GeneralAttention(const VEERY_THREAD AttendGeneralParams& params, int64_t row,
+                             int part VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT a_(params), row_(row) {
     const int group = a_.heads / a_.kv_heads, parts = (group + kHeads - 1) / kHeads;
     kv_ = part / parts;
     head_ = kv_ * group + part % parts * kHeads;
@@ -90,7 +90,7 @@ class WideAttention {
     sequence_ = span.sequence;
     first_row_ = span.first_row;
     const int64_t from = a_.key_rows ? span.position : 0;
-    const Sight seen = sight_of(a_, span, a_.run.positions[token]);
+    const VisibleRange seen = visible_range(a_, span, a_.run.positions[token]);
     first_ = seen.first > from ? seen.first - from : 0;
     last_ = seen.last - from;
     own_ = a_.run.positions[token] - from;
@@ -101,10 +101,10 @@ class WideAttention {
       }
     queries_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     weights_ = queries_ + kHeads * padded();
-    found_ = weights_ + kHeads * kBlock;
+    stats_ = weights_ + kHeads * kKvBlock;
   }
-  VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
-  VEERY_GPU int64_t last_block() const { return last_ / kBlock; }
+  VEERY_GPU int64_t first_block() const { return first_ / kKvBlock; }
+  VEERY_GPU int64_t last_block() const { return last_ / kKvBlock; }
   VEERY_GPU int heads() const { return heads_; }
   VEERY_GPU int head() const { return head_; }
 
@@ -121,23 +121,23 @@ class WideAttention {
   /// The states of one block of positions.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     float s[kHeads] = {};
-    if (sees(block * kBlock + thread())) score(block * kBlock + thread(), s);
+    if (sees(block * kKvBlock + thread())) score(block * kKvBlock + thread(), s);
     store_scores(block, s);
     sync_block();
-    weigh(block, states);
+    softmax_weights(block, states);
     sync_block();
     add_values(block, states);
     sync_block();
   }
   /// A sink merges last, as a score without a value.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
-    Merger m = {state.most, state.sum, 1, 0};
+    SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_.sinks != nullptr;
-    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
+    if (sink) m = merge<T>(state.max_score, state.sum, a_.sinks[head_ + h], 1);
     VEERY_DEVICE float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
+      const int c = thread() + i * kKvBlock;
       const float v = sink ? Number::multiply(state.values[i], m.keep) : state.values[i];
       if (c < a_.value_dim) out[c] = Number::divide(v, m.sum);
     }
@@ -183,9 +183,11 @@ class WideAttention {
     if constexpr (kLatent)
       if (chosen_ != nullptr) position = chosen_[position];
     VEERY_DEVICE uint8_t* at = page(a_.keys, position);
-    with_type(a_.key_type, [&](auto as) {
+    dispatch_stored(a_.key_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
-      const auto key = [&](int i) { return cached(a_.keys, at, kType, kv_, position, i, true); };
+      const auto key = [&](int i) {
+        return cache_value(a_.keys, at, kType, kv_, position, i, true);
+      };
       if constexpr (kType == Stored::kQ8 && !kLatent)
         score_q8(at, position, s);
       else
@@ -196,11 +198,11 @@ class WideAttention {
   VEERY_GPU void score_q8(VEERY_DEVICE uint8_t* page, int64_t position,
                           VEERY_THREAD float (&s)[kHeads]) const {
     for (int b = 0; b < a_.key_dim; b += 32) {
-      const Q8Place at = q8_place(a_.keys, page, kv_, position, b, true);
+      const Q8Element at = q8_element(a_.keys, page, kv_, position, b, true);
       float sum[kHeads] = {};
       score_chain<false>(
           b, 32, [&](int i) { return static_cast<float>(at.code[(i - b) * 16]); }, sum);
-      const float scale = half_to_float(*at.scale);
+      const float scale = f16_to_float(*at.scale);
       VEERY_UNROLL(8)
       for (int h = 0; h < kHeads; ++h)
         s[h] = b == 0 ? Number::multiply(sum[h], scale) : Number::multiply_add(sum[h], scale, s[h]);
@@ -208,32 +210,31 @@ class WideAttention {
   }
 
   VEERY_GPU void store_scores(int64_t block, const VEERY_THREAD float (&s)[kHeads]) {
-    const int64_t position = block * kBlock + thread();
+    const int64_t position = block * kKvBlock + thread();
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) {
       if (h >= heads_) continue;
       float x = s[h];
-      if (a_.softcap > 0)
-        x = Number::multiply(a_.softcap, hyperbolic_tangent(Number::divide(x, a_.softcap)));
+      if (a_.softcap > 0) x = Number::multiply(a_.softcap, tanh_f32(Number::divide(x, a_.softcap)));
       if (a_.slopes != nullptr) {
         const auto far = static_cast<float>(position > own_ ? own_ - position : position - own_);
         x = Number::multiply_add(a_.slopes[head_ + h], far, x);
       }
-      weights_[h * kBlock + thread()] = sees(position) ? x : kNothing;
+      weights_[h * kKvBlock + thread()] = sees(position) ? x : kNoScore;
     }
   }
 
   // A warp some queries: largest scores, weights and their sums.
-  VEERY_GPU void weigh(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
+  VEERY_GPU void softmax_weights(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     for (int h = warp(); h < heads_; h += warps()) {
-      VEERY_SHARED float* scores = weights_ + h * kBlock;
-      float most = kNothing;
-      for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
-      most = warp_largest(most);
+      VEERY_SHARED float* scores = weights_ + h * kKvBlock;
+      float max_score = kNoScore;
+      for (int i = lane(); i < kKvBlock; i += kWarp) max_score = max_f32(max_score, scores[i]);
+      max_score = warp_max(max_score);
       float w[4], sum = 0;
       for (int i = 0; i < 4; ++i) {
         const int at = i * kWarp + lane();
-        w[i] = sees(block * kBlock + at) ? exp_to_88(scores[at] - most) : 0.0F;
+        w[i] = sees(block * kKvBlock + at) ? exp_clamped(scores[at] - max_score) : 0.0F;
         scores[at] = a_.value_pairs != 0 ? Number::rounded(w[i]) : w[i];
       }
       // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
@@ -242,20 +243,20 @@ class WideAttention {
         sum = sum + (lane() < 16 ? w[i] : other);
         sum = sum + (lane() < 16 ? other : w[i]);
       }
-      sum = sum_of_16(sum);
-      if (lane() == 0) found_[2 * h] = most, found_[2 * h + 1] = sum;
+      sum = sum_16_lanes(sum);
+      if (lane() == 0) stats_[2 * h] = max_score, stats_[2 * h + 1] = sum;
     }
     sync_block();
     VEERY_UNROLL(8)
     for (int k = 0; k < kHeads; ++k)
-      if (k < heads_) states[k].most = found_[2 * k], states[k].sum = found_[2 * k + 1];
+      if (k < heads_) states[k].max_score = stats_[2 * k], states[k].sum = stats_[2 * k + 1];
   }
 
   // A thread some dimensions: chains over the positions [low, high] of the block.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
-    const int64_t begin = block * kBlock;
+    const int64_t begin = block * kKvBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
-    const int high = static_cast<int>(last_ - begin < kBlock - 1 ? last_ - begin : kBlock - 1);
+    const int high = static_cast<int>(last_ - begin < kKvBlock - 1 ? last_ - begin : kKvBlock - 1);
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
@@ -270,10 +271,10 @@ class WideAttention {
     if constexpr (kLatent)
       if (chosen_ != nullptr) return add_chosen(begin, high, states);
     VEERY_DEVICE uint8_t* at = page(cache, begin);
-    with_type(kLatent ? a_.key_type : a_.value_type, [&](auto as) {
+    dispatch_stored(kLatent ? a_.key_type : a_.value_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
       const auto value = [&](int p, int c) {
-        return cached(cache, at, kType, kv_, begin + p, c, kLatent);
+        return cache_value(cache, at, kType, kv_, begin + p, c, kLatent);
       };
       if constexpr (kType == Stored::kQ8 && !kLatent)
         add_q8(at, begin, low, high, states);
@@ -283,11 +284,11 @@ class WideAttention {
   }
   VEERY_GPU void add_chosen(int64_t begin, int high,
                             VEERY_THREAD State<kDims> (&states)[kHeads]) const {
-    with_type(a_.key_type, [&](auto as) {
+    dispatch_stored(a_.key_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
       add_range<false>(0, high, states, [&](int p, int c) {
         const int64_t position = chosen_[begin + p];
-        return cached(a_.keys, page(a_.keys, position), kType, kv_, position, c, true);
+        return cache_value(a_.keys, page(a_.keys, position), kType, kv_, position, c, true);
       });
     });
   }
@@ -296,13 +297,13 @@ class WideAttention {
                      const VEERY_THREAD Value& value) const {
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
+      const int c = thread() + i * kKvBlock;
       const float v = c < a_.value_dim ? value(p, c) : 0.0F;
       VEERY_UNROLL(8)
       for (int h = 0; h < kHeads; ++h)
         if (h < heads_)
           states[h].values[i] =
-              Number::multiply_add(weights_[h * kBlock + p], v, states[h].values[i]);
+              Number::multiply_add(weights_[h * kKvBlock + p], v, states[h].values[i]);
     }
   }
   template <bool kPairs, typename Value>
@@ -327,33 +328,33 @@ class WideAttention {
                         VEERY_THREAD State<kDims> (&states)[kHeads]) const {
     for (int p = low; p <= high; ++p) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
+      const int c = thread() + i * kKvBlock;
       if (c >= a_.value_dim) continue;
-      const Q8Place at = q8_place(a_.values, page, kv_, begin + p, c, false);
-      const float scale = half_to_float(*at.scale), v = static_cast<float>(*at.code);
+      const Q8Element at = q8_element(a_.values, page, kv_, begin + p, c, false);
+      const float scale = f16_to_float(*at.scale), v = static_cast<float>(*at.code);
       VEERY_UNROLL(8)
       for (int h = 0; h < kHeads; ++h)
         if (h < heads_)
           states[h].values[i] = Number::multiply_add(
-              Number::multiply(weights_[h * kBlock + p], scale), v, states[h].values[i]);
+              Number::multiply(weights_[h * kKvBlock + p], scale), v, states[h].values[i]);
     }
   }
 
-  VEERY_HERE_MEMBER
-  const VEERY_THREAD WideArguments& a_;
+  VEERY_CONTEXT_MEMBER
+  const VEERY_THREAD AttendGeneralParams& a_;
   int64_t row_, first_, last_, own_;
   int kv_, head_, heads_, sequence_, first_row_;
   const VEERY_DEVICE int32_t* chosen_ = nullptr;
-  VEERY_SHARED float *queries_, *weights_, *found_;
+  VEERY_SHARED float *queries_, *weights_, *stats_;
 };
 
 /// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_blocks(const VEERY_THREAD WideArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void attend_general_split(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
+  GeneralAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_CONTEXT_ARG);
   const int64_t first = of.first_block() + block_x();
   if (first > of.last_block()) return;
   of.load_queries();
@@ -364,36 +365,37 @@ VEERY_GPU void wide_blocks(const VEERY_THREAD WideArguments& a VEERY_HERE) {
     for (int h = 0; h < kHeads; ++h) {
       if (h >= of.heads()) continue;
       VEERY_DEVICE float* part =
-          a.parts + ((row * a.heads + of.head() + h) * a.blocks + block - of.first_block()) *
-                        (kPartHeader + a.value_dim);
-      if (thread() == 0) part[0] = states[h].most, part[1] = states[h].sum;
+          a.partials + ((row * a.heads + of.head() + h) * a.blocks + block - of.first_block()) *
+                           (kPartialHeader + a.value_dim);
+      if (thread() == 0) part[0] = states[h].max_score, part[1] = states[h].sum;
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
-        const int c = thread() + i * kBlock;
-        if (c < a.value_dim) part[kPartHeader + c] = states[h].values[i];
+        const int c = thread() + i * kKvBlock;
+        if (c < a.value_dim) part[kPartialHeader + c] = states[h].values[i];
       }
     }
   }
 }
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_merge(const VEERY_THREAD WideArguments& a VEERY_HERE) {
-  using T = typename NumbersOf<kFlush>::T;
-  wait_for_inputs();
+VEERY_GPU void attend_general_merge(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
+  using T = typename QueryValues<kFlush>::T;
+  wait_for_dependencies();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
+  GeneralAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_CONTEXT_ARG);
   const int h = block_x();
   if (h >= of.heads()) return;
   State<kDims> whole, segment, part;
   const VEERY_DEVICE float* at =
-      a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
-  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
-    part.most = at[0];
+      a.partials + (row * a.heads + of.head() + h) * a.blocks * (kPartialHeader + a.value_dim);
+  for (int64_t b = of.first_block(); b <= of.last_block();
+       ++b, at += kPartialHeader + a.value_dim) {
+    part.max_score = at[0];
     part.sum = at[1];
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
-      part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
+      const int c = thread() + i * kKvBlock;
+      part.values[i] = c < a.value_dim ? at[kPartialHeader + c] : 0.0F;
     }
     segment.template merge_in<T>(part);
     if (b == of.last_block() || ends_segment(b)) {
@@ -405,12 +407,12 @@ VEERY_GPU void wide_merge(const VEERY_THREAD WideArguments& a VEERY_HERE) {
 }
 /// Many rows, or rows of the run: a block of threads a row and some of its queries.
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_rows(const VEERY_THREAD WideArguments& a VEERY_HERE) {
-  using T = typename NumbersOf<kFlush>::T;
-  wait_for_inputs();
+VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
+  using T = typename QueryValues<kFlush>::T;
+  wait_for_dependencies();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
+  GeneralAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_CONTEXT_ARG);
   of.load_queries();
   State<kDims> whole[kHeads], segment[kHeads], part[kHeads];
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {

@@ -1,4 +1,4 @@
-// attend_core_tiles.h: attention of many rows of one sequence where Element::kCores, in the order
+// attend_prefill_mma.h: attention of many rows of one sequence where Element::kMma, in the order
 // of attend_by_cores.h.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
@@ -8,91 +8,93 @@
 namespace veery::gpu {
 
 /// kDim: of keys and values; kEach: that is what both have, not the most that they may have. A warp
-/// has 16 queries, of which a lane has rows g and g + 8 of multiply_bf16(), as scores of a block of
-/// positions, then as values.
+/// has 16 queries, of which a lane has rows g and g + 8 of mma_m16n8k16_bf16(), as scores of a
+/// block of positions, then as values.
 template <int kDim, bool kEach>
-class CoreTileAttention : TileRun {
+class PrefillMmaAttention : PrefillTile {
  public:
-  VEERY_GPU CoreTileAttention(const AttendArguments& arguments, const TileRows& rows, int part)
-      : TileRun(arguments, rows, part) {}
+  VEERY_GPU PrefillMmaAttention(const AttendParams& params, const RowRange& rows, int part)
+      : PrefillTile(params, rows, part) {}
 
   VEERY_GPU void run() {
-    const int64_t first = first_seen(begin_) / kBlock, last = end_ / kBlock;
-    ask_keys(first);
-    ask_values(first);
+    const int64_t first = first_seen(begin_) / kKvBlock, last = end_ / kKvBlock;
+    copy_keys(first);
+    copy_values(first);
     load_queries();
     for (int64_t block = first; block <= last; ++block) {
-      wait_for_groups<1>();
+      wait_for_copies<1>();
       sync_block();  // keys are there
-      float scores[kBlock / 8][4] = {};
+      float scores[kKvBlock / 8][4] = {};
       score(scores);
       sync_block();  // and no longer looked at
       if (block < last)
-        ask_keys(block + 1);
+        copy_keys(block + 1);
       else
-        end_group();
-      weigh(block, scores);
-      wait_for_groups<1>();
+        commit_copies();
+      softmax_weights(block, scores);
+      wait_for_copies<1>();
       sync_block();
       merge_in(block, scores);
       sync_block();
       if (block < last)
-        ask_values(block + 1);
+        copy_values(block + 1);
       else
-        end_group();
+        commit_copies();
     }
-    wait_for_groups<0>();
+    wait_for_copies<0>();
     finish();
   }
 
  private:
   VEERY_GPU int key_dim() const { return kEach ? kDim : a_.key_dim; }
   VEERY_GPU int value_dim() const { return kEach ? kDim : a_.value_dim; }
-  VEERY_GPU CoreTilePlaces places() const { return core_tile_places(key_dim(), value_dim()); }
-  static constexpr int kTiles = kBlock / 8;
+  VEERY_GPU AttendPrefillMmaSmem layout() const {
+    return attend_prefill_mma_smem(key_dim(), value_dim());
+  }
+  static constexpr int kTiles = kKvBlock / 8;
   static constexpr int kAtOnce = 4;  ///< of 8 dimensions, whose values are added together
 
-  VEERY_GPU int slot(int r) const { return warp() * kCoreTileQueries + lane() / 4 + 8 * r; }
+  VEERY_GPU int slot(int r) const { return warp() * kMmaQueriesPerWarp + lane() / 4 + 8 * r; }
 
   // Copies. Values behind the last position, which may be anything, become 0.
 
-  VEERY_GPU void ask_keys(int64_t block) const {
-    const uint8_t* from = page(a_.keys, block) + 2 * key_place(a_.keys, kv_, block * kBlock, 0);
-    uint8_t* to = shared_memory() + places().keys;
+  VEERY_GPU void copy_keys(int64_t block) const {
+    const uint8_t* from = page(a_.keys, block) + 2 * key_offset(a_.keys, kv_, block * kKvBlock, 0);
+    uint8_t* to = shared_memory() + layout().keys;
     VEERY_UNROLL(8)
-    for (int i = thread(); i < key_dim() * kBlock / 8; i += kCoreTileThreads)
-      begin_copy(to + 16 * (i ^ (i >> 3 & 1)), from + 16 * i);
-    end_group();
+    for (int i = thread(); i < key_dim() * kKvBlock / 8; i += kPrefillMmaThreads)
+      copy_async_16(to + 16 * (i ^ (i >> 3 & 1)), from + 16 * i);
+    commit_copies();
   }
-  VEERY_GPU void ask_values(int64_t block) const {
+  VEERY_GPU void copy_values(int64_t block) const {
     const uint8_t* from =
-        page(a_.values, block) + 2 * value_place(a_.values, kv_, block * kBlock, 0);
-    uint8_t* to = shared_memory() + places().values;
+        page(a_.values, block) + 2 * value_offset(a_.values, kv_, block * kKvBlock, 0);
+    uint8_t* to = shared_memory() + layout().values;
     const int each = value_dim() / 8;
-    const int64_t there = end_ - block * kBlock + 1;
+    const int64_t there = end_ - block * kKvBlock + 1;
     VEERY_UNROLL(8)
-    for (int i = thread(); i < each * kBlock; i += kCoreTileThreads) {
-      uint8_t* place = to + i / each * places().value + i % each * 16;
+    for (int i = thread(); i < each * kKvBlock; i += kPrefillMmaThreads) {
+      uint8_t* place = to + i / each * layout().value + i % each * 16;
       if (i / each < there)
-        begin_copy(place, from + 16 * i);
+        copy_async_16(place, from + 16 * i);
       else
         *reinterpret_cast<Four<uint32_t>*>(place) = {0, 0, 0, 0};
     }
-    end_group();
+    commit_copies();
   }
   /// A warp a query at a time, a lane 4 dimensions.
   VEERY_GPU void load_queries() const {
-    using E = Element<BF16Cores>;
+    using E = Element<BF16Mma>;
     const int k = 4 * lane();
     if (k >= key_dim()) return;
     VEERY_UNROLL(8)
-    for (int s = warp(); s < kTileQueries; s += kCoreTileThreads / kWarp) {
+    for (int s = warp(); s < kPrefillQueries; s += kPrefillMmaThreads / kWarp) {
       Four<float> q = {0, 0, 0, 0};
       if (is_query(s))
         q = load<Four<float>>(a_.q.row(row_ + s / slots_) + (head_ + s % slots_) * key_dim() + k);
       const auto rounded = [&](float x) { return E::multiply(E::multiply(x, a_.scale), 1); };
-      *reinterpret_cast<Two<uint32_t>*>(shared_memory() + s * places().query + 2 * k) = {
-          pair_of_bf16(rounded(q.x), rounded(q.y)), pair_of_bf16(rounded(q.z), rounded(q.w))};
+      *reinterpret_cast<Two<uint32_t>*>(shared_memory() + s * layout().query + 2 * k) = {
+          pack_bf16x2(rounded(q.x), rounded(q.y)), pack_bf16x2(rounded(q.z), rounded(q.w))};
     }
   }
 
@@ -101,58 +103,59 @@ class CoreTileAttention : TileRun {
   VEERY_GPU void score(float (&scores)[kTiles][4]) const {
     const int l = lane();
     const uint8_t* query =
-        shared_memory() + (warp() * kCoreTileQueries + l % 16) * places().query + l / 16 * 16;
+        shared_memory() + (warp() * kMmaQueriesPerWarp + l % 16) * layout().query + l / 16 * 16;
     VEERY_UNROLL(1)
     for (int k = 0; k < key_dim(); k += 16) {
       uint32_t q[4];
-      load_matrices(query + 2 * k, q);
+      ldmatrix_x4(query + 2 * k, q);
       const int dim = k + l % 16;
       const uint8_t* at =
-          shared_memory() + places().keys + dim * 32 + 16 * (l / 16 ^ (dim >> 2 & 1));
+          shared_memory() + layout().keys + dim * 32 + 16 * (l / 16 ^ (dim >> 2 & 1));
       VEERY_UNROLL(8)
       for (int n = 0; n < kTiles; n += 2) {
         uint32_t b[4];
         load_transposed(at + n / 2 * 32 * key_dim(), b);
-        multiply_bf16(scores[n], q, b[0], b[1]);
-        multiply_bf16(scores[n + 1], q, b[2], b[3]);
+        mma_m16n8k16_bf16(scores[n], q, b[0], b[1]);
+        mma_m16n8k16_bf16(scores[n + 1], q, b[2], b[3]);
       }
     }
   }
   /// Largest scores, weights and their sums, of rows g and g + 8.
-  VEERY_GPU void weigh(int64_t block, float (&w)[kTiles][4]) {
-    using E = Element<BF16Cores>;
+  VEERY_GPU void softmax_weights(int64_t block, float (&w)[kTiles][4]) {
+    using E = Element<BF16Mma>;
     if (a_.softcap > 0) {
       VEERY_UNROLL(16)
       for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i)
-        w[n][i] = E::multiply(a_.softcap, hyperbolic_tangent(E::divide(w[n][i], a_.softcap)));
+        w[n][i] = E::multiply(a_.softcap, tanh_f32(E::divide(w[n][i], a_.softcap)));
     }
     VEERY_UNROLL(2)
     for (int r = 0; r < 2; ++r) {
       const int64_t own = position_of(slot(r));
-      const int low = within(first_seen(own) - block * kBlock);
-      const int high = within(own - block * kBlock);
-      if (ballot(low > 0 || high < kBlock - 1) != 0) hide(low, high, r, w);
-      float most = kNothing;
+      const int low = within(first_seen(own) - block * kKvBlock);
+      const int high = within(own - block * kKvBlock);
+      if (ballot(low > 0 || high < kKvBlock - 1) != 0) apply_mask(low, high, r, w);
+      float max_score = kNoScore;
       VEERY_UNROLL(16)
-      for (int n = 0; n < kTiles; ++n) most = largest(most, largest(w[n][2 * r], w[n][2 * r + 1]));
-      most = largest(most, shuffle_xor(most, 1));
-      most = largest(most, shuffle_xor(most, 2));
+      for (int n = 0; n < kTiles; ++n)
+        max_score = max_f32(max_score, max_f32(w[n][2 * r], w[n][2 * r + 1]));
+      max_score = max_f32(max_score, shuffle_xor(max_score, 1));
+      max_score = max_f32(max_score, shuffle_xor(max_score, 2));
       // Of positions p, p + 16, p + 32, ..: p = 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
       float sum[2][2] = {};
       VEERY_UNROLL(16)
       for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(2)
       for (int e = 0; e < 2; ++e) {
         float& of = w[n][2 * r + e];
-        of = most == kNothing ? 0.0F : exp_to_88(of - most);
+        of = max_score == kNoScore ? 0.0F : exp_clamped(of - max_score);
         sum[n % 2][e] = sum[n % 2][e] + of;
       }
-      part_most_[r] = most;
-      part_sum_[r] = sum_of_lanes(sum);
+      block_max_[r] = max_score;
+      block_sum_[r] = sum_lanes(sum);
     }
   }
-  /// In the order of sum_of_16().
-  static VEERY_GPU float sum_of_lanes(const float (&sum)[2][2]) {
+  /// In the order of sum_16_lanes().
+  static VEERY_GPU float sum_lanes(const float (&sum)[2][2]) {
     float of[2];
     VEERY_UNROLL(2)
     for (int e = 0; e < 2; ++e) {
@@ -162,49 +165,49 @@ class CoreTileAttention : TileRun {
     }
     return of[0] + of[1];
   }
-  static VEERY_GPU void hide(int low, int high, int r, float (&w)[kTiles][4]) {
+  static VEERY_GPU void apply_mask(int low, int high, int r, float (&w)[kTiles][4]) {
     VEERY_UNROLL(16)
     for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(2)
     for (int e = 0; e < 2; ++e) {
       const int position = 8 * n + lane() % 4 * 2 + e;
-      if (position < low || position > high) w[n][2 * r + e] = kNothing;
+      if (position < low || position > high) w[n][2 * r + e] = kNoScore;
     }
   }
 
-  // How values are put together, as TileAttention::merge_in() does it. While segments are of one
+  // How values are put together, as PrefillAttention::merge_in() does it. While segments are of one
   // block (ends_segment()) these are merged at once; behind those, held_ is the segment, and what
   // was before it waits where results will be.
 
-  static constexpr int kFirstLong = 16;  ///< block of a segment of several
+  static constexpr int kFirstLongSegment = 16;  ///< block of a segment of several
   struct Step {
-    Merger segment, whole;
+    SoftmaxMerge segment, whole;
     bool sees, ends;
   };
   VEERY_GPU Step step(int64_t block, int r) {
-    const int64_t own = position_of(slot(r)), last = own / kBlock;
+    const int64_t own = position_of(slot(r)), last = own / kKvBlock;
     Step s;
-    s.sees = is_query(slot(r)) && block >= first_seen(own) / kBlock && block <= last;
+    s.sees = is_query(slot(r)) && block >= first_seen(own) / kKvBlock && block <= last;
     s.ends = s.sees && (block == last || ends_segment(block));
-    s.segment = merge<BF16Cores>(segment_most_[r], segment_sum_[r], part_most_[r], part_sum_[r]);
-    if (s.sees) segment_most_[r] = s.segment.most, segment_sum_[r] = s.segment.sum;
-    s.whole = merge<BF16Cores>(most_[r], sum_[r], segment_most_[r], segment_sum_[r]);
+    s.segment = merge<BF16Mma>(segment_max_[r], segment_sum_[r], block_max_[r], block_sum_[r]);
+    if (s.sees) segment_max_[r] = s.segment.max_score, segment_sum_[r] = s.segment.sum;
+    s.whole = merge<BF16Mma>(max_score_[r], sum_[r], segment_max_[r], segment_sum_[r]);
     if (s.ends) {
-      most_[r] = s.whole.most, sum_[r] = s.whole.sum;
-      segment_most_[r] = kNothing, segment_sum_[r] = 0;
+      max_score_[r] = s.whole.max_score, sum_[r] = s.whole.sum;
+      segment_max_[r] = kNoScore, segment_sum_[r] = 0;
     }
     return s;
   }
   VEERY_GPU void merge_in(int64_t block, const float (&weights)[kTiles][4]) {
-    using E = Element<BF16Cores>;
-    const bool is_long = block >= kFirstLong;
-    if (is_long && !waits_) put_aside();
+    using E = Element<BF16Mma>;
+    const bool is_long = block >= kFirstLongSegment;
+    if (is_long && !spilled_) spill_total();
     const Step steps[2] = {step(block, 0), step(block, 1)};
     uint32_t w[kTiles / 2][4];
     VEERY_UNROLL(8)
     for (int k = 0; k < kTiles / 2; ++k) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       const float* own = &weights[2 * k + i / 2][i % 2 * 2];
-      w[k][i] = pair_of_bf16(E::multiply(own[0], 1), E::multiply(own[1], 1));
+      w[k][i] = pack_bf16x2(E::multiply(own[0], 1), E::multiply(own[1], 1));
     }
     float keep[2], add[2];
     VEERY_UNROLL(2)
@@ -220,9 +223,9 @@ class CoreTileAttention : TileRun {
       VEERY_UNROLL(4)
       for (int n = 0; n < kAtOnce; ++n) VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
-        float& held = held_[first + n][i];
-        const float more = E::multiply_add(part[n][i], add[i / 2], E::multiply(held, keep[i / 2]));
-        held = steps[i / 2].sees ? more : held;
+        float& acc = acc_[first + n][i];
+        const float more = E::multiply_add(part[n][i], add[i / 2], E::multiply(acc, keep[i / 2]));
+        acc = steps[i / 2].sees ? more : acc;
       }
     }
     if (is_long) {
@@ -234,8 +237,8 @@ class CoreTileAttention : TileRun {
     const int own = slot(r);
     return a_.out.row(row_ + own / slots_) + (head_ + own % slots_) * value_dim() + lane() % 4 * 2;
   }
-  VEERY_GPU void put_aside() {
-    waits_ = true;
+  VEERY_GPU void spill_total() {
+    spilled_ = true;
     VEERY_UNROLL(2)
     for (int r = 0; r < 2; ++r) {
       if (!is_query(slot(r))) continue;
@@ -243,13 +246,13 @@ class CoreTileAttention : TileRun {
       VEERY_UNROLL(16)
       for (int n = 0; n < kDim / 8; ++n) {
         if (8 * n >= value_dim()) break;
-        *reinterpret_cast<Two<float>*>(at + 8 * n) = {held_[n][2 * r], held_[n][2 * r + 1]};
-        held_[n][2 * r] = held_[n][2 * r + 1] = 0;
+        *reinterpret_cast<Two<float>*>(at + 8 * n) = {acc_[n][2 * r], acc_[n][2 * r + 1]};
+        acc_[n][2 * r] = acc_[n][2 * r + 1] = 0;
       }
     }
   }
   VEERY_GPU void end_segment(const Step& s, int r) {
-    using E = Element<BF16Cores>;
+    using E = Element<BF16Mma>;
     if (!s.ends) return;
     float* at = result(r);
     VEERY_UNROLL(16)
@@ -258,17 +261,17 @@ class CoreTileAttention : TileRun {
       auto* both = reinterpret_cast<Two<float>*>(at + 8 * n);
       const Two<float> whole = *both;
       *both = {
-          E::multiply_add(held_[n][2 * r], s.whole.add, E::multiply(whole.x, s.whole.keep)),
-          E::multiply_add(held_[n][2 * r + 1], s.whole.add, E::multiply(whole.y, s.whole.keep))};
-      held_[n][2 * r] = held_[n][2 * r + 1] = 0;
+          E::multiply_add(acc_[n][2 * r], s.whole.add, E::multiply(whole.x, s.whole.keep)),
+          E::multiply_add(acc_[n][2 * r + 1], s.whole.add, E::multiply(whole.y, s.whole.keep))};
+      acc_[n][2 * r] = acc_[n][2 * r + 1] = 0;
     }
   }
   VEERY_GPU void add_values(int64_t block, int first, const uint32_t (&w)[kTiles / 2][4],
                             float (&part)[kAtOnce][4]) const {
     // What none of the tile's queries sees is left out.
-    const int64_t begin = block * kBlock;
+    const int64_t begin = block * kKvBlock;
     const int low = within(first_seen(begin_) - begin), high = within(end_ - begin);
-    const uint8_t* at = shared_memory() + places().values + lane() % 16 * places().value +
+    const uint8_t* at = shared_memory() + layout().values + lane() % 16 * layout().value +
                         lane() / 16 * 16 + 16 * first;
     VEERY_UNROLL(8)
     for (int k = 0; k < kTiles / 2; ++k) {
@@ -277,21 +280,21 @@ class CoreTileAttention : TileRun {
       for (int n = 0; n < kAtOnce; n += 2) {
         if (8 * (first + n) >= value_dim()) break;
         uint32_t b[4];
-        load_transposed(at + 16 * k * places().value + 16 * n, b);
-        multiply_bf16(part[n], w[k], b[0], b[1]);
-        multiply_bf16(part[n + 1], w[k], b[2], b[3]);
+        load_transposed(at + 16 * k * layout().value + 16 * n, b);
+        mma_m16n8k16_bf16(part[n], w[k], b[0], b[1]);
+        mma_m16n8k16_bf16(part[n + 1], w[k], b[2], b[3]);
       }
     }
   }
 
   VEERY_GPU void finish() const {
-    using E = Element<BF16Cores>;
+    using E = Element<BF16Mma>;
     VEERY_UNROLL(2)
     for (int r = 0; r < 2; ++r) {
       if (!is_query(slot(r))) continue;
       const bool sink = a_.sinks != nullptr;
-      Merger m = {most_[r], sum_[r], 1, 0};
-      if (sink) m = merge<BF16Cores>(most_[r], sum_[r], a_.sinks[head_ + slot(r) % slots_], 1);
+      SoftmaxMerge m = {max_score_[r], sum_[r], 1, 0};
+      if (sink) m = merge<BF16Mma>(max_score_[r], sum_[r], a_.sinks[head_ + slot(r) % slots_], 1);
       const auto last = [&](float x) {
         return E::divide(sink ? E::multiply(x, m.keep) : x, m.sum);
       };
@@ -300,26 +303,26 @@ class CoreTileAttention : TileRun {
       for (int n = 0; n < kDim / 8; ++n) {
         if (8 * n >= value_dim()) break;
         auto* both = reinterpret_cast<Two<float>*>(at + 8 * n);
-        Two<float> x = {held_[n][2 * r], held_[n][2 * r + 1]};
-        if (waits_) x = *both;
+        Two<float> x = {acc_[n][2 * r], acc_[n][2 * r + 1]};
+        if (spilled_) x = *both;
         *both = {last(x.x), last(x.y)};
       }
     }
   }
 
-  float part_most_[2], part_sum_[2];  ///< of rows g and g + 8
-  float segment_most_[2] = {kNothing, kNothing}, segment_sum_[2] = {};
-  float most_[2] = {kNothing, kNothing}, sum_[2] = {};
-  bool waits_ = false;  ///< what was before the segment
-  float held_[kDim / 8][4] = {};
+  float block_max_[2], block_sum_[2];  ///< of rows g and g + 8
+  float segment_max_[2] = {kNoScore, kNoScore}, segment_sum_[2] = {};
+  float max_score_[2] = {kNoScore, kNoScore}, sum_[2] = {};
+  bool spilled_ = false;  ///< what was before the segment
+  float acc_[kDim / 8][4] = {};
 };
 
-/// Those of the rows that follow each other; attend_left() does the others.
+/// Those of the rows that follow each other; attend_ragged() does the others.
 template <int kDim, bool kEach>
-VEERY_GPU void attend_core_tiles(const AttendArguments& a) {
-  wait_for_inputs();
-  const TileRows rows = own_tile(a);
-  if (rows.first <= rows.last) CoreTileAttention<kDim, kEach>(a, rows, block_x()).run();
+VEERY_GPU void attend_prefill_mma(const AttendParams& a) {
+  wait_for_dependencies();
+  const RowRange rows = contiguous_tile(a);
+  if (rows.first <= rows.last) PrefillMmaAttention<kDim, kEach>(a, rows, block_x()).run();
 }
 
 }  // namespace veery::gpu

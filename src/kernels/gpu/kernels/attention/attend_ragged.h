@@ -1,6 +1,6 @@
-// attend_left.h: attention of rows that tiles leave, as they do not follow each other in one
-// sequence (own_tile()). In prompts there are none: looking for them row by row, with a block of
-// threads for each, took longer than finding out in a few.
+// attend_ragged.h: attention of rows that tiles leave, as they do not follow each other in one
+// sequence (contiguous_tile()). In prompts there are none: looking for them row by row, with a
+// block of threads for each, took longer than finding out in a few.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
@@ -8,21 +8,21 @@ namespace veery::gpu {
 
 /// Of 32 tiles of rows from `first` on: which are not of one sequence each, one position after the
 /// other, a bit each. By all threads.
-VEERY_GPU uint32_t tiles_left(const AttendArguments& a, int64_t first, int64_t rows) {
+VEERY_GPU uint32_t ragged_tiles(const AttendParams& a, int64_t first, int64_t rows) {
   auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
   sync_block();  // nobody looks at what lay there any more
   if (thread() == 0) *bits = 0;
   sync_block();
-  const int64_t begin = first * a.tile_rows, most = begin + int64_t{32} * a.tile_rows;
+  const int64_t begin = first * a.tile_rows, max_score = begin + int64_t{32} * a.tile_rows;
   VEERY_UNROLL(8)
-  for (int64_t r = begin + thread(); r < (most < rows ? most : rows); r += threads()) {
+  for (int64_t r = begin + thread(); r < (max_score < rows ? max_score : rows); r += threads()) {
     const auto tile = static_cast<int>(r - begin) / a.tile_rows;
     if (static_cast<int>(r - begin) == tile * a.tile_rows) continue;
     const int64_t token = a.run.token_row(a.q.rows, r);
     const int64_t before = a.run.token_row(a.q.rows, r - 1);
     if (a.run.span_of[token] != a.run.span_of[before] ||
         a.run.positions[token] != a.run.positions[before] + 1)
-      set_bits(bits, 1U << tile);
+      atomic_or(bits, 1U << tile);
   }
   sync_block();
   const uint32_t all = *bits;
@@ -31,14 +31,14 @@ VEERY_GPU uint32_t tiles_left(const AttendArguments& a, int64_t first, int64_t r
 }
 /// `spread` blocks of threads share the rows of each key head.
 template <typename T>
-VEERY_GPU void attend_left(const AttendArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void attend_ragged(const AttendParams& a) {
+  wait_for_dependencies();
   const int64_t rows = a.run.count(a.out.rows), tiles = (rows + a.tile_rows - 1) / a.tile_rows;
   int64_t next = block_z();  // of this block, counted over what is left
   for (int64_t first = 0; first < tiles; first += 32)
-    for (uint32_t left = tiles_left(a, first, rows); left != 0; left &= left - 1) {
+    for (uint32_t left = ragged_tiles(a, first, rows); left != 0; left &= left - 1) {
       const int64_t tile = first + bit_count((left & (0U - left)) - 1);
-      for (; next < a.tile_rows; next += a.spread) {
+      for (; next < a.tile_rows; next += a.blocks_per_head) {
         const int64_t row = tile * a.tile_rows + next;
         if (row >= rows) continue;
         attend_row<T, 1, false>(a, row);

@@ -2,20 +2,20 @@
 // those of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores the lowest
 // position.
 #pragma once
-#include "kernels/gpu/params/attend_general_params.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
+#include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
 /// Scores of positions for a row, which sees more than may be chosen. Shared memory: the queries of
-/// all heads, and what heads count (kOneKind).
+/// all heads, and what heads count (kGenericPointers).
 class PositionScores {
  public:
   VEERY_STATIC int kHeads = 8;  // that go through a key together
 
-  VEERY_GPU PositionScores(const VEERY_THREAD ChooseArguments& arguments, int64_t row,
-                           int sequence VEERY_HERE)
-      : a_(arguments), sequence_(sequence) {
+  VEERY_GPU PositionScores(const VEERY_THREAD ChoosePositionsParams& params, int64_t row,
+                           int sequence VEERY_CONTEXT)
+      : a_(params), sequence_(sequence) {
     queries_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     weights_ = a_.weights.row(row);
     factors_ = queries_ + a_.heads * padded();
@@ -23,7 +23,7 @@ class PositionScores {
       const int h = i / padded(), k = i % padded();
       queries_[i] = k < a_.dim ? a_.q.row(row)[h * a_.dim + k] : 0.0F;
     }
-    if constexpr (kOneKind)
+    if constexpr (kGenericPointers)
       for (int h = thread(); h < a_.heads; h += threads()) factors_[h] = weights_[h] * a_.scale;
     sync_block();
   }
@@ -31,14 +31,14 @@ class PositionScores {
   VEERY_GPU float score(int64_t position) const {
     VEERY_DEVICE uint8_t* page = page_of(a_.keys, a_.run, sequence_, position);
     float sum = 0;
-    with_type(a_.type, [&](auto as) {
+    dispatch_stored(a_.type, [&](auto as) {
       for (int first = 0; first < a_.heads; first += kHeads) {
         float s[kHeads] = {};
         multiply<decltype(as)::type>(page, position, first, s);
         VEERY_UNROLL(8)
         for (int h = 0; h < kHeads; ++h) {
           if (first + h >= a_.heads) continue;
-          const float own = largest(s[h], 0), factor = factor_of(first + h);
+          const float own = max_f32(s[h], 0), factor = head_weight(first + h);
           sum = a_.plain != 0 ? sum + factor * own : fma(own, factor, sum);
         }
       }
@@ -52,8 +52,8 @@ class PositionScores {
                           VEERY_THREAD float (&s)[kHeads]) const {
     if constexpr (kType == Stored::kQ8) {
       for (int b = 0; b < a_.dim; b += 32) {
-        const Q8Place at = q8_place(a_.keys, page, 0, position, b, true);
-        const float scale = half_to_float(*at.scale);
+        const Q8Element at = q8_element(a_.keys, page, 0, position, b, true);
+        const float scale = f16_to_float(*at.scale);
         float sum[kHeads] = {};
         for (int i = 0; i < 32; i += 4)
           add(
@@ -67,7 +67,8 @@ class PositionScores {
         add(
             first, i,
             [&](int e) {
-              return i + e < a_.dim ? cached(a_.keys, page, kType, 0, position, i + e, true) : 0.0F;
+              return i + e < a_.dim ? cache_value(a_.keys, page, kType, 0, position, i + e, true)
+                                    : 0.0F;
             },
             s);
     }
@@ -88,23 +89,25 @@ class PositionScores {
     }
   }
   // Shared memory is small where they are found anew.
-  VEERY_GPU float factor_of(int h) const { return kOneKind ? factors_[h] : weights_[h] * a_.scale; }
+  VEERY_GPU float head_weight(int h) const {
+    return kGenericPointers ? factors_[h] : weights_[h] * a_.scale;
+  }
   VEERY_GPU int padded() const { return (a_.dim + 3) / 4 * 4; }
 
-  const VEERY_THREAD ChooseArguments& a_;
+  const VEERY_THREAD ChoosePositionsParams& a_;
   int sequence_;
   const VEERY_DEVICE float* weights_;
   VEERY_SHARED float *queries_, *factors_;
 };
 
 /// A block of threads some blocks of positions of a row.
-VEERY_GPU void choose_scores(const VEERY_THREAD ChooseArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_y();
   if (row >= a.run.count(a.out.rows)) return;
   const int64_t token = a.run.token_row(a.out.rows, row), last = a.run.positions[token];
   if (last < a.used || int64_t{block_x()} * threads() > last) return;
-  const PositionScores scores(a, row, a.run.spans[a.run.span_of[token]].sequence VEERY_GO);
+  const PositionScores scores(a, row, a.run.spans[a.run.span_of[token]].sequence VEERY_CONTEXT_ARG);
   VEERY_DEVICE float* to = a.scores + block_y() * a.stride;
   for (int64_t p = int64_t{block_x()} * threads() + thread(); p <= last;
        p += int64_t{blocks_x()} * threads())
@@ -112,24 +115,26 @@ VEERY_GPU void choose_scores(const VEERY_THREAD ChooseArguments& a VEERY_HERE) {
 }
 
 /// A score as a number whose order is that of scores.
-VEERY_GPU uint32_t order_of(float score) { return static_cast<uint32_t>(key_of(score, 0) >> 32); }
+VEERY_GPU uint32_t score_order(float score) {
+  return static_cast<uint32_t>(order_key(score, 0) >> 32);
+}
 
 /// The choice of a row, by a block of threads. Shared memory: 6 numbers a warp.
 class PositionChoice {
  public:
-  VEERY_GPU PositionChoice(const VEERY_DEVICE float* scores, int seen, int used VEERY_HERE)
-      : VEERY_HERE_KEPT scores_(scores), seen_(seen), used_(used) {
+  VEERY_GPU PositionChoice(const VEERY_DEVICE float* scores, int seen, int used VEERY_CONTEXT)
+      : VEERY_CONTEXT_INIT scores_(scores), seen_(seen), used_(used) {
     shared_ = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
   }
 
   VEERY_GPU void write(VEERY_DEVICE int32_t* out) {
-    const uint32_t least = find_least();
+    const uint32_t least = find_threshold();
     // Each warp has a part of the positions, so that it knows what those before it choose.
     const int each = (seen_ + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
     const int begin = warp() * each, end = begin + each < seen_ ? begin + each : seen_;
     int above = 0, equal = 0;
     for (int i = begin + lane(); i < end; i += kWarp) {
-      const uint32_t own = order_of(scores_[i]);
+      const uint32_t own = score_order(scores_[i]);
       above += own > least ? 1 : 0, equal += own == least ? 1 : 0;
     }
     above = warp_sum(above), equal = warp_sum(equal);
@@ -156,7 +161,7 @@ class PositionChoice {
     const uint32_t before = (1U << lane()) - 1;
     for (int base = begin; base < end; base += kWarp) {
       const int i = base + lane();
-      const uint32_t own = i < end ? order_of(scores_[i]) : 0;
+      const uint32_t own = i < end ? score_order(scores_[i]) : 0;
       const bool is_equal = i < end && own == part.least;
       const uint32_t equal = ballot(is_equal);
       const bool taken =
@@ -171,43 +176,43 @@ class PositionChoice {
 
   /// The score that so many have or exceed as are chosen: its bits from the highest on, two at a
   /// time.
-  VEERY_GPU uint32_t find_least() {
+  VEERY_GPU uint32_t find_threshold() {
     uint32_t least = 0;
-    for (int shift = 30, turn = 0; shift >= 0; shift -= 2, turn ^= 1) {
+    for (int shift = 30, phase = 0; shift >= 0; shift -= 2, phase ^= 1) {
       int32_t count[3] = {0, 0, 0};
       VEERY_UNROLL(4)
       for (int i = thread(); i < seen_; i += threads()) {
-        const uint32_t own = order_of(scores_[i]);
+        const uint32_t own = score_order(scores_[i]);
         VEERY_UNROLL(3)
         for (uint32_t c = 1; c < 4; ++c) count[c - 1] += own >= (least | c << shift) ? 1 : 0;
       }
-      VEERY_SHARED int32_t* sums = shared_ + turn * 3 * warps();
+      VEERY_SHARED int32_t* sums = shared_ + phase * 3 * warps();
       VEERY_UNROLL(3)
       for (int c = 0; c < 3; ++c) {
         count[c] = warp_sum(count[c]);
         if (lane() == 0) sums[c * warps() + warp()] = count[c];
       }
       sync_block();
-      uint32_t most = 0;
+      uint32_t max_score = 0;
       VEERY_UNROLL(3)
       for (int c = 0; c < 3; ++c) {
         const int32_t all = warp_sum(lane() < warps() ? sums[c * warps() + lane()] : 0);
-        if (all >= used_) most = static_cast<uint32_t>(c) + 1;
+        if (all >= used_) max_score = static_cast<uint32_t>(c) + 1;
       }
-      least |= most << shift;
+      least |= max_score << shift;
     }
     return least;
   }
 
-  VEERY_HERE_MEMBER
+  VEERY_CONTEXT_MEMBER
   const VEERY_DEVICE float* scores_;
   int seen_, used_;
   VEERY_SHARED int32_t* shared_;
 };
 
 /// A block of threads a row.
-VEERY_GPU void choose_positions(const VEERY_THREAD ChooseArguments& a VEERY_HERE) {
-  wait_for_inputs();
+VEERY_GPU void choose_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_x();
   if (row >= a.run.count(a.out.rows)) return;
   const int seen = a.run.positions[a.run.token_row(a.out.rows, row)] + 1;
@@ -216,7 +221,7 @@ VEERY_GPU void choose_positions(const VEERY_THREAD ChooseArguments& a VEERY_HERE
     for (int i = thread(); i < a.used; i += threads()) out[i] = i < seen ? i : -1;
     return;
   }
-  PositionChoice(a.scores + block_x() * a.stride, seen, a.used VEERY_GO).write(out);
+  PositionChoice(a.scores + block_x() * a.stride, seen, a.used VEERY_CONTEXT_ARG).write(out);
 }
 
 }  // namespace veery::gpu

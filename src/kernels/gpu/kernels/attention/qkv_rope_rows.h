@@ -1,8 +1,8 @@
-// qkv_rows.h: what qkv_rope() does, with its numbers, for many rows: heads of 128 that are rotated
-// as a whole and have no norm, caches of bf16.
+// qkv_rope_rows.h: what qkv_rope() does, with its numbers, for many rows: heads of 128 that are
+// rotated as a whole and have no norm, caches of bf16.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
-#include "kernels/gpu/kernels/rows.h"
+#include "kernels/gpu/kernels/rope.h"
 
 namespace veery::gpu {
 
@@ -10,8 +10,8 @@ namespace veery::gpu {
 /// angles: neighbours, or two in each half of the head.
 class QkvRow {
  public:
-  VEERY_GPU QkvRow(const QkvRopeArguments& arguments, int64_t row)
-      : a_(arguments),
+  VEERY_GPU QkvRow(const QkvRopeParams& params, int64_t row)
+      : a_(params),
         row_(row),
         first_(a_.interleaved != 0 ? 4 * lane() : 2 * lane()),
         second_(a_.interleaved != 0 ? first_ + 2 : first_ + a_.pairs) {
@@ -26,9 +26,9 @@ class QkvRow {
     const auto low = load<Two<float>>(x + first_), high = load<Two<float>>(x + second_);
     float v[4] = {low.x, low.y, high.x, high.y};
     const int key = head - a_.heads, value = key - a_.kv_heads;
-    if (value >= 0) return put_value(value, v);
+    if (value >= 0) return store_value(value, v);
     rotate(v);
-    if (key >= 0) return put_key(key, v);
+    if (key >= 0) return store_key(key, v);
     float* out = a_.out.row(row_) + head * a_.head_dim;
     *reinterpret_cast<Two<float>*>(out + first_) = {v[0], v[1]};
     *reinterpret_cast<Two<float>*>(out + second_) = {v[2], v[3]};
@@ -50,28 +50,28 @@ class QkvRow {
       rotate(v[1], v[3], 1);
     }
   }
-  VEERY_GPU void put_key(int head, const float (&v)[4]) const {
+  VEERY_GPU void store_key(int head, const float (&v)[4]) const {
     auto* to = reinterpret_cast<uint16_t*>(page_of(a_.keys, a_.run, sequence_, position_));
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i)
-      to[key_place(a_.keys, head, position_, element(i))] = float_to_bf16(v[i]);
+      to[key_offset(a_.keys, head, position_, element(i))] = float_to_bf16(v[i]);
   }
-  VEERY_GPU void put_value(int head, const float (&v)[4]) const {
+  VEERY_GPU void store_value(int head, const float (&v)[4]) const {
     auto* to = reinterpret_cast<uint16_t*>(page_of(a_.values, a_.run, sequence_, position_)) +
-               value_place(a_.values, head, position_, 0);
-    *reinterpret_cast<uint32_t*>(to + first_) = pair_of_bf16(v[0], v[1]);
-    *reinterpret_cast<uint32_t*>(to + second_) = pair_of_bf16(v[2], v[3]);
+               value_offset(a_.values, head, position_, 0);
+    *reinterpret_cast<uint32_t*>(to + first_) = pack_bf16x2(v[0], v[1]);
+    *reinterpret_cast<uint32_t*>(to + second_) = pack_bf16x2(v[2], v[3]);
   }
 
-  const QkvRopeArguments& a_;
+  const QkvRopeParams& a_;
   int64_t row_, position_;
   int first_, second_;  ///< elements of a lane: these and those behind them
   int sequence_;
   float cos_[2], sin_[2];
 };
 
-VEERY_GPU void qkv_rows(const QkvRopeArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void qkv_rope_rows(const QkvRopeParams& a) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.qkv.rows)) return;
   const QkvRow row(a, r);

@@ -9,8 +9,8 @@ namespace veery::gpu {
 
 /// What follows a product: output n of weight `i` for row r of x. `up`: of the second weight, where
 /// it is gated.
-VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n,
-                                 float y, float up, float residual) {
+VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n, float y,
+                                 float up, float residual) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
   y = activated(y, a.gate);
   if (a.gated != 0) {
@@ -20,39 +20,39 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t 
   if (a.scale != 1) y = y * a.scale;
   const int column = a.column[i] + n;
   if (a.residual) y = y + residual;
-  if (a.best != nullptr) return key_of(y, n);
+  if (a.argmax_keys != nullptr) return order_key(y, n);
   a.out.row(r)[column] = y;
   return 0;
 }
 /// What is added to output n of weight i, if there is such.
-VEERY_GPU float residual_of(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n) {
+VEERY_GPU float residual_of(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n) {
   return a.residual ? a.residual.row(r)[a.column[i] + n] : 0.0F;
 }
-VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n,
-                                 float y, float up) {
+VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n, float y,
+                                 float up) {
   return finish_output(a, r, i, n, y, up, residual_of(a, r, i, n));
 }
 
 /// Panel `panel` of all weights of a product.
-struct PanelOf {
+struct PanelIndex {
   int weight, panel;
 };
-VEERY_GPU int panels_of(const VEERY_THREAD Weight& w) { return (w.rows + 15) / 16; }
-VEERY_GPU int panels_of(const VEERY_THREAD LinearArguments& a) {
-  int all = panels_of(a.weight[0]);
-  for (int i = 1; i < a.weights && a.gated == 0; ++i) all += panels_of(a.weight[i]);
+VEERY_GPU int panel_count(const VEERY_THREAD Weight& w) { return (w.rows + 15) / 16; }
+VEERY_GPU int panel_count(const VEERY_THREAD GemmParams& a) {
+  int all = panel_count(a.weight[0]);
+  for (int i = 1; i < a.weights && a.gated == 0; ++i) all += panel_count(a.weight[i]);
   return all;
 }
-VEERY_GPU PanelOf find_panel(const VEERY_THREAD LinearArguments& a, int panel) {
+VEERY_GPU PanelIndex find_panel(const VEERY_THREAD GemmParams& a, int panel) {
   int i = 0;
-  while (i + 1 < a.weights && a.gated == 0 && panel >= panels_of(a.weight[i]))
-    panel -= panels_of(a.weight[i++]);
+  while (i + 1 < a.weights && a.gated == 0 && panel >= panel_count(a.weight[i]))
+    panel -= panel_count(a.weight[i++]);
   return {i, panel};
 }
 
 /// Codes of MXFP4: 0 to 7 stand for 0, 1, 2, 3, 4, 6, 8 and 12, 8 to 15 for the negative ones. The
 /// halves of the bytes of v as bytes of their own.
-VEERY_GPU uint32_t book_bytes(uint32_t halves) {
+VEERY_GPU uint32_t mxfp4_bytes(uint32_t halves) {
 #if defined(__CUDACC__)
   const uint32_t at = halves & 0x7777U;
   const uint32_t above = __byte_perm(0x03020100U, 0x0c080604U, at);
@@ -80,124 +80,128 @@ VEERY_GPU uint32_t every_second(uint32_t x, uint32_t y, bool odd) {
 #endif
 }
 VEERY_GPU void look_up(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD uint32_t (&a)[4]) {
-  const uint32_t x0 = book_bytes(v.x), x1 = book_bytes(v.x >> 16);
-  const uint32_t y0 = book_bytes(v.y), y1 = book_bytes(v.y >> 16);
+  const uint32_t x0 = mxfp4_bytes(v.x), x1 = mxfp4_bytes(v.x >> 16);
+  const uint32_t y0 = mxfp4_bytes(v.y), y1 = mxfp4_bytes(v.y >> 16);
   a[0] = every_second(x0, x1, false), a[2] = every_second(x0, x1, true);
   a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
 }
 
 /// What a lane has of a tile of 16 rows and 32 columns, as it lies in memory.
 template <int kBits>
-struct TileWords {
+struct FragmentWords {
   Four<uint32_t> words;
 };
 template <>
-struct TileWords<4> {
+struct FragmentWords<4> {
   Two<uint32_t> words;
 };
-template <Format kFormat>
-VEERY_GPU TileWords<format_info(kFormat).bits == 4 ? 4 : 8> load_words(
-    const VEERY_DEVICE uint8_t* tile) {
-  if constexpr (format_info(kFormat).bits == 4)
-    return {load<Two<uint32_t>>(tile + lane() * 8)};
+template <WeightFormat kFormat>
+VEERY_GPU FragmentWords<weight_format_info(kFormat).bits == 4 ? 4 : 8> load_fragment_words(
+    const VEERY_DEVICE uint8_t* fragment) {
+  if constexpr (weight_format_info(kFormat).bits == 4)
+    return {load<Two<uint32_t>>(fragment + lane() * 8)};
   else
-    return {load<Four<uint32_t>>(tile + lane() * 16)};
+    return {load<Four<uint32_t>>(fragment + lane() * 16)};
 }
-/// The a of multiply_tile() that they stand for.
-template <Format kFormat>
-VEERY_GPU void unpack_words(const VEERY_THREAD TileWords<8>& from, VEERY_THREAD uint32_t (&a)[4]) {
+/// The a of mma_m16n8k32_s8() that they stand for.
+template <WeightFormat kFormat>
+VEERY_GPU void unpack_fragment(const VEERY_THREAD FragmentWords<8>& from,
+                               VEERY_THREAD uint32_t (&a)[4]) {
   const Four<uint32_t> v = from.words;
   a[0] = v.x, a[1] = kFormat == kBF16 ? v.z : v.y, a[2] = kFormat == kBF16 ? v.y : v.z, a[3] = v.w;
 }
-template <Format kFormat>
-VEERY_GPU void unpack_words(const VEERY_THREAD TileWords<4>& from, VEERY_THREAD uint32_t (&a)[4]) {
+template <WeightFormat kFormat>
+VEERY_GPU void unpack_fragment(const VEERY_THREAD FragmentWords<4>& from,
+                               VEERY_THREAD uint32_t (&a)[4]) {
   const Two<uint32_t> v = from.words;
-  if constexpr (kFormat == kBook || kFormat == kBook2) return look_up(v, a);
+  if constexpr (kFormat == kMXFP4 || kFormat == kNVFP4) return look_up(v, a);
   a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
   a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
 }
 /// Both at once.
-template <Format kFormat>
-VEERY_GPU void load_tile(const VEERY_DEVICE uint8_t* tile, VEERY_THREAD uint32_t (&a)[4]) {
-  unpack_words<kFormat>(load_words<kFormat>(tile), a);
+template <WeightFormat kFormat>
+VEERY_GPU void load_fragment(const VEERY_DEVICE uint8_t* fragment, VEERY_THREAD uint32_t (&a)[4]) {
+  unpack_fragment<kFormat>(load_fragment_words<kFormat>(fragment), a);
 }
 /// d or m of rows g and g + 8.
-VEERY_GPU Two<float> load_halves(const VEERY_DEVICE uint8_t* at) {
+VEERY_GPU Two<float> load_f16_pair(const VEERY_DEVICE uint8_t* at) {
   const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
-  return {half_to_float(both.x), half_to_float(both.y)};
+  return {f16_to_float(both.x), f16_to_float(both.y)};
 }
 /// The scales of rows g and g + 8 of a unit, as they lie in memory.
 template <bool kWide>
-struct ScaleWords {
+struct PackedScales {
   Two<uint16_t> words;
 };
 template <>
-struct ScaleWords<true> {
+struct PackedScales<true> {
   Two<float> words;
 };
-template <Format kFormat>
-VEERY_GPU ScaleWords<format_info(kFormat).wide> load_scale_words(const VEERY_DEVICE uint8_t* unit) {
-  constexpr UnitPlaces p = unit_places(kFormat);
-  if constexpr (format_info(kFormat).wide)
+template <WeightFormat kFormat>
+VEERY_GPU PackedScales<weight_format_info(kFormat).wide> load_packed_scales(
+    const VEERY_DEVICE uint8_t* unit) {
+  constexpr UnitLayout p = unit_layout(kFormat);
+  if constexpr (weight_format_info(kFormat).wide)
     return {load<Two<float>>(unit + p.d + lane() / 4 * 8)};
   else
     return {load<Two<uint16_t>>(unit + p.d + lane() / 4 * 4)};
 }
-/// Where has_halves(), of half h.
-template <Format kFormat>
-VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD ScaleWords<true>& from, int) {
+/// Where has_half_scales(), of half h.
+template <WeightFormat kFormat>
+VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD PackedScales<true>& from, int) {
   return from.words;
 }
-template <Format kFormat>
-VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD ScaleWords<false>& from, int h) {
-  if constexpr (has_halves(kFormat)) {
+template <WeightFormat kFormat>
+VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD PackedScales<false>& from, int h) {
+  if constexpr (has_half_scales(kFormat)) {
     const uint32_t both = h == 0 ? from.words.x : from.words.y;
     return {half_scale(both & 0xffU), half_scale(both >> 8)};
   }
-  return {half_to_float(from.words.x), half_to_float(from.words.y)};
+  return {f16_to_float(from.words.x), f16_to_float(from.words.y)};
 }
-template <Format kFormat>
+template <WeightFormat kFormat>
 VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit, int h = 0) {
-  return unpack_scales<kFormat>(load_scale_words<kFormat>(unit), h);
+  return unpack_scales<kFormat>(load_packed_scales<kFormat>(unit), h);
 }
 /// The same of minima.
-template <Format kFormat>
+template <WeightFormat kFormat>
 VEERY_GPU Two<float> load_minima(const VEERY_DEVICE uint8_t* unit) {
-  constexpr UnitPlaces p = unit_places(kFormat);
-  if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.m + lane() / 4 * 8);
-  return load_halves(unit + p.m);
+  constexpr UnitLayout p = unit_layout(kFormat);
+  if constexpr (weight_format_info(kFormat).wide)
+    return load<Two<float>>(unit + p.m + lane() / 4 * 8);
+  return load_f16_pair(unit + p.m);
 }
 
-/// A row of x in its form; FormPlaces are the same for all rows.
+/// A row of x in its form; ActivationLayout are the same for all rows.
 struct RowAt {
   const VEERY_DEVICE uint8_t* at;
 
-  VEERY_GPU const VEERY_DEVICE float* floats(int64_t place) const {
-    return reinterpret_cast<const VEERY_DEVICE float*>(at + place);
+  VEERY_GPU const VEERY_DEVICE float* floats(int64_t offset) const {
+    return reinterpret_cast<const VEERY_DEVICE float*>(at + offset);
   }
-  VEERY_GPU const VEERY_DEVICE int32_t* ints(int64_t place) const {
-    return reinterpret_cast<const VEERY_DEVICE int32_t*>(at + place);
+  VEERY_GPU const VEERY_DEVICE int32_t* ints(int64_t offset) const {
+    return reinterpret_cast<const VEERY_DEVICE int32_t*>(at + offset);
   }
 };
 
 /// Many rows: a warp has kPanels panels and 8 kGroups rows of x (of the two terms, where there are
 /// such), and all columns.
-template <Format kFormat, int kPanels, int kGroups>
-class TileProduct {
+template <WeightFormat kFormat, int kPanels, int kGroups>
+class GemmDirect {
  public:
-  VEERY_STATIC FormatInfo kInfo = format_info(kFormat);
-  VEERY_STATIC UnitPlaces kPlaces = unit_places(kFormat);
+  VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
+  VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
 
   /// row_of(r): which row of the form row r of the 8 kGroups is; those that there are not are
   /// computed as another one, and not stored.
   template <typename RowOf>
-  VEERY_GPU TileProduct(const VEERY_THREAD Form& form, const VEERY_THREAD Weight& weight, int panel,
-                        const VEERY_THREAD RowOf& row_of)
+  VEERY_GPU GemmDirect(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
+                       int panel, const VEERY_THREAD RowOf& row_of)
       : w_(weight),
         panel_(panel),
         units_((weight.cols + kInfo.block - 1) / kInfo.block),
-        places_(form_places(form.kind, form.cols)) {
-    const auto at = [&](int r) { return RowAt{form.data + int64_t{row_of(r)} * form.stride}; };
+        layout_(activation_layout(act.kind, act.cols)) {
+    const auto at = [&](int r) { return RowAt{act.data + int64_t{row_of(r)} * act.stride}; };
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
       codes_[n] = at(8 * n + lane() / 4);
@@ -208,7 +212,7 @@ class TileProduct {
 
   VEERY_GPU void multiply() {
     if constexpr (kFormat == kBF16) {
-      for (int u = 0; u < units_; u += kPieceColumns / 16) piece(u);
+      for (int u = 0; u < units_; u += kBf16PieceColumns / 16) piece(u);
     } else if constexpr (kInfo.block == 32) {
       for (int b = 0; b < units_; ++b) block(b, false);
       if (any_outliers())
@@ -232,19 +236,19 @@ class TileProduct {
 
  private:
   VEERY_GPU const VEERY_DEVICE uint8_t* unit(int m, int u) const {
-    const int last = panels_of(w_) - 1;
+    const int last = panel_count(w_) - 1;
     const int p = panel_ + m < last ? panel_ + m : last;  // beyond the last: not stored
-    return w_.data + p * w_.panel + int64_t{u} * kPlaces.bytes;
+    return w_.data + p * w_.panel + int64_t{u} * kLayout.bytes;
   }
 
   VEERY_GPU bool any_outliers() const {
     bool any = false;
-    for (int n = 0; n < kGroups; ++n) any |= codes_[n].ints(places_.outliers)[0] > 0;
+    for (int n = 0; n < kGroups; ++n) any |= codes_[n].ints(layout_.outliers)[0] > 0;
     return ballot(any) != 0;
   }
   VEERY_GPU bool any_outlier(int b) const {
     bool any = false;
-    for (int n = 0; n < kGroups; ++n) any |= codes_[n].floats(places_.residual_scale)[b] > 0;
+    for (int n = 0; n < kGroups; ++n) any |= codes_[n].floats(layout_.residual_scale)[b] > 0;
     return ballot(any) != 0;
   }
 
@@ -254,13 +258,13 @@ class TileProduct {
     Two<uint32_t> codes[kGroups];
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n)
-      codes[n] = load<Two<uint32_t>>(codes_[n].at + (residual ? places_.residual : places_.codes) +
+      codes[n] = load<Two<uint32_t>>(codes_[n].at + (residual ? layout_.residual : layout_.codes) +
                                      b * 32 + 8 * t);
     VEERY_UNROLL(4)
     for (int m = 0; m < kPanels; ++m) {
-      uint32_t tile[4];
-      load_tile<kFormat>(unit(m, b), tile);
-      constexpr int kHalves = has_halves(kFormat) ? 2 : 1;
+      uint32_t fragment[4];
+      load_fragment<kFormat>(unit(m, b), fragment);
+      constexpr int kHalves = has_half_scales(kFormat) ? 2 : 1;
       Two<float> least = {0, 0};
       if constexpr (kInfo.minima) least = load_minima<kFormat>(unit(m, b));
       VEERY_UNROLL(4)
@@ -268,25 +272,26 @@ class TileProduct {
       for (int h = 0; h < kHalves; ++h) {
         const Two<float> d = load_scales<kFormat>(unit(m, b), h);
         int32_t c[4] = {0, 0, 0, 0};
-        if constexpr (has_halves(kFormat))
-          multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes[n].x : codes[n].y);
+        if constexpr (has_half_scales(kFormat))
+          mma_m16n8k16_s8(c, fragment[2 * h], fragment[2 * h + 1],
+                          h == 0 ? codes[n].x : codes[n].y);
         else
-          multiply_tile(c, tile, codes[n].x, codes[n].y);
+          mma_m16n8k32_s8(c, fragment, codes[n].x, codes[n].y);
         VEERY_UNROLL(2)
         for (int e = 0; e < 2; ++e) {
           const RowAt of = own_[n][e];
-          const float scale = of.floats(residual ? places_.residual_scale : places_.scale)[b];
+          const float scale = of.floats(residual ? layout_.residual_scale : layout_.scale)[b];
           if (residual && !(scale > 0)) continue;
           const int32_t less =
               kInfo.less != 0
-                  ? kInfo.less * of.ints(residual ? places_.residual_sum : places_.sum)[b]
+                  ? kInfo.less * of.ints(residual ? layout_.residual_sum : layout_.sum)[b]
                   : 0;
           sum[m][n][e] = fma(d.x * scale, static_cast<float>(c[e] - less), sum[m][n][e]);
           sum[m][n][2 + e] =
               fma(d.y * scale, static_cast<float>(c[2 + e] - less), sum[m][n][2 + e]);
           if constexpr (kInfo.minima) {
             if (residual) continue;
-            const float moment = of.floats(places_.moment)[b];
+            const float moment = of.floats(layout_.moment)[b];
             low[m][n][e] = fma(least.x, moment, low[m][n][e]);
             low[m][n][2 + e] = fma(least.y, moment, low[m][n][2 + e]);
           }
@@ -298,16 +303,16 @@ class TileProduct {
   // Units u to u + 15, as far as they are there.
   VEERY_GPU void piece(int u) {
     constexpr int kAhead = 4;
-    const int end = u + kPieceColumns / 16 < units_ ? u + kPieceColumns / 16 : units_;
+    const int end = u + kBf16PieceColumns / 16 < units_ ? u + kBf16PieceColumns / 16 : units_;
     float part[kPanels][kGroups][4] = {};
     for (; u < end; u += kAhead) {
-      uint32_t tile[kAhead][kPanels][4];
+      uint32_t fragment[kAhead][kPanels][4];
       Two<uint32_t> codes[kAhead][kGroups];
       VEERY_UNROLL(4)
       for (int j = 0; j < kAhead; ++j) {
         const int at = u + j < end ? u + j : end - 1;
         VEERY_UNROLL(4)
-        for (int m = 0; m < kPanels; ++m) load_tile<kFormat>(unit(m, at), tile[j][m]);
+        for (int m = 0; m < kPanels; ++m) load_fragment<kFormat>(unit(m, at), fragment[j][m]);
         VEERY_UNROLL(4)
         for (int n = 0; n < kGroups; ++n)
           codes[j][n] = load<Two<uint32_t>>(codes_[n].at + at * 32 + lane() % 4 * 8);
@@ -318,7 +323,7 @@ class TileProduct {
         VEERY_UNROLL(4)
         for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
         for (int n = 0; n < kGroups; ++n)
-          multiply_bf16(part[m][n], tile[j][m], codes[j][n].x, codes[j][n].y);
+          mma_m16n8k16_bf16(part[m][n], fragment[j][m], codes[j][n].x, codes[j][n].y);
       }
     }
     VEERY_UNROLL(4)
@@ -337,30 +342,31 @@ class TileProduct {
       int32_t shift[kGroups][2], sums[kGroups][2][2];
       VEERY_UNROLL(4)
       for (int n = 0; n < kGroups; ++n) {
-        codes[n] = load<Two<uint32_t>>(codes_[n].at + places_.codes + u * 256 + s * 32 + 8 * t);
+        codes[n] = load<Two<uint32_t>>(codes_[n].at + layout_.codes + u * 256 + s * 32 + 8 * t);
         VEERY_UNROLL(2)
         for (int e = 0; e < 2; ++e) {
           const RowAt own = own_[n][e];
-          shift[n][e] = own.ints(places_.shift)[u * 8 + s];
-          sums[n][e][0] = own.ints(places_.sum)[u * 16 + s * 2];
-          sums[n][e][1] = own.ints(places_.sum)[u * 16 + s * 2 + 1];
+          shift[n][e] = own.ints(layout_.shift)[u * 8 + s];
+          sums[n][e][0] = own.ints(layout_.sum)[u * 16 + s * 2];
+          sums[n][e][1] = own.ints(layout_.sum)[u * 16 + s * 2 + 1];
         }
       }
       VEERY_UNROLL(4)
       for (int m = 0; m < kPanels; ++m) {
-        uint32_t tile[4];
-        load_tile<kFormat>(unit(m, u) + s * kPlaces.tile, tile);
+        uint32_t fragment[4];
+        load_fragment<kFormat>(unit(m, u) + s * kLayout.fragment, fragment);
         const auto* scales =
-            reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(m, u) + kPlaces.scales);
-        const VEERY_DEVICE uint8_t* minima = unit(m, u) + kPlaces.minima;
+            reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(m, u) + kLayout.scales);
+        const VEERY_DEVICE uint8_t* minima = unit(m, u) + kLayout.minima;
         VEERY_UNROLL(4)
         for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(2)
         for (int h = 0; h < kHalves; ++h) {
           int32_t c[4] = {0, 0, 0, 0};
           if constexpr (kHalves == 1)
-            multiply_tile(c, tile, codes[n].x, codes[n].y);
+            mma_m16n8k32_s8(c, fragment, codes[n].x, codes[n].y);
           else
-            multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes[n].x : codes[n].y);
+            mma_m16n8k16_s8(c, fragment[2 * h], fragment[2 * h + 1],
+                            h == 0 ? codes[n].x : codes[n].y);
           VEERY_UNROLL(4)
           for (int i = 0; i < 4; ++i) {
             const int at = (2 * g + i / 2) * kEach + s * kHalves + h;
@@ -382,12 +388,12 @@ class TileProduct {
     for (int m = 0; m < kPanels; ++m) {
       const Two<float> d = load_scales<kFormat>(unit(m, u));
       Two<float> least = {0, 0};
-      if constexpr (kInfo.minima) least = load_halves(unit(m, u) + kPlaces.m);
+      if constexpr (kInfo.minima) least = load_f16_pair(unit(m, u) + kLayout.m);
       VEERY_UNROLL(4)
       for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
         const RowAt of = own_[n][i % 2];
-        const float scale = of.floats(places_.scale)[u];
+        const float scale = of.floats(layout_.scale)[u];
         sum[m][n][i] =
             fma((i < 2 ? d.x : d.y) * scale, static_cast<float>(all[m][n][i]), sum[m][n][i]);
         if constexpr (kInfo.minima)
@@ -400,23 +406,23 @@ class TileProduct {
   float low[kInfo.minima ? kPanels : 1][kInfo.minima ? kGroups : 1][4] = {};
   const VEERY_THREAD Weight& w_;
   int panel_, units_;
-  FormPlaces places_;
+  ActivationLayout layout_;
   RowAt codes_[kGroups], own_[kGroups][2];  ///< rows lane / 4, and 2 t and 2 t + 1, of each 8
 };
 
-template <Format kFormat, int kPanels, int kGroups, bool kGated>
-VEERY_GPU void linear_tile(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
-  wait_for_inputs();
-  const int terms = a.form.two_terms != 0 ? 2 : 1;
+template <WeightFormat kFormat, int kPanels, int kGroups, bool kGated>
+VEERY_GPU void gemm_direct(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
+  const int terms = a.act.residual_rows != 0 ? 2 : 1;
   const int rows = static_cast<int>(a.run.count(a.rows)) * terms;
   const int row = block_y() * 8 * kGroups;
   // Panels of one warp belong to one weight: block_z says to which.
   const int i = block_z();
   const int panel = (block_x() * warps() + warp()) * kPanels;
-  if (row >= rows || panel >= panels_of(a.weight[i])) return;
-  using Product = TileProduct<kFormat, kPanels, kGroups>;
+  if (row >= rows || panel >= panel_count(a.weight[i])) return;
+  using Product = GemmDirect<kFormat, kPanels, kGroups>;
   const auto row_of = [&](int r) { return row + r < rows ? row + r : rows - 1; };
-  Product product(a.form, a.weight[i], panel, row_of);
+  Product product(a.act, a.weight[i], panel, row_of);
   product.multiply();
   const auto store = [&](const VEERY_THREAD Product& up) {
     const int g = lane() / 4, t = lane() % 4;
@@ -435,11 +441,11 @@ VEERY_GPU void linear_tile(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
       }
       if (r * terms >= rows) continue;
       const uint64_t key = finish_output(a, r, i, output, y, kGated ? up.sum[m][n][k] : 0.0F);
-      if (a.best != nullptr) keep_largest(a.best + r, key);
+      if (a.argmax_keys != nullptr) atomic_max(a.argmax_keys + r, key);
     }
   };
   if constexpr (kGated) {
-    Product up(a.form, a.weight[1], panel, row_of);
+    Product up(a.act, a.weight[1], panel, row_of);
     up.multiply();
     store(up);
   } else {

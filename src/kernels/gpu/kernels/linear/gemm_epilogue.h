@@ -6,7 +6,7 @@
 namespace veery::gpu {
 
 /// What finish_outputs() activates: nothing, or silu.
-VEERY_GPU bool is_swift(const Activate& gate) { return gate.kind <= 1; }
+VEERY_GPU bool has_fast_activation(const ActivationParams& gate) { return gate.kind <= 1; }
 /// Rows first, first + step, .. below `rows`.
 struct OutputRows {
   int first, step, rows;
@@ -15,26 +15,26 @@ struct OutputRows {
 };
 /// The same as finish_output() of kMany rows, where the gate is_swift() and nothing but the output
 /// is wanted.
-template <int kMany>
-VEERY_GPU void finish_outputs(const LinearArguments& a, const OutputRows& of, int i, int n,
-                              float (&y)[kMany], const float (&up)[kMany]) {
+template <int kAtOnce>
+VEERY_GPU void finish_outputs(const GemmParams& a, const OutputRows& of, int i, int n,
+                              float (&y)[kAtOnce], const float (&up)[kAtOnce]) {
   const auto each = [&](const auto& change) {
     VEERY_UNROLL(8)
-    for (int j = 0; j < kMany; ++j)
+    for (int j = 0; j < kAtOnce; ++j)
       if (of.row(j) < of.rows) change(j);
   };
   const float bias = a.bias[i] != nullptr ? a.bias[i][n] : 0.0F;
   if (a.bias[i] != nullptr) each([&](int j) { y[j] = y[j] + bias; });
   if (a.gate.kind == 1) each([&](int j) { y[j] = silu(y[j]); });
   if (a.gated != 0) {
-    const bool is = a.bias[1] != nullptr;
-    const float more = is ? a.bias[1][n] : 0.0F;
-    each([&](int j) { y[j] = y[j] * (is ? up[j] + more : up[j]); });
+    const bool has_bias = a.bias[1] != nullptr;
+    const float more = has_bias ? a.bias[1][n] : 0.0F;
+    each([&](int j) { y[j] = y[j] * (has_bias ? up[j] + more : up[j]); });
   }
   if (a.scale != 1) each([&](int j) { y[j] = y[j] * a.scale; });
   const int column = a.column[i] + n;
   if (a.residual) {
-    float x[kMany];
+    float x[kAtOnce];
     each([&](int j) { x[j] = a.residual.row(of.row(j))[column]; });
     each([&](int j) { y[j] = y[j] + x[j]; });
   }
@@ -44,7 +44,7 @@ VEERY_GPU void finish_outputs(const LinearArguments& a, const OutputRows& of, in
 /// Sums of a block of threads, in shared memory: [row of x][panel][g][outputs g and g + 8], both of
 /// which a lane of a matrix product has. 4 left out after a row, for the banks.
 template <int kPanels>
-struct TileSums {
+struct GemmSums {
   static constexpr int kStride = kPanels * 16 + 4;
   float* at;
 
@@ -65,43 +65,43 @@ struct TileSums {
 /// kPanels panels and kGroups groups of 8 rows. Where there is a gate, of each kTogether panels the
 /// first half are the gate's. kThreads: of which each has outputs.
 template <int kPanels, int kGroups, int kTogether, int kThreads>
-class TileOutputs {
+class GemmEpilogue {
  public:
-  VEERY_GPU explicit TileOutputs(const LinearArguments& arguments)
-      : a_(arguments),
-        rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.form.two_terms != 0 ? 2 : 1)),
-        panels_(panels_of(a_)),
+  VEERY_GPU explicit GemmEpilogue(const GemmParams& params)
+      : a_(params),
+        rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.act.residual_rows != 0 ? 2 : 1)),
+        panels_(panel_count(a_)),
         first_group_(block_x() * kGroups) {}
 
  protected:
   /// Of panel p of the block. `panel` beyond the last: none.
-  VEERY_GPU PanelOf panel_at(int p) const {
+  VEERY_GPU PanelIndex panel_at(int p) const {
     if (a_.gated != 0) {
       const int m = p % kTogether, up = m >= kTogether / 2 ? 1 : 0;
-      const int tile = block_y() * (kPanels / 2) + p / kTogether * (kTogether / 2);
-      return {up, tile + m - up * (kTogether / 2)};
+      const int base = block_y() * (kPanels / 2) + p / kTogether * (kTogether / 2);
+      return {up, base + m - up * (kTogether / 2)};
     }
     return block_y() * kPanels + p < panels_ ? find_panel(a_, block_y() * kPanels + p)
-                                             : PanelOf{0, panels_};
+                                             : PanelIndex{0, panels_};
   }
-  VEERY_GPU const uint8_t* panel_data(PanelOf of) const {
+  VEERY_GPU const uint8_t* panel_data(PanelIndex of) const {
     const Weight& w = a_.weight[of.weight];
-    const int last = panels_of(w) - 1;  // those beyond it are not stored
+    const int last = panel_count(w) - 1;  // those beyond it are not stored
     return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
   }
 
-  using Sums = TileSums<kPanels>;
+  using Sums = GemmSums<kPanels>;
   static constexpr int kStride = Sums::kStride, kSumBytes = kGroups * 8 * kStride * 4;
-  static VEERY_GPU Sums tile_sums() { return {reinterpret_cast<float*>(shared_memory())}; }
+  static VEERY_GPU Sums shared_sums() { return {reinterpret_cast<float*>(shared_memory())}; }
 
   VEERY_GPU void finish() const {
     if (a_.gated != 0)
-      finish_values<true>(tile_sums().at);
+      finish_values<true>(shared_sums().at);
     else
-      finish_values<false>(tile_sums().at);
+      finish_values<false>(shared_sums().at);
   }
 
-  const LinearArguments& a_;
+  const GemmParams& a_;
   int rows_, panels_, first_group_;
 
  private:
@@ -112,29 +112,30 @@ class TileOutputs {
     static_assert(kThreads % kOutputs == 0 && kOutputs % kWarp == 0);
     const int at = thread() % kOutputs, own = at / 16;
     const int p = own / kOwn * kTogether + own % kOwn;
-    const PanelOf of = panel_at(p);
+    const PanelIndex of = panel_at(p);
     const float* from = values + p * 16 + at % 16;
     const int output = of.panel * 16 + Sums::output_of(at % 16);
-    const bool is_simple = a_.form.two_terms == 0 && a_.best == nullptr && is_swift(a_.gate);
+    const bool is_simple =
+        a_.act.residual_rows == 0 && a_.argmax_keys == nullptr && has_fast_activation(a_.gate);
     if (is_simple)
       finish_many<kGated, kEach>(from, thread() / kOutputs, of, output);
     else
-      finish_rows<kGated, kEach>(from, thread() / kOutputs, of, output);
+      epilogue_rows<kGated, kEach>(from, thread() / kOutputs, of, output);
   }
   /// Rows `first`, first + kEach, ..: some at a time, as each of them waits for memory and for the
   /// steps of its exp.
   template <bool kGated, int kEach>
-  VEERY_GPU void finish_many(const float* from, int first, PanelOf of, int output) const {
-    constexpr int kMany = 8;
-    static_assert(kGroups * 8 % (kEach * kMany) == 0);
+  VEERY_GPU void finish_many(const float* from, int first, PanelIndex of, int output) const {
+    constexpr int kAtOnce = 8;
+    static_assert(kGroups * 8 % (kEach * kAtOnce) == 0);
     if (output >= a_.weight[of.weight].rows) return;
     VEERY_UNROLL(1)
-    for (int r = first; r < kGroups * 8; r += kEach * kMany) {
+    for (int r = first; r < kGroups * 8; r += kEach * kAtOnce) {
       const int row = first_group_ * 8 + r;
       if (row >= rows_) break;
-      float y[kMany], up[kMany];
+      float y[kAtOnce], up[kAtOnce];
       VEERY_UNROLL(8)
-      for (int j = 0; j < kMany; ++j) {
+      for (int j = 0; j < kAtOnce; ++j) {
         const float* own = from + (r + j * kEach) * kStride;
         y[j] = own[0], up[j] = kGated ? own[kTogether / 2 * 16] : 0.0F;
       }
@@ -142,9 +143,9 @@ class TileOutputs {
     }
   }
   template <bool kGated, int kEach>
-  VEERY_GPU void finish_rows(const float* from, int first, PanelOf of, int output) const {
+  VEERY_GPU void epilogue_rows(const float* from, int first, PanelIndex of, int output) const {
     const bool is_output = output < a_.weight[of.weight].rows;
-    const int terms = a_.form.two_terms != 0 ? 2 : 1;
+    const int terms = a_.act.residual_rows != 0 ? 2 : 1;
     for (int r = first; r * terms < kGroups * 8; r += kEach) {
       const int row = first_group_ * 8 / terms + r;
       if (row * terms >= rows_) break;
@@ -152,13 +153,13 @@ class TileOutputs {
       if (terms == 2) y = y + from[(r * terms + 1) * kStride];
       const float up = kGated ? from[r * terms * kStride + kTogether / 2 * 16] : 0.0F;
       uint64_t key = is_output ? finish_output(a_, row, of.weight, output, y, up) : 0;
-      if (a_.best == nullptr) continue;
+      if (a_.argmax_keys == nullptr) continue;
       VEERY_UNROLL(5)
       for (int mask = 1; mask < kWarp; mask *= 2) {
         const uint64_t other = shuffle_xor(key, mask);
         key = other > key ? other : key;
       }
-      if (lane() == 0 && key != 0) keep_largest(a_.best + row, key);
+      if (lane() == 0 && key != 0) atomic_max(a_.argmax_keys + row, key);
     }
   }
 };

@@ -1,77 +1,79 @@
-// linear_tiles.h: products of many rows of x: a block of threads has some panels and some groups of
+// gemm_mma.h: products of many rows of x: a block of threads has some panels and some groups of
 // 8 rows, whose slabs come by asynchronous copies while those before them are multiplied. The bits
 // are those of linear.h.
 //
 // Of bf16 the slabs are asked for by a warp of its own, so that the others need not meet: each goes
 // on as soon as its next slab is there.
 #pragma once
-#include "kernels/gpu/kernels/linear/x_groups.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
-#include "kernels/gpu/kernels/linear/gemm_outliers.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
+#include "kernels/gpu/kernels/linear/gemm_outliers.h"
+#include "kernels/gpu/kernels/linear/mma_blocks.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/smem/gemm_mma_smem.h"
 
 namespace veery::gpu {
 
-template <TilePlan kPlan>
-using OutputsOf = TileOutputs<kPlan.panels, kPlan.groups, kPlan.panels / kPlan.warps_m,
-                              kPlan.warps_m * kPlan.warps_n * kWarp>;
+template <GemmMmaSmem kPlan>
+using OutputsOf = GemmEpilogue<kPlan.panels, kPlan.groups, kPlan.panels / kPlan.warps_m,
+                               kPlan.warps_m * kPlan.warps_n * kWarp>;
 
-template <Format kFormat, TilePlan kPlan>
-class ManyProduct : OutputsOf<kPlan> {
+template <WeightFormat kFormat, GemmMmaSmem kPlan>
+class GemmMma : OutputsOf<kPlan> {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr FormKind kKind = form_kind(kFormat);
-  static constexpr TilePlaces kForm = tile_places(kKind, 256);
+  static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
+  static constexpr UnitLayout kLayout = unit_layout(kFormat);
+  static constexpr ActivationKind kKind = activation_kind(kFormat);
+  static constexpr ActivationGroupLayout kActLayout = activation_group_layout(kKind, 256);
   using Outputs = OutputsOf<kPlan>;
   static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
   using Outputs::a_, Outputs::rows_, Outputs::first_group_;
   using Outputs::panel_at, Outputs::panel_data;
   static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
-  static constexpr int kWorkers = kPlan.warps_m * kPlan.warps_n;
-  static constexpr int kAsks = kFormat == kBF16 ? kWorkers : 0;  // the warp that asks for slabs
+  static constexpr int kConsumerWarps = kPlan.warps_m * kPlan.warps_n;
+  static constexpr int kProducerWarp =
+      kFormat == kBF16 ? kConsumerWarps : 0;  // the warp that asks for slabs
   static_assert(kPieces <= kWarp && kM % 2 == 0);
 
-  VEERY_GPU explicit ManyProduct(const LinearArguments& arguments)
-      : Outputs(arguments),
-        units_((a_.form.cols + kInfo.block - 1) / kInfo.block),
-        slabs_((units_ + kPlan.each - 1) / kPlan.each) {}
+  VEERY_GPU explicit GemmMma(const GemmParams& params)
+      : Outputs(params),
+        units_((a_.act.cols + kInfo.block - 1) / kInfo.block),
+        k_tiles_((units_ + kPlan.units - 1) / kPlan.units) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
     if constexpr (kFormat == kBF16) {
-      run_pieces();
+      run_bf16();
     } else {
-      run_coded();
+      run_quantized();
     }
   }
 
  private:
-  VEERY_GPU void run_coded() {
-    if (thread() < kPlan.stages) make_mbarrier(gate(thread()));
+  VEERY_GPU void run_quantized() {
+    if (thread() < kPlan.stages) init_mbarrier(full_barrier(thread()));
     sync_block();
     choose_piece();
-    for (int s = 0; s < kPlan.stages; ++s) ask(s, s);
-    int used = 0, turn = 0;
-    for (int s = 0; s < slabs_; ++s) {
-      wait_for_pieces(gate(used), turn);
-      const uint8_t* stage = shared_memory() + used * kPlan.stage_bytes;
+    for (int s = 0; s < kPlan.stages; ++s) copy_k_tile(s, s);
+    int stage_index = 0, phase = 0;
+    for (int s = 0; s < k_tiles_; ++s) {
+      wait_for_phase(full_barrier(stage_index), phase);
+      const uint8_t* stage = shared_memory() + stage_index * kPlan.stage_bytes;
       const uint8_t* weights = stage + warp_m() * kM * kPlan.weight_bytes;
-      const uint8_t* form =
-          stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.form_bytes;
+      const uint8_t* act =
+          stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.group_bytes;
       if constexpr (kInfo.block == 256)
-        super_block(weights, form);
+        super_block(weights, act);
       else
-        some_blocks(weights, form, units_ - s * kPlan.each);
+        some_blocks(weights, act, units_ - s * kPlan.units);
       sync_block();  // nobody looks at the stage any more
-      ask(s + kPlan.stages, used);
-      if (++used == kPlan.stages) used = 0, ++turn;
+      copy_k_tile(s + kPlan.stages, stage_index);
+      if (++stage_index == kPlan.stages) stage_index = 0, ++phase;
     }
     store();
   }
 
   VEERY_GPU int stages() const {
-    if constexpr (kFormat == kBF16) return tile_stages(kPlan, a_.room);
+    if constexpr (kFormat == kBF16) return gemm_mma_stages(kPlan, a_.max_smem);
     return kPlan.stages;
   }
   static VEERY_GPU int warp_m() { return warp() % kPlan.warps_m; }
@@ -79,14 +81,13 @@ class ManyProduct : OutputsOf<kPlan> {
 
   VEERY_GPU const uint8_t* group_data(int n) const {
     const int last = (rows_ + 7) / 8 - 1;
-    return a_.form.data +
-           int64_t{first_group_ + n < last ? first_group_ + n : last} * a_.form.stride;
+    return a_.act.data + int64_t{first_group_ + n < last ? first_group_ + n : last} * a_.act.stride;
   }
 
   // Copies
 
-  VEERY_GPU Mbarrier* gate(int stage) const {
-    const int at = kFormat == kBF16 ? stages() * kPlan.stage_bytes : kPlan.gates;
+  VEERY_GPU Mbarrier* full_barrier(int stage) const {
+    const int at = kFormat == kBF16 ? stages() * kPlan.stage_bytes : kPlan.barriers;
     return reinterpret_cast<Mbarrier*>(shared_memory() + at) + stage;
   }
   /// What a lane of the warp that asks wants of each slab: a panel's or a group's.
@@ -94,32 +95,32 @@ class ManyProduct : OutputsOf<kPlan> {
     const bool is_panel = lane() < kPlan.panels;
     const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;
     if (kFormat == kBF16 && !is_panel) {
-      piece_ = form_group(a_.form, first_group_).at;
-      place_ = kPlan.panels * kPlan.weight_bytes, step_ = kGroupsTogether * kForm.slab;
-      left_ = slabs_ * groups() * kPlan.form_bytes;
+      piece_ = activation_group(a_.act, first_group_).at;
+      place_ = kPlan.panels * kPlan.weight_bytes, step_ = kBf16GroupsTogether * kActLayout.k_tile;
+      left_ = k_tiles_ * groups() * kPlan.group_bytes;
     } else if (is_panel) {
       piece_ = panel_data(panel_at(lane()));
       place_ = lane() * kPlan.weight_bytes, step_ = kPlan.weight_bytes;
-      left_ = units_ * kPlaces.bytes;
+      left_ = units_ * kLayout.bytes;
     } else {
       piece_ = group_data(n);
-      place_ = kPlan.panels * kPlan.weight_bytes + n * kPlan.form_bytes, step_ = kForm.slab;
-      left_ = slabs_ * kPlan.form_bytes;
+      place_ = kPlan.panels * kPlan.weight_bytes + n * kPlan.group_bytes, step_ = kActLayout.k_tile;
+      left_ = k_tiles_ * kPlan.group_bytes;
     }
   }
   /// Slab s. Of bf16 all groups that are there lie together.
-  VEERY_GPU void ask(int s, int stage) {
-    if (warp() != kAsks || s >= slabs_) return;
+  VEERY_GPU void copy_k_tile(int s, int stage) {
+    if (warp() != kProducerWarp || s >= k_tiles_) return;
     struct Piece {
       uint8_t* to;
       const uint8_t* from;
       int bytes;
     };
     const int most = lane() < kPlan.panels ? kPlan.weight_bytes
-                     : kFormat == kBF16    ? groups() * kPlan.form_bytes
-                                           : kPlan.form_bytes;
+                     : kFormat == kBF16    ? groups() * kPlan.group_bytes
+                                           : kPlan.group_bytes;
     const int count = kFormat == kBF16 ? kPlan.panels + 1 : kPieces;
-    ask_pieces(gate(stage), count, [&](int) {
+    copy_bulk_pieces(full_barrier(stage), count, [&](int) {
       return Piece{shared_memory() + stage * kPlan.stage_bytes + place_, piece_,
                    left_ < most ? left_ : most};
     });
@@ -133,66 +134,66 @@ class ManyProduct : OutputsOf<kPlan> {
     const int left = (rows_ + 7) / 8 - first_group_;
     return left < kPlan.groups ? left : kPlan.groups;
   }
-  VEERY_GPU Mbarrier* looked_at(int stage) const { return gate(stages() + stage); }
+  VEERY_GPU Mbarrier* empty_barrier(int stage) const { return full_barrier(stages() + stage); }
   /// A warp asks for slabs, as soon as all others have looked at those whose place they take.
-  VEERY_GPU void run_pieces() {
+  VEERY_GPU void run_bf16() {
     const int most = stages();
     if (thread() < most) {
-      make_mbarrier(gate(thread()));
-      make_mbarrier(looked_at(thread()), kWorkers * kWarp);
+      init_mbarrier(full_barrier(thread()));
+      init_mbarrier(empty_barrier(thread()), kConsumerWarps * kWarp);
     }
     sync_block();
-    if (warp() == kAsks) {
+    if (warp() == kProducerWarp) {
       choose_piece();
-      for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
-        if (turn > 0) wait_for_arrivals(looked_at(stage), turn - 1);
+      for (int s = 0, stage = 0, phase = 0; s < k_tiles_; ++s) {
+        if (phase > 0) wait_for_phase(empty_barrier(stage), phase - 1);
         sync_warp();
-        ask(s, stage);
-        if (++stage == most) stage = 0, ++turn;
+        copy_k_tile(s, stage);
+        if (++stage == most) stage = 0, ++phase;
       }
     } else {
-      const int here = groups() - warp_n() * kN;
-      for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
-        wait_for_pieces(gate(stage), turn);
-        add_slab(shared_memory() + stage * kPlan.stage_bytes, units_ - s * kPlan.each, here);
-        arrive(looked_at(stage));
-        if (++stage == most) stage = 0, ++turn;
-        if ((s + 1) % (kPieceColumns / 128) == 0 || s + 1 == slabs_) add_piece();
+      const int present = groups() - warp_n() * kN;
+      for (int s = 0, stage = 0, phase = 0; s < k_tiles_; ++s) {
+        wait_for_phase(full_barrier(stage), phase);
+        add_k_tile(shared_memory() + stage * kPlan.stage_bytes, units_ - s * kPlan.units, present);
+        arrive(empty_barrier(stage));
+        if (++stage == most) stage = 0, ++phase;
+        if ((s + 1) % (kBf16PieceColumns / 128) == 0 || s + 1 == k_tiles_) add_piece();
       }
     }
     sync_block();  // nobody looks at the stages any more
     store();
   }
   /// `left`: units that there are; `here`: groups of the warp. The usual ones are unrolled.
-  VEERY_GPU void add_slab(const uint8_t* stage, int left, int here) {
+  VEERY_GPU void add_k_tile(const uint8_t* stage, int left, int present) {
     const uint8_t* weights = stage + warp_m() * kM * kPlan.weight_bytes;
-    const uint8_t* form =
-        stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.form_bytes;
-    if (here >= kN && left >= kPlan.each) {
+    const uint8_t* act =
+        stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.group_bytes;
+    if (present >= kN && left >= kPlan.units) {
       VEERY_UNROLL(8)
-      for (int j = 0; j < kPlan.each; ++j) add_unit<kN>(weights, form, j, kN);
-    } else if (here == 1 && left >= kPlan.each) {
+      for (int j = 0; j < kPlan.units; ++j) add_unit<kN>(weights, act, j, kN);
+    } else if (present == 1 && left >= kPlan.units) {
       VEERY_UNROLL(8)
-      for (int j = 0; j < kPlan.each; ++j) add_unit<1>(weights, form, j, 1);
+      for (int j = 0; j < kPlan.units; ++j) add_unit<1>(weights, act, j, 1);
     } else {
       VEERY_UNROLL(1)
-      for (int j = 0; j < kPlan.each && j < left; ++j) add_unit<kN>(weights, form, j, here);
+      for (int j = 0; j < kPlan.units && j < left; ++j) add_unit<kN>(weights, act, j, present);
     }
   }
   /// 16 columns: `here` groups, at most kMost.
   template <int kMost>
-  VEERY_GPU void add_unit(const uint8_t* weights, const uint8_t* form, int j, int here) {
+  VEERY_GPU void add_unit(const uint8_t* weights, const uint8_t* act, int j, int present) {
     Two<uint32_t> b[kMost] = {};
     VEERY_UNROLL(4)
     for (int n = 0; n < kMost; ++n)
-      if (n < here) b[n] = load_halves_of_16(form + n * kPlan.form_bytes + j * 256);
+      if (n < present) b[n] = load_bf16_fragment(act + n * kPlan.group_bytes + j * 256);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
-      uint32_t tile[4];
-      load_tile<kFormat>(weights + m * kPlan.weight_bytes + j * kPlaces.bytes, tile);
+      uint32_t fragment[4];
+      load_fragment<kFormat>(weights + m * kPlan.weight_bytes + j * kLayout.bytes, fragment);
       VEERY_UNROLL(4)
       for (int n = 0; n < kMost; ++n)
-        if (n < here) multiply_bf16(part_[m][n], tile, b[n].x, b[n].y);
+        if (n < present) mma_m16n8k16_bf16(part_[m][n], fragment, b[n].x, b[n].y);
     }
   }
   VEERY_GPU void add_piece() {
@@ -212,44 +213,44 @@ class ManyProduct : OutputsOf<kPlan> {
     Two<int32_t> sum;
     Two<float> moment;
   };
-  VEERY_GPU void some_blocks(const uint8_t* weights, const uint8_t* form, int left) {
+  VEERY_GPU void some_blocks(const uint8_t* weights, const uint8_t* act, int left) {
     VEERY_UNROLL(4)
     for (int b = 0; b < 4; ++b) {
       if (b >= left) continue;
       sync_warp();
-      add_block(weights + b * kPlaces.bytes, form, b);
+      add_block(weights + b * kLayout.bytes, act, b);
     }
   }
-  static VEERY_GPU Factors factors_of(const uint8_t* form, int b) {
-    const uint8_t* at = form + b * 32 + lane() % 4 * 8;
-    Factors f{load<Two<float>>(at + kForm.scale), {0, 0}, {0, 0}};
-    if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + kForm.sum);
-    if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kForm.moment);
+  static VEERY_GPU Factors factors_of(const uint8_t* act, int b) {
+    const uint8_t* at = act + b * 32 + lane() % 4 * 8;
+    Factors f{load<Two<float>>(at + kActLayout.scale), {0, 0}, {0, 0}};
+    if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + kActLayout.sum);
+    if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kActLayout.moment);
     return f;
   }
-  VEERY_GPU void add_block(const uint8_t* units, const uint8_t* form, int b) {
+  VEERY_GPU void add_block(const uint8_t* units, const uint8_t* act, int b) {
     Two<uint32_t> codes[kN];
     Factors factors[kN];
     VEERY_UNROLL(4)
     for (int n = 0; n < kN; ++n) {
-      const uint8_t* own = form + n * kPlan.form_bytes;
+      const uint8_t* own = act + n * kPlan.group_bytes;
       codes[n] = load<Two<uint32_t>>(own + b * 256 + lane() * 8), factors[n] = factors_of(own, b);
     }
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
       const uint8_t* unit = units + m * kPlan.weight_bytes;
-      uint32_t tile[4];
-      load_tile<kFormat>(unit, tile);
+      uint32_t fragment[4];
+      load_fragment<kFormat>(unit, fragment);
       Two<float> least = {0, 0};
       if constexpr (kInfo.minima) least = load_minima<kFormat>(unit);
       VEERY_UNROLL(2)
-      for (int h = 0; h < (has_halves(kFormat) ? 2 : 1); ++h) {
+      for (int h = 0; h < (has_half_scales(kFormat) ? 2 : 1); ++h) {
         const Two<float> d = load_scales<kFormat>(unit, h);
         VEERY_UNROLL(4)
         for (int n = 0; n < kN; ++n) {
           const Factors& f = factors[n];
           int32_t c[4];
-          multiply_block<kFormat>(c, tile, codes[n], f.sum, h);
+          multiply_block<kFormat>(c, fragment, codes[n], f.sum, h);
           VEERY_UNROLL(4)
           for (int i = 0; i < 4; ++i) {
             const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
@@ -265,10 +266,10 @@ class ManyProduct : OutputsOf<kPlan> {
 
   // Blocks of 256
 
-  VEERY_GPU void super_block(const uint8_t* weights, const uint8_t* form) {
-    using Block = SuperBlock<kFormat, kM, kN, kPlan.weight_bytes, kPlan.form_bytes>;
+  VEERY_GPU void super_block(const uint8_t* weights, const uint8_t* act) {
+    using Block = MmaSuperBlock<kFormat, kM, kN, kPlan.weight_bytes, kPlan.group_bytes>;
     int32_t all[kM][kN][4] = {};
-    Block::add_up(weights, form, kN, all);
+    Block::add_up(weights, act, kN, all);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
       const uint8_t* unit = weights + m * kPlan.weight_bytes;
@@ -276,13 +277,13 @@ class ManyProduct : OutputsOf<kPlan> {
       Two<float> least = {0, 0};
       typename Block::Minima minima;
       if constexpr (kInfo.minima) {
-        least = load_halves(unit + kPlaces.m);
+        least = load_f16_pair(unit + kLayout.m);
         minima.load(unit);
       }
       VEERY_UNROLL(4)
       for (int n = 0; n < kN; ++n) {
-        const uint8_t* at = form + n * kPlan.form_bytes;
-        const auto scale = load<Two<float>>(at + kForm.scale + lane() % 4 * 8);
+        const uint8_t* at = act + n * kPlan.group_bytes;
+        const auto scale = load<Two<float>>(at + kActLayout.scale + lane() % 4 * 8);
         float lows[4] = {0, 0, 0, 0};
         if constexpr (kInfo.minima) minima.add_up(at, lows);
         VEERY_UNROLL(4)
@@ -300,28 +301,27 @@ class ManyProduct : OutputsOf<kPlan> {
   // Outputs
 
   static constexpr bool kOutliers = kInfo.block == 32;
-  using Outliers = TileOutliers<kFormat, kPlan.groups * 8, kPlan.panels>;
-  static_assert(kOutliers ? kPlan.panels == kWorkers &&
-                                Outputs::kSumBytes + Outliers::kPlaces.bytes <= kPlan.gates
-                          : Outputs::kSumBytes <= kPlan.least * kPlan.stage_bytes);
+  using Outliers = OutlierGemm<kFormat, kPlan.groups * 8, kPlan.panels>;
+  static_assert(kOutliers ? kPlan.panels == kConsumerWarps &&
+                                Outputs::kSumBytes + Outliers::kLayout.bytes <= kPlan.barriers
+                          : Outputs::kSumBytes <= kPlan.min_stages * kPlan.stage_bytes);
 
   /// By way of shared memory, so that a warp has outputs that are neighbours.
   VEERY_GPU void store() {
-    if (warp() < kWorkers) put_sums();
+    if (warp() < kConsumerWarps) store_sums();
     sync_block();
     if constexpr (kOutliers) {
-      Outliers(a_.form, first_group_, rows_ - 8 * first_group_,
-               shared_memory() + Outputs::kSumBytes)
-          .add(panel_data(panel_at(warp())), Outputs::tile_sums());
+      Outliers(a_.act, first_group_, rows_ - 8 * first_group_, shared_memory() + Outputs::kSumBytes)
+          .add(panel_data(panel_at(warp())), Outputs::shared_sums());
       if constexpr (kInfo.minima) {
         add_lows();
         sync_block();
       }
     }
-    if (warp() < kWorkers) this->finish();
+    if (warp() < kConsumerWarps) this->finish();
   }
   /// Of blocks of 32 minima are added when outliers have been.
-  VEERY_GPU void put_sums() const {
+  VEERY_GPU void store_sums() const {
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
     for (int n = 0; n < kN; ++n) {
@@ -331,7 +331,7 @@ class ManyProduct : OutputsOf<kPlan> {
         sum[i] = sum_[m][n][i];
         if constexpr (kInfo.minima && !kOutliers) sum[i] = sum[i] - low_[m][n][i];
       }
-      Outputs::tile_sums().put(warp_n() * kN + n, warp_m() * kM + m, sum);
+      Outputs::shared_sums().put(warp_n() * kN + n, warp_m() * kM + m, sum);
     }
   }
   VEERY_GPU void add_lows() const {
@@ -340,11 +340,11 @@ class ManyProduct : OutputsOf<kPlan> {
     for (int n = 0; n < kN; ++n) VEERY_UNROLL(2)
     for (int i = 0; i < 2; ++i) {
       const int row = ((warp_n() * kN + n) * 8 + lane() % 4 * 2 + i) * Outputs::kStride;
-      Two<float>& of = Outputs::tile_sums().pair(row, warp_m() * kM + m);
+      Two<float>& of = Outputs::shared_sums().pair(row, warp_m() * kM + m);
       of = {of.x + low_[m][n][i], of.y + low_[m][n][i + 2]};
     }
   }
-  int units_, slabs_;
+  int units_, k_tiles_;
   const uint8_t* piece_;  ///< of the lane's next slab, of which left_ bytes are left
   int place_, step_, left_;
   /// [panel][8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
@@ -353,10 +353,10 @@ class ManyProduct : OutputsOf<kPlan> {
   float part_[kFormat == kBF16 ? kM : 1][kFormat == kBF16 ? kN : 1][4] = {};  ///< of a piece
 };
 
-template <Format kFormat, bool kSmall>
-VEERY_GPU void linear_tiles(const LinearArguments& a) {
-  wait_for_inputs();
-  ManyProduct<kFormat, tile_plan(kFormat, kSmall)>(a).run();
+template <WeightFormat kFormat, bool kSmall>
+VEERY_GPU void gemm_mma(const GemmParams& a) {
+  wait_for_dependencies();
+  GemmMma<kFormat, gemm_mma_smem(kFormat, kSmall)>(a).run();
 }
 
 }  // namespace veery::gpu

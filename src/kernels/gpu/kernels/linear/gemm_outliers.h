@@ -2,37 +2,38 @@
 // The rows in which a block of 32 columns is an outlier are few, so they are brought together as
 // the columns of one product.
 #pragma once
-#include "kernels/gpu/kernels/linear/x_groups.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
+#include "kernels/gpu/kernels/linear/mma_blocks.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/smem/tickets_smem.h"
 
 namespace veery::gpu {
 
-/// What the codes of a block leave over in up to 8 rows in which it is an outlier: as load_tile()
-/// wants codes, then what the rows have each. `place`: of their sums (TileSums).
+/// What the codes of a block leave over in up to 8 rows in which it is an outlier: as
+/// load_fragment() wants codes, then what the rows have each. `place`: of their sums (GemmSums).
 struct alignas(16) OutlierColumns {
   Two<uint32_t> codes[kWarp];
   float scale[8];  ///< 0 where there is no row
-  int32_t sum[8], place[8];
+  int32_t sum[8], sums_offset[8];
   int32_t block, unused[7];
 };
-static_assert(sizeof(OutlierColumns) == OutlierPlaces::kColumnBytes);
+static_assert(sizeof(OutlierColumns) == OutlierSmem::kColumnBytes);
 
 /// Of the kRows rows of x that begin with group `first` and are `rows`, at most. Each warp has a
 /// panel, whose sums nobody else adds to meanwhile.
-template <Format kFormat, int kRows, int kPanels>
-class TileOutliers {
+template <WeightFormat kFormat, int kRows, int kPanels>
+class OutlierGemm {
  public:
-  static constexpr OutlierPlaces kPlaces = outlier_places(kRows);
-  static constexpr int kBlocks = OutlierPlaces::kBlocks, kTogether = OutlierPlaces::kTogether;
+  static constexpr OutlierSmem kLayout = outlier_smem(kRows);
+  static constexpr int kBlocks = OutlierSmem::kBlocks, kTogether = OutlierSmem::kTogether;
   static constexpr int kWords = kRows / 32;
-  using Sums = TileSums<kPanels>;
+  using Sums = GemmSums<kPanels>;
 
-  VEERY_GPU TileOutliers(const Form& form, int first, int rows, uint8_t* shared)
-      : places_(tile_places(form.kind, form.cols)),
-        form_(form.data + int64_t{first} * form.stride),
-        stride_(form.stride),
-        blocks_(form.cols / 32),
+  VEERY_GPU OutlierGemm(const Activations& act, int first, int rows, uint8_t* shared)
+      : layout_(activation_group_layout(act.kind, act.cols)),
+        act_(act.data + int64_t{first} * act.stride),
+        stride_(act.stride),
+        blocks_(act.cols / 32),
         rows_(rows),
         shared_(shared) {}
 
@@ -47,10 +48,10 @@ class TileOutliers {
       const Lists lists = count_lists();
       if (lists.all == 0) sync_block();  // nobody counts bits any more
       for (int i = 0; i < lists.all; i += kTogether) {
-        const int here = lists.all - i < kTogether ? lists.all - i : kTogether;
-        for (int j = warp(); j < here; j += kMost * warps()) bring(lists, first, i, j, here);
+        const int present = lists.all - i < kTogether ? lists.all - i : kTogether;
+        for (int j = warp(); j < present; j += kMost * warps()) gather(lists, first, i, j, present);
         sync_block();
-        multiply(here, panel, sums);
+        multiply(present, panel, sums);
         sync_block();  // nobody looks at the columns any more
       }
     }
@@ -60,8 +61,8 @@ class TileOutliers {
   static constexpr int kMost = 2;  // columns on their way to a warp
 
   VEERY_GPU OutlierColumns* columns() const { return reinterpret_cast<OutlierColumns*>(shared_); }
-  VEERY_GPU uint32_t* bits() const { return reinterpret_cast<uint32_t*>(shared_ + kPlaces.bits); }
-  VEERY_GPU int32_t& any() const { return *reinterpret_cast<int32_t*>(shared_ + kPlaces.any); }
+  VEERY_GPU uint32_t* bits() const { return reinterpret_cast<uint32_t*>(shared_ + kLayout.bits); }
+  VEERY_GPU int32_t& any() const { return *reinterpret_cast<int32_t*>(shared_ + kLayout.any); }
 
   // Rows
 
@@ -70,9 +71,10 @@ class TileOutliers {
     const int r = thread() / lanes();
     entry_ = 1 + thread() % lanes(), list_ = nullptr, last_ = 0;
     if (r >= kRows || r >= rows_) return;
-    list_ = reinterpret_cast<const int32_t*>(group_of(r) + places_.outliers) + r % 8 * places_.list;
+    list_ = reinterpret_cast<const int32_t*>(group_of(r) + layout_.outliers) +
+            r % 8 * layout_.outlier_list;
     last_ = list_[0];
-    next_ = entry_ < places_.list ? list_[entry_] : 0;
+    next_ = entry_ < layout_.outlier_list ? list_[entry_] : 0;
   }
   VEERY_GPU bool are_there() const {
     if (thread() == 0) any() = 0;
@@ -86,7 +88,7 @@ class TileOutliers {
     sync_block();
     const int r = thread() / lanes();
     while (entry_ <= last_ && next_ < first + kBlocks) {
-      set_bits(bits() + (next_ - first) * kWords + r / 32, 1U << r % 32);
+      atomic_or(bits() + (next_ - first) * kWords + r / 32, 1U << r % 32);
       entry_ += lanes();
       if (entry_ <= last_) next_ = list_[entry_];
     }
@@ -121,8 +123,8 @@ class TileOutliers {
     int own = i - lists.before, block = lane() * 4;
     VEERY_UNROLL(4)
     for (int j = 0; j < 3; ++j) {
-      const int here = byte_of(lists.own, j);
-      if (block == lane() * 4 + j && own >= here) own -= here, ++block;
+      const int present = byte_of(lists.own, j);
+      if (block == lane() * 4 + j && own >= present) own -= present, ++block;
     }
     // The last lane whose lists begin no later has it.
     const int from = bit_count(ballot(lists.before <= i)) - 1;
@@ -131,33 +133,33 @@ class TileOutliers {
 
   // Columns
 
-  VEERY_GPU const uint8_t* group_of(int r) const { return form_ + r / 8 * stride_; }
+  VEERY_GPU const uint8_t* group_of(int r) const { return act_ + r / 8 * stride_; }
   /// By a warp: of columns j, j + warps(), .. below `here` lists i + j and so on; kMost of them.
-  VEERY_GPU void bring(Lists lists, int first, int i, int j, int here) const {
-    Brought brought[kMost];
+  VEERY_GPU void gather(Lists lists, int first, int i, int j, int present) const {
+    Column loaded[kMost];
     VEERY_UNROLL(2)
     for (int k = 0; k < kMost; ++k) {
       const int at = j + k * warps();
-      if (at < here) brought[k] = ask(find_list(lists, i + at), first, columns()[at]);
+      if (at < present) loaded[k] = copy_k_tile(find_list(lists, i + at), first, columns()[at]);
     }
     VEERY_UNROLL(2)
     for (int k = 0; k < kMost; ++k) {
       const int at = j + k * warps();
-      if (at >= here) continue;
+      if (at >= present) continue;
       OutlierColumns& to = columns()[at];
-      to.codes[lane()] = brought[k].codes;
+      to.codes[lane()] = loaded[k].codes;
       if (lane() >= 8) continue;
-      to.scale[lane()] = brought[k].scale, to.sum[lane()] = brought[k].sum;
+      to.scale[lane()] = loaded[k].scale, to.sum[lane()] = loaded[k].sum;
     }
   }
-  struct Brought {
+  struct Column {
     Two<uint32_t> codes;
     float scale;
     int32_t sum;
   };
   /// Block and places are there at once.
-  VEERY_GPU Brought ask(List list, int first, OutlierColumns& to) const {
-    if (lane() < 8) to.place[lane()] = -1;
+  VEERY_GPU Column copy_k_tile(List list, int first, OutlierColumns& to) const {
+    if (lane() < 8) to.sums_offset[lane()] = -1;
     sync_warp();
     int before = -8 * list.number;
     VEERY_UNROLL(2)
@@ -165,24 +167,24 @@ class TileOutliers {
       const uint32_t rows = bits()[list.block * kWords + w];
       const int rank = before + bit_count(rows & ((1U << lane()) - 1));
       if ((rows >> lane() & 1U) != 0 && rank >= 0 && rank < 8)
-        to.place[rank] = (32 * w + lane()) * Sums::kStride;
+        to.sums_offset[rank] = (32 * w + lane()) * Sums::kStride;
       before += bit_count(rows);
     }
     const int block = first + list.block;
     if (lane() == 0) to.block = block;
     sync_warp();
-    Brought found = {{0, 0}, 0, 0};
-    if (const int place = to.place[lane() / 4]; place >= 0) {
-      const int row = place / Sums::kStride;
-      found.codes = load<Two<uint32_t>>(group_of(row) + places_.residual + block * 256 +
+    Column found = {{0, 0}, 0, 0};
+    if (const int sums_offset = to.sums_offset[lane() / 4]; sums_offset >= 0) {
+      const int row = sums_offset / Sums::kStride;
+      found.codes = load<Two<uint32_t>>(group_of(row) + layout_.residual + block * 256 +
                                         row % 8 * 32 + lane() % 4 * 8);
     }
-    if (const int place = lane() < 8 ? to.place[lane()] : -1; place >= 0) {
-      const int row = place / Sums::kStride;
+    if (const int sums_offset = lane() < 8 ? to.sums_offset[lane()] : -1; sums_offset >= 0) {
+      const int row = sums_offset / Sums::kStride;
       const int64_t at = (block * 8 + row % 8) * 4;
-      found.scale = load<float>(group_of(row) + places_.residual_scale + at);
-      if constexpr (format_info(kFormat).less != 0)
-        found.sum = load<int32_t>(group_of(row) + places_.residual_sum + at);
+      found.scale = load<float>(group_of(row) + layout_.residual_scale + at);
+      if constexpr (weight_format_info(kFormat).less != 0)
+        found.sum = load<int32_t>(group_of(row) + layout_.residual_sum + at);
     }
     return found;
   }
@@ -190,12 +192,12 @@ class TileOutliers {
   // Products
 
   struct Unit {
-    TileWords<format_info(kFormat).bits == 4 ? 4 : 8> tile;
-    ScaleWords<format_info(kFormat).wide> scales;
+    FragmentWords<weight_format_info(kFormat).bits == 4 ? 4 : 8> fragment;
+    PackedScales<weight_format_info(kFormat).wide> scales;
   };
   static VEERY_GPU Unit load_unit(const uint8_t* panel, int block) {
-    const uint8_t* at = panel + int64_t{block} * unit_places(kFormat).bytes;
-    return {load_words<kFormat>(at), load_scale_words<kFormat>(at)};
+    const uint8_t* at = panel + int64_t{block} * unit_layout(kFormat).bytes;
+    return {load_fragment_words<kFormat>(at), load_packed_scales<kFormat>(at)};
   }
   /// Weights are asked for some columns ahead.
   VEERY_GPU void multiply(int all, const uint8_t* panel, const Sums& sums) const {
@@ -213,20 +215,20 @@ class TileOutliers {
     }
   }
   VEERY_GPU void add_columns(const OutlierColumns& of, const Unit& unit, const Sums& sums) const {
-    constexpr int kHalves = has_halves(kFormat) ? 2 : 1;
+    constexpr int kHalves = has_half_scales(kFormat) ? 2 : 1;
     const int t = lane() % 4;
     const Two<uint32_t> codes = of.codes[lane()];
     const auto scale = load<Two<float>>(of.scale + 2 * t);
-    const auto place = load<Two<int32_t>>(of.place + 2 * t);
+    const auto sums_offset = load<Two<int32_t>>(of.sums_offset + 2 * t);
     Two<int32_t> sum = {0, 0};
-    if constexpr (format_info(kFormat).less != 0) sum = load<Two<int32_t>>(of.sum + 2 * t);
-    uint32_t tile[4];
-    unpack_words<kFormat>(unit.tile, tile);
+    if constexpr (weight_format_info(kFormat).less != 0) sum = load<Two<int32_t>>(of.sum + 2 * t);
+    uint32_t fragment[4];
+    unpack_fragment<kFormat>(unit.fragment, fragment);
     int32_t c[kHalves][4];
     Two<float> d[kHalves];
     VEERY_UNROLL(2)
     for (int h = 0; h < kHalves; ++h) {
-      multiply_block<kFormat>(c[h], tile, codes, sum, h);
+      multiply_block<kFormat>(c[h], fragment, codes, sum, h);
       d[h] = unpack_scales<kFormat>(unit.scales, h);
     }
     sync_warp();  // sums of the columns before may have been another lane's
@@ -234,7 +236,7 @@ class TileOutliers {
     for (int i = 0; i < 2; ++i) {
       const float own = i == 0 ? scale.x : scale.y;
       if (!(own > 0)) continue;
-      Two<float>& to = sums.pair(i == 0 ? place.x : place.y, warp());
+      Two<float>& to = sums.pair(i == 0 ? sums_offset.x : sums_offset.y, warp());
       Two<float> y = to;
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
@@ -245,8 +247,8 @@ class TileOutliers {
     }
   }
 
-  TilePlaces places_;
-  const uint8_t* form_;
+  ActivationGroupLayout layout_;
+  const uint8_t* act_;
   int64_t stride_;
   int blocks_, rows_;
   uint8_t* shared_;

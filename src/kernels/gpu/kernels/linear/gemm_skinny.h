@@ -1,20 +1,20 @@
-// linear_groups.h: products of a few groups of 8 rows of x, where the weights' way to the
-// processors is still what takes the time: as linear_row.h has them, each item multiplied with all
+// gemm_skinny.h: products of a few groups of 8 rows of x, where the weights' way to the
+// processors is still what takes the time: as gemv.h has them, each item multiplied with all
 // rows. The bits are those of linear.h.
 #pragma once
-#include "kernels/gpu/smem/gemm_skinny_smem.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
-#include "kernels/gpu/kernels/linear/weight_ring.h"
 #include "kernels/gpu/kernels/linear/mma_blocks.h"
 #include "kernels/gpu/kernels/linear/tickets.h"
+#include "kernels/gpu/kernels/linear/weight_ring.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/smem/gemm_skinny_smem.h"
 
 namespace veery::gpu {
 
 /// Sums of a panel as lanes of mma have them: [group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t +
 /// 1, ..]; `low`: of minima, where there are such.
-template <Format kFormat, int kGroups>
-struct GroupSums {
-  static constexpr bool kMinima = format_info(kFormat).minima;
+template <WeightFormat kFormat, int kGroups>
+struct SkinnySums {
+  static constexpr bool kMinima = weight_format_info(kFormat).minima;
   static constexpr int kLows = kMinima ? kGroups : 1;
   float sum[kGroups][4], low[kLows][4];
 
@@ -31,29 +31,30 @@ struct GroupSums {
 };
 
 /// What an item adds to the sums of its panel. find() does what needs no sums.
-template <Format kFormat, int kGroups>
-class GroupSteps {
+template <WeightFormat kFormat, int kGroups>
+class SkinnyTile {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr TilePlaces kForm = tile_places(form_kind(kFormat), 256);
-  static constexpr TilePlan kTile = tile_plan(kFormat, true);
-  static constexpr int kUnits = row_units(kFormat);
-  static constexpr int kFormBytes = kTile.form_bytes;
-  using Sums = GroupSums<kFormat, kGroups>;
+  static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
+  static constexpr UnitLayout kLayout = unit_layout(kFormat);
+  static constexpr ActivationGroupLayout kActLayout =
+      activation_group_layout(activation_kind(kFormat), 256);
+  static constexpr GemmMmaSmem kMmaTile = gemm_mma_smem(kFormat, true);
+  static constexpr int kUnits = gemv_tile_units(kFormat);
+  static constexpr int kGroupBytes = kMmaTile.group_bytes;
+  using Sums = SkinnySums<kFormat, kGroups>;
 
   /// An item, its chunk of x, the units and groups that there are of them.
-  struct Item {
-    const uint8_t *units, *form;
-    int left, here;
+  struct Operands {
+    const uint8_t *units, *act;
+    int left, present;
 
-    VEERY_GPU const uint8_t* unit(int j) const { return units + j * kPlaces.bytes; }
-    VEERY_GPU const uint8_t* slab(int j, int n) const {
-      return form + (j / kTile.each * kGroups + n) * kFormBytes;
+    VEERY_GPU const uint8_t* unit(int j) const { return units + j * kLayout.bytes; }
+    VEERY_GPU const uint8_t* k_tile(int j, int n) const {
+      return act + (j / kMmaTile.units * kGroups + n) * kGroupBytes;
     }
   };
 
-  VEERY_GPU void find(const Item& of) {
+  VEERY_GPU void find(const Operands& of) {
     VEERY_UNROLL(16)
     for (int j = 0; j < kUnits; ++j) {
       if (j >= of.left) continue;
@@ -65,7 +66,7 @@ class GroupSteps {
         find_super_block(of, j);
     }
   }
-  VEERY_GPU void add(const Item& of, Sums& to) const {
+  VEERY_GPU void add(const Operands& of, Sums& to) const {
     if constexpr (kFormat == kBF16) {
       to.each([&](float& sum, int at) { sum = sum + value_[0][at / 4][at % 4]; });
     } else {
@@ -77,43 +78,44 @@ class GroupSteps {
 
  private:
   static constexpr bool kBlocks = kInfo.block == 32;
-  static constexpr int kHalves = has_halves(kFormat) ? 2 : 1;  // steps of a block of 32
+  static constexpr int kHalves = has_half_scales(kFormat) ? 2 : 1;  // steps of a block of 32
 
-  VEERY_GPU void add_bf16(const Item& of, int j) {
-    uint32_t tile[4];
-    load_tile<kFormat>(of.unit(j), tile);
+  VEERY_GPU void add_bf16(const Operands& of, int j) {
+    uint32_t fragment[4];
+    load_fragment<kFormat>(of.unit(j), fragment);
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
-      if (n >= of.here) continue;
-      const auto b = load_halves_of_16(of.slab(j, n) + j % kTile.each * 256);
-      multiply_bf16(value_[0][n], tile, b.x, b.y);
+      if (n >= of.present) continue;
+      const auto b = load_bf16_fragment(of.k_tile(j, n) + j % kMmaTile.units * 256);
+      mma_m16n8k16_bf16(value_[0][n], fragment, b.x, b.y);
     }
   }
-  VEERY_GPU void find_block(const Item& of, int j) {
-    uint32_t tile[4];
-    load_tile<kFormat>(of.unit(j), tile);
-    const int b = j % kTile.each;
+  VEERY_GPU void find_block(const Operands& of, int j) {
+    uint32_t fragment[4];
+    load_fragment<kFormat>(of.unit(j), fragment);
+    const int b = j % kMmaTile.units;
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
-      if (n >= of.here) continue;
-      const uint8_t* form = of.slab(j, n);
-      const auto codes = load<Two<uint32_t>>(form + b * 256 + lane() * 8);
+      if (n >= of.present) continue;
+      const uint8_t* act = of.k_tile(j, n);
+      const auto codes = load<Two<uint32_t>>(act + b * 256 + lane() * 8);
       Two<int32_t> sum = {0, 0};
-      if constexpr (kInfo.less != 0) sum = load<Two<int32_t>>(form + factor_place(kForm.sum, b));
+      if constexpr (kInfo.less != 0)
+        sum = load<Two<int32_t>>(act + factor_offset(kActLayout.sum, b));
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
         int32_t c[4];
-        multiply_block<kFormat>(c, tile, codes, sum, h);
+        multiply_block<kFormat>(c, fragment, codes, sum, h);
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) value_[j * kHalves + h][n][i] = from_whole_bits(c[i]);
       }
     }
   }
-  VEERY_GPU void find_super_block(const Item& of, int j) {
-    static_assert(kTile.each == 1 || kBlocks || kFormat == kBF16);
-    using Block = SuperBlock<kFormat, 1, kGroups, 0, kFormBytes, /*kMeets=*/false>;
+  VEERY_GPU void find_super_block(const Operands& of, int j) {
+    static_assert(kMmaTile.units == 1 || kBlocks || kFormat == kBF16);
+    using Block = MmaSuperBlock<kFormat, 1, kGroups, 0, kGroupBytes, /*kSyncs=*/false>;
     int32_t all[1][kGroups][4] = {};
-    Block::add_up(of.unit(j), of.slab(j, 0), of.here, all);
+    Block::add_up(of.unit(j), of.k_tile(j, 0), of.present, all);
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) value_[j][n][i] = static_cast<float>(all[0][n][i]);
@@ -122,15 +124,15 @@ class GroupSteps {
       minima.load(of.unit(j));
       VEERY_UNROLL(4)
       for (int n = 0; n < kGroups; ++n)
-        if (n < of.here) minima.add_up(of.slab(j, n), low_[j][n]);
+        if (n < of.present) minima.add_up(of.k_tile(j, n), low_[j][n]);
     }
     const Two<float> d = load_scales<kFormat>(of.unit(j));
     Two<float> least = {0, 0};
     if constexpr (kInfo.minima) least = load_minima<kFormat>(of.unit(j));
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
-      if (n >= of.here) continue;
-      const auto scale = load<Two<float>>(of.slab(j, n) + factor_place(kForm.scale, 0));
+      if (n >= of.present) continue;
+      const auto scale = load<Two<float>>(of.k_tile(j, n) + factor_offset(kActLayout.scale, 0));
       VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
         const float own = i % 2 == 0 ? scale.x : scale.y;
@@ -140,20 +142,20 @@ class GroupSteps {
     }
   }
 
-  static VEERY_GPU int factor_place(int place, int b) { return place + b * 32 + lane() % 4 * 8; }
-  VEERY_GPU void add_unit(const Item& of, int j, Sums& to) const {
+  static VEERY_GPU int factor_offset(int offset, int b) { return offset + b * 32 + lane() % 4 * 8; }
+  VEERY_GPU void add_unit(const Operands& of, int j, Sums& to) const {
     if constexpr (kBlocks) return add_block(of, j, to);
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      if (n >= of.here) continue;
+      if (n >= of.present) continue;
       to.sum[n][i] = fma(factor_[j][n][i], value_[j][n][i], to.sum[n][i]);
       if constexpr (kInfo.minima)
         to.low[n][i] = fma(low_factor_[j][n][i], low_[j][n][i], to.low[n][i]);
     }
   }
-  VEERY_GPU void add_block(const Item& of, int j, Sums& to) const {
-    const int b = j % kTile.each;
+  VEERY_GPU void add_block(const Operands& of, int j, Sums& to) const {
+    const int b = j % kMmaTile.units;
     Two<float> least = {0, 0};
     if constexpr (kInfo.minima) least = load_minima<kFormat>(of.unit(j));
     VEERY_UNROLL(2)
@@ -161,11 +163,12 @@ class GroupSteps {
       const Two<float> d = load_scales<kFormat>(of.unit(j), h);
       VEERY_UNROLL(4)
       for (int n = 0; n < kGroups; ++n) {
-        if (n >= of.here) continue;
-        const uint8_t* form = of.slab(j, n);
-        const auto scale = load<Two<float>>(form + factor_place(kForm.scale, b));
+        if (n >= of.present) continue;
+        const uint8_t* act = of.k_tile(j, n);
+        const auto scale = load<Two<float>>(act + factor_offset(kActLayout.scale, b));
         Two<float> moment = {0, 0};
-        if constexpr (kInfo.minima) moment = load<Two<float>>(form + factor_place(kForm.moment, b));
+        if constexpr (kInfo.minima)
+          moment = load<Two<float>>(act + factor_offset(kActLayout.moment, b));
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float own = i % 2 == 0 ? scale.x : scale.y;
@@ -186,45 +189,46 @@ class GroupSteps {
   float low_[kLows][kGroups][4] = {}, low_factor_[kLows][kGroups][4] = {};
 };
 
-template <Format kFormat, bool kMany>
-class GroupProduct {
+template <WeightFormat kFormat, bool kTwoGroups>
+class GemmSkinny {
  public:
-  static constexpr int kGroups = most_groups(kMany);
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr TilePlaces kForm = tile_places(form_kind(kFormat), 256);
-  static constexpr int kFormBytes = tile_plan(kFormat, true).form_bytes;
-  using Steps = GroupSteps<kFormat, kGroups>;
-  using Sums = typename Steps::Sums;
-  using Ring = ItemRing<kFormat, Steps::kUnits, 0>;
+  static constexpr int kGroups = kTwoGroups ? 2 : 1;
+  static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
+  static constexpr ActivationGroupLayout kActLayout =
+      activation_group_layout(activation_kind(kFormat), 256);
+  static constexpr int kGroupBytes = gemm_mma_smem(kFormat, true).group_bytes;
+  using Tile = SkinnyTile<kFormat, kGroups>;
+  using Sums = typename Tile::Sums;
+  using Ring = WeightRing<kFormat, Tile::kUnits, 0>;
 
-  VEERY_GPU explicit GroupProduct(const LinearArguments& arguments)
-      : a_(arguments),
-        plan_(group_plan(kFormat, kMany, arguments.form.cols, arguments.room)),
-        turns_(shared_memory() + plan_.turns),
-        ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages}, warp()) {}
+  VEERY_GPU explicit GemmSkinny(const GemmParams& params)
+      : a_(params),
+        plan_(gemm_skinny_smem(kFormat, kTwoGroups, params.act.cols, params.max_smem)),
+        tickets_(shared_memory() + plan_.tickets),
+        ring_(params, {plan_.mbarriers, plan_.ring, plan_.tile_bytes, plan_.stages}, warp()) {}
 
   VEERY_GPU void run() {
-    allow_next();
+    launch_dependents();
     begin();
-    wait_for_inputs();
+    wait_for_dependencies();
     rows_ = static_cast<int>(a_.run.count(a_.rows)) * terms();
-    here_ = (rows_ + 7) / 8;
-    if (brings_chunks())
-      bring_chunks();
+    present_ = (rows_ + 7) / 8;
+    if (is_producer())
+      produce_chunks();
     else
-      here_ > 0 ? multiply() : ring_.drain();
+      present_ > 0 ? multiply() : ring_.drain();
   }
 
  private:
   /// The warp behind those that multiply.
-  VEERY_GPU bool brings_chunks() const { return warp() == plan_.warps; }
-  VEERY_GPU int terms() const { return a_.form.two_terms != 0 ? 2 : 1; }
+  VEERY_GPU bool is_producer() const { return warp() == plan_.warps; }
+  VEERY_GPU int terms() const { return a_.act.residual_rows != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
   /// Sums on their way from item to item of a panel.
-  VEERY_GPU float* late(int slot) const {
+  VEERY_GPU float* partial_sums(int slot) const {
     return reinterpret_cast<float*>(shared_memory()) + slot * plan_.values * kWarp;
   }
-  /// The largest output of row r that the warp has found, as keep_largest() takes it.
+  /// The largest output of row r that the warp has found, as atomic_max() takes it.
   VEERY_GPU uint64_t& best(int r) const {
     return reinterpret_cast<uint64_t*>(shared_memory() + plan_.best)[warp() * 8 * kGroups + r];
   }
@@ -238,72 +242,73 @@ class GroupProduct {
     return shared_memory() + plan_.chunks_at + stage * plan_.chunk_bytes;
   }
   VEERY_GPU const uint8_t* group_data(int n) const {
-    return a_.form.data + int64_t{n} * a_.form.stride;
+    return a_.act.data + int64_t{n} * a_.act.stride;
   }
 
   VEERY_GPU void begin() {
-    if (brings_chunks()) {
-      if (lane() < plan_.chunks) make_mbarrier(chunk_mbarrier(lane()));
+    if (is_producer()) {
+      if (lane() < plan_.chunks) init_mbarrier(chunk_mbarrier(lane()));
     } else {
       ring_.begin();
       ring_.fill();
       if (lane() < 8 * kGroups) best(lane()) = 0;
     }
-    turns_.make(ring_.slots(), ring_.turns(), plan_.warps);
+    tickets_.init(ring_.slots(), ring_.tickets(), plan_.warps);
     sync_block();
   }
 
   // What comes
 
   /// The chunks of all slots that are under way together, one after the other.
-  VEERY_GPU void bring_chunks() {
+  VEERY_GPU void produce_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
-    const int all = here_ > 0 ? ring_.turns() : 0;
+    const int all = present_ > 0 ? ring_.tickets() : 0;
     for (int i = 0; i < all; ++i) {
       if (i == plan_.chunks) find_outliers();
       if (const int before = i - plan_.chunks; before >= 0) {
-        const int left = slots - before / chunks * GroupPlan::kSlots;
-        for (int s = 0; s < GroupPlan::kSlots && s < left; ++s) turns_.wait(s, before + 1);
+        const int left = slots - before / chunks * GemmSkinnySmem::kSlots;
+        for (int s = 0; s < GemmSkinnySmem::kSlots && s < left; ++s) tickets_.wait(s, before + 1);
         sync_warp();
       }
-      ask_chunk(i % chunks, i % plan_.chunks);
+      copy_chunk(i % chunks, i % plan_.chunks);
     }
     if (all > 0 && all <= plan_.chunks) find_outliers();
   }
-  VEERY_GPU void ask_chunk(int chunk, int stage) const {
+  VEERY_GPU void copy_chunk(int chunk, int stage) const {
     struct Piece {
       uint8_t* to;
       const uint8_t* from;
       int bytes;
     };
-    constexpr int kEach = tile_plan(kFormat, true).each;
-    const int slabs = (ring_.units() + kEach - 1) / kEach, first = chunk * plan_.slabs;
-    const int left = slabs - first < plan_.slabs ? slabs - first : plan_.slabs;
+    constexpr int kEach = gemm_mma_smem(kFormat, true).units;
+    const int k_tiles = (ring_.units() + kEach - 1) / kEach, first = chunk * plan_.k_tiles;
+    const int left = k_tiles - first < plan_.k_tiles ? k_tiles - first : plan_.k_tiles;
     if constexpr (kFormat == kBF16) {  // all groups of a slab lie together
-      const FormGroup group = form_group(a_.form, 0);
-      ask_pieces(chunk_mbarrier(stage), left, [&](int s) {
-        return Piece{chunk_at(stage) + s * kGroups * kFormBytes,
-                     group.at + int64_t{first + s} * kGroupsTogether * kForm.slab,
-                     here_ * kFormBytes};
+      const ActivationGroup group = activation_group(a_.act, 0);
+      copy_bulk_pieces(chunk_mbarrier(stage), left, [&](int s) {
+        return Piece{chunk_at(stage) + s * kGroups * kGroupBytes,
+                     group.at + int64_t{first + s} * kBf16GroupsTogether * kActLayout.k_tile,
+                     present_ * kGroupBytes};
       });
     } else {
-      ask_pieces(chunk_mbarrier(stage), left * here_, [&](int i) {
-        const int s = i / here_, n = i % here_;
-        return Piece{chunk_at(stage) + (s * kGroups + n) * kFormBytes,
-                     group_data(n) + int64_t{first + s} * kForm.slab, kFormBytes};
+      copy_bulk_pieces(chunk_mbarrier(stage), left * present_, [&](int i) {
+        const int s = i / present_, n = i % present_;
+        return Piece{chunk_at(stage) + (s * kGroups + n) * kGroupBytes,
+                     group_data(n) + int64_t{first + s} * kActLayout.k_tile, kGroupBytes};
       });
     }
   }
   /// The blocks that are outliers of any row.
   VEERY_GPU void find_outliers() const {
     if (!has_outliers()) return;
-    const TilePlaces places = tile_places(form_kind(kFormat), a_.form.cols);
+    const ActivationGroupLayout layout =
+        activation_group_layout(activation_kind(kFormat), a_.act.cols);
     for (int i = lane(); i < (ring_.units() + 31) / 32; i += kWarp) outliers()[i] = 0;
     sync_warp();
-    if (lane() < 8 * here_) {
+    if (lane() < 8 * present_) {
       const auto* list =
-          reinterpret_cast<const int32_t*>(group_data(lane() / 8) + places.outliers) +
-          lane() % 8 * places.list;
+          reinterpret_cast<const int32_t*>(group_data(lane() / 8) + layout.outliers) +
+          lane() % 8 * layout.outlier_list;
       constexpr int kAhead = 8;
       const int count = *list++;
       for (int e = 0; e < count; e += kAhead) {
@@ -311,93 +316,94 @@ class GroupProduct {
         VEERY_UNROLL(8)
         for (int i = 0; i < kAhead; ++i) block[i] = list[e + i < count ? e + i : e];
         VEERY_UNROLL(8)
-        for (int i = 0; i < kAhead; ++i) set_bits(outliers() + block[i] / 32, 1U << block[i] % 32);
+        for (int i = 0; i < kAhead; ++i) atomic_or(outliers() + block[i] / 32, 1U << block[i] % 32);
       }
     }
     sync_warp();
-    turns_.pass_outliers();
+    tickets_.publish_outliers();
   }
 
   // Products
 
   VEERY_GPU void multiply() {
-    for (RowItems<0> at = ring_.first(); !at.ended(); at.next()) {
-      const int turn = at.turn(), stage = turn % plan_.chunks;
+    for (TileIterator<0> at = ring_.first(); !at.ended(); at.next()) {
+      const int ticket = at.ticket(), stage = ticket % plan_.chunks;
       const uint8_t* units = ring_.wait();
-      wait_for_pieces(chunk_mbarrier(stage), turn / plan_.chunks);
-      const typename Steps::Item item = {units, chunk_at(stage),
-                                         ring_.units() - at.chunk * Steps::kUnits, here_};
-      Steps steps;
-      steps.find(item);
+      wait_for_phase(chunk_mbarrier(stage), ticket / plan_.chunks);
+      const typename Tile::Operands tile = {units, chunk_at(stage),
+                                            ring_.units() - at.chunk * Tile::kUnits, present_};
+      Tile steps;
+      steps.find(tile);
       Sums sums;
-      begin_sums(at, sums);
-      steps.add(item, sums);
+      acquire_sums(at, sums);
+      steps.add(tile, sums);
       if (at.chunk + 1 == at.chunks) {
         finish(at, sums);
       } else {
-        float* to = late(at.slot) + lane();
+        float* to = partial_sums(at.slot) + lane();
         sums.each([&](float& value, int i) { to[i * kWarp] = value; });
       }
       // Neither the sums nor the item and its chunk are looked at any more.
-      turns_.pass(at.slot, turn);
+      tickets_.hand_over(at.slot, ticket);
       sync_warp();
       ring_.next();
     }
-    if (a_.best == nullptr) return;
+    if (a_.argmax_keys == nullptr) return;
     sync_warp();
-    if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
+    if (lane() < 8 * kGroups && best(lane()) != 0)
+      atomic_max(a_.argmax_keys + lane(), best(lane()));
   }
   /// Those that the item before has passed on.
-  VEERY_GPU void begin_sums(const RowItems<0>& at, Sums& sums) const {
-    turns_.wait(at.slot, at.turn());
+  VEERY_GPU void acquire_sums(const TileIterator<0>& at, Sums& sums) const {
+    tickets_.wait(at.slot, at.ticket());
     sums.clear();
-    const float* from = late(at.slot) + lane();
+    const float* from = partial_sums(at.slot) + lane();
     if (at.chunk > 0)
       sums.each([&](float& value, int i) { value = from[i * kWarp]; });
     else if (a_.gated != 0 && at.slot % 2 == 0)
-      turns_.wait_for_gates(at.slot, at.panel());
+      tickets_.wait_for_gate_release(at.slot, at.panel());
   }
 
   /// Where an output of a row is in late(), once its sum is known: no two lanes want the same bank.
-  static VEERY_GPU int value_place(int row, int output) {
+  static VEERY_GPU int value_offset(int row, int output) {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
-  VEERY_GPU void finish(const RowItems<0>& at, Sums& sums) const {
-    const int own = at.group + at.slot, turn = at.turn();
-    const PanelOf of = ring_.panel_of(own);
+  VEERY_GPU void finish(const TileIterator<0>& at, Sums& sums) const {
+    const int own = at.group + at.slot, ticket = at.ticket();
+    const PanelIndex of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
-    float* to = late(at.slot);
+    float* to = partial_sums(at.slot);
     sync_warp();  // all lanes have what the item before has passed on
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       float y = sums.sum[n][i];
       if constexpr (kInfo.minima) y = kInfo.block == 32 ? y + sums.low[n][i] : y - sums.low[n][i];
-      to[value_place(n * 8 + lane() % 4 * 2 + i % 2, lane() / 4 + i / 2 * 8)] = y;
+      to[value_offset(n * 8 + lane() % 4 * 2 + i % 2, lane() / 4 + i / 2 * 8)] = y;
     }
     sync_warp();
     if (a_.gated == 0) {
       store(of, to, to);
     } else if (own % 2 != 0) {
-      turns_.wait(at.slot - 1, turn + 1);
-      store({0, of.panel}, late(at.slot - 1), to);
+      tickets_.wait(at.slot - 1, ticket + 1);
+      store({0, of.panel}, partial_sums(at.slot - 1), to);
     }
-    if (a_.gated != 0 && own % 2 != 0) turns_.pass_gate(at.slot);
+    if (a_.gated != 0 && own % 2 != 0) tickets_.release_gate(at.slot);
   }
   /// Not unrolled: what is done so rarely should take little of the memory for instructions.
-  VEERY_GPU void store(PanelOf of, const float* values, const float* ups) const {
+  VEERY_GPU void store(PanelIndex of, const float* values, const float* ups) const {
     const int output = of.panel * 16 + lane() % 16;
     const bool is_output = output < a_.weight[of.weight].rows;
     VEERY_UNROLL(1)
-    for (int r = lane() / 16; r < 8 * here_ / terms(); r += 2) {
+    for (int r = lane() / 16; r < 8 * present_ / terms(); r += 2) {
       uint64_t key = 0;
       if (is_output && r * terms() < rows_) {
-        float y = values[value_place(r * terms(), lane() % 16)];
-        if (terms() == 2) y = y + values[value_place(2 * r + 1, lane() % 16)];
-        const float up = a_.gated != 0 ? ups[value_place(r * terms(), lane() % 16)] : 0.0F;
+        float y = values[value_offset(r * terms(), lane() % 16)];
+        if (terms() == 2) y = y + values[value_offset(2 * r + 1, lane() % 16)];
+        const float up = a_.gated != 0 ? ups[value_offset(r * terms(), lane() % 16)] : 0.0F;
         key = finish_output(a_, r, of.weight, output, y, up);
       }
-      if (a_.best == nullptr) continue;
+      if (a_.argmax_keys == nullptr) continue;
       VEERY_UNROLL(4)
       for (int mask = 1; mask < 16; mask *= 2) {
         const uint64_t other = shuffle_xor(key, mask);
@@ -407,32 +413,33 @@ class GroupProduct {
     }
   }
   VEERY_GPU void add_residual(const Weight& w, int panel, Sums& sums) const {
-    turns_.wait_for_outliers();
+    tickets_.wait_for_outliers();
     for (int word = 0; word < (ring_.units() + 31) / 32; ++word)
       for (uint32_t left = outliers()[word]; left != 0; left &= left - 1)
         add_residual(w.data + int64_t{panel} * w.panel,
                      32 * word + bit_count((left & (0U - left)) - 1), sums);
   }
   VEERY_GPU void add_residual(const uint8_t* units, int b, Sums& sums) const {
-    const TilePlaces places = tile_places(form_kind(kFormat), a_.form.cols);
-    const uint8_t* unit = units + int64_t{b} * unit_places(kFormat).bytes;
-    uint32_t tile[4];
+    const ActivationGroupLayout layout =
+        activation_group_layout(activation_kind(kFormat), a_.act.cols);
+    const uint8_t* unit = units + int64_t{b} * unit_layout(kFormat).bytes;
+    uint32_t fragment[4];
     sync_warp();
-    load_tile<kFormat>(unit, tile);
+    load_fragment<kFormat>(unit, fragment);
     const int own = b * 32 + lane() % 4 * 8;
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
-      if (n >= here_) continue;
+      if (n >= present_) continue;
       const uint8_t* group = group_data(n);
-      const auto codes = load<Two<uint32_t>>(group + places.residual + b * 256 + lane() * 8);
-      const auto scale = load<Two<float>>(group + places.residual_scale + own);
+      const auto codes = load<Two<uint32_t>>(group + layout.residual + b * 256 + lane() * 8);
+      const auto scale = load<Two<float>>(group + layout.residual_scale + own);
       Two<int32_t> less = {0, 0};
-      if constexpr (kInfo.less != 0) less = load<Two<int32_t>>(group + places.residual_sum + own);
+      if constexpr (kInfo.less != 0) less = load<Two<int32_t>>(group + layout.residual_sum + own);
       VEERY_UNROLL(2)
-      for (int h = 0; h < (has_halves(kFormat) ? 2 : 1); ++h) {
+      for (int h = 0; h < (has_half_scales(kFormat) ? 2 : 1); ++h) {
         const Two<float> d = load_scales<kFormat>(unit, h);
         int32_t c[4];
-        multiply_block<kFormat>(c, tile, codes, less, h);
+        multiply_block<kFormat>(c, fragment, codes, less, h);
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float factor = i % 2 == 0 ? scale.x : scale.y;
@@ -444,16 +451,16 @@ class GroupProduct {
     }
   }
 
-  const LinearArguments& a_;
-  GroupPlan plan_;
-  Turns turns_;
+  const GemmParams& a_;
+  GemmSkinnySmem plan_;
+  Tickets tickets_;
   Ring ring_;
-  int rows_ = 0, here_ = 0;
+  int rows_ = 0, present_ = 0;
 };
 
-template <Format kFormat, bool kMany>
-VEERY_GPU void linear_groups(const LinearArguments& a) {
-  GroupProduct<kFormat, kMany>(a).run();
+template <WeightFormat kFormat, bool kTwoGroups>
+VEERY_GPU void gemm_skinny(const GemmParams& a) {
+  GemmSkinny<kFormat, kTwoGroups>(a).run();
 }
 
 }  // namespace veery::gpu

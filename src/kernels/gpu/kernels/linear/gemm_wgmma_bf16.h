@@ -1,31 +1,31 @@
-// linear_core_tiles.h: products of many rows of x with weights of bf16, by warpgroups. The bits are
-// those of linear.h: a warpgroup adds 16 columns to a piece as multiply_bf16() does.
+// gemm_wgmma_bf16.h: products of many rows of x with weights of bf16, by warpgroups. The bits are
+// those of linear.h: a warpgroup adds 16 columns to a piece as mma_m16n8k16_bf16() does.
 //
 // Weights go by way of registers, as they lie in the order of these; rows of x are read from shared
 // memory. Two sums of each output, of a piece and of all before it, leave a warp registers for
 // little else, so what is multiplied next is two units ahead, not more.
 #pragma once
-#include "kernels/gpu/smem/gemm_wgmma_smem.h"
 #include "kernels/gpu/dialect/wgmma.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/smem/gemm_wgmma_smem.h"
 
 namespace veery::gpu {
 
 /// A warp has a panel and all rows of the block.
-class CoreTileProduct : TileOutputs<CoreTilePlan::kWarps, CoreTilePlan::kGroups,
-                                    CoreTilePlan::kWarps, CoreTilePlan::kThreads> {
+class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem::kGroups,
+                                   GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem::kThreads> {
  public:
-  using Plan = CoreTilePlan;
-  static constexpr int kUnit = unit_places(kBF16).bytes;
-  static constexpr int kPiece = kPieceColumns / 16;                // units of a piece
-  static constexpr int kSlabUnits = Plan::kGroup / 256;            // of a slab
+  using Plan = GemmWgmmaBf16Smem;
+  static constexpr int kUnit = unit_layout(kBF16).bytes;
+  static constexpr int kPiece = kBf16PieceColumns / 16;            // units of a piece
+  static constexpr int kKTileUnits = Plan::kGroup / 256;           // of a slab
   static constexpr int kTogether = 2, kUses = kPiece / kTogether;  // units begun together
 
-  VEERY_GPU explicit CoreTileProduct(const LinearArguments& arguments)
-      : TileOutputs(arguments),
-        units_((a_.form.cols + 15) / 16),
-        slabs_((units_ + kSlabUnits - 1) / kSlabUnits) {}
+  VEERY_GPU explicit GemmWgmmaBf16(const GemmParams& params)
+      : GemmEpilogue(params),
+        units_((a_.act.cols + 15) / 16),
+        k_tiles_((units_ + kKTileUnits - 1) / kKTileUnits) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
@@ -36,7 +36,7 @@ class CoreTileProduct : TileOutputs<CoreTilePlan::kWarps, CoreTilePlan::kGroups,
     if (u < units_) add_last_piece(units_ - u);
     sync_block();  // nobody looks at what was brought any more
     VEERY_UNROLL(16)
-    for (int n = 0; n < Plan::kGroups; ++n) tile_sums().put(n, warp(), sum_[n]);
+    for (int n = 0; n < Plan::kGroups; ++n) shared_sums().put(n, warp(), sum_[n]);
     sync_block();
     finish();
   }
@@ -47,146 +47,149 @@ class CoreTileProduct : TileOutputs<CoreTilePlan::kWarps, CoreTilePlan::kGroups,
   VEERY_GPU Mbarrier* mbarriers() const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Plan::kMbarriers);
   }
-  VEERY_GPU Mbarrier* slab_gate(int stage) const { return mbarriers() + stage; }
-  VEERY_GPU Mbarrier* looked_at(int stage) const { return mbarriers() + Plan::kSlabs + stage; }
-  VEERY_GPU Mbarrier* item_gate(int stage) const {
-    return mbarriers() + 2 * Plan::kSlabs + warp() * Plan::kItems + stage;
+  VEERY_GPU Mbarrier* k_tile_barrier(int stage) const { return mbarriers() + stage; }
+  VEERY_GPU Mbarrier* empty_barrier(int stage) const {
+    return mbarriers() + Plan::kKTileStages + stage;
   }
-  VEERY_GPU uint8_t* slab(int stage) const { return shared_memory() + stage * Plan::kSlab; }
-  VEERY_GPU uint8_t* item(int stage) const {
-    return shared_memory() + Plan::kRings + (warp() * Plan::kItems + stage) * Plan::kItem;
+  VEERY_GPU Mbarrier* tile_barrier(int stage) const {
+    return mbarriers() + 2 * Plan::kKTileStages + warp() * Plan::kTileStages + stage;
+  }
+  VEERY_GPU uint8_t* k_tile(int stage) const { return shared_memory() + stage * Plan::kKTile; }
+  VEERY_GPU uint8_t* tile(int stage) const {
+    return shared_memory() + Plan::kRings + (warp() * Plan::kTileStages + stage) * Plan::kTileBytes;
   }
 
   VEERY_GPU void begin() {
-    if (thread() < Plan::kSlabs) {
-      make_mbarrier(slab_gate(thread()), 1);
-      make_mbarrier(looked_at(thread()), Plan::kWarps * cluster_blocks());
+    if (thread() < Plan::kKTileStages) {
+      init_mbarrier(k_tile_barrier(thread()), 1);
+      init_mbarrier(empty_barrier(thread()), Plan::kWarps * cluster_blocks());
     }
-    if (lane() < Plan::kItems) make_mbarrier(item_gate(lane()), 1);
+    if (lane() < Plan::kTileStages) init_mbarrier(tile_barrier(lane()), 1);
     sync_cluster();
     next_ = panel_data(panel_at(warp()));
     left_ = units_ * kUnit;
     if (lane() == 0) {
-      for (int i = 0; i < Plan::kItems; ++i) ask_item(i);
-      for (int s = 0; s < Plan::kSlabs && s < slabs_; ++s)
-        if (asks_for(s)) ask_slab(s, s);
+      for (int i = 0; i < Plan::kTileStages; ++i) copy_bulk_by_warp(i);
+      for (int s = 0; s < Plan::kKTileStages && s < k_tiles_; ++s)
+        if (is_producer(s)) copy_k_tile(s, s);
     }
     sync_warp();
   }
   /// The next item of the warp's panel, by one lane.
-  VEERY_GPU void ask_item(int stage) {
-    const int bytes = left_ < Plan::kItem ? left_ : Plan::kItem;
+  VEERY_GPU void copy_bulk_by_warp(int stage) {
+    const int bytes = left_ < Plan::kTileBytes ? left_ : Plan::kTileBytes;
     if (bytes <= 0) return;
-    ask_piece(item_gate(stage), item(stage), next_, bytes);
+    copy_bulk(tile_barrier(stage), tile(stage), next_, bytes);
     next_ += bytes, left_ -= bytes;
   }
   /// A warp for each stage.
-  static VEERY_GPU bool asks_for(int stage) { return warp() == 2 * stage; }
-  VEERY_GPU void ask_slab(int s, int stage) const {
-    const int each = Plan::kSlab / cluster_blocks(), first = cluster_rank() * each;
-    const uint8_t* from = a_.form.data + first_group_ * a_.form.stride + int64_t{s} * Plan::kSlab;
-    expect_pieces(slab_gate(stage), Plan::kSlab);
-    copy_to_cluster(slab_gate(stage), slab(stage) + first, from + first, each);
+  static VEERY_GPU bool is_producer(int stage) { return warp() == 2 * stage; }
+  VEERY_GPU void copy_k_tile(int s, int stage) const {
+    const int each = Plan::kKTile / cluster_blocks(), first = cluster_rank() * each;
+    const uint8_t* from = a_.act.data + first_group_ * a_.act.stride + int64_t{s} * Plan::kKTile;
+    expect_bytes(k_tile_barrier(stage), Plan::kKTile);
+    copy_bulk_multicast(k_tile_barrier(stage), k_tile(stage) + first, from + first, each);
   }
 
-  VEERY_GPU void wait_for_slab() { wait_for_pieces(slab_gate(slab_stage_), slab_turn_); }
-  VEERY_GPU void wait_for_item() { wait_for_pieces(item_gate(item_stage_), item_turn_); }
+  VEERY_GPU void wait_for_k_tile() { wait_for_phase(k_tile_barrier(k_tile_stage_), k_tile_phase_); }
+  VEERY_GPU void wait_for_tile() { wait_for_phase(tile_barrier(tile_stage_), tile_phase_); }
   /// All lanes have what they want of the item.
-  VEERY_GPU void next_item() {
+  VEERY_GPU void next_tile() {
     sync_warp();
-    if (lane() == 0) ask_item(item_stage_);
-    if (++item_stage_ == Plan::kItems) item_stage_ = 0, ++item_turn_;
+    if (lane() == 0) copy_bulk_by_warp(tile_stage_);
+    if (++tile_stage_ == Plan::kTileStages) tile_stage_ = 0, ++tile_phase_;
   }
-  VEERY_GPU void next_slab() {
-    if (++slab_stage_ == Plan::kSlabs) slab_stage_ = 0, ++slab_turn_;
-    ++slab_;
+  VEERY_GPU void next_k_tile() {
+    if (++k_tile_stage_ == Plan::kKTileStages) k_tile_stage_ = 0, ++k_tile_phase_;
+    ++k_tile_;
   }
-  VEERY_GPU int stage_before() const {
-    return slab_stage_ == 0 ? Plan::kSlabs - 1 : slab_stage_ - 1;
+  VEERY_GPU int previous_stage() const {
+    return k_tile_stage_ == 0 ? Plan::kKTileStages - 1 : k_tile_stage_ - 1;
   }
   /// The warp has looked at the slab in front of this one.
-  VEERY_GPU void leave_slab_before() const {
-    if (slab_ == 0 || slab_ - 1 + Plan::kSlabs >= slabs_) return;
-    if (lane() < cluster_blocks()) arrive_at_block(looked_at(stage_before()), lane());
+  VEERY_GPU void release_previous_k_tile() const {
+    if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
+    if (lane() < cluster_blocks()) arrive_remote(empty_barrier(previous_stage()), lane());
   }
   /// Most likely all others have, too.
-  VEERY_GPU void ask_next_slab() const {
-    if (slab_ == 0 || slab_ - 1 + Plan::kSlabs >= slabs_) return;
-    const int stage = stage_before();
-    if (lane() != 0 || !asks_for(stage)) return;
-    wait_for_pieces(looked_at(stage), slab_stage_ == 0 ? slab_turn_ - 1 : slab_turn_);
-    ask_slab(slab_ - 1 + Plan::kSlabs, stage);
+  VEERY_GPU void refill_k_tile() const {
+    if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
+    const int stage = previous_stage();
+    if (lane() != 0 || !is_producer(stage)) return;
+    wait_for_phase(empty_barrier(stage), k_tile_stage_ == 0 ? k_tile_phase_ - 1 : k_tile_phase_);
+    copy_k_tile(k_tile_ - 1 + Plan::kKTileStages, stage);
   }
 
   // Products
 
   VEERY_GPU void load_units(const uint8_t* units, uint32_t (&to)[kTogether][4]) const {
     VEERY_UNROLL(2)
-    for (int j = 0; j < kTogether; ++j) load_tile<kBF16>(units + j * kUnit, to[j]);
+    for (int j = 0; j < kTogether; ++j) load_fragment<kBF16>(units + j * kUnit, to[j]);
   }
   VEERY_GPU void add_piece() {
-    uint32_t tiles[2][kTogether][4];
+    uint32_t fragments[2][kTogether][4];
     VEERY_UNROLL(8)
     for (int h = 0; h < kUses; ++h) {
       const int u = h * kTogether;
-      auto& own = tiles[h % 2];
-      if (u % Plan::kEach == 0) wait_for_item();
-      load_units(item(item_stage_) + u % Plan::kEach * kUnit, own);
-      if (u % kSlabUnits == 0) wait_for_slab();
-      const uint8_t* x = slab(slab_stage_) + u % kSlabUnits * 256;
-      give_to_products();
+      auto& own = fragments[h % 2];
+      if (u % Plan::kTileUnits == 0) wait_for_tile();
+      load_units(tile(tile_stage_) + u % Plan::kTileUnits * kUnit, own);
+      if (u % kKTileUnits == 0) wait_for_k_tile();
+      const uint8_t* x = k_tile(k_tile_stage_) + u % kKTileUnits * 256;
+      wgmma_fence();
       VEERY_UNROLL(2)
       for (int j = 0; j < kTogether; ++j)
-        begin_sums(part_, own[j], x + j * 256, Plan::kGroup, u + j > 0);
-      end_products();
-      wait_for_sums<1>(part_);
+        wgmma_bf16(part_, own[j], x + j * 256, Plan::kGroup, u + j > 0);
+      wgmma_commit();
+      wgmma_wait<1>(part_);
       VEERY_UNROLL(2)
-      for (int j = 0; j < kTogether; ++j) end_use(tiles[(h + 1) % 2][j]);
-      if ((u + kTogether) % Plan::kEach == 0) next_item();
-      if (u % kSlabUnits == 0) leave_slab_before();
-      if (u % kSlabUnits == kTogether) ask_next_slab();
-      if ((u + kTogether) % kSlabUnits == 0) next_slab();
+      for (int j = 0; j < kTogether; ++j) keep_alive(fragments[(h + 1) % 2][j]);
+      if ((u + kTogether) % Plan::kTileUnits == 0) next_tile();
+      if (u % kKTileUnits == 0) release_previous_k_tile();
+      if (u % kKTileUnits == kTogether) refill_k_tile();
+      if ((u + kTogether) % kKTileUnits == 0) next_k_tile();
     }
-    wait_for_sums<0>(part_);
-    add_part();
+    wgmma_wait<0>(part_);
+    add_piece_sum();
   }
   /// One that is shorter: `units` of it.
   VEERY_GPU void add_last_piece(int units) {
     VEERY_UNROLL(1)
     for (int u = 0; u < units; ++u) {
-      uint32_t tile[4];
-      if (u % Plan::kEach == 0) wait_for_item();
-      load_tile<kBF16>(item(item_stage_) + u % Plan::kEach * kUnit, tile);
-      if (u % kSlabUnits == 0) wait_for_slab();
-      give_to_products();
-      begin_sums(part_, tile, slab(slab_stage_) + u % kSlabUnits * 256, Plan::kGroup, u > 0);
-      end_products();
-      wait_for_sums<0>(part_);
-      end_use(tile);
-      if ((u + 1) % Plan::kEach == 0) next_item();
-      if ((u + 1) % kSlabUnits == 0) next_slab();
+      uint32_t fragment[4];
+      if (u % Plan::kTileUnits == 0) wait_for_tile();
+      load_fragment<kBF16>(tile(tile_stage_) + u % Plan::kTileUnits * kUnit, fragment);
+      if (u % kKTileUnits == 0) wait_for_k_tile();
+      wgmma_fence();
+      wgmma_bf16(part_, fragment, k_tile(k_tile_stage_) + u % kKTileUnits * 256, Plan::kGroup,
+                 u > 0);
+      wgmma_commit();
+      wgmma_wait<0>(part_);
+      keep_alive(fragment);
+      if ((u + 1) % Plan::kTileUnits == 0) next_tile();
+      if ((u + 1) % kKTileUnits == 0) next_k_tile();
     }
-    add_part();
+    add_piece_sum();
   }
-  VEERY_GPU void add_part() {
+  VEERY_GPU void add_piece_sum() {
     VEERY_UNROLL(16)
     for (int n = 0; n < Plan::kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) sum_[n][i] = sum_[n][i] + part_[n][i];
   }
   static_assert(kSumBytes <= Plan::kMbarriers);
 
-  int units_, slabs_;
+  int units_, k_tiles_;
   const uint8_t* next_;  ///< of the warp's panel, of which left_ bytes are left
   int left_;
-  int item_stage_ = 0, item_turn_ = 0;
-  int slab_ = 0, slab_stage_ = 0, slab_turn_ = 0;
+  int tile_stage_ = 0, tile_phase_ = 0;
+  int k_tile_ = 0, k_tile_stage_ = 0, k_tile_phase_ = 0;
   /// [8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
   float sum_[Plan::kGroups][4] = {}, part_[Plan::kGroups][4];
 };
 
-VEERY_GPU void linear_core_tiles(const LinearArguments& a) {
-  wait_for_inputs();
-  CoreTileProduct(a).run();
+VEERY_GPU void gemm_wgmma_bf16(const GemmParams& a) {
+  wait_for_dependencies();
+  GemmWgmmaBf16(a).run();
 }
 
 }  // namespace veery::gpu

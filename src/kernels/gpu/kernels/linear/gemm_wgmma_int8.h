@@ -1,39 +1,40 @@
-// linear_planes.h: products of many rows of x whose codes, times their shifts, are two digits
-// (FormKind::kPlanes), by warpgroups. The bits are those of linear.h.
+// gemm_wgmma_int8.h: products of many rows of x whose codes, times their shifts, are two digits
+// (ActivationKind::kInt4Digits), by warpgroups. The bits are those of linear.h.
 //
 // A code times 2^shift is 16 high + low, so sums of 32 columns are those of 16 w high + w low: the
 // shifts of parts of x cost nothing where the sums are multiplied by scales.
 #pragma once
-#include "kernels/gpu/smem/gemm_wgmma_smem.h"
 #include "kernels/gpu/dialect/wgmma.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
+#include "kernels/gpu/kernels/linear/mma_blocks.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/smem/gemm_wgmma_smem.h"
 
 namespace veery::gpu {
 
 /// The unit of a warp's panel times 256 columns of kGroups groups of 8 rows.
 template <int kGroups>
-class PlaneUnit {
+class WgmmaInt8Unit {
  public:
-  static constexpr Format kFormat = kK4M;
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr TilePlaces kSlab = tile_places(FormKind::kPlanes, 256);
+  static constexpr WeightFormat kFormat = kK4M;
+  static constexpr UnitLayout kLayout = unit_layout(kFormat);
+  static constexpr ActivationGroupLayout kKTile =
+      activation_group_layout(ActivationKind::kInt4Digits, 256);
 
   /// Whole numbers: products of codes, times scales. By all warps of a warpgroup.
-  VEERY_GPU PlaneUnit(const uint8_t* unit, const uint8_t* form) : unit_(unit), form_(form) {
-    const auto scales = load<Four<uint32_t>>(unit + kPlaces.scales + lane() / 4 * 16);
+  VEERY_GPU WgmmaInt8Unit(const uint8_t* unit, const uint8_t* act) : unit_(unit), act_(act) {
+    const auto scales = load<Four<uint32_t>>(unit + kLayout.scales + lane() / 4 * 16);
     int32_t c[kGroups][4];
     Digits digits;
     unpack(unit, digits);
     VEERY_UNROLL(8)
     for (int s = 0; s < 8; ++s) {
-      begin_products(c, digits.high, digits.low, form + s * 512, PlanePlan::kGroup);
+      wgmma_u8s8_pair(c, digits.high, digits.low, act + s * 512, GemmWgmmaInt8Smem::kGroup);
       Digits next = {};
-      if (s < 7) unpack(unit + (s + 1) * kPlaces.tile, next);
+      if (s < 7) unpack(unit + (s + 1) * kLayout.fragment, next);
       const int low = signed_byte_of(s < 4 ? scales.x : scales.y, s % 4);
       const int high = signed_byte_of(s < 4 ? scales.z : scales.w, s % 4);
-      wait_for_products(c);
+      wgmma_wait_int(c);
       VEERY_UNROLL(8)
       for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
@@ -45,15 +46,16 @@ class PlaneUnit {
   }
   /// The step of the chains: of products, and of minima.
   VEERY_GPU void add_to(float (&sum)[kGroups][4], float (&low)[kGroups][4]) const {
-    const Two<float> d = load_scales<kFormat>(unit_), least = load_halves(unit_ + kPlaces.m);
-    typename SuperBlock<kFormat, 1, kGroups, PlanePlan::kUnit, PlanePlan::kGroup>::Minima minima;
+    const Two<float> d = load_scales<kFormat>(unit_), least = load_f16_pair(unit_ + kLayout.m);
+    typename MmaSuperBlock<kFormat, 1, kGroups, GemmWgmmaInt8Smem::kUnit,
+                           GemmWgmmaInt8Smem::kGroup>::Minima minima;
     minima.load(unit_);
     VEERY_UNROLL(8)
     for (int n = 0; n < kGroups; ++n) {
-      const uint8_t* at = form_ + n * PlanePlan::kGroup;
-      const auto scale = load<Two<float>>(at + kSlab.scale + lane() % 4 * 8);
+      const uint8_t* at = act_ + n * GemmWgmmaInt8Smem::kGroup;
+      const auto scale = load<Two<float>>(at + kKTile.scale + lane() % 4 * 8);
       float lows[4];
-      minima.add_up(load<Two<uint32_t>>(at + kSlab.sums + lane() * 8), lows);
+      minima.add_up(load<Two<uint32_t>>(at + kKTile.sums + lane() * 8), lows);
       VEERY_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
         const float own = i % 2 == 0 ? scale.x : scale.y;
@@ -68,21 +70,21 @@ class PlaneUnit {
   struct Digits {
     uint32_t high[4], low[4];
   };
-  static VEERY_GPU void unpack(const uint8_t* tile, Digits& to) {
-    const auto v = load<Two<uint32_t>>(tile + lane() * 8);
+  static VEERY_GPU void unpack(const uint8_t* fragment, Digits& to) {
+    const auto v = load<Two<uint32_t>>(fragment + lane() * 8);
     to.low[0] = v.x & 0x0f0f0f0fU, to.low[1] = v.y & 0x0f0f0f0fU;
     to.low[2] = v.x >> 4 & 0x0f0f0f0fU, to.low[3] = v.y >> 4 & 0x0f0f0f0fU;
     to.high[0] = v.x << 4 & 0xf0f0f0f0U, to.high[1] = v.y << 4 & 0xf0f0f0f0U;
     to.high[2] = v.x & 0xf0f0f0f0U, to.high[3] = v.y & 0xf0f0f0f0U;
   }
 
-  const uint8_t *unit_, *form_;
+  const uint8_t *unit_, *act_;
   int32_t all_[kGroups][4];
 };
 /// What is added of the chains, `panel` being one of those of a block.
 template <int kGroups, typename Sums>
-VEERY_GPU void put_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int panel,
-                        const Sums& to) {
+VEERY_GPU void store_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int panel,
+                          const Sums& to) {
   VEERY_UNROLL(8)
   for (int n = 0; n < kGroups; ++n)
     to.put(n, panel,
@@ -91,31 +93,32 @@ VEERY_GPU void put_sums(const float (&sum)[kGroups][4], const float (&low)[kGrou
 }
 
 /// A warp has a panel and all rows of the block.
-class PlaneProduct
-    : TileOutputs<PlanePlan::kWarps, PlanePlan::kGroups, PlanePlan::kWarps, PlanePlan::kThreads> {
+class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem::kGroups,
+                                   GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem::kThreads> {
  public:
-  static constexpr int kGroups = PlanePlan::kGroups, kStages = PlanePlan::kStages;
+  static constexpr int kGroups = GemmWgmmaInt8Smem::kGroups, kStages = GemmWgmmaInt8Smem::kStages;
 
-  VEERY_GPU explicit PlaneProduct(const LinearArguments& arguments)
-      : TileOutputs(arguments), units_(a_.form.cols / 256) {}
+  VEERY_GPU explicit GemmWgmmaInt8(const GemmParams& params)
+      : GemmEpilogue(params), units_(a_.act.cols / 256) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
     begin();
-    int used = 0, turn = 0, before = 0, turn_before = 0;
+    int stage_index = 0, phase = 0, previous = 0, previous_phase = 0;
     for (int u = 0; u < units_; ++u) {
-      wait_for_pieces(gate(used), turn);
-      const uint8_t* stage = shared_memory() + used * PlanePlan::kStage;
-      const PlaneUnit<kGroups> unit(stage + warp() * PlanePlan::kUnit,
-                                    stage + PlanePlan::kWarps * PlanePlan::kUnit);
+      wait_for_phase(full_barrier(stage_index), phase);
+      const uint8_t* stage = shared_memory() + stage_index * GemmWgmmaInt8Smem::kStage;
+      const WgmmaInt8Unit<kGroups> unit(
+          stage + warp() * GemmWgmmaInt8Smem::kUnit,
+          stage + GemmWgmmaInt8Smem::kWarps * GemmWgmmaInt8Smem::kUnit);
       unit.add_to(sum_, low_);
-      ask_next(u, used, before, turn_before);
+      refill(u, stage_index, previous, previous_phase);
       sync_warp();
-      before = used, turn_before = turn;
-      if (++used == kStages) used = 0, ++turn;
+      previous = stage_index, previous_phase = phase;
+      if (++stage_index == kStages) stage_index = 0, ++phase;
     }
     sync_block();  // nobody looks at the stages any more
-    put_sums(sum_, low_, warp(), tile_sums());
+    store_sums(sum_, low_, warp(), shared_sums());
     sync_block();
     finish();
   }
@@ -123,57 +126,61 @@ class PlaneProduct
  private:
   // Copies: a warp asks for its panel, and when all have looked at a stage, one for the rows.
 
-  VEERY_GPU Mbarrier* gate(int stage) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + kStages * PlanePlan::kStage) + stage;
+  VEERY_GPU Mbarrier* full_barrier(int stage) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + kStages * GemmWgmmaInt8Smem::kStage) +
+           stage;
   }
-  VEERY_GPU Mbarrier* looked_at(int stage) const { return gate(kStages + stage); }
+  VEERY_GPU Mbarrier* empty_barrier(int stage) const { return full_barrier(kStages + stage); }
   VEERY_GPU void begin() {
     if (thread() < kStages) {
-      make_mbarrier(gate(thread()), PlanePlan::kWarps + 1);
-      make_mbarrier(looked_at(thread()), PlanePlan::kThreads);
+      init_mbarrier(full_barrier(thread()), GemmWgmmaInt8Smem::kWarps + 1);
+      init_mbarrier(empty_barrier(thread()), GemmWgmmaInt8Smem::kThreads);
     }
     sync_block();
     panel_ = panel_data(panel_at(warp()));
     if (lane() == 0)
       for (int s = 0; s < kStages && s < units_; ++s) {
-        ask_panel(s, s);
-        if (asks_for(s)) ask_rows(s, s);
+        copy_panel(s, s);
+        if (is_producer(s)) copy_rows(s, s);
       }
     sync_warp();
   }
-  static VEERY_GPU bool asks_for(int stage) { return warp() == 4 * stage; }
-  VEERY_GPU void ask_panel(int u, int stage) const {
-    uint8_t* to = shared_memory() + stage * PlanePlan::kStage + warp() * PlanePlan::kUnit;
-    ask_piece(gate(stage), to, panel_ + u * PlanePlan::kUnit, PlanePlan::kUnit);
-  }
-  VEERY_GPU void ask_rows(int u, int stage) const {
+  static VEERY_GPU bool is_producer(int stage) { return warp() == 4 * stage; }
+  VEERY_GPU void copy_panel(int u, int stage) const {
     uint8_t* to =
-        shared_memory() + stage * PlanePlan::kStage + PlanePlan::kWarps * PlanePlan::kUnit;
-    ask_piece(gate(stage), to, form_group(a_.form, first_group_).slab(8 * u), PlanePlan::kForm);
+        shared_memory() + stage * GemmWgmmaInt8Smem::kStage + warp() * GemmWgmmaInt8Smem::kUnit;
+    copy_bulk(full_barrier(stage), to, panel_ + u * GemmWgmmaInt8Smem::kUnit,
+              GemmWgmmaInt8Smem::kUnit);
+  }
+  VEERY_GPU void copy_rows(int u, int stage) const {
+    uint8_t* to = shared_memory() + stage * GemmWgmmaInt8Smem::kStage +
+                  GemmWgmmaInt8Smem::kWarps * GemmWgmmaInt8Smem::kUnit;
+    copy_bulk(full_barrier(stage), to, activation_group(a_.act, first_group_).k_tile(8 * u),
+              GemmWgmmaInt8Smem::kActBytes);
   }
   /// The warp has looked at unit u; others most likely at the one before.
-  VEERY_GPU void ask_next(int u, int stage, int before, int turn_before) const {
-    if (u + kStages < units_) arrive(looked_at(stage));
+  VEERY_GPU void refill(int u, int stage, int previous, int previous_phase) const {
+    if (u + kStages < units_) arrive(empty_barrier(stage));
     sync_warp();
     if (lane() != 0) return;
-    if (u + kStages < units_) ask_panel(u + kStages, stage);
-    if (u > 0 && u - 1 + kStages < units_ && asks_for(before)) {
-      wait_for_arrivals(looked_at(before), turn_before);
-      ask_rows(u - 1 + kStages, before);
+    if (u + kStages < units_) copy_panel(u + kStages, stage);
+    if (u > 0 && u - 1 + kStages < units_ && is_producer(previous)) {
+      wait_for_phase(empty_barrier(previous), previous_phase);
+      copy_rows(u - 1 + kStages, previous);
     }
   }
 
-  static_assert(kSumBytes <= PlanePlan::kStage);
+  static_assert(kSumBytes <= GemmWgmmaInt8Smem::kStage);
 
   int units_;
   const uint8_t* panel_;
-  /// As ManyProduct has them.
+  /// As GemmMma has them.
   float sum_[kGroups][4] = {}, low_[kGroups][4] = {};
 };
 
-VEERY_GPU void linear_planes(const LinearArguments& a) {
-  wait_for_inputs();
-  PlaneProduct(a).run();
+VEERY_GPU void gemm_wgmma_int8(const GemmParams& a) {
+  wait_for_dependencies();
+  GemmWgmmaInt8(a).run();
 }
 
 }  // namespace veery::gpu

@@ -1,5 +1,5 @@
-// linear_deep.h: products of rows and panels too few to give processors blocks of threads with all
-// columns (linear_planes.h): sets of warps of a block take turns with the columns.
+// gemm_wgmma_splitk.h: products of rows and panels too few to give processors blocks of threads
+// with all columns (gemm_wgmma_int8.h): sets of warps of a block take turns with the columns.
 //
 // What is whole numbers is found by a set for itself. Chains go on in shared memory, in the order
 // of the units: a warp waits until the one that has the unit before it has passed them on.
@@ -8,31 +8,33 @@
 
 namespace veery::gpu {
 
-class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::kPanels,
-                                DeepPlan::kPanels * kWarp> {
+class GemmWgmmaSplitk
+    : GemmEpilogue<GemmWgmmaSplitkSmem::kPanels, GemmWgmmaSplitkSmem::kGroups,
+                   GemmWgmmaSplitkSmem::kPanels, GemmWgmmaSplitkSmem::kPanels * kWarp> {
  public:
-  static constexpr int kGroups = DeepPlan::kGroups, kSets = DeepPlan::kSets,
-                       kStages = DeepPlan::kStages, kPanels = DeepPlan::kPanels;
+  static constexpr int kGroups = GemmWgmmaSplitkSmem::kGroups, kSets = GemmWgmmaSplitkSmem::kSets,
+                       kStages = GemmWgmmaSplitkSmem::kStages,
+                       kPanels = GemmWgmmaSplitkSmem::kPanels;
 
-  VEERY_GPU explicit DeepProduct(const LinearArguments& arguments)
-      : TileOutputs(arguments), units_(a_.form.cols / 256) {}
+  VEERY_GPU explicit GemmWgmmaSplitk(const GemmParams& params)
+      : GemmEpilogue(params), units_(a_.act.cols / 256) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
     begin();
-    int stage = 0, turn = 0;
+    int stage = 0, phase = 0;
     for (int u = set(); u < units_; u += kSets) {
-      wait_for_pieces(gate(stage), turn);
-      const uint8_t* slab = at(stage);
-      const PlaneUnit<kGroups> unit(slab + panel() * PlanePlan::kUnit,
-                                    slab + kPanels * PlanePlan::kUnit);
-      pass_on(u, unit);
-      ask_next(u + kSets * kStages, stage, turn);
+      wait_for_phase(full_barrier(stage), phase);
+      const uint8_t* k_tile = at(stage);
+      const WgmmaInt8Unit<kGroups> unit(k_tile + panel() * GemmWgmmaInt8Smem::kUnit,
+                                        k_tile + kPanels * GemmWgmmaInt8Smem::kUnit);
+      add_in_order(u, unit);
+      refill(u + kSets * kStages, stage, phase);
       sync_warp();
-      if (++stage == kStages) stage = 0, ++turn;
+      if (++stage == kStages) stage = 0, ++phase;
     }
     sync_block();  // all units are added
-    if (set() == 0) put_values();
+    if (set() == 0) store_results();
     sync_block();
     if (set() == 0) finish();
   }
@@ -44,58 +46,61 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
   // Copies
 
   static VEERY_GPU uint8_t* at(int stage) {
-    return shared_memory() + (set() * kStages + stage) * DeepPlan::kStage;
+    return shared_memory() + (set() * kStages + stage) * GemmWgmmaSplitkSmem::kStage;
   }
-  static VEERY_GPU Mbarrier* gate(int stage) {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + DeepPlan::kMbarriers) + set() * kStages +
-           stage;
+  static VEERY_GPU Mbarrier* full_barrier(int stage) {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + GemmWgmmaSplitkSmem::kMbarriers) +
+           set() * kStages + stage;
   }
-  static VEERY_GPU Mbarrier* looked_at(int stage) { return gate(kSets * kStages + stage); }
+  static VEERY_GPU Mbarrier* empty_barrier(int stage) {
+    return full_barrier(kSets * kStages + stage);
+  }
   /// That the sums of a panel have been passed on by a set.
-  static VEERY_GPU Mbarrier* passed_on(int by) {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + DeepPlan::kTurns) + panel() * kSets + by;
+  static VEERY_GPU Mbarrier* sums_ready(int by) {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + GemmWgmmaSplitkSmem::kTickets) +
+           panel() * kSets + by;
   }
   VEERY_GPU void begin() {
     if (lane() == 0 && panel() == 0)
       for (int s = 0; s < kStages; ++s) {
-        make_mbarrier(gate(s), kPanels + 1);
-        make_mbarrier(looked_at(s), kPanels * kWarp);
+        init_mbarrier(full_barrier(s), kPanels + 1);
+        init_mbarrier(empty_barrier(s), kPanels * kWarp);
       }
-    if (lane() == 0) make_mbarrier(passed_on(set()));
+    if (lane() == 0) init_mbarrier(sums_ready(set()));
     sync_block();
     data_ = panel_data(panel_at(panel()));
     if (lane() == 0)
       for (int s = 0; s < kStages && set() + s * kSets < units_; ++s) {
-        ask_panel(set() + s * kSets, s);
-        if (panel() == 0) ask_rows(set() + s * kSets, s);
+        copy_panel(set() + s * kSets, s);
+        if (panel() == 0) copy_rows(set() + s * kSets, s);
       }
     sync_warp();
   }
-  VEERY_GPU void ask_panel(int u, int stage) const {
-    ask_piece(gate(stage), at(stage) + panel() * PlanePlan::kUnit, data_ + u * PlanePlan::kUnit,
-              PlanePlan::kUnit);
+  VEERY_GPU void copy_panel(int u, int stage) const {
+    copy_bulk(full_barrier(stage), at(stage) + panel() * GemmWgmmaInt8Smem::kUnit,
+              data_ + u * GemmWgmmaInt8Smem::kUnit, GemmWgmmaInt8Smem::kUnit);
   }
-  VEERY_GPU void ask_rows(int u, int stage) const {
-    ask_piece(gate(stage), at(stage) + kPanels * PlanePlan::kUnit,
-              form_group(a_.form, first_group_).slab(8 * u), DeepPlan::kForm);
+  VEERY_GPU void copy_rows(int u, int stage) const {
+    copy_bulk(full_barrier(stage), at(stage) + kPanels * GemmWgmmaInt8Smem::kUnit,
+              activation_group(a_.act, first_group_).k_tile(8 * u), GemmWgmmaSplitkSmem::kActBytes);
   }
   /// The warp has looked at a stage, in which unit u comes next. One of each set asks for rows.
-  VEERY_GPU void ask_next(int u, int stage, int turn) const {
+  VEERY_GPU void refill(int u, int stage, int phase) const {
     if (u >= units_) return;
-    arrive(looked_at(stage));
+    arrive(empty_barrier(stage));
     sync_warp();
     if (lane() != 0) return;
-    ask_panel(u, stage);
+    copy_panel(u, stage);
     if (panel() != 0) return;
-    wait_for_arrivals(looked_at(stage), turn);
-    ask_rows(u, stage);
+    wait_for_phase(empty_barrier(stage), phase);
+    copy_rows(u, stage);
   }
 
   // Chains: of a panel, [4 numbers][lane], those of products and of minima.
 
   static VEERY_GPU Four<float>* sums() {
-    return reinterpret_cast<Four<float>*>(shared_memory() + DeepPlan::kSums +
-                                          panel() * DeepPlan::kOwnSums) +
+    return reinterpret_cast<Four<float>*>(shared_memory() + GemmWgmmaSplitkSmem::kSums +
+                                          panel() * GemmWgmmaSplitkSmem::kOwnSums) +
            lane();
   }
   static VEERY_GPU void load_sums(float (&sum)[kGroups][4], float (&low)[kGroups][4]) {
@@ -106,9 +111,9 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
       low[n][0] = y.x, low[n][1] = y.y, low[n][2] = y.z, low[n][3] = y.w;
     }
   }
-  static VEERY_GPU void pass_on(int u, const PlaneUnit<kGroups>& unit) {
+  static VEERY_GPU void add_in_order(int u, const WgmmaInt8Unit<kGroups>& unit) {
     float sum[kGroups][4] = {}, low[kGroups][4] = {};
-    if (u > 0) wait_for_arrivals(passed_on((u - 1) % kSets), (u - 1) / kSets);
+    if (u > 0) wait_for_phase(sums_ready((u - 1) % kSets), (u - 1) / kSets);
     if (u > 0) load_sums(sum, low);
     unit.add_to(sum, low);
     VEERY_UNROLL(4)
@@ -116,22 +121,22 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
       sums()[n * kWarp] = {sum[n][0], sum[n][1], sum[n][2], sum[n][3]};
       sums()[(kGroups + n) * kWarp] = {low[n][0], low[n][1], low[n][2], low[n][3]};
     }
-    arrive(passed_on(set()));
+    arrive(sums_ready(set()));
   }
-  static VEERY_GPU void put_values() {
+  static VEERY_GPU void store_results() {
     float sum[kGroups][4], low[kGroups][4];
     load_sums(sum, low);
-    put_sums(sum, low, panel(), tile_sums());
+    store_sums(sum, low, panel(), shared_sums());
   }
-  static_assert(kSumBytes <= DeepPlan::kSums);
+  static_assert(kSumBytes <= GemmWgmmaSplitkSmem::kSums);
 
   int units_;
   const uint8_t* data_;
 };
 
-VEERY_GPU void linear_deep(const LinearArguments& a) {
-  wait_for_inputs();
-  DeepProduct(a).run();
+VEERY_GPU void gemm_wgmma_splitk(const GemmParams& a) {
+  wait_for_dependencies();
+  GemmWgmmaSplitk(a).run();
 }
 
 }  // namespace veery::gpu

@@ -1,17 +1,18 @@
-// row_halves.h: what an item of linear_row() adds, where each half of a block has a scale of its
+// row_halves.h: what an item of gemv() adds, where each half of a block has a scale of its
 // own.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
+#include "kernels/gpu/smem/gemv_smem.h"
 
 namespace veery::gpu {
 
-/// RowSteps of blocks with a scale for each half: a step a half.
+/// GemvTile of blocks with a scale for each half: a step a half.
 template <int kTerms>
-struct RowHalves {
-  static constexpr FormatInfo kInfo = format_info(kBook2);
-  static constexpr UnitPlaces kPlaces = unit_places(kBook2);
-  static constexpr int kUnits = row_units(kBook2);
+struct GemvTileNvfp4 {
+  static constexpr WeightFormatInfo kInfo = weight_format_info(kNVFP4);
+  static constexpr UnitLayout kLayout = unit_layout(kNVFP4);
+  static constexpr int kUnits = gemv_tile_units(kNVFP4);
 
   float factor[kUnits][2][kTerms], value[kUnits][2][kTerms];
 
@@ -19,25 +20,25 @@ struct RowHalves {
   static VEERY_GPU bool low() { return false; }
 
   /// All columns of b are the block's codes, or every second one those of the second term.
-  VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit, int) {
+  VEERY_GPU void find(const ActivationRow& x, const uint8_t* units, int unit, int) {
     const int t = lane() % 4;
-    const uint8_t* codes = x.at + (kTerms == 2 ? lane() / 4 % 2 : 0) * x.places.bytes +
-                           x.places.codes + unit * 32 + 8 * t;
+    const uint8_t* codes = x.at + (kTerms == 2 ? lane() / 4 % 2 : 0) * x.layout.bytes +
+                           x.layout.codes + unit * 32 + 8 * t;
     VEERY_UNROLL(8)
     for (int j = 0; j < kUnits; ++j) {
-      const uint8_t* own = units + j * kPlaces.bytes;
-      uint32_t tile[4];
-      load_tile<kBook2>(own, tile);
+      const uint8_t* own = units + j * kLayout.bytes;
+      uint32_t fragment[4];
+      load_fragment<kNVFP4>(own, fragment);
       const auto b = load<Two<uint32_t>>(codes + j * 32);
       VEERY_UNROLL(2)
       for (int h = 0; h < 2; ++h) {
         int32_t c[4];
-        multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1], h == 0 ? b.x : b.y);
-        const float d = own_scale(own, h);
+        mma_m16n8k16_s8_zero(c, fragment[2 * h], fragment[2 * h + 1], h == 0 ? b.x : b.y);
+        const float d = lane_scale(own, h);
         VEERY_UNROLL(2)
         for (int term = 0; term < kTerms; ++term) {
           const auto* scale =
-              reinterpret_cast<const float*>(x.at + term * x.places.bytes + x.places.scale);
+              reinterpret_cast<const float*>(x.at + term * x.layout.bytes + x.layout.scale);
           factor[j][h][term] = d * scale[unit + j];
           value[j][h][term] = static_cast<float>(t % 2 != 0 ? c[2 + term] : c[term]);
         }
@@ -52,27 +53,27 @@ struct RowHalves {
       if (j < left) sum[term] = fma(factor[j][h][term], value[j][h][term], sum[term]);
   }
   /// What the codes of outliers leave over. `units`: of the panel.
-  static VEERY_GPU void add_residual(const FormRow& x, const uint8_t* units, float& sum) {
-    const int32_t* list = x.ints(x.places.outliers);
+  static VEERY_GPU void add_residual(const ActivationRow& x, const uint8_t* units, float& sum) {
+    const int32_t* list = x.ints(x.layout.outliers);
     for (int i = 1; i <= list[0]; ++i) {
-      const uint8_t* own = units + int64_t{list[i]} * kPlaces.bytes;
-      uint32_t tile[4];
-      load_tile<kBook2>(own, tile);
+      const uint8_t* own = units + int64_t{list[i]} * kLayout.bytes;
+      uint32_t fragment[4];
+      load_fragment<kNVFP4>(own, fragment);
       const auto b = load<Two<uint32_t>>(x.residual() + list[i] * 32 + lane() % 4 * 8);
-      const float scale = x.floats(x.places.residual_scale)[list[i]];
+      const float scale = x.floats(x.layout.residual_scale)[list[i]];
       VEERY_UNROLL(2)
       for (int h = 0; h < 2; ++h) {
         int32_t c[4];
-        multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1], h == 0 ? b.x : b.y);
+        mma_m16n8k16_s8_zero(c, fragment[2 * h], fragment[2 * h + 1], h == 0 ? b.x : b.y);
         sum =
-            fma(own_scale(own, h) * scale, static_cast<float>(lane() % 2 != 0 ? c[2] : c[0]), sum);
+            fma(lane_scale(own, h) * scale, static_cast<float>(lane() % 2 != 0 ? c[2] : c[0]), sum);
       }
     }
   }
 
  private:
-  static VEERY_GPU float own_scale(const uint8_t* unit, int half) {
-    return half_scale(unit[kPlaces.d + lane() / 4 * 4 + half * 2 + lane() % 2]);
+  static VEERY_GPU float lane_scale(const uint8_t* unit, int half) {
+    return half_scale(unit[kLayout.d + lane() / 4 * 4 + half * 2 + lane() % 2]);
   }
 };
 

@@ -17,39 +17,39 @@ VEERY_GPU void load_eight(const float* at, Eight& v) {
 
 // Whole numbers of magnitude below 2^22 in the lower bits of a float, so that no conversion is
 // wanted: round_to_int() of what is below it.
-inline constexpr float kRounder = 12582912.0F;
+inline constexpr float kRoundingMagic = 12582912.0F;
 /// Codes of eight columns, as bytes; v becomes what they leave over of steps of `step`. Their sum.
-VEERY_GPU int32_t code_eight(Eight& v, float inverse, float step, uint32_t (&codes)[2]) {
+VEERY_GPU int32_t quantize_8(Eight& v, float inverse, float step, uint32_t (&codes)[2]) {
   int32_t sum = 0;
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
     uint32_t bits[4];
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      const float shifted = v[4 * h + i] * inverse + kRounder;
-      bits[i] = static_cast<uint32_t>(bits_of(shifted));
-      v[4 * h + i] = fma(-step, shifted - kRounder, v[4 * h + i]);
+      const float shifted = v[4 * h + i] * inverse + kRoundingMagic;
+      bits[i] = static_cast<uint32_t>(float_to_bits(shifted));
+      v[4 * h + i] = fma(-step, shifted - kRoundingMagic, v[4 * h + i]);
     }
-    codes[h] = lowest_bytes(bits);
-    sum = add_signed_bytes(codes[h], sum);
+    codes[h] = pack_low_bytes(bits);
+    sum = add_bytes_s8(codes[h], sum);
   }
   return sum;
 }
 /// Where the lane's eight columns of 256 go in the codes of a row; the second four are 8 bytes on.
-VEERY_GPU int eight_place() { return lane() / 4 * 32 + lane() % 2 * 16 + lane() % 4 / 2 * 4; }
-VEERY_GPU void put_eight(int8_t* codes, const uint32_t (&of)[2]) {
-  *reinterpret_cast<uint32_t*>(codes + eight_place()) = of[0];
-  *reinterpret_cast<uint32_t*>(codes + eight_place() + 8) = of[1];
+VEERY_GPU int eight_offset() { return lane() / 4 * 32 + lane() % 2 * 16 + lane() % 4 / 2 * 4; }
+VEERY_GPU void store_8(int8_t* codes, const uint32_t (&of)[2]) {
+  *reinterpret_cast<uint32_t*>(codes + eight_offset()) = of[0];
+  *reinterpret_cast<uint32_t*>(codes + eight_offset() + 8) = of[1];
 }
-VEERY_GPU float largest_of_eight(const Eight& v) {
-  float most = magnitude(v[0]);
+VEERY_GPU float max_abs_8(const Eight& v) {
+  float max_abs = magnitude(v[0]);
   VEERY_UNROLL(8)
-  for (int i = 1; i < 8; ++i) most = largest(most, magnitude(v[i]));
-  return most;
+  for (int i = 1; i < 8; ++i) max_abs = max_f32(max_abs, magnitude(v[i]));
+  return max_abs;
 }
-VEERY_GPU float largest_over(float x, int first, int last) {
+VEERY_GPU float max_over_lanes(float x, int first, int last) {
   VEERY_UNROLL(5)
-  for (int mask = first; mask <= last; mask *= 2) x = largest(x, shuffle_xor(x, mask));
+  for (int mask = first; mask <= last; mask *= 2) x = max_f32(x, shuffle_xor(x, mask));
   return x;
 }
 
@@ -59,17 +59,18 @@ using Groups = Eight[2];
 
 /// Eight blocks of 32 of each group, up to `blocks`; `largest_of`: their largest magnitudes.
 template <int kApart>
-VEERY_GPU void form_per32(const FormRow& to, int group, int blocks, Groups& v, float* largest_of) {
-  float most[2];
-  Scale of[2];
+VEERY_GPU void quantize_32(const ActivationRow& to, int group, int blocks, Groups& v,
+                           float* max_abs_of) {
+  float max_abs[2];
+  QuantScale of[2];
   uint32_t codes[2][2];
   int32_t sum[2];
   VEERY_UNROLL(2)
-  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  for (int k = 0; k < 2; ++k) max_abs[k] = max_over_lanes(max_abs_8(v[k]), 1, 2);
   VEERY_UNROLL(2)
-  for (int k = 0; k < 2; ++k) of[k] = scale_for(most[k]);
+  for (int k = 0; k < 2; ++k) of[k] = quant_scale(max_abs[k]);
   VEERY_UNROLL(2)
-  for (int k = 0; k < 2; ++k) sum[k] = code_eight(v[k], of[k].inverse, of[k].scale, codes[k]);
+  for (int k = 0; k < 2; ++k) sum[k] = quantize_8(v[k], of[k].inverse, of[k].scale, codes[k]);
   VEERY_UNROLL(2)
   for (int k = 0; k < 2; ++k) {
     sum[k] += shuffle_xor(sum[k], 1);
@@ -79,36 +80,36 @@ VEERY_GPU void form_per32(const FormRow& to, int group, int blocks, Groups& v, f
   for (int k = 0; k < 2; ++k) {
     const int b = 8 * (group + k * kApart), own = b + lane() / 4;
     if (own >= blocks) continue;
-    put_eight(to.codes() + 32 * b, codes[k]);
+    store_8(to.codes() + 32 * b, codes[k]);
     if (lane() % 4 != 0) continue;
-    to.floats(to.places.scale)[own] = of[k].scale;
-    to.ints(to.places.sum)[own] = sum[k];
-    to.floats(to.places.moment)[own] = of[k].scale * static_cast<float>(sum[k]);
-    largest_of[own] = most[k];
+    to.floats(to.layout.scale)[own] = of[k].scale;
+    to.ints(to.layout.sum)[own] = sum[k];
+    to.floats(to.layout.moment)[own] = of[k].scale * static_cast<float>(sum[k]);
+    max_abs_of[own] = max_abs[k];
   }
 }
 
 /// A block of 256 of each group, up to `groups`.
 template <int kApart>
-VEERY_GPU void form_per256(const FormRow& to, int group, int groups, Groups& v) {
+VEERY_GPU void quantize_256(const ActivationRow& to, int group, int groups, Groups& v) {
   float scale[2];
   uint32_t codes[2][2];
   int32_t sum[2], shift[2];
-  float most[2], all[2];
+  float max_abs[2], all[2];
   VEERY_UNROLL(2)
-  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  for (int k = 0; k < 2; ++k) max_abs[k] = max_over_lanes(max_abs_8(v[k]), 1, 2);
   VEERY_UNROLL(2)
-  for (int k = 0; k < 2; ++k) all[k] = largest_over(most[k], 4, 16);
+  for (int k = 0; k < 2; ++k) all[k] = max_over_lanes(max_abs[k], 4, 16);
   VEERY_UNROLL(2)
   for (int k = 0; k < 2; ++k) {
-    const Scale whole = scale_for(all[k]);
+    const QuantScale whole = quant_scale(all[k]);
     scale[k] = whole.scale / 8;
     // What the part's largest stays below when it is doubled as often.
-    const float twice = 2 * most[k], four = 2 * twice, eight = 2 * four;
+    const float twice = 2 * max_abs[k], four = 2 * twice, eight = 2 * four;
     const int doubled =
         (twice <= all[k] ? 1 : 0) + (four <= all[k] ? 1 : 0) + (eight <= all[k] ? 1 : 0);
     shift[k] = 3 - doubled;
-    sum[k] = code_eight(v[k], whole.inverse * static_cast<float>(1 << doubled),
+    sum[k] = quantize_8(v[k], whole.inverse * static_cast<float>(1 << doubled),
                         scale[k] * static_cast<float>(1 << shift[k]), codes[k]);
   }
   VEERY_UNROLL(2)
@@ -117,16 +118,16 @@ VEERY_GPU void form_per256(const FormRow& to, int group, int groups, Groups& v) 
   for (int k = 0; k < 2; ++k) {
     const int b = group + k * kApart, part = lane() / 4;
     if (b >= groups) continue;
-    put_eight(to.codes() + 256 * b, codes[k]);
+    store_8(to.codes() + 256 * b, codes[k]);
     if (lane() % 2 == 0)
-      to.ints(to.places.sum)[16 * b + 2 * part + lane() % 4 / 2] = sum[k] * (1 << shift[k]);
-    if (lane() % 4 == 0) to.ints(to.places.shift)[8 * b + part] = shift[k];
-    if (lane() == 0) to.floats(to.places.scale)[b] = scale[k];
+      to.ints(to.layout.sum)[16 * b + 2 * part + lane() % 4 / 2] = sum[k] * (1 << shift[k]);
+    if (lane() % 4 == 0) to.ints(to.layout.shift)[8 * b + part] = shift[k];
+    if (lane() == 0) to.floats(to.layout.scale)[b] = scale[k];
   }
 }
 
 /// 256 columns as bf16, of a row that has `cols` of them, a multiple of 16.
-VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
+VEERY_GPU void round_bf16(const ActivationRow& to, int b, int cols, const Eight& v) {
   const int k = 256 * b + 8 * lane();
   if (k >= cols) return;
   uint32_t pairs[4];
@@ -139,7 +140,7 @@ VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
 /// inverse_rms() of a row in the block's memory whose length is a multiple of 1,024, with the same
 /// chains: a lane has two neighbours, and 16 steps of them are on their way while those before are
 /// added.
-VEERY_GPU float inverse_rms_of_pairs(const float* x, int n, float eps) {
+VEERY_GPU float inverse_rms_shared(const float* x, int n, float eps) {
   constexpr int kAhead = 16;
   Two<float> v[kAhead], sum = {0, 0};
   const float* own = x + 2 * lane();
@@ -168,32 +169,32 @@ VEERY_GPU float inverse_rms_of_pairs(const float* x, int n, float eps) {
   const float total = sum.x + sum.y;
   // Of a power of two the same by a product, as the bits of 1 / size are known.
   const float mean =
-      (n & (n - 1)) == 0 ? total * float_of(0x7f000000 - bits_of(size)) : total / size;
+      (n & (n - 1)) == 0 ? total * bits_to_float(0x7f000000 - float_to_bits(size)) : total / size;
   return 1.0F / square_root(mean + eps);
 }
 
 /// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
 /// Addresses are multiples of 16 bytes.
-struct RowSource {
+struct RowQuantizerInput {
   const float* x;
   Norm norm;
   int32_t cols;
-  FormPlaces places;
-  uint8_t* form;      ///< of both terms
-  float* largest_of;  ///< [cols / 32], of kPer32
+  ActivationLayout layout;
+  uint8_t* act;       ///< of both terms
+  float* max_abs_of;  ///< [cols / 32], of kInt8Block32
   float* inverse;     ///< of the norm
   float* staged;      ///< [cols] with a norm
 
-  VEERY_GPU FormRow row(int term) const { return {form + term * places.bytes, places}; }
+  VEERY_GPU ActivationRow row(int term) const { return {act + term * layout.bytes, layout}; }
 };
 
 /// A row's way to its form, by warps 0 to kWarps - 1 of a block; a group of 256 columns each. What
 /// is done once a row is short rather than unrolled, as its instructions have to be fetched each
 /// time: that took a third of a product.
-template <FormKind kKind, int kTerms, int kWarps>
-class RowMaker {
+template <ActivationKind kKind, int kTerms, int kWarps>
+class RowQuantizer {
  public:
-  VEERY_GPU explicit RowMaker(const RowSource& source)
+  VEERY_GPU explicit RowQuantizer(const RowQuantizerInput& source)
       : of_(source),
         first_(source.row(0)),
         second_(source.row(1)),
@@ -206,7 +207,7 @@ class RowMaker {
   VEERY_GPU Row make(const Wait& wait, const Arrived& arrived) {
     if (of_.norm.weight == nullptr) {
       wait();
-      if (warp() < kWarps) make_plain(arrived);
+      if (warp() < kWarps) quantize_plain(arrived);
       sync_block();
       return {of_.x, nullptr, 1};
     }
@@ -214,12 +215,12 @@ class RowMaker {
     if (warp() < kWarps) load_groups(of_.norm.weight, warp(), weights);
     wait();
     copy_row();
-    wait_for_groups<0>();
+    wait_for_copies<0>();
     if (warp() < kWarps) arrived();
     sync_block();
     if (warp() == 0) {
       const float inverse = of_.cols % 1024 == 0
-                                ? inverse_rms_of_pairs(of_.staged, of_.cols, of_.norm.eps)
+                                ? inverse_rms_shared(of_.staged, of_.cols, of_.norm.eps)
                                 : inverse_rms(of_.staged, of_.cols, of_.norm.eps);
       if (lane() == 0) *of_.inverse = inverse;
     }
@@ -239,9 +240,9 @@ class RowMaker {
   }
   VEERY_GPU void copy_row() const {
     for (int i = 4 * thread(); i < of_.cols; i += 4 * threads())
-      begin_copy(reinterpret_cast<uint8_t*>(of_.staged + i),
-                 reinterpret_cast<const uint8_t*>(of_.x + i));
-    end_group();
+      copy_async_16(reinterpret_cast<uint8_t*>(of_.staged + i),
+                    reinterpret_cast<const uint8_t*>(of_.x + i));
+    commit_copies();
   }
   // `weights`: of the first groups; those of the next ones are on their way meanwhile.
   VEERY_GPU void normalise(float inverse, Groups& weights) const {
@@ -253,12 +254,12 @@ class RowMaker {
       for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
       for (int e = 0; e < 8; ++e) v[k][e] = v[k][e] * inverse * weights[k][e];
       load_groups(of_.norm.weight, g + 2 * kWarps, weights);
-      form(g, v);
+      act(g, v);
     }
   }
   // Two groups together, the next four on their way.
   template <typename Arrived>
-  VEERY_GPU void make_plain(const Arrived& arrived) const {
+  VEERY_GPU void quantize_plain(const Arrived& arrived) const {
     Groups next = {}, later = {};
     load_groups(of_.x, warp(), next);
     load_groups(of_.x, warp() + 2 * kWarps, later);
@@ -269,7 +270,7 @@ class RowMaker {
       move(v, next), move(next, later);
       load_groups(of_.x, g + 4 * kWarps, later);
       if (g + 2 * kWarps >= groups_) arrived();
-      form(g, v);
+      act(g, v);
     }
   }
   static VEERY_GPU void move(Groups& to, const Groups& from) {
@@ -277,35 +278,35 @@ class RowMaker {
     for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
     for (int e = 0; e < 8; ++e) to[k][e] = from[k][e];
   }
-  VEERY_GPU void form(int group, Groups& v) const {
+  VEERY_GPU void act(int group, Groups& v) const {
     write(first_, group, v);
     if constexpr (kTerms == 2) write(second_, group, v);
   }
-  VEERY_GPU void write(const FormRow& to, int group, Groups& v) const {
-    if constexpr (kKind == FormKind::kBF16) {
-      form_bf16(to, group, of_.cols, v[0]);
-      form_bf16(to, group + kWarps, of_.cols, v[1]);
-    } else if constexpr (kKind == FormKind::kPer32) {
-      form_per32<kWarps>(to, group, of_.cols / 32, v, of_.largest_of);
+  VEERY_GPU void write(const ActivationRow& to, int group, Groups& v) const {
+    if constexpr (kKind == ActivationKind::kBF16) {
+      round_bf16(to, group, of_.cols, v[0]);
+      round_bf16(to, group + kWarps, of_.cols, v[1]);
+    } else if constexpr (kKind == ActivationKind::kInt8Block32) {
+      quantize_32<kWarps>(to, group, of_.cols / 32, v, of_.max_abs_of);
     } else {
-      form_per256<kWarps>(to, group, groups_, v);
+      quantize_256<kWarps>(to, group, groups_, v);
     }
   }
 
-  const RowSource& of_;
-  FormRow first_, second_;
+  const RowQuantizerInput& of_;
+  ActivationRow first_, second_;
   int groups_;
 };
 
 /// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
-VEERY_GPU void make_row_residual(const RowSource& of, const Row& row) {
-  const FormRow to = of.row(0);
-  find_outliers(of.largest_of, of.cols / 32, to.ints(to.places.outliers));
+VEERY_GPU void quantize_outliers(const RowQuantizerInput& of, const Row& row) {
+  const ActivationRow to = of.row(0);
+  find_outliers(of.max_abs_of, of.cols / 32, to.ints(to.layout.outliers));
   sync_warp();
-  const int32_t* list = to.ints(to.places.outliers);
+  const int32_t* list = to.ints(to.layout.outliers);
   VEERY_UNROLL(4)
   for (int e = 0; e < list[0]; ++e)
-    write_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+    write_outlier_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
   sync_warp();
 }
 

@@ -1,6 +1,6 @@
-// linear_dots.h: products of one row of x with quantised weights where there are no tensor cores:
-// sums of blocks as dot products over the layout that those have, exact as theirs, then the same
-// chains.
+// gemv_simdgroup.h: products of one row of x with quantised weights where there are no tensor
+// cores: sums of blocks as dot products over the layout that those have, exact as theirs, then the
+// same chains.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
@@ -10,24 +10,25 @@ namespace veery::gpu {
 /// 16
 /// + 4 t + 3 of each 32, of rows g and g + 8; the sum of row g is that of lanes with an even t, the
 /// other that of those with an odd one.
-template <Format kFormat>
-class DotProduct {
+template <WeightFormat kFormat>
+class GemvSimdgroup {
  public:
-  VEERY_STATIC FormatInfo kInfo = format_info(kFormat);
-  VEERY_STATIC UnitPlaces kPlaces = unit_places(kFormat);
+  VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
+  VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
 
-  VEERY_GPU DotProduct(const VEERY_THREAD Form& form, const VEERY_THREAD Weight& weight, int panel)
+  VEERY_GPU GemvSimdgroup(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
+                          int panel)
       : panel_(weight.data + panel * weight.panel),
         units_(weight.cols / kInfo.block),
-        places_(form_places(form.kind, form.cols)),
-        x_{form.data} {}
+        layout_(activation_layout(act.kind, act.cols)),
+        x_{act.data} {}
 
   /// Row lane() / 4 of the panel, 8 further down in lanes of odd numbers.
   VEERY_GPU float multiply() {
     if constexpr (kInfo.block == 32) {
       VEERY_UNROLL(4)
       for (int b = 0; b < units_; ++b) block(b);
-      const VEERY_DEVICE int32_t* list = x_.ints(places_.outliers);
+      const VEERY_DEVICE int32_t* list = x_.ints(layout_.outliers);
       for (int i = 0; i < list[0]; ++i) residual(list[1 + i]);
       return kInfo.minima ? sum_ + low_ : sum_;
     } else {
@@ -38,7 +39,7 @@ class DotProduct {
 
  private:
   VEERY_GPU const VEERY_DEVICE uint8_t* unit(int u) const {
-    return panel_ + int64_t{u} * kPlaces.bytes;
+    return panel_ + int64_t{u} * kLayout.bytes;
   }
   VEERY_GPU static bool is_odd() { return lane() % 2 != 0; }
   VEERY_GPU static float own(const VEERY_THREAD Two<float>& of) { return is_odd() ? of.y : of.x; }
@@ -48,42 +49,42 @@ class DotProduct {
     return two + shuffle_xor(two, 2);
   }
   VEERY_GPU int32_t block_sum(int b, int codes_at) const {
-    uint32_t tile[4];
-    load_tile<kFormat>(unit(b), tile);
+    uint32_t fragment[4];
+    load_fragment<kFormat>(unit(b), fragment);
     const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
-    return over_lanes(add_products(add_products(0, tile[0], codes.x), tile[2], codes.y),
-                      add_products(add_products(0, tile[1], codes.x), tile[3], codes.y));
+    return over_lanes(dot4_s8(dot4_s8(0, fragment[0], codes.x), fragment[2], codes.y),
+                      dot4_s8(dot4_s8(0, fragment[1], codes.x), fragment[3], codes.y));
   }
   // Where each half has a scale: a step a half.
   VEERY_GPU void add_halves(int b, int codes_at, float scale) {
-    uint32_t tile[4];
-    load_tile<kFormat>(unit(b), tile);
+    uint32_t fragment[4];
+    load_fragment<kFormat>(unit(b), fragment);
     const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
     VEERY_UNROLL(2)
     for (int h = 0; h < 2; ++h) {
       const uint32_t of = h == 0 ? codes.x : codes.y;
       const int32_t c =
-          over_lanes(add_products(0, tile[2 * h], of), add_products(0, tile[2 * h + 1], of));
+          over_lanes(dot4_s8(0, fragment[2 * h], of), dot4_s8(0, fragment[2 * h + 1], of));
       sum_ = fma(own(load_scales<kFormat>(unit(b), h)) * scale, static_cast<float>(c), sum_);
     }
   }
   VEERY_GPU void block(int b) {
-    if constexpr (has_halves(kFormat))
-      return add_halves(b, places_.codes, x_.floats(places_.scale)[b]);
-    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.sum)[b] : 0;
-    const int32_t c = block_sum(b, places_.codes) - less;
-    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.scale)[b],
+    if constexpr (has_half_scales(kFormat))
+      return add_halves(b, layout_.codes, x_.floats(layout_.scale)[b]);
+    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(layout_.sum)[b] : 0;
+    const int32_t c = block_sum(b, layout_.codes) - less;
+    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(layout_.scale)[b],
                static_cast<float>(c), sum_);
     if constexpr (kInfo.minima)
-      low_ = fma(own(load_minima<kFormat>(unit(b))), x_.floats(places_.moment)[b], low_);
+      low_ = fma(own(load_minima<kFormat>(unit(b))), x_.floats(layout_.moment)[b], low_);
   }
   // What the codes of an outlier leave over.
   VEERY_GPU void residual(int b) {
-    if constexpr (has_halves(kFormat))
-      return add_halves(b, places_.residual, x_.floats(places_.residual_scale)[b]);
-    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.residual_sum)[b] : 0;
-    const int32_t c = block_sum(b, places_.residual) - less;
-    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.residual_scale)[b],
+    if constexpr (has_half_scales(kFormat))
+      return add_halves(b, layout_.residual, x_.floats(layout_.residual_scale)[b]);
+    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(layout_.residual_sum)[b] : 0;
+    const int32_t c = block_sum(b, layout_.residual) - less;
+    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(layout_.residual_scale)[b],
                static_cast<float>(c), sum_);
   }
 
@@ -91,57 +92,57 @@ class DotProduct {
     constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
     const int g = lane() / 4, t = lane() % 4;
     const auto* scales =
-        reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(u) + kPlaces.scales) + 2 * g * kEach;
+        reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(u) + kLayout.scales) + 2 * g * kEach;
     const VEERY_DEVICE uint8_t* minima =
-        unit(u) + kPlaces.minima + (2 * g + (is_odd() ? 1 : 0)) * kEach;
+        unit(u) + kLayout.minima + (2 * g + (is_odd() ? 1 : 0)) * kEach;
     int32_t upper = 0, lower = 0, lows = 0;
     VEERY_UNROLL(8)
     for (int s = 0; s < 8; ++s) {
-      uint32_t tile[4];
-      load_tile<kFormat>(unit(u) + s * kPlaces.tile, tile);
-      const auto codes = load<Two<uint32_t>>(x_.at + places_.codes + u * 256 + s * 32 + 8 * t);
-      const int32_t times = 1 << x_.ints(places_.shift)[u * 8 + s];
-      const int32_t sums[2] = {x_.ints(places_.sum)[u * 16 + s * 2],
-                               x_.ints(places_.sum)[u * 16 + s * 2 + 1]};
+      uint32_t fragment[4];
+      load_fragment<kFormat>(unit(u) + s * kLayout.fragment, fragment);
+      const auto codes = load<Two<uint32_t>>(x_.at + layout_.codes + u * 256 + s * 32 + 8 * t);
+      const int32_t times = 1 << x_.ints(layout_.shift)[u * 8 + s];
+      const int32_t sums[2] = {x_.ints(layout_.sum)[u * 16 + s * 2],
+                               x_.ints(layout_.sum)[u * 16 + s * 2 + 1]};
       if constexpr (kHalves == 1) {
         upper +=
-            scales[s] * times * add_products(add_products(0, tile[0], codes.x), tile[2], codes.y);
+            scales[s] * times * dot4_s8(dot4_s8(0, fragment[0], codes.x), fragment[2], codes.y);
         lower += scales[kEach + s] * times *
-                 add_products(add_products(0, tile[1], codes.x), tile[3], codes.y);
+                 dot4_s8(dot4_s8(0, fragment[1], codes.x), fragment[3], codes.y);
         if constexpr (kInfo.minima) lows += minima[s] * (sums[0] + sums[1]);
       } else {
-        upper += times * (scales[2 * s] * add_products(0, tile[0], codes.x) +
-                          scales[2 * s + 1] * add_products(0, tile[2], codes.y));
-        lower += times * (scales[kEach + 2 * s] * add_products(0, tile[1], codes.x) +
-                          scales[kEach + 2 * s + 1] * add_products(0, tile[3], codes.y));
+        upper += times * (scales[2 * s] * dot4_s8(0, fragment[0], codes.x) +
+                          scales[2 * s + 1] * dot4_s8(0, fragment[2], codes.y));
+        lower += times * (scales[kEach + 2 * s] * dot4_s8(0, fragment[1], codes.x) +
+                          scales[kEach + 2 * s + 1] * dot4_s8(0, fragment[3], codes.y));
         if constexpr (kInfo.minima) lows += minima[2 * s] * sums[0] + minima[2 * s + 1] * sums[1];
       }
     }
-    const float scale = x_.floats(places_.scale)[u];
+    const float scale = x_.floats(layout_.scale)[u];
     sum_ = fma(own(load_scales<kFormat>(unit(u))) * scale,
                static_cast<float>(over_lanes(upper, lower)), sum_);
     if constexpr (kInfo.minima)
-      low_ = fma(own(load_halves(unit(u) + kPlaces.m)) * scale, static_cast<float>(lows), low_);
+      low_ = fma(own(load_f16_pair(unit(u) + kLayout.m)) * scale, static_cast<float>(lows), low_);
   }
 
   const VEERY_DEVICE uint8_t* panel_;
   int units_;
-  FormPlaces places_;
+  ActivationLayout layout_;
   RowAt x_;
   float sum_ = 0, low_ = 0;
 };
 
 /// A warp a panel of one weight, block_z() says of which.
-template <Format kFormat, bool kGated>
-VEERY_GPU void linear_dots(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
-  wait_for_inputs();
+template <WeightFormat kFormat, bool kGated>
+VEERY_GPU void gemv_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
   const int i = block_z(), panel = block_x() * warps() + warp();
-  if (a.run.count(a.rows) == 0 || panel >= panels_of(a.weight[i])) return;
-  DotProduct<kFormat> product(a.form, a.weight[i], panel);
+  if (a.run.count(a.rows) == 0 || panel >= panel_count(a.weight[i])) return;
+  GemvSimdgroup<kFormat> product(a.act, a.weight[i], panel);
   const float y = product.multiply();
   float up = 0;
   if constexpr (kGated) {
-    DotProduct<kFormat> second(a.form, a.weight[1], panel);
+    GemvSimdgroup<kFormat> second(a.act, a.weight[1], panel);
     up = second.multiply();
   }
   const int output = panel * 16 + lane() / 4 + lane() % 2 * 8;

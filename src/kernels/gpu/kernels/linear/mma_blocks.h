@@ -1,5 +1,5 @@
 // tile_blocks.h: the whole numbers of a block of columns, of panels and groups of 8 rows of x
-// (TilePlaces), with the bits of linear.h.
+// (ActivationGroupLayout), with the bits of linear.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
@@ -8,59 +8,63 @@ namespace veery::gpu {
 // A whole number below 2^22 that is added to these bits is a float once the float of them is taken
 // off.
 inline constexpr int32_t kWholeBits = 0x4b400000;
-/// kWholeBits less FormatInfo::less times a sum. Rows that are not there have any sum, so it wraps.
-template <Format kFormat>
+/// kWholeBits less WeightFormatInfo::less times a sum. Rows that are not there have any sum, so it
+/// wraps.
+template <WeightFormat kFormat>
 VEERY_GPU int32_t bits_less(int32_t sum) {
-  constexpr auto kLess = static_cast<uint32_t>(format_info(kFormat).less);
+  constexpr auto kLess = static_cast<uint32_t>(weight_format_info(kFormat).less);
   return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) -
                               kLess * static_cast<uint32_t>(sum));
 }
-VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
+VEERY_GPU float from_whole_bits(int32_t bits) { return bits_to_float(bits) - 12582912.0F; }
 
 /// Products of a block of 32 columns, of which from_whole_bits() makes floats. Of those that
-/// has_halves(), of half h. `sum`: of the codes, where FormatInfo::less is taken from weights.
-template <Format kFormat>
-VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&tile)[4],
+/// has_half_scales(), of half h. `sum`: of the codes, where WeightFormatInfo::less is taken from
+/// weights.
+template <WeightFormat kFormat>
+VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&fragment)[4],
                               const Two<uint32_t>& codes, const Two<int32_t>& sum, int h) {
-  if constexpr (has_halves(kFormat)) {
+  if constexpr (has_half_scales(kFormat)) {
     c[0] = c[1] = c[2] = c[3] = kWholeBits;
-    multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes.x : codes.y);
+    mma_m16n8k16_s8(c, fragment[2 * h], fragment[2 * h + 1], h == 0 ? codes.x : codes.y);
   } else {
-    multiply_tile_from(c, tile, codes.x, codes.y, bits_less<kFormat>(sum.x),
-                       bits_less<kFormat>(sum.y));
+    mma_m16n8k32_s8_from(c, fragment, codes.x, codes.y, bits_less<kFormat>(sum.x),
+                         bits_less<kFormat>(sum.y));
   }
 }
 
 /// A block of 256 columns of kM panels, kWeightBytes apart, and kN groups, kFormBytes apart.
 /// kMeets: the warp meets before each 32 columns, so that no more of them are under way than
 /// registers have room for.
-template <Format kFormat, int kM, int kN, int kWeightBytes, int kFormBytes, bool kMeets = true>
-class SuperBlock {
+template <WeightFormat kFormat, int kM, int kN, int kWeightBytes, int kGroupBytes,
+          bool kSyncs = true>
+class MmaSuperBlock {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr TilePlaces kForm = tile_places(FormKind::kPer256, 256);
+  static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
+  static constexpr UnitLayout kLayout = unit_layout(kFormat);
+  static constexpr ActivationGroupLayout kActLayout =
+      activation_group_layout(ActivationKind::kInt8Block256, 256);
   static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kEach = 8 * kHalves;
 
   /// Adds products of codes, times scales and shifts, to `all`: of `here` groups.
-  static VEERY_GPU void add_up(const uint8_t* weights, const uint8_t* form, int here,
+  static VEERY_GPU void add_up(const uint8_t* weights, const uint8_t* act, int present,
                                int32_t (&all)[kM][kN][4]) {
     bool usual = true;
     VEERY_UNROLL(4)
     for (int n = 0; n < kN; ++n) VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
-      if (n >= here) continue;
-      const Two<uint32_t> own = shifts_at(form, n, half);
-      usual = usual && own.x == kUsualShifts && own.y == kUsualShifts;
+      if (n >= present) continue;
+      const Two<uint32_t> own = shifts_at(act, n, half);
+      usual = usual && own.x == kDefaultShifts && own.y == kDefaultShifts;
     }
     // Most often no part is much smaller than the others.
-    const bool all_usual = ballot(!usual) == 0;
+    const bool default_shifts = ballot(!usual) == 0;
     VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
-      if (all_usual)
-        half_block<false>(weights, form, half, here, all);
+      if (default_shifts)
+        half_block<false>(weights, act, half, present, all);
       else
-        half_block<true>(weights, form, half, here, all);
+        half_block<true>(weights, act, half, present, all);
     }
   }
 
@@ -72,18 +76,18 @@ class SuperBlock {
       const int g = lane() / 4, t = lane() % 4;
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
-        const uint8_t* at = unit + kPlaces.minima + 2 * g * kEach + 8 * h + 2 * t;
-        of[h][2] = bytes_to_halves(gpu::load<uint16_t>(at));
-        of[h][3] = bytes_to_halves(gpu::load<uint16_t>(at + kEach));
-        of[h][0] = halves_times_64(of[h][2]);
-        of[h][1] = halves_times_64(of[h][3]);
+        const uint8_t* at = unit + kLayout.minima + 2 * g * kEach + 8 * h + 2 * t;
+        of[h][2] = bytes_to_f16x2(gpu::load<uint16_t>(at));
+        of[h][3] = bytes_to_f16x2(gpu::load<uint16_t>(at + kEach));
+        of[h][0] = f16x2_times_64(of[h][2]);
+        of[h][1] = f16x2_times_64(of[h][3]);
       }
     }
-    VEERY_GPU void add_up(const uint8_t* form, float (&lows)[4]) const {
+    VEERY_GPU void add_up(const uint8_t* act, float (&lows)[4]) const {
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
         const auto sums = gpu::load<Two<uint32_t>>(
-            form + (kHalves == 1 ? kForm.sums : kForm.sums16 + 256 * h) + lane() * 8);
+            act + (kHalves == 1 ? kActLayout.sums : kActLayout.sums16 + 256 * h) + lane() * 8);
         float part[4];
         multiply_halves(part, of[h], sums.x, sums.y);
         VEERY_UNROLL(4)
@@ -98,13 +102,13 @@ class SuperBlock {
   };
 
  private:
-  static constexpr uint32_t kUsualShifts = 0x03030303;
+  static constexpr uint32_t kDefaultShifts = 0x03030303;
 
   // Of rows g and g + 8, 128 columns: words x and y, or x and y, z and w, of scales for 32; for 16
   // one row each.
   static VEERY_GPU void load_sub_scales(const uint8_t* unit, int half,
                                         Four<uint32_t> (&to)[kHalves]) {
-    const uint8_t* at = unit + kPlaces.scales + lane() / 4 * 2 * kEach;
+    const uint8_t* at = unit + kLayout.scales + lane() / 4 * 2 * kEach;
     if constexpr (kHalves == 1) {
       to[0].x = load<uint32_t>(at + 4 * half);
       to[0].y = load<uint32_t>(at + 8 + 4 * half);
@@ -119,50 +123,51 @@ class SuperBlock {
     const Four<uint32_t>& words = of[at / 4];
     return signed_byte_of(high ? words.y : words.x, at % 4);
   }
-  static VEERY_GPU Two<uint32_t> shifts_at(const uint8_t* form, int n, int half) {
-    return load<Two<uint32_t>>(form + n * kFormBytes + kForm.shift + half * 32 + lane() % 4 * 8);
+  static VEERY_GPU Two<uint32_t> shifts_at(const uint8_t* act, int n, int half) {
+    return load<Two<uint32_t>>(act + n * kGroupBytes + kActLayout.shift + half * 32 +
+                               lane() % 4 * 8);
   }
   template <bool kShifts>
-  static VEERY_GPU void half_block(const uint8_t* weights, const uint8_t* form, int half, int here,
-                                   int32_t (&all)[kM][kN][4]) {
+  static VEERY_GPU void half_block(const uint8_t* weights, const uint8_t* act, int half,
+                                   int present, int32_t (&all)[kM][kN][4]) {
     Two<uint32_t> shifts[kN] = {};
     VEERY_UNROLL(4)
     for (int n = 0; n < kN; ++n)
-      if (kShifts && n < here) shifts[n] = shifts_at(form, n, half);
+      if (kShifts && n < present) shifts[n] = shifts_at(act, n, half);
     Four<uint32_t> scales[kM][kHalves];
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) load_sub_scales(weights + m * kWeightBytes, half, scales[m]);
     VEERY_UNROLL(4)
     for (int s = 0; s < 4; ++s)
-      sub_block<kShifts>(weights, form, half * 4 + s, here, scales, shifts, all);
+      sub_block<kShifts>(weights, act, half * 4 + s, present, scales, shifts, all);
   }
   template <bool kShifts>
-  static VEERY_GPU void sub_block(const uint8_t* weights, const uint8_t* form, int s, int here,
+  static VEERY_GPU void sub_block(const uint8_t* weights, const uint8_t* act, int s, int present,
                                   const Four<uint32_t> (&scales)[kM][kHalves],
                                   const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
     Two<uint32_t> codes[kN] = {};
-    if constexpr (kMeets) sync_warp();
+    if constexpr (kSyncs) sync_warp();
     VEERY_UNROLL(4)
     for (int n = 0; n < kN; ++n)
-      if (n < here) codes[n] = load<Two<uint32_t>>(form + n * kFormBytes + s * 256 + lane() * 8);
+      if (n < present) codes[n] = load<Two<uint32_t>>(act + n * kGroupBytes + s * 256 + lane() * 8);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
-      uint32_t tile[4];
-      load_tile<kFormat>(weights + m * kWeightBytes + s * kPlaces.tile, tile);
+      uint32_t fragment[4];
+      load_fragment<kFormat>(weights + m * kWeightBytes + s * kLayout.fragment, fragment);
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
-        constexpr int kUsual = kShifts ? 0 : 3;
-        const int low = scale_of(scales[m], s % 4, h, false) << kUsual;
-        const int high = scale_of(scales[m], s % 4, h, true) << kUsual;
+        constexpr int kDefaultShift = kShifts ? 0 : 3;
+        const int low = scale_of(scales[m], s % 4, h, false) << kDefaultShift;
+        const int high = scale_of(scales[m], s % 4, h, true) << kDefaultShift;
         VEERY_UNROLL(4)
         for (int n = 0; n < kN; ++n) {
-          if (n >= here) continue;
+          if (n >= present) continue;
           int32_t c[4];
           if constexpr (kHalves == 1)
-            multiply_tile_from(c, tile, codes[n].x, codes[n].y, 0, 0);
+            mma_m16n8k32_s8_from(c, fragment, codes[n].x, codes[n].y, 0, 0);
           else
-            multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1],
-                                    h == 0 ? codes[n].x : codes[n].y);
+            mma_m16n8k16_s8_zero(c, fragment[2 * h], fragment[2 * h + 1],
+                                 h == 0 ? codes[n].x : codes[n].y);
           const int first = kShifts ? byte_of(shifts[n].x, s % 4) : 0;
           const int second = kShifts ? byte_of(shifts[n].y, s % 4) : 0;
           all[m][n][0] += c[0] * (low << first), all[m][n][1] += c[1] * (low << second);

@@ -1,16 +1,16 @@
 // form.h: rows of activations: RMS norm and what products take, in the order of docs/numerics.md.
 #pragma once
-#include "kernels/gpu/params/params.h"
 #include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/params/linear_params.h"
 
 namespace veery::gpu {
 
 /// 1,024 elements of chains a and b of a lane from i on, of which those below n are there, or all.
 /// The loads are on their way together, as each takes longer than what is computed with it.
 template <bool kAll, typename Term>
-VEERY_GPU void add_to_chains(const VEERY_DEVICE float* x, int i, int n,
-                             const VEERY_THREAD Term& term, VEERY_THREAD float& a,
-                             VEERY_THREAD float& b) {
+VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
+                                const VEERY_THREAD Term& term, VEERY_THREAD float& a,
+                                VEERY_THREAD float& b) {
   float v[32];
   VEERY_UNROLL(32)
   for (int j = 0; j < 32; ++j) v[j] = kAll || i + 32 * j < n ? x[i + 32 * j] : 0.0F;
@@ -22,28 +22,28 @@ VEERY_GPU void add_to_chains(const VEERY_DEVICE float* x, int i, int n,
 }
 /// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32.
 template <typename Term>
-VEERY_GPU float sum_in_chains(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
+VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
   float a = 0, b = 0;
   int first = 0;
-  for (; first + 1024 <= n; first += 1024) add_to_chains<true>(x, first + lane(), n, term, a, b);
-  if (first < n) add_to_chains<false>(x, first + lane(), n, term, a, b);
+  for (; first + 1024 <= n; first += 1024) add_to_lane_sums<true>(x, first + lane(), n, term, a, b);
+  if (first < n) add_to_lane_sums<false>(x, first + lane(), n, term, a, b);
   const float low = a + shuffle_xor(a, 16);
   const float high = b + shuffle_xor(b, 16);
-  return shuffle(sum_of_16(low + high), 0);
+  return shuffle(sum_16_lanes(low + high), 0);
 }
 
 /// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp. All lanes get it.
 VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
-  const float total = sum_in_chains(x, n, [](float v, float sum) { return fma(v, v, sum); });
+  const float total = sum_in_lanes(x, n, [](float v, float sum) { return fma(v, v, sum); });
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
 /// Mean, and 1 / sqrt(variance + eps), of n elements, in the same chains.
-VEERY_GPU Two<float> moments_of(const VEERY_DEVICE float* x, int n, float eps) {
+VEERY_GPU Two<float> mean_and_inverse_std(const VEERY_DEVICE float* x, int n, float eps) {
   const auto size = static_cast<float>(n);
-  const float mean = sum_in_chains(x, n, [](float v, float sum) { return sum + v; }) / size;
+  const float mean = sum_in_lanes(x, n, [](float v, float sum) { return sum + v; }) / size;
   const float squares =
-      sum_in_chains(x, n, [&](float v, float sum) { return fma(v - mean, v - mean, sum); });
+      sum_in_lanes(x, n, [&](float v, float sum) { return fma(v - mean, v - mean, sum); });
   return {mean, 1.0F / square_root(squares / size + eps)};
 }
 
@@ -57,90 +57,91 @@ struct Row {
 };
 
 /// The weights of a norm on their way to shared memory, before the row is there.
-VEERY_GPU void ask_weights(const VEERY_THREAD Norm& norm, int n,
-                           VEERY_SHARED float* shared VEERY_HERE) {
+VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
+                                 VEERY_SHARED float* shared VEERY_CONTEXT) {
   for (int i = 4 * thread(); i < n; i += 4 * threads())
-    begin_copy(reinterpret_cast<VEERY_SHARED uint8_t*>(shared + i),
-               reinterpret_cast<const VEERY_DEVICE uint8_t*>(norm.weight + i));
-  end_group();
+    copy_async_16(reinterpret_cast<VEERY_SHARED uint8_t*>(shared + i),
+                  reinterpret_cast<const VEERY_DEVICE uint8_t*>(norm.weight + i));
+  commit_copies();
 }
 /// The row of a block's threads. With a norm `shared` has 4 floats and, if `staged`, n more, where
 /// the row then is: a chain of loads takes long from farther away. `weights`: where ask_weights()
 /// put them, or nullptr.
-VEERY_GPU Row row_of(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n, bool staged,
-                     VEERY_SHARED float* shared, const VEERY_SHARED float* weights VEERY_HERE) {
+VEERY_GPU Row load_row_with_norm(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n,
+                                 bool staged, VEERY_SHARED float* shared,
+                                 const VEERY_SHARED float* weights VEERY_CONTEXT) {
   if (norm.weight == nullptr) return {x, nullptr, 1};
   if (staged) {
     VEERY_UNROLL(4)
     for (int i = thread(); i < n; i += threads()) shared[4 + i] = x[i];
     sync_block();
-    x = brought(shared + 4, x);
+    x = staged_pointer(shared + 4, x);
   }
   if (warp() == 0) {
     const float inverse = inverse_rms(x, n, norm.eps);
     if (lane() == 0) *shared = inverse;
   }
-  if (weights != nullptr) wait_for_groups<0>();
+  if (weights != nullptr) wait_for_copies<0>();
   sync_block();
-  return {x, weights != nullptr ? brought(weights, norm.weight) : norm.weight, *shared};
+  return {x, weights != nullptr ? staged_pointer(weights, norm.weight) : norm.weight, *shared};
 }
 
 // Where column k of a row's codes lies.
-VEERY_GPU int code_place(int k) { return k / 32 * 32 + k % 16 / 4 * 8 + k % 32 / 16 * 4 + k % 4; }
+VEERY_GPU int code_offset(int k) { return k / 32 * 32 + k % 16 / 4 * 8 + k % 32 / 16 * 4 + k % 4; }
 
 /// One row in its form.
-struct FormRow {
+struct ActivationRow {
   VEERY_DEVICE uint8_t* at;
-  FormPlaces places;
+  ActivationLayout layout;
 
   VEERY_GPU VEERY_DEVICE int8_t* codes() const {
-    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.codes);
+    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + layout.codes);
   }
   VEERY_GPU VEERY_DEVICE int8_t* residual() const {
-    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.residual);
+    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + layout.residual);
   }
-  VEERY_GPU VEERY_DEVICE float* floats(int64_t place) const {
-    return reinterpret_cast<VEERY_DEVICE float*>(at + place);
+  VEERY_GPU VEERY_DEVICE float* floats(int64_t offset) const {
+    return reinterpret_cast<VEERY_DEVICE float*>(at + offset);
   }
-  VEERY_GPU VEERY_DEVICE int32_t* ints(int64_t place) const {
-    return reinterpret_cast<VEERY_DEVICE int32_t*>(at + place);
+  VEERY_GPU VEERY_DEVICE int32_t* ints(int64_t offset) const {
+    return reinterpret_cast<VEERY_DEVICE int32_t*>(at + offset);
   }
 };
-VEERY_GPU FormRow form_row(const VEERY_THREAD Form& form, int64_t r) {
-  return {form.data + r * form.stride, form_places(form.kind, form.cols)};
+VEERY_GPU ActivationRow activation_row(const VEERY_THREAD Activations& act, int64_t r) {
+  return {act.data + r * act.stride, activation_layout(act.kind, act.cols)};
 }
 
-struct Scale {
+struct QuantScale {
   float scale, inverse;
 };
-VEERY_GPU Scale scale_for(float most) {
-  const bool tiny = !(most > 1e-30F), huge = most > 1e30F, endless = most > 3.4028234e38F;
-  const float less = huge ? 0x1p-64F : 1.0F, own = tiny || endless ? 1.0F : most * less;
-  const float scale = divide_usual(own, 127.0F) * (huge ? 0x1p64F : 1.0F);
-  const float inverse = divide_usual(127.0F, own) * less;
-  return {tiny ? 0.0F : endless ? most : scale, tiny || endless ? 0.0F : inverse};
+VEERY_GPU QuantScale quant_scale(float max_abs) {
+  const bool tiny = !(max_abs > 1e-30F), huge = max_abs > 1e30F, endless = max_abs > 3.4028234e38F;
+  const float less = huge ? 0x1p-64F : 1.0F, own = tiny || endless ? 1.0F : max_abs * less;
+  const float scale = divide_normal(own, 127.0F) * (huge ? 0x1p64F : 1.0F);
+  const float inverse = divide_normal(127.0F, own) * less;
+  return {tiny ? 0.0F : endless ? max_abs : scale, tiny || endless ? 0.0F : inverse};
 }
 
 // Blocks b, b + warps(), ... of 32 up to `blocks`, whose elements of this lane are v; together, as
 // a warp alone waits for each of its sums. v becomes what the codes leave over; the largest
 // magnitudes go to `largest_of`, in shared memory.
 template <int kBlocks>
-VEERY_GPU void write_some_blocks(const VEERY_THREAD FormRow& to, int b, int blocks,
-                                 VEERY_THREAD float (&v)[kBlocks],
-                                 VEERY_SHARED float* largest_of VEERY_HERE) {
-  float most[kBlocks];
+VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int blocks,
+                               VEERY_THREAD float (&v)[kBlocks],
+                               VEERY_SHARED float* max_abs_of VEERY_CONTEXT) {
+  float max_abs[kBlocks];
   int q[kBlocks], sum[kBlocks];
-  Scale scales[kBlocks];
+  QuantScale scales[kBlocks];
   VEERY_UNROLL(8)
-  for (int e = 0; e < kBlocks; ++e) most[e] = magnitude(v[e]);
+  for (int e = 0; e < kBlocks; ++e) max_abs[e] = magnitude(v[e]);
   VEERY_UNROLL(5)
   for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(8)
-  for (int e = 0; e < kBlocks; ++e) most[e] = largest(most[e], shuffle_xor(most[e], mask));
+  for (int e = 0; e < kBlocks; ++e) max_abs[e] = max_f32(max_abs[e], shuffle_xor(max_abs[e], mask));
   // A lane divides for one of the blocks.
-  float own = most[0];
+  float own = max_abs[0];
   VEERY_UNROLL(8)
-  for (int e = 1; e < kBlocks; ++e) own = lane() % kBlocks == e ? most[e] : own;
-  const Scale of = scale_for(own);
+  for (int e = 1; e < kBlocks; ++e) own = lane() % kBlocks == e ? max_abs[e] : own;
+  const QuantScale of = quant_scale(own);
   VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) scales[e] = {shuffle(of.scale, e), shuffle(of.inverse, e)};
   VEERY_UNROLL(8)
@@ -153,56 +154,58 @@ VEERY_GPU void write_some_blocks(const VEERY_THREAD FormRow& to, int b, int bloc
     const float scale = scales[e].scale;
     v[e] = fma(-scale, static_cast<float>(q[e]), v[e]);
     if (b >= blocks) continue;
-    to.codes()[code_place(32 * b + lane())] = static_cast<int8_t>(q[e]);
+    to.codes()[code_offset(32 * b + lane())] = static_cast<int8_t>(q[e]);
     if (lane() != 0) continue;
-    to.floats(to.places.scale)[b] = scale;
-    to.ints(to.places.sum)[b] = sum[e];
-    to.floats(to.places.moment)[b] = scale * static_cast<float>(sum[e]);
-    largest_of[b] = most[e];
-    to.floats(to.places.residual_scale)[b] = 0;
+    to.floats(to.layout.scale)[b] = scale;
+    to.ints(to.layout.sum)[b] = sum[e];
+    to.floats(to.layout.moment)[b] = scale * static_cast<float>(sum[e]);
+    max_abs_of[b] = max_abs[e];
+    to.floats(to.layout.residual_scale)[b] = 0;
   }
 }
 
 // The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one:
 // their number, then which. `most`: the largest magnitude of each.
-VEERY_GPU void find_outliers(const VEERY_SHARED float* most, int blocks,
+VEERY_GPU void find_outliers(const VEERY_SHARED float* max_abs, int blocks,
                              VEERY_DEVICE int32_t* list) {
   float all = 0;
   VEERY_UNROLL(16)
-  for (int b = 0; b < blocks; ++b) all = all + most[b];
+  for (int b = 0; b < blocks; ++b) all = all + max_abs[b];
   const float threshold = 2.5F * (all / static_cast<float>(blocks));
   const int limit = blocks / 4 + 1;
   int found = 0;
   for (int first = 0; first < blocks && found < limit; first += kWarp) {
     const int b = first + lane();
-    const bool is = b < blocks && most[b] > threshold && scale_for(most[b]).scale > 0;
-    const uint32_t all_of = ballot(is);
+    const bool is_outlier =
+        b < blocks && max_abs[b] > threshold && quant_scale(max_abs[b]).scale > 0;
+    const uint32_t all_of = ballot(is_outlier);
     const int at = found + bit_count(all_of & ((1U << lane()) - 1));
-    if (is && at < limit) list[1 + at] = b;
+    if (is_outlier && at < limit) list[1 + at] = b;
     found += bit_count(all_of);
   }
   if (lane() == 0) list[0] = found < limit ? found : limit;
 }
-VEERY_GPU void write_residual(const VEERY_THREAD FormRow& to, int b, float v) {
-  const float scale = to.floats(to.places.scale)[b];
-  const int q = to.codes()[code_place(32 * b + lane())];
+VEERY_GPU void write_outlier_residual(const VEERY_THREAD ActivationRow& to, int b, float v) {
+  const float scale = to.floats(to.layout.scale)[b];
+  const int q = to.codes()[code_offset(32 * b + lane())];
   const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
-  to.residual()[code_place(32 * b + lane())] = static_cast<int8_t>(r);
+  to.residual()[code_offset(32 * b + lane())] = static_cast<int8_t>(r);
   const int sum = warp_sum(r);
   if (lane() != 0) return;
   const float residual_scale = scale / 254.0F;
-  to.floats(to.places.residual_scale)[b] = residual_scale;
-  to.ints(to.places.residual_sum)[b] = sum;
-  VEERY_DEVICE float& moment = to.floats(to.places.moment)[b];
+  to.floats(to.layout.residual_scale)[b] = residual_scale;
+  to.ints(to.layout.residual_sum)[b] = sum;
+  VEERY_DEVICE float& moment = to.floats(to.layout.moment)[b];
   moment = moment + residual_scale * static_cast<float>(sum);
 }
 
 // A row in blocks of 32, of which a warp takes kBlocks at a time and has the next on their way;
 // `second`: where what the codes leave over goes as a row of its own, or nullptr.
 template <int kBlocks = 4>
-VEERY_GPU void write_per32(const VEERY_THREAD Row& row, int cols, const VEERY_THREAD FormRow& to,
-                           const VEERY_THREAD FormRow* second,
-                           VEERY_SHARED float* largest_of VEERY_HERE) {
+VEERY_GPU void write_int8_32(const VEERY_THREAD Row& row, int cols,
+                             const VEERY_THREAD ActivationRow& to,
+                             const VEERY_THREAD ActivationRow* second,
+                             VEERY_SHARED float* max_abs_of VEERY_CONTEXT) {
   const int blocks = cols / 32;
   float next[kBlocks];
   const auto read = [&](int b) {
@@ -216,19 +219,19 @@ VEERY_GPU void write_per32(const VEERY_THREAD Row& row, int cols, const VEERY_TH
     VEERY_UNROLL(8)
     for (int e = 0; e < kBlocks; ++e) v[e] = next[e];
     read(b + kBlocks * warps());
-    write_some_blocks(to, b, blocks, v, largest_of VEERY_GO);
-    if (second != nullptr) write_some_blocks(*second, b, blocks, v, largest_of VEERY_GO);
+    write_blocks_32(to, b, blocks, v, max_abs_of VEERY_CONTEXT_ARG);
+    if (second != nullptr) write_blocks_32(*second, b, blocks, v, max_abs_of VEERY_CONTEXT_ARG);
   }
   if (second != nullptr) {
-    if (thread() == 0) to.ints(to.places.outliers)[0] = second->ints(to.places.outliers)[0] = 0;
+    if (thread() == 0) to.ints(to.layout.outliers)[0] = second->ints(to.layout.outliers)[0] = 0;
     return;
   }
   sync_block();
-  if (warp() == 0) find_outliers(largest_of, blocks, to.ints(to.places.outliers));
+  if (warp() == 0) find_outliers(max_abs_of, blocks, to.ints(to.layout.outliers));
   sync_block();
-  const VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
+  const VEERY_DEVICE int32_t* list = to.ints(to.layout.outliers);
   for (int e = warp(); e < list[0]; e += warps())
-    write_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+    write_outlier_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
 }
 
 // Columns k to k + 3.
@@ -248,45 +251,44 @@ VEERY_GPU void four_of(const VEERY_THREAD Row& row, int k, VEERY_THREAD float (&
 }
 
 // The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
-VEERY_GPU float largest_of_four(const VEERY_THREAD float (&v)[4]) {
-  return largest(largest(magnitude(v[0]), magnitude(v[1])),
-                 largest(magnitude(v[2]), magnitude(v[3])));
+VEERY_GPU float max_abs_4(const VEERY_THREAD float (&v)[4]) {
+  return max_f32(max_f32(magnitude(v[0]), magnitude(v[1])),
+                 max_f32(magnitude(v[2]), magnitude(v[3])));
 }
 template <typename T, typename Join>
-VEERY_GPU T over_8_lanes(T x, const VEERY_THREAD Join& join) {
+VEERY_GPU T reduce_8_lanes(T x, const VEERY_THREAD Join& join) {
   VEERY_UNROLL(3)
   for (int mask = 1; mask < 8; mask *= 2) x = join(x, shuffle_xor(x, mask));
   return x;
 }
-VEERY_GPU float largest_over_8(float x) {
-  return over_8_lanes(x, [](float p, float q) { return largest(p, q); });
+VEERY_GPU float max_8_lanes(float x) {
+  return reduce_8_lanes(x, [](float p, float q) { return max_f32(p, q); });
 }
 
 // Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
-VEERY_GPU void put_codes(VEERY_DEVICE uint8_t* codes, int l, const VEERY_THREAD int (&q)[4]) {
+VEERY_GPU void store_codes(VEERY_DEVICE uint8_t* codes, int l, const VEERY_THREAD int (&q)[4]) {
   const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
-  *reinterpret_cast<VEERY_DEVICE uint32_t*>(codes + code_place(4 * l)) =
+  *reinterpret_cast<VEERY_DEVICE uint32_t*>(codes + code_offset(4 * l)) =
       byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
 }
 
 // A block of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
 // leave over.
-VEERY_GPU void write_block_256(const VEERY_THREAD FormRow& to, int b,
+VEERY_GPU void write_block_256(const VEERY_THREAD ActivationRow& to, int b,
                                VEERY_THREAD float (&v)[2][4]) {
-  const float most[2] = {largest_over_8(largest_of_four(v[0])),
-                         largest_over_8(largest_of_four(v[1]))};
-  float all = largest(most[0], most[1]);
-  all = largest(all, shuffle_xor(all, 8));
-  all = largest(all, shuffle_xor(all, 16));
-  const Scale whole = scale_for(all);
+  const float max_abs[2] = {max_8_lanes(max_abs_4(v[0])), max_8_lanes(max_abs_4(v[1]))};
+  float all = max_f32(max_abs[0], max_abs[1]);
+  all = max_f32(all, shuffle_xor(all, 8));
+  all = max_f32(all, shuffle_xor(all, 16));
+  const QuantScale whole = quant_scale(all);
   const float scale = whole.scale / 8;
-  if (lane() == 0) to.floats(to.places.scale)[b] = scale;
+  if (lane() == 0) to.floats(to.layout.scale)[b] = scale;
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
     const int s = 4 * h + lane() / 8, l = lane() % 8;
     int shift = 3;
     float inverse = whole.inverse;
-    for (float x = 2 * most[h]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
+    for (float x = 2 * max_abs[h]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
     const float step = scale * static_cast<float>(1 << shift);
     int q[4], sum = 0;
     VEERY_UNROLL(4)
@@ -295,16 +297,18 @@ VEERY_GPU void write_block_256(const VEERY_THREAD FormRow& to, int b,
       sum += q[i] << shift;
       v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
     }
-    put_codes(to.at + to.places.codes + 256 * b + 32 * s, l, q);
+    store_codes(to.at + to.layout.codes + 256 * b + 32 * s, l, q);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
-    if (l % 4 == 0) to.ints(to.places.sum)[16 * b + 2 * s + l / 4] = sum;
-    if (l == 0) to.ints(to.places.shift)[8 * b + s] = shift;
+    if (l % 4 == 0) to.ints(to.layout.sum)[16 * b + 2 * s + l / 4] = sum;
+    if (l == 0) to.ints(to.layout.shift)[8 * b + s] = shift;
   }
 }
 // Part `part` of `parts` of the blocks of a row.
-VEERY_GPU void write_per256(const VEERY_THREAD Row& row, int cols, const VEERY_THREAD FormRow& to,
-                            const VEERY_THREAD FormRow* second, int part, int parts VEERY_HERE) {
+VEERY_GPU void write_int8_256(const VEERY_THREAD Row& row, int cols,
+                              const VEERY_THREAD ActivationRow& to,
+                              const VEERY_THREAD ActivationRow* second, int part,
+                              int parts VEERY_CONTEXT) {
   float next[2][4];
   const auto read = [&](int b) {
     if (b >= cols / 256) return;
@@ -324,7 +328,7 @@ VEERY_GPU void write_per256(const VEERY_THREAD Row& row, int cols, const VEERY_T
 }
 
 VEERY_GPU void write_floats(const VEERY_THREAD Row& row, int cols, bool rounded,
-                            VEERY_DEVICE float* to VEERY_HERE) {
+                            VEERY_DEVICE float* to VEERY_CONTEXT) {
   for (int k = thread(); k < cols; k += threads()) {
     const float v = row.at(k);
     // bf16 knows no subnormal numbers.
@@ -334,35 +338,41 @@ VEERY_GPU void write_floats(const VEERY_THREAD Row& row, int cols, bool rounded,
 
 // As many as weights have, which are 0 beyond the last.
 VEERY_GPU void write_bf16(const VEERY_THREAD Row& row, int cols,
-                          VEERY_DEVICE uint16_t* to VEERY_HERE) {
+                          VEERY_DEVICE uint16_t* to VEERY_CONTEXT) {
   for (int k = thread(); k < (cols + 15) / 16 * 16; k += threads())
     to[k] = k < cols ? float_to_bf16(row.at(k)) : uint16_t{0};
 }
 
-/// A row of x in its form, by the threads of a block, or of some: PrepareArguments::parts.
-VEERY_GPU void prepare(const VEERY_THREAD PrepareArguments& a VEERY_HERE) {
-  const int cols = a.form.cols;
-  auto* largest_of = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
-  VEERY_SHARED float* own = largest_of + (cols / 32 + 3) / 4 * 4;  // row_of()
-  VEERY_SHARED float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
-  if (weights != nullptr) ask_weights(a.norm, cols, weights VEERY_GO);
-  wait_for_inputs();
-  const int64_t r = block_x() / a.parts;
-  const int part = static_cast<int>(block_x() % a.parts);
-  if (r >= a.run.count(a.x.rows)) return wait_for_groups<0>();
-  if (a.best != nullptr && thread() == 0 && part == 0) a.best[r] = 0;
-  const Row row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights VEERY_GO);
-  const FormRow to = form_row(a.form, a.form.two_terms != 0 ? 2 * r : r);
-  const FormRow after = form_row(a.form, 2 * r + 1);
-  const VEERY_THREAD FormRow* second = a.form.two_terms != 0 ? &after : nullptr;
-  switch (a.form.kind) {
-    case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of VEERY_GO);
-    case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts VEERY_GO);
-    case FormKind::kPlanes: return;  // of many rows only
-    case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0) VEERY_GO);
-    case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0) VEERY_GO);
-    case FormKind::kBF16:
-      return write_bf16(row, cols, reinterpret_cast<VEERY_DEVICE uint16_t*>(to.at) VEERY_GO);
+/// A row of x in its form, by the threads of a block, or of some: QuantizeXParams::parts.
+VEERY_GPU void quantize_x(const VEERY_THREAD QuantizeXParams& a VEERY_CONTEXT) {
+  const int cols = a.act.cols;
+  auto* max_abs_of = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  VEERY_SHARED float* own = max_abs_of + (cols / 32 + 3) / 4 * 4;  // row_of()
+  VEERY_SHARED float* weights = a.staged_weights != 0 ? own + 4 + cols : nullptr;
+  if (weights != nullptr) copy_norm_weights(a.norm, cols, weights VEERY_CONTEXT_ARG);
+  wait_for_dependencies();
+  const int64_t r = block_x() / a.blocks_per_row;
+  const int part = static_cast<int>(block_x() % a.blocks_per_row);
+  if (r >= a.run.count(a.x.rows)) return wait_for_copies<0>();
+  if (a.argmax_keys != nullptr && thread() == 0 && part == 0) a.argmax_keys[r] = 0;
+  const Row row =
+      load_row_with_norm(a.x.row(r), a.norm, cols, a.staged != 0, own, weights VEERY_CONTEXT_ARG);
+  const ActivationRow to = activation_row(a.act, a.act.residual_rows != 0 ? 2 * r : r);
+  const ActivationRow after = activation_row(a.act, 2 * r + 1);
+  const VEERY_THREAD ActivationRow* second = a.act.residual_rows != 0 ? &after : nullptr;
+  switch (a.act.kind) {
+    case ActivationKind::kInt8Block32:
+      return write_int8_32(row, cols, to, second, max_abs_of VEERY_CONTEXT_ARG);
+    case ActivationKind::kInt8Block256:
+      return write_int8_256(row, cols, to, second, part, a.blocks_per_row VEERY_CONTEXT_ARG);
+    case ActivationKind::kInt4Digits: return;  // of many rows only
+    case ActivationKind::kF32:
+      return write_floats(row, cols, false, to.floats(0) VEERY_CONTEXT_ARG);
+    case ActivationKind::kF32AsBf16:
+      return write_floats(row, cols, true, to.floats(0) VEERY_CONTEXT_ARG);
+    case ActivationKind::kBF16:
+      return write_bf16(row, cols,
+                        reinterpret_cast<VEERY_DEVICE uint16_t*>(to.at) VEERY_CONTEXT_ARG);
   }
 }
 

@@ -1,10 +1,11 @@
-// prepare_tiles.h: many rows of activations brought to the form of form_tiles.h. A warp has the
+// quantize_x_groups.h: many rows of activations brought to the form of form_tiles.h. A warp has the
 // same columns of several rows of a group, so that it writes whole sectors of memory, or lines
 // where it has all rows.
 #pragma once
-#include "kernels/gpu/params/quantize_x_groups_params.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
 #include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
+#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/params/linear_params.h"
+#include "kernels/gpu/smem/quantize_x_groups_smem.h"
 
 namespace veery::gpu {
 
@@ -49,10 +50,10 @@ VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int c
     to[2] = to[2] * inverse * w.z, to[3] = to[3] * inverse * w.w;
   });
 }
-VEERY_GPU bool in_sixteens(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
+VEERY_GPU bool is_aligned_16(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
 
 // Where what a lane has goes.
-struct LanePlace {
+struct LaneSlot {
   int row;  // of the group
 
   /// Of the lane's four columns among those of 8 rows.
@@ -61,7 +62,7 @@ struct LanePlace {
 
 // 4 kEach numbers, joined over the four lanes of a row, of which lane t gets those from kEach t on.
 template <int kEach, typename T, typename Join>
-VEERY_GPU void share_out(const T (&of)[4 * kEach], T (&own)[kEach], const Join& join) {
+VEERY_GPU void reduce_and_distribute(const T (&of)[4 * kEach], T (&own)[kEach], const Join& join) {
   const bool upper = lane() % 4 >= 2, odd = lane() % 2 != 0;
   T half[2 * kEach];
   VEERY_UNROLL(8)
@@ -77,26 +78,25 @@ VEERY_GPU void share_out(const T (&of)[4 * kEach], T (&own)[kEach], const Join& 
 }
 // The largest magnitudes of parts, shared out.
 template <int kParts>
-VEERY_GPU void share_largest(const Part (&v)[kParts], float (&own)[kParts / 4]) {
-  float most[kParts];
+VEERY_GPU void distribute_max_abs(const Part (&v)[kParts], float (&own)[kParts / 4]) {
+  float max_abs[kParts];
   VEERY_UNROLL(8)
-  for (int s = 0; s < kParts; ++s)
-    most[s] = largest(largest_of_four(v[s][0]), largest_of_four(v[s][1]));
-  share_out<kParts / 4>(most, own, [](float x, float y) { return largest(x, y); });
+  for (int s = 0; s < kParts; ++s) max_abs[s] = max_f32(max_abs_4(v[s][0]), max_abs_4(v[s][1]));
+  reduce_and_distribute<kParts / 4>(max_abs, own, [](float x, float y) { return max_f32(x, y); });
 }
 // The codes of a part, a word of each half, and their sums.
-VEERY_GPU void code_part(const Part& v, float inverse, uint32_t (&codes)[2], int (&sum)[2]) {
+VEERY_GPU void quantize_part(const Part& v, float inverse, uint32_t (&codes)[2], int (&sum)[2]) {
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
     uint32_t q[4];
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) q[i] = static_cast<uint32_t>(round_to_int(v[h][i] * inverse));
-    codes[h] = lowest_bytes(q);
-    sum[h] = add_signed_bytes(codes[h], 0);
+    codes[h] = pack_low_bytes(q);
+    sum[h] = add_bytes_s8(codes[h], 0);
   }
 }
 // What they leave over.
-VEERY_GPU void leave_rest(float inverse, float step, Part& v) {
+VEERY_GPU void subtract_codes(float inverse, float step, Part& v) {
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) VEERY_UNROLL(4)
   for (int i = 0; i < 4; ++i)
@@ -104,8 +104,8 @@ VEERY_GPU void leave_rest(float inverse, float step, Part& v) {
 }
 
 // Of a block of 256 of a row: its scale, and the shifts of its parts, a byte each.
-struct BlockSteps {
-  Scale whole;
+struct BlockScales {
+  QuantScale whole;
   uint32_t shifts[2];
 
   VEERY_GPU float scale() const { return whole.scale / 8; }
@@ -113,12 +113,12 @@ struct BlockSteps {
   VEERY_GPU float inverse(int s) const { return whole.inverse * static_cast<float>(8 >> shift(s)); }
   VEERY_GPU float step(int s) const { return scale() * static_cast<float>(1 << shift(s)); }
 };
-VEERY_GPU BlockSteps steps_of(const Part (&v)[8]) {
+VEERY_GPU BlockScales block_scales(const Part (&v)[8]) {
   float own[2];
-  share_largest(v, own);
-  float all = largest(own[0], own[1]);
-  all = largest(all, shuffle_xor(all, 1));
-  all = largest(all, shuffle_xor(all, 2));
+  distribute_max_abs(v, own);
+  float all = max_f32(own[0], own[1]);
+  all = max_f32(all, shuffle_xor(all, 1));
+  all = max_f32(all, shuffle_xor(all, 2));
   uint32_t word = 0;
   VEERY_UNROLL(2)
   for (int i = 0; i < 2; ++i) {
@@ -130,11 +130,11 @@ VEERY_GPU BlockSteps steps_of(const Part (&v)[8]) {
   word |= shuffle_xor(word, 1);
   const uint32_t other = shuffle_xor(word, 2);
   const bool upper = lane() % 4 >= 2;
-  return {scale_for(all), {upper ? other : word, upper ? word : other}};
+  return {quant_scale(all), {upper ? other : word, upper ? word : other}};
 }
 
-// Four codes times 2 to the power of `shift` as digits (kPlanes): x high, y low.
-VEERY_GPU Two<uint32_t> digits_of(uint32_t codes, int shift) {
+// Four codes times 2 to the power of `shift` as digits (kDigits): x high, y low.
+VEERY_GPU Two<uint32_t> to_digits(uint32_t codes, int shift) {
   const auto everywhere = [](uint32_t byte) { return byte * 0x01010101U; };
   const int right = 4 - shift;
   // 128 more than a code has no sign; what has become of the 128 is taken away again.
@@ -143,93 +143,93 @@ VEERY_GPU Two<uint32_t> digits_of(uint32_t codes, int shift) {
   return {high, (codes << shift) & everywhere(0xfU << shift & 0xfU)};
 }
 // Two sums as f16: what 64 goes into of both, and what is left over.
-VEERY_GPU Two<uint32_t> halves_of_sums(int even, int odd) {
+VEERY_GPU Two<uint32_t> split_sums_f16(int even, int odd) {
   const auto pair = [](int x, int y) {
-    return float_to_half(static_cast<float>(x)) | uint32_t{float_to_half(static_cast<float>(y))}
-                                                      << 16;
+    return float_to_f16(static_cast<float>(x)) | uint32_t{float_to_f16(static_cast<float>(y))}
+                                                     << 16;
   };
   const int first = (even + 32) >> 6, second = (odd + 32) >> 6;
   return {pair(first, second), pair(even - 64 * first, odd - 64 * second)};
 }
 
-// 256 columns in a slab of kPer256 or kPlanes, if it is there.
-template <FormKind kKind>
-VEERY_GPU void write_slab_256(const TilePlaces& places, uint8_t* slab, const LanePlace& of, bool is,
-                              const Part (&v)[8]) {
-  constexpr bool kPlanes = kKind == FormKind::kPlanes;
-  const BlockSteps steps = steps_of(v);
-  constexpr int kOwn = kPlanes ? 2 : 4;  // sums of a lane: of parts, or of 16 columns
+// 256 columns in a slab of kInt8Block256 or kInt4Digits, if it is there.
+template <ActivationKind kKind>
+VEERY_GPU void write_k_tile_256(const ActivationGroupLayout& layout, uint8_t* k_tile,
+                                const LaneSlot& of, bool valid, const Part (&v)[8]) {
+  constexpr bool kDigits = kKind == ActivationKind::kInt4Digits;
+  const BlockScales steps = block_scales(v);
+  constexpr int kOwn = kDigits ? 2 : 4;  // sums of a lane: of parts, or of 16 columns
   int sums[4 * kOwn];
   VEERY_UNROLL(8)
   for (int s = 0; s < 8; ++s) {
     const int shift = steps.shift(s);
     uint32_t codes[2];
     int sum[2];
-    code_part(v[s], steps.inverse(s), codes, sum);
-    if constexpr (kPlanes)
+    quantize_part(v[s], steps.inverse(s), codes, sum);
+    if constexpr (kDigits)
       sums[s] = (sum[0] + sum[1]) * (1 << shift);
     else
       sums[2 * s] = sum[0] * (1 << shift), sums[2 * s + 1] = sum[1] * (1 << shift);
     VEERY_UNROLL(2)
-    for (int h = 0; kPlanes && is && h < 2; ++h) {
-      const Two<uint32_t> digits = digits_of(codes[h], shift);
-      uint8_t* to = slab + s * 512 + h * 128 + of.four() * 4;
+    for (int h = 0; kDigits && valid && h < 2; ++h) {
+      const Two<uint32_t> digits = to_digits(codes[h], shift);
+      uint8_t* to = k_tile + s * 512 + h * 128 + of.four() * 4;
       *reinterpret_cast<uint32_t*>(to) = digits.x;
       *reinterpret_cast<uint32_t*>(to + 256) = digits.y;
     }
-    if (!kPlanes && is)
-      *reinterpret_cast<Two<uint32_t>*>(slab + s * 256 + of.four() * 8) = {codes[0], codes[1]};
+    if (!kDigits && valid)
+      *reinterpret_cast<Two<uint32_t>*>(k_tile + s * 256 + of.four() * 8) = {codes[0], codes[1]};
   }
   const int t = lane() % 4;
   int own[kOwn];
-  share_out<kOwn>(sums, own, [](int x, int y) { return x + y; });
-  if (!is) return;
-  auto* parts = reinterpret_cast<Two<uint32_t>*>(slab + places.sums + of.four() * 8);
-  if (t == 0) reinterpret_cast<float*>(slab + places.scale)[of.row] = steps.scale();
-  if constexpr (kPlanes) {
-    *parts = halves_of_sums(own[0], own[1]);
+  reduce_and_distribute<kOwn>(sums, own, [](int x, int y) { return x + y; });
+  if (!valid) return;
+  auto* parts = reinterpret_cast<Two<uint32_t>*>(k_tile + layout.sums + of.four() * 8);
+  if (t == 0) reinterpret_cast<float*>(k_tile + layout.scale)[of.row] = steps.scale();
+  if constexpr (kDigits) {
+    *parts = split_sums_f16(own[0], own[1]);
   } else {
-    *parts = halves_of_sums(own[0] + own[1], own[2] + own[3]);
-    const Two<uint32_t> a = halves_of_sums(own[0], own[1]), b = halves_of_sums(own[2], own[3]);
-    *reinterpret_cast<Four<uint32_t>*>(slab + places.sums16 + t / 2 * 256 + of.row * 32 +
+    *parts = split_sums_f16(own[0] + own[1], own[2] + own[3]);
+    const Two<uint32_t> a = split_sums_f16(own[0], own[1]), b = split_sums_f16(own[2], own[3]);
+    *reinterpret_cast<Four<uint32_t>*>(k_tile + layout.sums16 + t / 2 * 256 + of.row * 32 +
                                        t % 2 * 16) = {a.x, a.y, b.x, b.y};
     if (t < 2)
-      *reinterpret_cast<uint32_t*>(slab + places.shift + t * 32 + of.row * 4) =
+      *reinterpret_cast<uint32_t*>(k_tile + layout.shift + t * 32 + of.row * 4) =
           t == 0 ? steps.shifts[0] : steps.shifts[1];
   }
 }
 
 // Four blocks of 32 from b on, of those below `blocks`. `most`: the largest magnitudes of the
 // row's.
-VEERY_GPU void write_slab_32(const FormGroup& to, int b, int blocks, const LanePlace& of,
-                             const Part (&v)[4], float* most) {
-  float largest_of[1];
-  share_largest(v, largest_of);
-  const Scale scale = scale_for(largest_of[0]);
+VEERY_GPU void write_k_tile_32(const ActivationGroup& to, int b, int blocks, const LaneSlot& of,
+                               const Part (&v)[4], float* max_abs) {
+  float max_abs_of[1];
+  distribute_max_abs(v, max_abs_of);
+  const QuantScale scale = quant_scale(max_abs_of[0]);
   int sums[4], sum[1];
   VEERY_UNROLL(4)
   for (int s = 0; s < 4; ++s) {
     uint32_t codes[2];
     int halves[2];
-    code_part(v[s], shuffle(scale.inverse, lane() / 4 * 4 + s), codes, halves);
+    quantize_part(v[s], shuffle(scale.inverse, lane() / 4 * 4 + s), codes, halves);
     sums[s] = halves[0] + halves[1];
     if (b + s < blocks)
-      *reinterpret_cast<Two<uint32_t>*>(to.slab(b) + s * 256 + of.four() * 8) = {codes[0],
-                                                                                 codes[1]};
+      *reinterpret_cast<Two<uint32_t>*>(to.k_tile(b) + s * 256 + of.four() * 8) = {codes[0],
+                                                                                   codes[1]};
   }
-  share_out<1>(sums, sum, [](int x, int y) { return x + y; });
+  reduce_and_distribute<1>(sums, sum, [](int x, int y) { return x + y; });
   const int own = b + lane() % 4;
   if (own >= blocks) return;
-  to.in_slab<float>(to.places.scale, own, of.row) = scale.scale;
-  to.in_slab<int32_t>(to.places.sum, own, of.row) = sum[0];
-  to.in_slab<float>(to.places.moment, own, of.row) = scale.scale * static_cast<float>(sum[0]);
-  to.behind<float>(to.places.residual_scale, own, of.row) = 0;
-  most[own] = largest_of[0];
+  to.in_k_tile<float>(to.layout.scale, own, of.row) = scale.scale;
+  to.in_k_tile<int32_t>(to.layout.sum, own, of.row) = sum[0];
+  to.in_k_tile<float>(to.layout.moment, own, of.row) = scale.scale * static_cast<float>(sum[0]);
+  to.after_k_tiles<float>(to.layout.residual_scale, own, of.row) = 0;
+  max_abs[own] = max_abs_of[0];
 }
 
 // 128 columns as bf16, of which `columns` are there.
-VEERY_GPU void write_slab_bf16(uint8_t* slab, int columns, const LanePlace& of,
-                               const Part (&v)[4]) {
+VEERY_GPU void write_k_tile_bf16(uint8_t* k_tile, int columns, const LaneSlot& of,
+                                 const Part (&v)[4]) {
   const auto word = [](float low, float high) {
     return float_to_bf16(low) | uint32_t{float_to_bf16(high)} << 16;
   };
@@ -237,21 +237,21 @@ VEERY_GPU void write_slab_bf16(uint8_t* slab, int columns, const LanePlace& of,
   for (int u = 0; u < 8; ++u) {
     if (16 * u >= columns) continue;
     const float(&of_16)[4] = v[u / 2][u % 2];
-    auto* to = reinterpret_cast<uint32_t*>(slab + u * 256) + of.four();
+    auto* to = reinterpret_cast<uint32_t*>(k_tile + u * 256) + of.four();
     to[0] = word(of_16[0], of_16[1]), to[32] = word(of_16[2], of_16[3]);
   }
 }
 
 // Blocks of 32 that are outliers: what their codes, which are found again, leave over. Eight lanes
 // have a block, which is entry lane() / 8 from e on.
-VEERY_GPU void write_residuals(const FormGroup& to, const Row& row, int place, const float* most,
-                               int e) {
-  const int32_t* list = to.outliers(place);
-  const bool is = e + lane() / 8 < list[0];
-  const int b = list[1 + e + (is ? lane() / 8 : 0)], l = lane() % 8;
+VEERY_GPU void write_outlier_residuals(const ActivationGroup& to, const Row& row, int slot,
+                                       const float* max_abs, int e) {
+  const int32_t* list = to.outliers(slot);
+  const bool valid = e + lane() / 8 < list[0];
+  const int b = list[1 + e + (valid ? lane() / 8 : 0)], l = lane() % 8;
   float v[4];
   four_of(row, 32 * b + 4 * l, v);
-  const Scale scale = scale_for(most[b]);
+  const QuantScale scale = quant_scale(max_abs[b]);
   int q = 0, sum = 0;
   uint32_t codes[4];
   VEERY_UNROLL(4)
@@ -263,20 +263,20 @@ VEERY_GPU void write_residuals(const FormGroup& to, const Row& row, int place, c
     codes[i] = static_cast<uint32_t>(r);
   }
   const auto add = [](int x, int y) { return x + y; };
-  q = over_8_lanes(q, add), sum = over_8_lanes(sum, add);
-  if (!is) return;
-  uint8_t* at = to.at + to.places.residual + b * 256 + place * 32;
-  *reinterpret_cast<uint32_t*>(at + code_place(4 * l)) = lowest_bytes(codes);
+  q = reduce_8_lanes(q, add), sum = reduce_8_lanes(sum, add);
+  if (!valid) return;
+  uint8_t* at = to.at + to.layout.residual + b * 256 + slot * 32;
+  *reinterpret_cast<uint32_t*>(at + code_offset(4 * l)) = pack_low_bytes(codes);
   if (l != 0) return;
   const float residual_scale = scale.scale / 254.0F;
-  to.behind<float>(to.places.residual_scale, b, place) = residual_scale;
-  to.behind<int32_t>(to.places.residual_sum, b, place) = sum;
-  to.in_slab<float>(to.places.moment, b, place) =
+  to.after_k_tiles<float>(to.layout.residual_scale, b, slot) = residual_scale;
+  to.after_k_tiles<int32_t>(to.layout.residual_sum, b, slot) = sum;
+  to.in_k_tile<float>(to.layout.moment, b, slot) =
       scale.scale * static_cast<float>(q) + residual_scale * static_cast<float>(sum);
 }
 
 // inverse_rms() with few registers: of rows of other lengths than inverse_rms_of_pairs() has.
-VEERY_GPU float inverse_rms_of_few(const float* x, int n, float eps) {
+VEERY_GPU float inverse_rms_few_registers(const float* x, int n, float eps) {
   float a = 0, b = 0;
   VEERY_UNROLL(4)
   for (int k = lane(); k < n; k += 64) {
@@ -284,57 +284,59 @@ VEERY_GPU float inverse_rms_of_few(const float* x, int n, float eps) {
     if (k + 32 < n) b = fma(x[k + 32], x[k + 32], b);
   }
   const float low = a + shuffle_xor(a, 16), high = b + shuffle_xor(b, 16);
-  const float total = shuffle(sum_of_16(low + high), 0);
+  const float total = shuffle(sum_16_lanes(low + high), 0);
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
 /// Some rows of a group, or what fills it up, by the threads of a block, or of `parts` of them.
-template <FormKind kKind>
-class TilesMaker {
+template <ActivationKind kKind>
+class GroupQuantizer {
  public:
-  static constexpr bool k256 = kKind == FormKind::kPer256 || kKind == FormKind::kPlanes;
-  static constexpr int kColumns = TilesMakerPlaces::columns(kKind);
+  static constexpr bool k256 =
+      kKind == ActivationKind::kInt8Block256 || kKind == ActivationKind::kInt4Digits;
+  static constexpr int kColumns = QuantizeXGroupsSmem::columns(kKind);
   using Parts = Part[kColumns / 32];
 
-  VEERY_GPU explicit TilesMaker(const PrepareTilesArguments& arguments)
-      : a_(arguments),
-        cols_(a_.form.cols),
-        count_(1 << a_.bits),
-        term_bits_(a_.form.two_terms != 0 ? 1 : 0),
-        places_(tiles_maker_places(kKind, cols_, count_, count_ >> term_bits_, a_.staged != 0)),
-        first_(int64_t{block_x() / a_.parts} << a_.bits) {}
+  VEERY_GPU explicit GroupQuantizer(const QuantizeXGroupsParams& params)
+      : a_(params),
+        cols_(a_.act.cols),
+        count_(1 << a_.slot_bits),
+        term_bits_(a_.act.residual_rows != 0 ? 1 : 0),
+        layout_(quantize_x_groups_smem(kKind, cols_, count_, count_ >> term_bits_, a_.staged != 0)),
+        first_(int64_t{block_x() / a_.blocks_per_row} << a_.slot_bits) {}
 
   VEERY_GPU void run() {
-    if (a_.staged != 0) ask_weights();
-    a_.alone != 0 ? wait_for_inputs_alone() : wait_for_inputs();
+    if (a_.staged != 0) copy_norm_weights();
+    a_.delay_dependents != 0 ? wait_for_dependencies_only() : wait_for_dependencies();
     rows_ = a_.run.count(a_.x.rows);
-    if (first_ / 8 * 8 >= rows_ << term_bits_) return wait_for_groups<0>();
-    if (a_.best != nullptr && block_x() % a_.parts == 0 && thread() < rows() && is(thread()))
-      a_.best[row(thread())] = 0;
+    if (first_ / 8 * 8 >= rows_ << term_bits_) return wait_for_copies<0>();
+    if (a_.argmax_keys != nullptr && block_x() % a_.blocks_per_row == 0 && thread() < rows() &&
+        has_row(thread()))
+      a_.argmax_keys[row(thread())] = 0;
     write();
-    if constexpr (kKind == FormKind::kPer32) find_residuals(group());
+    if constexpr (kKind == ActivationKind::kInt8Block32) quantize_outliers(group());
   }
 
  private:
   // Row i of those of the block.
   VEERY_GPU int rows() const { return count_ >> term_bits_; }
   VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
-  VEERY_GPU bool is(int i) const { return row(i) < rows_; }
+  VEERY_GPU bool has_row(int i) const { return row(i) < rows_; }
   // Of the block's places the lane's.
-  VEERY_GPU int place() const { return lane() / 4 & (count_ - 1); }
-  VEERY_GPU FormGroup group() const {
-    Form form = a_.form;
-    form.kind = kKind;  // which the compiler then knows
-    return form_group(form, first_ / 8);
+  VEERY_GPU int slot() const { return lane() / 4 & (count_ - 1); }
+  VEERY_GPU ActivationGroup group() const {
+    Activations act = a_.act;
+    act.kind = kKind;  // which the compiler then knows
+    return activation_group(act, first_ / 8);
   }
-  VEERY_GPU float* shared(int place) const {
-    return reinterpret_cast<float*>(shared_memory()) + place;
+  VEERY_GPU float* shared(int offset) const {
+    return reinterpret_cast<float*>(shared_memory()) + offset;
   }
   // The largest magnitudes of the blocks of 32 of place i.
-  VEERY_GPU float* most(int i) const { return shared(i * (cols_ / 32)); }
-  VEERY_GPU float& inverse(int i) const { return *shared(places_.inverse + i); }
-  VEERY_GPU float* weights() const { return shared(places_.weights); }
-  VEERY_GPU float* staged(int i) const { return shared(places_.rows + i * places_.pitch); }
+  VEERY_GPU float* max_abs(int i) const { return shared(i * (cols_ / 32)); }
+  VEERY_GPU float& inverse(int i) const { return *shared(layout_.inverse + i); }
+  VEERY_GPU float* weights() const { return shared(layout_.weights); }
+  VEERY_GPU float* staged(int i) const { return shared(layout_.rows + i * layout_.pitch); }
   VEERY_GPU Row row_at(int i) const {
     const float* x = a_.x.row(row(i));
     if (a_.norm.weight == nullptr) return {x, nullptr, 1};
@@ -342,18 +344,18 @@ class TilesMaker {
             inverse(i)};
   }
 
-  VEERY_GPU void ask_weights() const {
+  VEERY_GPU void copy_norm_weights() const {
     const float* from = a_.norm.weight;
-    if (in_sixteens(from)) return gpu::ask_weights(a_.norm, cols_, weights());
+    if (is_aligned_16(from)) return gpu::copy_norm_weights(a_.norm, cols_, weights());
     for (int k = thread(); k < cols_; k += threads()) weights()[k] = from[k];
   }
   VEERY_GPU void find_norms() const {
-    wait_for_groups<0>();
+    wait_for_copies<0>();
     sync_block();
-    for (int i = warp(); i < rows() && is(i); i += warps()) {
+    for (int i = warp(); i < rows() && has_row(i); i += warps()) {
       const float of = a_.staged != 0 && cols_ % 1024 == 0
-                           ? inverse_rms_of_pairs(staged(i), cols_, a_.norm.eps)
-                           : inverse_rms_of_few(row_at(i).x, cols_, a_.norm.eps);
+                           ? inverse_rms_shared(staged(i), cols_, a_.norm.eps)
+                           : inverse_rms_few_registers(row_at(i).x, cols_, a_.norm.eps);
       if (lane() == 0) inverse(i) = of;
     }
     sync_block();
@@ -362,30 +364,30 @@ class TilesMaker {
   // A unit is kColumns columns: a warp has one of 8 rows at a time, or several of fewer. What it
   // begins with stays in registers while norms are found.
   VEERY_GPU void write() const {
-    const int i = place(), own = lane() / 4 >> a_.bits, row = i >> term_bits_;
-    const LanePlace of = {static_cast<int>(first_ % 8) + i};
-    const int together = 8 >> a_.bits, step = together * a_.parts * warps();
-    const int begin = together * (block_x() % a_.parts * warps() + warp());
+    const int i = slot(), own = lane() / 4 >> a_.slot_bits, row = i >> term_bits_;
+    const LaneSlot of = {static_cast<int>(first_ % 8) + i};
+    const int together = 8 >> a_.slot_bits, step = together * a_.blocks_per_row * warps();
+    const int begin = together * (block_x() % a_.blocks_per_row * warps() + warp());
     const bool normed = a_.norm.weight != nullptr, stages = a_.staged != 0;
     Parts v = {};
     if (!normed || stages) {
       int u = begin;
       while (stages && kColumns * (u + step) < cols_) u += step;
       VEERY_UNROLL(1)
-      for (; u >= begin && is(row); u -= step) {
+      for (; u >= begin && has_row(row); u -= step) {
         load_row(row, kColumns * (u + own), v);
         if (stages) store_parts(staged(row), kColumns * (u + own), cols_, v);
       }
     }
     if (normed) find_norms();
-    const FormGroup to = group();
+    const ActivationGroup to = group();
     VEERY_UNROLL(1)
     for (int u = begin; kColumns * u < cols_; u += step) {
       const int k = kColumns * (u + own);
-      if (is(row) && stages) {
+      if (has_row(row) && stages) {
         if (u != begin) load_parts(staged(row), k, cols_, v);
         normalise_parts(weights(), inverse(row), k, cols_, v);
-      } else if (is(row) && (normed || u != begin)) {
+      } else if (has_row(row) && (normed || u != begin)) {
         load_row(row, k, v);
       }
       write_unit(to, of, u + own, v);  // by all lanes, as they exchange what they find
@@ -394,45 +396,45 @@ class TilesMaker {
   VEERY_GPU void load_row(int i, int k, Parts& v) const {
     const float* x = a_.x.row(row(i));
     const bool raw = a_.norm.weight == nullptr || a_.staged != 0;
-    if (raw && in_sixteens(x)) return load_parts(x, k, cols_, v);
+    if (raw && is_aligned_16(x)) return load_parts(x, k, cols_, v);
     const Row of = raw ? Row{x, nullptr, 1} : row_at(i);
     for_halves<kColumns / 32>(k, cols_, v, [&](float(&to)[4], int column) {
       VEERY_UNROLL(4)
       for (int e = 0; e < 4; ++e) to[e] = of.at(column + e);
     });
   }
-  VEERY_GPU void write_unit(const FormGroup& to, const LanePlace& of, int u, Parts& v) const {
-    if constexpr (kKind == FormKind::kBF16) {
-      write_slab_bf16(to.slab(4 * u), cols_ - 128 * u, of, v);
+  VEERY_GPU void write_unit(const ActivationGroup& to, const LaneSlot& of, int u, Parts& v) const {
+    if constexpr (kKind == ActivationKind::kBF16) {
+      write_k_tile_bf16(to.k_tile(4 * u), cols_ - 128 * u, of, v);
     } else {
-      if (kKind != FormKind::kPlanes && term_bits_ != 0) leave_first_term(of, v);
-      if constexpr (kKind == FormKind::kPer32)
-        write_slab_32(to, 4 * u, cols_ / 32, of, v, most(place()));
+      if (kKind != ActivationKind::kInt4Digits && term_bits_ != 0) subtract_first_term(of, v);
+      if constexpr (kKind == ActivationKind::kInt8Block32)
+        write_k_tile_32(to, 4 * u, cols_ / 32, of, v, max_abs(slot()));
       else
-        write_slab_256<kKind>(to.places, to.slab(8 * u), of, 256 * u < cols_, v);
+        write_k_tile_256<kKind>(to.layout, to.k_tile(8 * u), of, 256 * u < cols_, v);
     }
   }
   // Every second place has what the codes of the one before leave over.
-  VEERY_GPU void leave_first_term(const LanePlace& of, Parts& v) const {
+  VEERY_GPU void subtract_first_term(const LaneSlot& of, Parts& v) const {
     const bool second = of.row % 2 != 0;
     if constexpr (k256) {
-      const BlockSteps steps = steps_of(v);
+      const BlockScales steps = block_scales(v);
       VEERY_UNROLL(8)
-      for (int s = 0; second && s < 8; ++s) leave_rest(steps.inverse(s), steps.step(s), v[s]);
+      for (int s = 0; second && s < 8; ++s) subtract_codes(steps.inverse(s), steps.step(s), v[s]);
     } else {
       float own[1];
-      share_largest(v, own);
-      const Scale scale = scale_for(own[0]);
+      distribute_max_abs(v, own);
+      const QuantScale scale = quant_scale(own[0]);
       VEERY_UNROLL(4)
       for (int s = 0; s < 4; ++s) {
         const float inverse = shuffle(scale.inverse, lane() / 4 * 4 + s);
         const float step = shuffle(scale.scale, lane() / 4 * 4 + s);
-        if (second) leave_rest(inverse, step, v[s]);
+        if (second) subtract_codes(inverse, step, v[s]);
       }
     }
   }
 
-  VEERY_GPU void find_residuals(const FormGroup& to) const {
+  VEERY_GPU void quantize_outliers(const ActivationGroup& to) const {
     const int blocks = cols_ / 32, first = static_cast<int>(first_ % 8);
     if (term_bits_ != 0) {
       if (thread() < count_) to.outliers(first + thread())[0] = 0;
@@ -440,27 +442,27 @@ class TilesMaker {
     }
     sync_block();
     for (int i = warp(); i < count_; i += warps())
-      find_outliers(most(i), blocks, to.outliers(first + i));
+      find_outliers(max_abs(i), blocks, to.outliers(first + i));
     sync_block();
     // All rows of the block, as one may have many. Their numbers are on their way together.
-    const int found = lane() < count_ && is(lane()) ? to.outliers(first + lane())[0] : 0;
+    const int found = lane() < count_ && has_row(lane()) ? to.outliers(first + lane())[0] : 0;
     int begin = 4 * warp();
     for (int i = 0; i < count_; ++i) {
       const int count = (shuffle(found, i) + 3) / 4 * 4;
       for (; begin < count; begin += 4 * warps())
-        write_residuals(to, row_at(i), first + i, most(i), begin);
+        write_outlier_residuals(to, row_at(i), first + i, max_abs(i), begin);
       begin -= count;
     }
   }
 
-  const PrepareTilesArguments& a_;
+  const QuantizeXGroupsParams& a_;
   int cols_, count_, term_bits_;  // count: places
-  TilesMakerPlaces places_;
+  QuantizeXGroupsSmem layout_;
   int64_t first_, rows_ = 0;  // places before the block's; rows of x
 };
-template <FormKind kKind>
-VEERY_GPU void prepare_tiles(const PrepareTilesArguments& a) {
-  TilesMaker<kKind>(a).run();
+template <ActivationKind kKind>
+VEERY_GPU void quantize_x_groups(const QuantizeXGroupsParams& a) {
+  GroupQuantizer<kKind>(a).run();
 }
 
 }  // namespace veery::gpu

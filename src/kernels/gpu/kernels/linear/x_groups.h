@@ -1,40 +1,40 @@
-// form_tiles.h: many rows of activations in the form that linear_tiles.h takes (TilePlaces), with
-// the numbers of form.h.
+// form_tiles.h: many rows of activations in the form that gemm_mma.h takes (ActivationGroupLayout),
+// with the numbers of form.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
 namespace veery::gpu {
 
 /// Group `group` of the rows of a form.
-struct FormGroup {
+struct ActivationGroup {
   uint8_t* at;
-  TilePlaces places;
+  ActivationGroupLayout layout;
 
   /// Of what a slab has, for block b of 32 columns.
-  VEERY_GPU uint8_t* slab(int b) const {
-    return at + int64_t{b >> places.bits} * places.slab * places.together;
+  VEERY_GPU uint8_t* k_tile(int b) const {
+    return at + int64_t{b >> layout.log2_blocks} * layout.k_tile * layout.groups_together;
   }
-  /// kPer32: of one of the arrays [block][row].
+  /// kInt8Block32: of one of the arrays [block][row].
   template <typename T>
-  VEERY_GPU T& in_slab(int place, int b, int row) const {
-    return reinterpret_cast<T*>(slab(b) + place)[b % 4 * 8 + row];
+  VEERY_GPU T& in_k_tile(int offset, int b, int row) const {
+    return reinterpret_cast<T*>(k_tile(b) + offset)[b % 4 * 8 + row];
   }
   template <typename T>
-  VEERY_GPU T& behind(int64_t place, int b, int row) const {
-    return reinterpret_cast<T*>(at + place)[b * 8 + row];
+  VEERY_GPU T& after_k_tiles(int64_t offset, int b, int row) const {
+    return reinterpret_cast<T*>(at + offset)[b * 8 + row];
   }
   VEERY_GPU int32_t* outliers(int row) const {
-    return reinterpret_cast<int32_t*>(at + places.outliers) + row * places.list;
+    return reinterpret_cast<int32_t*>(at + layout.outliers) + row * layout.outlier_list;
   }
 };
-VEERY_GPU FormGroup form_group(const Form& form, int64_t group) {
-  const TilePlaces places = tile_places(form.kind, form.cols);
-  const int64_t in = group % places.together;
-  return {form.data + (group - in) * form.stride + in * places.slab, places};
+VEERY_GPU ActivationGroup activation_group(const Activations& act, int64_t group) {
+  const ActivationGroupLayout layout = activation_group_layout(act.kind, act.cols);
+  const int64_t in = group % layout.groups_together;
+  return {act.data + (group - in) * act.stride + in * layout.k_tile, layout};
 }
 
-/// The b of multiply_bf16() from 16 columns of 8 rows.
-VEERY_GPU Two<uint32_t> load_halves_of_16(const uint8_t* at) {
+/// The b of mma_m16n8k16_bf16() from 16 columns of 8 rows.
+VEERY_GPU Two<uint32_t> load_bf16_fragment(const uint8_t* at) {
   return {load<uint32_t>(at + lane() * 4), load<uint32_t>(at + 128 + lane() * 4)};
 }
 

@@ -1,22 +1,23 @@
-// attend_cores.h: attention of many rows of one sequence by tensor cores, with a softmax that goes
+// attend_flash.h: attention of many rows of one sequence by tensor cores, with a softmax that goes
 // along (Dao, FlashAttention-2, 2023): caches of bf16. Its bits are not those of attend.h.
 #pragma once
-#include "kernels/gpu/params/relaxed_params.h"
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_prefill.h"
+#include "kernels/gpu/params/relaxed_params.h"
+#include "kernels/gpu/smem/attend_flash_smem.h"
 
 namespace veery::gpu {
 
 /// kDim: of keys and values; kEach: that is what both have, not the most that they may have. A warp
-/// has kCoreTiles tiles of 16 queries.
+/// has kFlashTilesPerWarp tiles of 16 queries.
 template <int kDim, bool kEach>
-class CoreAttention {
+class FlashAttention {
  public:
-  VEERY_STATIC int kM = kCoreTiles, kWarpQueries = 16 * kM;
+  VEERY_STATIC int kM = kFlashTilesPerWarp, kQueriesPerWarp = 16 * kM;
 
-  VEERY_GPU CoreAttention(const AttendArguments& arguments, int64_t first, int64_t last, int part)
-      : a_(arguments),
-        places_(core_places(key_dim(), value_dim())),
+  VEERY_GPU FlashAttention(const AttendParams& params, int64_t first, int64_t last, int part)
+      : a_(params),
+        layout_(attend_flash_smem(key_dim(), value_dim())),
         row_(first),
         last_row_(last),
         slots_(shared_heads(a_.heads, a_.kv_heads)),
@@ -28,22 +29,22 @@ class CoreAttention {
     end_ = begin_ + static_cast<int>(last_row_ - row_);
     sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
     VEERY_UNROLL(2)
-    for (int m = 0; m < kM; ++m) most_[m][0] = most_[m][1] = kLowest;
+    for (int m = 0; m < kM; ++m) max_score_[m][0] = max_score_[m][1] = kLowest;
   }
 
   VEERY_GPU void run() {
-    const int first = first_seen(begin_) / kCorePositions, last = end_ / kCorePositions;
+    const int first = first_seen(begin_) / kFlashPositions, last = end_ / kFlashPositions;
     find_pages(first, true);
-    ask(0, first);
+    copy_block(0, first);
     if (first < last) find_pages(first + 1, false);
     load_queries();
     for (int block = first; block <= last; ++block) {
-      wait_for_groups<0>();
+      wait_for_copies<0>();
       sync_block();  // all that was asked for is there, and the other stage is no longer looked at
-      const int stage = (block - first) % kCoreStages;
-      if (block < last) ask(1 - stage, block + 1);
+      const int stage = (block - first) % kFlashStages;
+      if (block < last) copy_block(1 - stage, block + 1);
       if (block + 2 <= last) find_pages(block + 2, false);
-      attend(block, shared_memory() + places_.keys + stage * places_.stage);
+      attend(block, shared_memory() + layout_.keys + stage * layout_.stage);
     }
     finish();
   }
@@ -51,21 +52,21 @@ class CoreAttention {
  private:
   VEERY_GPU int key_dim() const { return kEach ? kDim : a_.key_dim; }
   VEERY_GPU int value_dim() const { return kEach ? kDim : a_.value_dim; }
-  VEERY_STATIC int kTiles = kCorePositions / 8;
+  VEERY_STATIC int kTiles = kFlashPositions / 8;
   VEERY_STATIC float kLog2E = 1.44269504F;
   /// Largest scores may be so much too small, in powers of two, before sums are brought to others.
   VEERY_STATIC float kSlack = 8;
   VEERY_STATIC float kHidden = -3e38F, kLowest = -1e30F;
 
   /// Row of a slot; slots are few.
-  VEERY_GPU int row_of(int slot) const { return slot * inverse_ >> 16; }
-  VEERY_GPU int head_of(int slot) const { return slot - row_of(slot) * slots_; }
+  VEERY_GPU int load_row_with_norm(int slot) const { return slot * inverse_ >> 16; }
+  VEERY_GPU int head_of(int slot) const { return slot - load_row_with_norm(slot) * slots_; }
   VEERY_GPU bool is_query(int slot) const {
-    return head_of(slot) < heads_ && row_of(slot) <= end_ - begin_;
+    return head_of(slot) < heads_ && load_row_with_norm(slot) <= end_ - begin_;
   }
   /// Queries that there are not see what the last ones see.
   VEERY_GPU int position_of(int slot) const {
-    const int position = begin_ + row_of(slot);
+    const int position = begin_ + load_row_with_norm(slot);
     return position < end_ ? position : end_;
   }
   VEERY_GPU int first_seen(int position) const {
@@ -77,37 +78,37 @@ class CoreAttention {
   /// Where the keys and values of a block lie: looked for long before they are asked for. Blocks
   /// come one after the other; `first`: none came before.
   VEERY_GPU void find_pages(int block, bool first) {
-    const int64_t at = int64_t{block} * kCorePositions;
+    const int64_t at = int64_t{block} * kFlashPositions;
     if (!first && at % 256 != 0) {
-      key_block_ += 2 * kCorePositions * key_dim();
-      value_block_ += 2 * kCorePositions * value_dim();
+      key_block_ += 2 * kFlashPositions * key_dim();
+      value_block_ += 2 * kFlashPositions * value_dim();
       return;
     }
-    key_block_ = page_of(a_.keys, a_.run, sequence_, at) + 2 * key_place(a_.keys, kv_, at, 0);
+    key_block_ = page_of(a_.keys, a_.run, sequence_, at) + 2 * key_offset(a_.keys, kv_, at, 0);
     value_block_ =
-        page_of(a_.values, a_.run, sequence_, at) + 2 * value_place(a_.values, kv_, at, 0);
+        page_of(a_.values, a_.run, sequence_, at) + 2 * value_offset(a_.values, kv_, at, 0);
   }
   /// Keys lie as in the cache, [16 positions][dimension][16], but for the halves of every other
   /// four dimensions, which change places for the banks.
   /// What lies behind the last position may be of others: values are 0 there.
-  VEERY_GPU void ask(int stage, int block) const {
-    uint8_t* to = shared_memory() + places_.keys + stage * places_.stage;
-    const int keys = key_dim() * kCorePositions / 8;
+  VEERY_GPU void copy_block(int stage, int block) const {
+    uint8_t* to = shared_memory() + layout_.keys + stage * layout_.stage;
+    const int keys = key_dim() * kFlashPositions / 8;
     VEERY_UNROLL(8)
-    for (int i = thread(); i < keys; i += kCoreThreads)
-      begin_copy(to + 16 * (i ^ (i >> 3 & 1)), key_block_ + 16 * i);
-    to += places_.values;
+    for (int i = thread(); i < keys; i += kFlashThreads)
+      copy_async_16(to + 16 * (i ^ (i >> 3 & 1)), key_block_ + 16 * i);
+    to += layout_.values;
     const int each = value_dim() / 8;
-    const int there = (end_ - block * kCorePositions + 1) * each;
+    const int there = (end_ - block * kFlashPositions + 1) * each;
     VEERY_UNROLL(8)
-    for (int i = thread(); i < each * kCorePositions; i += kCoreThreads) {
-      uint8_t* place = to + i / each * places_.value + i % each * 16;
+    for (int i = thread(); i < each * kFlashPositions; i += kFlashThreads) {
+      uint8_t* place = to + i / each * layout_.value + i % each * 16;
       if (i < there)
-        begin_copy(place, value_block_ + 16 * i);
+        copy_async_16(place, value_block_ + 16 * i);
       else
         *reinterpret_cast<Four<uint32_t>*>(place) = {0, 0, 0, 0};
     }
-    end_group();
+    commit_copies();
   }
   /// A warp a query at a time, a lane 4 dimensions.
   VEERY_GPU void load_queries() const {
@@ -115,40 +116,40 @@ class CoreAttention {
     const int k = 4 * lane();
     if (k >= key_dim()) return;
     VEERY_UNROLL(8)
-    for (int slot = warp(); slot < kCoreQueries; slot += kCoreThreads / kWarp) {
+    for (int slot = warp(); slot < kFlashQueries; slot += kFlashThreads / kWarp) {
       Four<float> q = {0, 0, 0, 0};
       if (is_query(slot))
-        q = load<Four<float>>(a_.q.row(row_ + row_of(slot)) + (head_ + head_of(slot)) * key_dim() +
-                              k);
-      *reinterpret_cast<Two<uint32_t>*>(shared_memory() + slot * places_.query + 2 * k) = {
-          pair_of_bf16(q.x * scale, q.y * scale), pair_of_bf16(q.z * scale, q.w * scale)};
+        q = load<Four<float>>(a_.q.row(row_ + load_row_with_norm(slot)) +
+                              (head_ + head_of(slot)) * key_dim() + k);
+      *reinterpret_cast<Two<uint32_t>*>(shared_memory() + slot * layout_.query + 2 * k) = {
+          pack_bf16x2(q.x * scale, q.y * scale), pack_bf16x2(q.z * scale, q.w * scale)};
     }
   }
 
   VEERY_GPU void attend(int block, const uint8_t* stage) {
-    const int low = block * kCorePositions, high = low + kCorePositions - 1;
-    const int slot = warp() * kWarpQueries;
-    const int nearest = position_of(slot), farthest = position_of(slot + kWarpQueries - 1);
+    const int low = block * kFlashPositions, high = low + kFlashPositions - 1;
+    const int slot = warp() * kQueriesPerWarp;
+    const int nearest = position_of(slot), farthest = position_of(slot + kQueriesPerWarp - 1);
     if (low > farthest || high < first_seen(nearest)) return;
     float scores[kM][kTiles][4] = {};
     score(stage, scores);
-    if (a_.softcap > 0) cap(scores);
-    if (high > nearest || low < first_seen(farthest)) hide(low, scores);
-    weigh(scores);
-    add_values(stage + places_.values, scores);
+    if (a_.softcap > 0) apply_softcap(scores);
+    if (high > nearest || low < first_seen(farthest)) apply_mask(low, scores);
+    softmax_weights(scores);
+    add_values(stage + layout_.values, scores);
   }
 
   VEERY_GPU void score(const uint8_t* keys, float (&scores)[kM][kTiles][4]) const {
     const int l = lane();
     // Rows of a tile of queries, and 8 columns; of 16 positions, 8 dimensions and half of them.
     const uint8_t* query =
-        shared_memory() + (warp() * kWarpQueries + l % 16) * places_.query + l / 16 * 16;
+        shared_memory() + (warp() * kQueriesPerWarp + l % 16) * layout_.query + l / 16 * 16;
     VEERY_UNROLL(8)
     for (int k = 0; k < kDim / 16; ++k) {
       if (16 * k >= key_dim()) break;
       uint32_t q[kM][4];
       VEERY_UNROLL(2)
-      for (int m = 0; m < kM; ++m) load_matrices(query + 16 * m * places_.query + 32 * k, q[m]);
+      for (int m = 0; m < kM; ++m) ldmatrix_x4(query + 16 * m * layout_.query + 32 * k, q[m]);
       const int dim = 16 * k + l % 16;
       const uint8_t* at = keys + dim * 32 + 16 * (l / 16 ^ (dim >> 2 & 1));
       VEERY_UNROLL(4)
@@ -157,23 +158,24 @@ class CoreAttention {
         load_transposed(at + n / 2 * 32 * key_dim(), b);
         VEERY_UNROLL(2)
         for (int m = 0; m < kM; ++m) {
-          multiply_bf16(scores[m][n], q[m], b[0], b[1]);
-          multiply_bf16(scores[m][n + 1], q[m], b[2], b[3]);
+          mma_m16n8k16_bf16(scores[m][n], q[m], b[0], b[1]);
+          mma_m16n8k16_bf16(scores[m][n + 1], q[m], b[2], b[3]);
         }
       }
     }
   }
-  VEERY_GPU void cap(float (&scores)[kM][kTiles][4]) const {
+  VEERY_GPU void apply_softcap(float (&scores)[kM][kTiles][4]) const {
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(8)
     for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(4)
-    for (int e = 0; e < 4; ++e) scores[m][n][e] = a_.softcap * kLog2E * near_tanh(scores[m][n][e]);
+    for (int e = 0; e < 4; ++e)
+      scores[m][n][e] = a_.softcap * kLog2E * approx_tanh(scores[m][n][e]);
   }
   /// Row `half` of the two of tile m that a lane has.
   VEERY_GPU int slot_of(int m, int half) const {
-    return warp() * kWarpQueries + 16 * m + 8 * half + lane() / 4;
+    return warp() * kQueriesPerWarp + 16 * m + 8 * half + lane() / 4;
   }
-  VEERY_GPU void hide(int low, float (&scores)[kM][kTiles][4]) const {
+  VEERY_GPU void apply_mask(int low, float (&scores)[kM][kTiles][4]) const {
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
@@ -189,37 +191,38 @@ class CoreAttention {
     }
   }
   /// Scores become weights, of which each lane adds up its own.
-  VEERY_GPU void weigh(float (&scores)[kM][kTiles][4]) {
-    float most[kM][2];
+  VEERY_GPU void softmax_weights(float (&scores)[kM][kTiles][4]) {
+    float max_score[kM][2];
     bool grows = false;
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
-      float x = most_[m][half];
+      float x = max_score_[m][half];
       VEERY_UNROLL(8)
       for (int n = 0; n < kTiles; ++n)
-        x = near_largest(x, near_largest(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-      x = near_largest(x, shuffle_xor(x, 1));
-      x = near_largest(x, shuffle_xor(x, 2));
-      most[m][half] = x;
-      grows = grows || x > most_[m][half] + kSlack;
+        x = max_ignoring_nan(x,
+                             max_ignoring_nan(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+      x = max_ignoring_nan(x, shuffle_xor(x, 1));
+      x = max_ignoring_nan(x, shuffle_xor(x, 2));
+      max_score[m][half] = x;
+      grows = grows || x > max_score_[m][half] + kSlack;
     }
-    if (ballot(grows) != 0) raise(most);
+    if (ballot(grows) != 0) rescale(max_score);
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(8)
     for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(4)
     for (int e = 0; e < 4; ++e) {
-      const float w = near_exp2(scores[m][n][e] - most_[m][e / 2]);
+      const float w = approx_exp2(scores[m][n][e] - max_score_[m][e / 2]);
       scores[m][n][e] = w;
       sum_[m][e / 2] = sum_[m][e / 2] + w;
     }
   }
-  VEERY_GPU void raise(const float (&most)[kM][2]) {
+  VEERY_GPU void rescale(const float (&max_score)[kM][2]) {
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
-      const float keep = near_exp2(most_[m][half] - most[m][half]);
-      most_[m][half] = most[m][half];
+      const float keep = approx_exp2(max_score_[m][half] - max_score[m][half]);
+      max_score_[m][half] = max_score[m][half];
       sum_[m][half] = sum_[m][half] * keep;
       VEERY_UNROLL(16)
       for (int n = 0; n < kDim / 8; ++n) {
@@ -230,7 +233,7 @@ class CoreAttention {
   }
   VEERY_GPU void add_values(const uint8_t* values, const float (&weights)[kM][kTiles][4]) {
     // 16 positions, and 8 dimensions of 16.
-    const uint8_t* at = values + lane() % 16 * places_.value + lane() / 16 * 16;
+    const uint8_t* at = values + lane() % 16 * layout_.value + lane() / 16 * 16;
     VEERY_UNROLL(4)
     for (int k = 0; k < kTiles / 2; ++k) {
       uint32_t w[kM][4];
@@ -238,18 +241,18 @@ class CoreAttention {
       for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
       for (int h = 0; h < 2; ++h) {
         const float(&c)[4] = weights[m][2 * k + h];
-        w[m][2 * h] = pair_of_bf16(c[0], c[1]);
-        w[m][2 * h + 1] = pair_of_bf16(c[2], c[3]);
+        w[m][2 * h] = pack_bf16x2(c[0], c[1]);
+        w[m][2 * h + 1] = pack_bf16x2(c[2], c[3]);
       }
       VEERY_UNROLL(8)
       for (int n = 0; n < kDim / 8; n += 2) {
         if (8 * n >= value_dim()) break;
         uint32_t b[4];
-        load_transposed(at + 16 * k * places_.value + 16 * n, b);
+        load_transposed(at + 16 * k * layout_.value + 16 * n, b);
         VEERY_UNROLL(2)
         for (int m = 0; m < kM; ++m) {
-          multiply_bf16(values_[m][n], w[m], b[0], b[1]);
-          multiply_bf16(values_[m][n + 1], w[m], b[2], b[3]);
+          mma_m16n8k16_bf16(values_[m][n], w[m], b[0], b[1]);
+          mma_m16n8k16_bf16(values_[m][n + 1], w[m], b[2], b[3]);
         }
       }
     }
@@ -268,12 +271,13 @@ class CoreAttention {
       const int head = head_ + head_of(slot);
       if (a_.sinks != nullptr) {
         const float sink = a_.sinks[head] * kLog2E;
-        const float most = largest(most_[m][half], sink);
-        keep = near_exp2(most_[m][half] - most);
-        sum = fma(sum, keep, near_exp2(sink - most));
+        const float max_score = max_f32(max_score_[m][half], sink);
+        keep = approx_exp2(max_score_[m][half] - max_score);
+        sum = fma(sum, keep, approx_exp2(sink - max_score));
       }
       const float factor = keep / sum;
-      float* out = a_.out.row(row_ + row_of(slot)) + head * value_dim() + lane() % 4 * 2;
+      float* out =
+          a_.out.row(row_ + load_row_with_norm(slot)) + head * value_dim() + lane() % 4 * 2;
       VEERY_UNROLL(16)
       for (int n = 0; n < kDim / 8; ++n)
         if (8 * n < value_dim())
@@ -282,8 +286,8 @@ class CoreAttention {
     }
   }
 
-  const AttendArguments& a_;
-  const CorePlaces places_;
+  const AttendParams& a_;
+  const AttendFlashSmem layout_;
   int64_t row_, last_row_;
   int begin_, end_;  ///< positions of the first row and the last
   int slots_;        ///< queries of a row, of which heads_ are used
@@ -291,17 +295,17 @@ class CoreAttention {
   int kv_, head_, heads_, sequence_;
   const uint8_t *key_block_, *value_block_;
   /// Of the four rows of a lane: largest scores, its own share of the sums of weights, values.
-  float most_[kM][2], sum_[kM][2] = {};
+  float max_score_[kM][2], sum_[kM][2] = {};
   float values_[kM][kDim / 8][4] = {};
 };
 
-/// Those of the rows that follow each other; attend_left() does the others.
+/// Those of the rows that follow each other; attend_ragged() does the others.
 template <int kDim, bool kEach>
-VEERY_GPU void attend_cores(const AttendArguments& a) {
-  wait_for_inputs();
-  const TileRows rows = own_tile(a);
+VEERY_GPU void attend_flash(const AttendParams& a) {
+  wait_for_dependencies();
+  const RowRange rows = contiguous_tile(a);
   if (rows.first <= rows.last)
-    CoreAttention<kDim, kEach>(a, rows.first, rows.last, block_x()).run();
+    FlashAttention<kDim, kEach>(a, rows.first, rows.last, block_x()).run();
 }
 
 }  // namespace veery::gpu

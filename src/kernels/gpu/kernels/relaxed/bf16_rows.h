@@ -1,8 +1,8 @@
 // rounded_rows.h: what stands before and behind products that a library makes of bf16.
 #pragma once
-#include "kernels/gpu/params/relaxed_params.h"
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
+#include "kernels/gpu/params/relaxed_params.h"
 
 namespace veery::gpu {
 
@@ -17,8 +17,8 @@ VEERY_GPU float block_sum(float x, float* shared) {
 }
 
 /// A block of threads a row, whose columns are a multiple of 4.
-VEERY_GPU void round_rows(const RoundRowsArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void rows_to_bf16(const RowsToBf16Params& a) {
+  wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.x.rows)) return;
   const int cols = a.x.cols;
@@ -39,26 +39,26 @@ VEERY_GPU void round_rows(const RoundRowsArguments& a) {
   for (int k = 4 * thread(); k < cols; k += 4 * threads()) {
     float v[4];
     four_of(row, k, v);
-    *reinterpret_cast<Two<uint32_t>*>(a.out + r * a.stride + k) = {pair_of_bf16(v[0], v[1]),
-                                                                   pair_of_bf16(v[2], v[3])};
+    *reinterpret_cast<Two<uint32_t>*>(a.out + r * a.stride + k) = {pack_bf16x2(v[0], v[1]),
+                                                                   pack_bf16x2(v[2], v[3])};
   }
 }
 
 VEERY_GPU float upper_of(uint32_t pair) {
-  return float_of(static_cast<int32_t>(pair & 0xffff0000U));
+  return bits_to_float(static_cast<int32_t>(pair & 0xffff0000U));
 }
-VEERY_GPU float lower_of(uint32_t pair) { return float_of(static_cast<int32_t>(pair << 16)); }
+VEERY_GPU float lower_of(uint32_t pair) { return bits_to_float(static_cast<int32_t>(pair << 16)); }
 
 /// As activated(), but silu by functions that are fast.
-VEERY_GPU float near_activated(float x, const Activate& a) {
+VEERY_GPU float approx_activated(float x, const ActivationParams& a) {
   constexpr float kLog2E = 1.44269504F;
   if (a.kind != 1) return activated(x, a);
-  return x < -87.0F ? 0.0F : near_quotient(x, 1.0F + near_exp2(negative(kLog2E) * x));
+  return x < -87.0F ? 0.0F : approx_divide(x, 1.0F + approx_exp2(negative(kLog2E) * x));
 }
 
 /// A thread 4 outputs, of which there are a multiple of 4.
-VEERY_GPU void gate_rows(const GateRowsArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void gated_epilogue(const GatedEpilogueParams& a) {
+  wait_for_dependencies();
   const int64_t r = block_y();
   const int n = a.out.cols, k = 4 * (block_x() * threads() + thread());
   if (r >= a.run.count(a.out.rows) || k >= n) return;
@@ -72,20 +72,20 @@ VEERY_GPU void gate_rows(const GateRowsArguments& a) {
   for (int i = 0; i < 4; ++i) {
     const float of_gate = a.bias[0] != nullptr ? gate[i] + a.bias[0][k + i] : gate[i];
     const float of_up = a.bias[1] != nullptr ? up[i] + a.bias[1][k + i] : up[i];
-    y[i] = near_activated(of_gate, a.gate) * of_up * a.scale;
+    y[i] = approx_activated(of_gate, a.gate) * of_up * a.scale;
     if (a.residual) y[i] = y[i] + a.residual.row(r)[k + i];
   }
   float* out = a.out.row(r);
   if (a.rounded != 0)
     *reinterpret_cast<Two<uint32_t>*>(reinterpret_cast<uint16_t*>(out) + k) = {
-        pair_of_bf16(y[0], y[1]), pair_of_bf16(y[2], y[3])};
+        pack_bf16x2(y[0], y[1]), pack_bf16x2(y[2], y[3])};
   else
     *reinterpret_cast<Four<float>*>(out + k) = {y[0], y[1], y[2], y[3]};
 }
 
 /// A thread an output.
-VEERY_GPU void finish_rows(const FinishRowsArguments& a) {
-  wait_for_inputs();
+VEERY_GPU void epilogue_rows(const EpilogueParams& a) {
+  wait_for_dependencies();
   const int64_t r = block_y();
   const int k = block_x() * threads() + thread();
   if (r >= a.run.count(a.y.rows) || k >= a.y.cols) return;

@@ -1,11 +1,9 @@
-#include "kernels/devices/find_backend.h"
+#include "kernels/find_backend.h"
 
 #include <charconv>
 #include <optional>
 
 #include "base/error.h"
-#include "kernels/cuda/cuda.h"
-#include "kernels/metal/metal.h"
 
 namespace veery {
 namespace {

@@ -1,10 +1,11 @@
-// Products whose bits are not those of the CPU: x and weights as bf16, sums by a library.
+// Launches of --relaxed products, whose bits are not those of the CPU: x and weights are bf16, a
+// library adds them up.
 #include <algorithm>
 #include <functional>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/dequantized_weights.h"
-#include "kernels/gpu/launches.h"
+#include "kernels/gpu/launch/dequantized_weights.h"
+#include "kernels/gpu/launch/tables.h"
 #include "kernels/gpu/packing/pack.h"
 
 namespace veery::gpu {
@@ -13,8 +14,8 @@ namespace {
 bool is_gated(const LinearAttr& attr) {
   return attr.gate != Activation::kNone && attr.weights == 2;
 }
-// Whether outputs are looked at again once the sums are there.
-bool is_finished(const Dispatch& d) {
+// Whether a kernel of ours has to finish the outputs of the library.
+bool has_epilogue(const Dispatch& d) {
   const auto& attr = d.as<LinearAttr>();
   bool biased = false;
   for (int i = 0; i < attr.weights; ++i) biased |= static_cast<bool>(d.in[LinearIn::kBias + i]);
@@ -26,7 +27,7 @@ std::vector<Weight> weights_of(const Dispatch& d) {
   for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
     const Operand& w = d.in[LinearIn::kWeight + i];
     weights.push_back({reinterpret_cast<const uint8_t*>(w.data), w.stride,
-                       static_cast<int32_t>(w.rows), w.cols, *format_of(w.dtype)});
+                       static_cast<int32_t>(w.rows), w.cols, *weight_format(w.dtype)});
   }
   return weights;
 }
@@ -38,19 +39,19 @@ int64_t outputs_of(const Dispatch& d) {
 
 const std::byte* first_of(const Dispatch& d) { return d.in[LinearIn::kWeight].data; }
 
-// In the work of a product: x as bf16, then what is gated.
+// The workspace of a product: x as bf16, then the outputs that are gated.
 size_t x_bytes(const Dispatch& d, int64_t rows) {
   return aligned(static_cast<size_t>(rows * d.in[LinearIn::kX].cols) * sizeof(uint16_t));
 }
 
 void round_x(const Dispatch& d, int64_t rows, Recorder& to) {
   const Operand& x = d.in[LinearIn::kX];
-  to.add(KernelId::round_rows, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
-         RoundRowsArguments{to.run,
-                            to.matrix(x),
-                            {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps},
-                            reinterpret_cast<uint16_t*>(d.work),
-                            x.cols});
+  to.add(KernelId::rows_to_bf16, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
+         RowsToBf16Params{to.run,
+                          to.matrix(x),
+                          {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps},
+                          reinterpret_cast<uint16_t*>(d.work),
+                          x.cols});
 }
 
 LaunchSize elements(int64_t cols, int64_t rows) {
@@ -60,20 +61,20 @@ LaunchSize elements(int64_t cols, int64_t rows) {
 }
 void gate(const Dispatch& d, int64_t rows, const std::byte* products, Recorder& to) {
   const auto& attr = d.as<LinearAttr>();
-  to.add(KernelId::gate_rows, elements(d.out().cols / 4, rows),
-         GateRowsArguments{
+  to.add(KernelId::gated_epilogue, elements(d.out().cols / 4, rows),
+         GatedEpilogueParams{
              to.run,
              reinterpret_cast<const uint16_t*>(products),
              {d.in[LinearIn::kBias].row<float>(0), d.in[LinearIn::kBias + 1].row<float>(0)},
-             activate_of(attr.gate),
+             activation_params(attr.gate),
              attr.scale,
              to.matrix(d.in[LinearIn::kResidual]),
              to.matrix(d.out()),
-             to.makers.contains(&d) ? 1 : 0});
+             to.bf16_makers.contains(&d) ? 1 : 0});
 }
 void finish(const Dispatch& d, int64_t rows, Recorder& to) {
   const auto& attr = d.as<LinearAttr>();
-  FinishRowsArguments a{to.run};
+  EpilogueParams a{to.run};
   int32_t column = 0;
   for (int i = 0; i < attr.weights; ++i) {
     a.bias[i] = d.in[LinearIn::kBias + i].row<float>(0);
@@ -81,30 +82,25 @@ void finish(const Dispatch& d, int64_t rows, Recorder& to) {
     column += static_cast<int32_t>(d.in[LinearIn::kWeight + i].rows);
   }
   a.weights = attr.weights;
-  a.gate = activate_of(attr.gate);
+  a.gate = activation_params(attr.gate);
   a.scale = attr.scale;
   a.residual = to.matrix(d.in[LinearIn::kResidual]);
   a.y = to.matrix(d.out());
-  to.add(KernelId::finish_rows, elements(d.out().cols, rows), a);
+  to.add(KernelId::epilogue_rows, elements(d.out().cols, rows), a);
 }
 
-bool is_relaxed(const Step& step, const Recorder& to) {
-  return to.row_of(step)->record == record_relaxed;
-}
-
-// Memory of a value.
+// The memory of a value.
 struct Range {
   const std::byte *begin, *end;
 
   bool overlaps(const Operand& o, const Recorder& to) const {
     if (!o || o.layout != Layout::kRowMajor || o.data == nullptr) return false;
     const std::less<> before;
-    return before(o.data, end) && before(begin, o.data + to.most(o.rows) * o.stride);
+    return before(o.data, end) && before(begin, o.data + to.max_rows(o.rows) * o.stride);
   }
 };
-// Whether some row after `at` reads the value before it is written over.
-bool is_read_behind(std::span<const Step> steps, size_t at, const Range& value,
-                    const Recorder& to) {
+// Whether a step after `at` reads the value before it is overwritten.
+bool is_read_later(std::span<const Step> steps, size_t at, const Range& value, const Recorder& to) {
   const auto touches = [&](const Operand& o) { return value.overlaps(o, to); };
   for (size_t i = at + 1; i < steps.size(); ++i) {
     if (std::ranges::any_of(steps[i].dispatch.in, touches)) return true;
@@ -113,23 +109,21 @@ bool is_read_behind(std::span<const Step> steps, size_t at, const Range& value,
   return false;
 }
 
-}  // namespace
-
-bool takes_relaxed(const Dispatch& d, const KernelChoice& choice) {
+bool accepts_relaxed(const Dispatch& d, const KernelChoice& choice) {
   const auto& attr = d.as<LinearAttr>();
-  if (!takes_linear(d, choice) || choice.exact || choice.rows < kRelaxedRows ||
+  if (!accepts_linear(d, choice) || choice.exact || choice.rows < kRelaxedRows ||
       d.in[LinearIn::kX].rows != kTokenRows || attr.precision == Precision::kHigh)
     return false;
-  // Libraries want 16 bytes at a time.
+  // cublasLt needs rows of multiples of 16 bytes.
   const auto is_aligned = [](int64_t count) { return count % 8 == 0; };
   for (int i = 0; i < attr.weights; ++i) {
     const Operand& w = d.in[LinearIn::kWeight + i];
-    if (*format_of(w.dtype) == kF32 || !is_aligned(w.rows) || !is_aligned(w.cols)) return false;
+    if (*weight_format(w.dtype) == kF32 || !is_aligned(w.rows) || !is_aligned(w.cols)) return false;
   }
   return attr.gate == Activation::kNone || attr.weights <= 2;
 }
 
-size_t relaxed_work(const Dispatch& d, const RunExtent& run) {
+size_t relaxed_workspace(const Dispatch& d, const RunExtent& run) {
   const size_t products = is_gated(d.as<LinearAttr>())
                               ? static_cast<size_t>(run.rows * outputs_of(d)) * sizeof(uint16_t)
                               : 0;
@@ -137,24 +131,24 @@ size_t relaxed_work(const Dispatch& d, const RunExtent& run) {
 }
 
 void record_relaxed(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  const bool gated = is_gated(d.as<LinearAttr>()), finished = is_finished(d);
+  const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
+  const bool gated = is_gated(d.as<LinearAttr>()), finished = has_epilogue(d);
   const std::vector<Weight> weights = weights_of(d);
-  const std::byte* expanded = to.scratch;
-  if (const auto kept = to.expanded.find(first_of(d)); kept != to.expanded.end()) {
-    expanded = kept->second->data();
+  const std::byte* dequantized = to.dequantized_scratch;
+  if (const auto kept = to.dequantized.find(first_of(d)); kept != to.dequantized.end()) {
+    dequantized = kept->second->data();
   } else {
-    const std::vector<Launch> launches = expand(weights, to.scratch);
+    const std::vector<Launch> launches = dequantize(weights, to.dequantized_scratch);
     to.launches.insert(to.launches.end(), launches.begin(), launches.end());
   }
   const Operand& x = d.in[LinearIn::kX];
-  const bool rounded = to.readers.contains(&d);
+  const bool rounded = to.bf16_readers.contains(&d);
   if (!rounded) round_x(d, rows, to);
   const Matrix residual = to.matrix(d.in[LinearIn::kResidual]);
   const int64_t outputs = outputs_of(d);
   std::byte* products = gated ? d.work + x_bytes(d, rows) : d.out().data;
   to.add(KernelId::kMatrixProduct, {},
-         MatrixProduct{.weights = reinterpret_cast<const uint16_t*>(expanded),
+         MatrixProduct{.weights = reinterpret_cast<const uint16_t*>(dequantized),
                        .x = reinterpret_cast<const uint16_t*>(rounded ? x.data : d.work),
                        .x_stride = rounded ? x.stride / 2 : x.cols,
                        .out = products,
@@ -172,20 +166,34 @@ void record_relaxed(const Dispatch& d, Recorder& to) {
     finish(d, rows, to);
 }
 
-void expand_weights(std::span<const Step> steps, ExpandedWeights& expanded, Recorder& to) {
+const LaunchRow kRows[] = {
+    {op::kLinear, accepts_relaxed, "linear_relaxed", relaxed_workspace, record_relaxed,
+     KernelId::dequantize},
+};
+bool is_relaxed(const Step& step, const Recorder& to) {
+  const LaunchRow* const row = to.row_of(step);
+  return row != nullptr && row->record == record_relaxed;
+}
+
+}  // namespace
+
+void dequantize_weights(std::span<const Step> steps, DequantizedWeights& dequantized,
+                        Recorder& to) {
   size_t scratch = 0;
   for (const Step& step : steps) {
     if (!is_relaxed(step, to)) continue;
     const std::vector<Weight> weights = weights_of(step.dispatch);
-    if (auto kept = expanded.find(weights))
-      to.expanded[first_of(step.dispatch)] = std::move(kept);
+    if (auto kept = dequantized.find(weights))
+      to.dequantized[first_of(step.dispatch)] = std::move(kept);
     else
-      scratch = std::max(scratch, expanded_bytes(weights));
+      scratch = std::max(scratch, dequantized_bytes(weights));
   }
-  if (scratch > 0) to.scratch = to.memory.emplace_back(to.machine.allocate(scratch)).data();
+  if (scratch > 0)
+    to.dequantized_scratch = to.memory.emplace_back(to.machine.allocate(scratch)).data();
 }
 
-void find_rounded(std::span<const Step> steps, std::span<const Operand> results, Recorder& to) {
+void find_bf16_handovers(std::span<const Step> steps, std::span<const Operand> results,
+                         Recorder& to) {
   for (size_t i = 0; i + 1 < steps.size(); ++i) {
     const Dispatch &maker = steps[i].dispatch, &reader = steps[i + 1].dispatch;
     if (!is_relaxed(steps[i], to) || !is_relaxed(steps[i + 1], to) ||
@@ -195,14 +203,16 @@ void find_rounded(std::span<const Step> steps, std::span<const Operand> results,
     if (x.data != made.data || x.stride != made.stride || x.cols != made.cols ||
         reader.in[LinearIn::kNorm])
       continue;
-    const Range value{made.data, made.data + to.most(made.rows) * made.stride};
+    const Range value{made.data, made.data + to.max_rows(made.rows) * made.stride};
     const auto touches = [&](const Operand& o) { return value.overlaps(o, to); };
     if (std::ranges::count_if(reader.in, touches) != 1 || std::ranges::any_of(results, touches) ||
-        is_read_behind(steps, i + 1, value, to))
+        is_read_later(steps, i + 1, value, to))
       continue;
-    to.makers.insert(&maker);
-    to.readers.insert(&reader);
+    to.bf16_makers.insert(&maker);
+    to.bf16_readers.insert(&reader);
   }
 }
+
+LaunchRows relaxed_launches() { return kRows; }
 
 }  // namespace veery::gpu

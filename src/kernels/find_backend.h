@@ -1,0 +1,35 @@
+// find_backend.h: devices by name.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/backend.h"
+
+namespace veery {
+
+/// The names that is_device() knows.
+inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, metal";
+
+/// Whether it is one of kDevices.
+bool is_device(std::string_view name);
+/// Returns the backend of a device; nullptr: the CPU. "auto" is the first GPU; if there is none it
+/// is the CPU, and `why` tells the reason. `relaxed`: as make_cuda_backend() has it; throws kInput
+/// on all other devices. Throws as make_cuda_backend() and make_metal_backend().
+std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why,
+                                      bool relaxed = false);
+
+/// Why there is no backend for NVIDIA GPUs here; empty: there is one.
+std::string cuda_refusal();
+/// The backend of NVIDIA GPU `index`. Throws kUnsupported with the reason if there is no GPU,
+/// kInput with the number of GPUs if there are fewer. `relaxed`: prefill by kernels and a library
+/// whose bits are not those of the CPU (docs/gpu.md); throws kUnsupported, naming what was looked
+/// for, if that library is missing.
+std::shared_ptr<Backend> make_cuda_backend(int index, bool relaxed = false);
+
+/// Why there is no backend for Apple GPUs here; empty: there is one.
+std::string metal_refusal();
+/// Throws kUnsupported with the reason if there is no such GPU.
+std::shared_ptr<Backend> make_metal_backend();
+
+}  // namespace veery

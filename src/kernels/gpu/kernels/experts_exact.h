@@ -1,0 +1,31 @@
+// experts_exact.h: mixtures of experts by sequential fma chains.
+#pragma once
+#include "kernels/gpu/kernels/experts.h"
+#include "kernels/gpu/kernels/linear/gemm_exact.h"
+
+namespace veery::gpu {
+
+/// block_x(): which two panels, block_y(): which group of pairs.
+template <bool kFlushed>
+VEERY_GPU void experts_exact(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT) {
+  wait_for_dependencies();
+  if (block_y() >= *a.pairs.groups || 2 * block_x() >= panel_count(a.weight[0])) return;
+  const PairGroup group = group_at(a.pairs, block_y());
+  const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
+  const auto weight_of = [&](int i) { return expert_weight(a, i, group.expert); };
+  const int output = block_x() * 32 + lane();
+  for (int first = 0; first < group.count; first += kGemmExactRows) {
+    GemmExact<kGemmExactRows, kFlushed> product(a.act, [&](int r) {
+      return order[first + r < group.count ? first + r : group.count - 1] / a.pairs_per_row;
+    } VEERY_CONTEXT_ARG);
+    float y[kGemmExactRows], up[kGemmExactRows];
+    product.multiply_all(a.gated != 0 ? 2 : 1, weight_of, block_x(), y, up);
+    if (output >= a.weight[0].rows) continue;
+    VEERY_UNROLL(8)
+    for (int r = 0; r < kGemmExactRows; ++r)
+      if (first + r < group.count)
+        store_pair(a, group.expert, order[first + r], output, y[r], up[r]);
+  }
+}
+
+}  // namespace veery::gpu

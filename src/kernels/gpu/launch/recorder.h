@@ -1,0 +1,138 @@
+// recorder.h: what the launch files share: the recorder of launches, and the rows of their tables.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "kernels/gpu/machine/machine.h"
+#include "kernels/gpu/smem/gemv_smem.h"
+
+namespace veery::gpu {
+
+struct LaunchRow;
+class DequantizedWeights;
+
+/// Collects the launches of a table.
+struct Recorder {
+  Machine& machine;
+  Run run;
+  const Slots& slots;            ///< those of the host, whose addresses some operands have
+  int64_t rows, outputs, spans;  ///< at most
+  bool exact = false;
+  const int32_t* types = nullptr;  ///< TableUse::types
+  int64_t positions = 0;           ///< of a sequence, at most
+  std::byte* scratch = nullptr;    ///< LaunchRow::scratch bytes, shared by all steps of the table
+  std::vector<Memory> memory{};    ///< that launches refer to
+  std::vector<Launch> launches{};
+  /// Weights that dequantize_weights() made, by the first weight of a product.
+  std::map<const std::byte*, std::shared_ptr<const Memory>> dequantized{};
+  std::byte* dequantized_scratch = nullptr;  ///< for weights that each run dequantises anew
+  /// Steps whose only result is bf16, and the steps that read it (find_bf16_handovers()).
+  std::set<const Dispatch*> bf16_makers{}, bf16_readers{};
+  /// RoPE steps that attend_decode() carries out, and the RoPE step of each attention step that is
+  /// such a launch (fuse_decode_steps()).
+  std::set<const Dispatch*> fused_ropes{};
+  std::map<const Dispatch*, const Dispatch*> decode_ropes{};
+  /// Whether attention to bf16 caches uses tensor cores. So it does if some product of the model
+  /// does, as there are no bits of the CPU to keep then.
+  bool mma_attention = false;
+
+  /// The most rows that a code of Operand::rows stands for.
+  int64_t max_rows(int64_t code) const {
+    return code >= 0 ? code : code == kTokenRows ? rows : code == kOutputRows ? outputs : spans;
+  }
+  Matrix matrix(const Operand& o) const {
+    return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
+  }
+  /// How a step is carried out.
+  const LaunchRow* row_of(const Step& step) const;
+  /// Ids or positions; those of a slot are found in device memory.
+  const int32_t* ids(const Operand& o) const;
+  template <typename Params>
+  void add(KernelId kernel, const LaunchSize& size, const Params& params) {
+    launches.push_back(Launch::of(kernel, size, params));
+  }
+  template <typename Params>
+  void add(const KernelKey& key, const LaunchSize& size, const Params& params) {
+    add(kernel_for(key), size, params);
+  }
+};
+
+/// A way to carry out an op. Each launch file has a table of them (tables.h).
+struct LaunchRow {
+  Op op;
+  bool (*accepts)(const Dispatch&, const KernelChoice&);
+  std::string_view name;  ///< as `veery plan` shows it
+  size_t (*workspace)(const Dispatch&, const RunExtent&);
+  void (*record)(const Dispatch&, Recorder&);
+  /// A machine that has this kernel has all others that `record` launches.
+  KernelId needs;
+  /// Whether a thread block has enough shared memory; nullptr: always.
+  bool (*fits)(const Dispatch&, const Machine&) = nullptr;
+  /// Bytes of Recorder::scratch; nullptr: none.
+  size_t (*scratch)(const Dispatch&, const Recorder&) = nullptr;
+};
+/// The first row that the machine has for these operands; nullptr if there is none.
+const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
+                          const Machine& machine);
+/// Whether there is a row for any operands.
+bool has_row(Op op, const Machine& machine);
+
+// What several launch files share.
+
+/// Columns of a row that fit into shared memory beside all else.
+inline constexpr int kMaxStagedColumns = 32768;
+/// Plans with at least so many rows use the kernels of --relaxed, if the machine has them.
+inline constexpr int64_t kRelaxedRows = 256;
+/// Up to so many rows, attention splits the positions of each over thread blocks.
+inline constexpr int kSplitRows = 4;
+
+inline LaunchSize launch_size(int64_t blocks, int threads, size_t shared = 0) {
+  return {.blocks_x = static_cast<int>(blocks), .threads = threads, .shared = shared};
+}
+ActivationParams activation_params(const ActivateAttr& attr);
+
+/// Whether tensor cores multiply bf16.
+inline bool has_tensor_cores(const Machine& machine) {
+  return machine.has(KernelId::gemm_mma_bf16);
+}
+/// Whether some layer has bf16 weights that tensor cores multiply. The output head does not count,
+/// as not all tables of a model have it.
+bool has_mma_gemm(std::span<const Step> steps, const Machine& machine);
+/// Whether products with these weights are sequential fma chains.
+inline bool uses_fma(WeightFormat format, bool tensor_cores) {
+  return is_fma_format(format) || (format == kBF16 && !tensor_cores);
+}
+/// Whether a product is of weights in panels; relaxed.cc takes some of those.
+bool accepts_linear(const Dispatch& d, const KernelChoice& choice);
+
+/// Shared memory of experts_gemv(): half of an SM's, so that it holds two thread blocks, if that is
+/// enough for the weight tiles in flight.
+int experts_gemv_smem(const Machine& machine, WeightFormat format);
+/// Whether experts_gemv() has room for rows of so many columns.
+bool fits_experts_gemv(const Machine& machine, WeightFormat format, int cols);
+/// Products of pairs by fma chains. `panels`: of a weight; `groups`: at most.
+void record_experts_exact(const ExpertGemmParams& a, int panels, int groups, bool exact,
+                          Recorder& to);
+
+Cache cache_of(const Operand& o);
+/// KV blocks that a sequence may have in the pages of a group.
+int32_t max_kv_blocks(const Recorder& to, int16_t group);
+QkvRopeParams qkv_rope_params(const Dispatch& d, const Recorder& to);
+/// Bytes of softmax states of split KV (AttendParams::partials).
+size_t attend_scratch(const Dispatch& d, const Recorder& to);
+
+// Passes over the steps before they are recorded.
+
+/// Finds the RoPE steps of one row that are one launch with the attention step after them.
+void fuse_decode_steps(std::span<const Step> steps, Recorder& to);
+
+/// Dequantises the weights of the table's relaxed products, or allocates memory for those that each
+/// run dequantises anew.
+void dequantize_weights(std::span<const Step> steps, DequantizedWeights& dequantized, Recorder& to);
+/// Finds products that hand their result to the next one as bf16. `results`: what the host reads.
+void find_bf16_handovers(std::span<const Step> steps, std::span<const Operand> results,
+                         Recorder& to);
+
+}  // namespace veery::gpu

@@ -1,0 +1,32 @@
+// tickets_smem.h: shared memory of ordered accumulation and of outlier blocks.
+#pragma once
+#include "kernels/gpu/dialect/compat.h"
+
+namespace veery::gpu {
+
+/// The mbarriers of tickets (kernels/linear/tickets.h).
+struct TicketSmem {
+  static constexpr int kSlots = 8;  ///< panels (or gate and up panels) that are accumulated at once
+  /// mbarriers per slot. An mbarrier has only two phases, so a slot needs more of them than a warp
+  /// can run ahead of another: at least one per warp, as each warp waits for one ticket of a slot
+  /// at a time.
+  static constexpr int kTicketsPerSlot = 16;
+  static constexpr int kGates = 0, kOutliers = kSlots / 2, kFirst = kOutliers + 1;
+  static constexpr int kCount = kFirst + kSlots * kTicketsPerSlot;
+  static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
+};
+
+/// Outlier blocks of the rows of a GEMM tile (kernels/linear/gemm_outliers.h): columns that are
+/// multiplied together, and for some blocks one bit per row.
+struct OutlierSmem {
+  static constexpr int kBlocks = 128, kTogether = 32;
+  static constexpr int kColumnBytes = 384;  // OutlierColumns
+  int bits, any, bytes;
+};
+VEERY_GPU_HOST constexpr OutlierSmem outlier_smem(int rows) {
+  const int bits = OutlierSmem::kTogether * OutlierSmem::kColumnBytes;
+  const int any = bits + OutlierSmem::kBlocks * rows / 8;
+  return {bits, any, any + 16};
+}
+
+}  // namespace veery::gpu
