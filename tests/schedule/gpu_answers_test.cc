@@ -213,7 +213,7 @@ TEST(MetalAnswers, AreThoseOfTheCpu) {
   options.backend = metal::make_fake_backend(gpu);
   EXPECT_EQ(answers(model.path(), options, all, 8), answers(model, false, all, 8));
   EXPECT_EQ(gpu.faults, "");
-  EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_largest"), 1);
+  EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_select"), 1);
 }
 
 // Eight steps are one buffer of commands; rows end at different ones, and go on beside others that
@@ -235,7 +235,7 @@ TEST(MetalAnswers, GreedyOnesAreChained) {
     EXPECT_EQ(answers(model.path(), options, all, slots, &chained), expected) << slots;
     EXPECT_GT(chained, 10) << slots;
     EXPECT_EQ(gpu.faults, "");
-    EXPECT_EQ(std::ranges::count(gpu.functions, "veery_advance_greedy"), 1);
+    EXPECT_EQ(std::ranges::count(gpu.functions, "veery_chain_advance_greedy"), 1);
   }
 }
 

@@ -15,7 +15,7 @@
 
 namespace veery::gpu::emulated {
 
-constinit thread_local Place* here = nullptr;
+constinit thread_local ThreadContext* current = nullptr;
 
 namespace {
 
@@ -46,7 +46,7 @@ struct Fibre {
   const Barrier* barrier = nullptr;  // goes on once this was passed oftener than `passed`
   uint64_t passed = 0;
   bool done = false;
-  Place place;
+  ThreadContext context;
   Copies copies;
 };
 
@@ -196,7 +196,7 @@ class Blocks {
   }
   int fibres() const { return static_cast<int>(fibres_.size()); }
   Copies& own_copies() { return fibre(current_).copies; }
-  void start(int number, const Place& place) {
+  void start(int number, const ThreadContext& context) {
     Fibre& own = fibre(number);
 #if defined(__SANITIZE_ADDRESS__)
     // What a stack begins with is never returned from, so that its marks stay.
@@ -205,9 +205,9 @@ class Blocks {
     own.left_at = begin_stack(own.stack + kStack, enter);
     own.barrier = nullptr;
     own.done = false;
-    own.place = place;
-    own.place.shared = shared_.front().bytes;
-    own.place.exchanged = exchanged_.front().bytes;
+    own.context = context;
+    own.context.shared = shared_.front().bytes;
+    own.context.exchanged = exchanged_.front().bytes;
     own.copies.pieces.clear();
     own.copies.ends.clear();
   }
@@ -244,7 +244,7 @@ class Blocks {
   void switch_to(void** left_at, int to) {
     void* unused = nullptr;
     current_ = to;
-    here = to < 0 ? nullptr : &fibre(to).place;
+    current = to < 0 ? nullptr : &fibre(to).context;
     void* goes_on = to < 0 ? main_ : fibre(to).left_at;
 #if defined(__SANITIZE_ADDRESS__)  // which wants to know of each change of stacks
     void* fake = nullptr;

@@ -31,14 +31,14 @@ using veery_metal::gpu::ScanSmem;
 namespace veery::metal {
 namespace {
 
-using gpu::emulated::place;
+using gpu::emulated::context;
 
 uint number(int n) { return static_cast<uint>(n); }
 // NOLINTBEGIN(google-readability-casting): only such casts change the kind of memory
 #define VEERY_METAL_SHADER(name, params, max_threads, least_blocks, key, function)         \
   {"veery_" #name,                                                                         \
    [](const void* a) {                                                                     \
-     const gpu::emulated::Place& at = place();                                             \
+     const gpu::emulated::ThreadContext& at = context();                                   \
      veery_##name(*(constant veery_metal::gpu::params*)a, (threadgroup uint8_t*)at.shared, \
                   number(at.thread), {number(at.x), number(at.y), number(at.z)},           \
                   {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1});                \

@@ -12,7 +12,7 @@ namespace veery::gpu {
 struct ChainEnd {
   Matrix best;  ///< i32
   Matrix values{}, mass{};
-  bool draws() const { return static_cast<bool>(values); }  ///< top_k() is there
+  bool draws() const { return static_cast<bool>(values); }  ///< whether the table has top_k()
 };
 /// Nothing if the results of a table are something else, or if the machine has no kernel that
 /// continues with them.

@@ -1,4 +1,4 @@
-// gpu.h: the backend that plans see, on any machine that runs the kernels.
+// gpu.h: makes the backend of a plan from any machine that runs the kernels.
 #pragma once
 #include <memory>
 

@@ -58,7 +58,7 @@ TEST(GpuEmulator, TicketsOrderTheWarpsOfASlot) {
     for (int ticket = kWarps - 1 - thread() / 32; ticket < kRounds; ticket += kWarps) {
       tickets.wait(5, ticket);
       if (thread() % 32 == 0) order.push_back(ticket);
-      tickets.hand_over(5, ticket);
+      tickets.pass_on(5, ticket);
     }
   });
   std::vector<int> in_turn(kRounds);

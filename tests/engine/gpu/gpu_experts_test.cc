@@ -258,9 +258,9 @@ float bf16_product(const float* x, const uint16_t* w, int64_t cols) {
   return y;
 }
 
-// One row, and rows in small and in large tiles; columns of which the last step, the last slab or
-// the last piece lacks some. The CPU adds up in another order: with n roundings each, an output is
-// off by n 2^-24 of the sum of its products' magnitudes on both sides.
+// One row, and rows in small and in large tiles. The last unit, the last K tile and the last piece
+// of 256 columns are incomplete. The CPU adds up in another order: with n roundings each, an output
+// is off by n 2^-24 of the sum of its products' magnitudes on both sides.
 TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(6);
@@ -340,8 +340,8 @@ TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
       }
 }
 
-// Tiles by warpgroups, of which the last ones have no outputs, with pieces, slabs and items that
-// are not full; 7 runs of 20 rows have none.
+// Tiles by wgmma, the last of which have no outputs, with incomplete pieces, K tiles and weight
+// tiles; 7 runs of 20 rows use other kernels.
 TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(9);
@@ -477,9 +477,9 @@ TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
     }
 }
 
-// Rows that blocks of threads bring to their form by one, two, four and eight, with a norm and
-// without, with one term and two; columns of which the last slab lacks some, and more than a block
-// takes at a time; rows and weights of a norm that begin anywhere, or that a block has no room for.
+// Thread blocks quantise one, two, four and eight rows, with and without a norm, with one term and
+// two. The last K tile is incomplete, and there are more columns than a block takes at a time. Rows
+// and weights of a norm have any alignment, or do not fit into shared memory.
 TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
   Random random(12);
   constexpr int32_t kRows = 41, kOut = 20;

@@ -195,8 +195,7 @@ TEST(GpuProfile, IsRefusedWhereRowsCannotBeTimed) {
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_EQ(std::string(error.what()),
-              "emulator: the device cannot time the steps of a plan");
+    EXPECT_EQ(std::string(error.what()), "emulator: the device cannot time the steps of a plan");
   }
 }
 

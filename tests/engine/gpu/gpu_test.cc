@@ -121,9 +121,9 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
-// More rows than 16 go through warpgroups where a block has room for what these take, through
-// tiles else; the last blocks of rows and of panels are not full. Of 64 processors each gets a deep
-// block, of 2 wide ones do.
+// More than 16 rows are multiplied by wgmma if its stages fit into shared memory, otherwise by mma;
+// the last tiles of rows and of panels are incomplete. On 64 SMs products are split-K, on 2 SMs
+// they are not.
 TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
   static_assert(gpu::GemmWgmmaInt8Smem::kBytes > 128 << 10);
   for (const auto& [type, hidden] : {std::pair(DType::kQ4_K, 2304), std::pair(DType::kQ4_K, 256),
@@ -140,7 +140,7 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
       EXPECT_EQ(all_logits(model.path(), options, ids), expected)
           << info(type).name << hidden << " " << room;
     }
-    // One row more than a deep block has.
+    // One row more than a split-K tile has.
     options.chunk = 33;
     EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(33)),
               Rows(expected.begin(), expected.begin() + 33))
@@ -182,7 +182,7 @@ TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
   }
 }
 
-// Where a block has no room for x and for items on their way, other kernels take over.
+// If x and the rings of weights do not fit into shared memory, other kernels are chosen.
 TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
   for (const auto& [type, experts] :
        {std::pair(DType::kQ8_0, 0), std::pair(DType::kQ4_K, 0), std::pair(DType::kQ8_0, 5)}) {
@@ -419,7 +419,7 @@ TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   EXPECT_EQ(state.used, 0U);
 }
 
-// What warpgroups do others have tiles for.
+// GPUs without wgmma multiply by mma.
 TEST(Cuda, GpusWithoutWarpgroupsHaveTheSameBits) {
   for (const DType type : {DType::kQ4_K, DType::kBF16}) {
     const SmallModel model(type);

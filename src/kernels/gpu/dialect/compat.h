@@ -1,24 +1,25 @@
-// compat.h: the dialect that kernels for GPUs are written in: plain C++ on scalars, and the few
-// things below. nvcc compiles it for CUDA, Apple's compiler for Metal (compat_metal.h); any C++
-// compiler for the emulator, where a thread of a block is a fibre.
+// compat.h: the dialect of C++ in which GPU kernels are written: plain C++ on scalars, and the
+// functions and macros below. nvcc compiles it for CUDA, Apple's compiler for Metal
+// (compat_metal.h), and any C++ compiler for the emulator, where each thread of a block is a fibre.
 #pragma once
 
-// Of every function that kernels call. Products and sums are rounded one by one (nvcc -fmad=false),
-// divisions and square roots to nearest even; fma is written out.
+// These rules hold for every function that kernels call: products and sums are rounded one by one
+// (nvcc -fmad=false), divisions and square roots to nearest even; an fma is written as fma().
 #if defined(__METAL_VERSION__)
 #include "kernels/gpu/dialect/compat_metal.h"
 #else
 #include <cstdint>
 #include <cstring>
 
-// Which memory a pointer or a reference is for, and constants that are in none: Metal's types say.
+// The memory space of a pointer or reference, and constants in none. Only Metal needs them.
 #define VEERY_DEVICE
 #define VEERY_SHARED
 #define VEERY_THREAD
 #define VEERY_CONSTANT inline constexpr
 #define VEERY_STATIC static constexpr
-// What a thread is told only as an argument of its kernel goes on to what it calls there: the last
-// parameter, the last argument, a member and how that is set.
+// Metal tells a thread its index as an argument of its kernel only, so functions pass a
+// ThreadContext on. The macros are its last parameter, last argument, member, and initialiser of
+// that member; elsewhere they are empty.
 #define VEERY_CONTEXT
 #define VEERY_CONTEXT_ARG
 #define VEERY_CONTEXT_MEMBER
@@ -50,7 +51,7 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
-/// Memory of the block, 16-byte aligned, as large as its launch says.
+/// The shared memory of the block, 16-byte aligned. Its size is a parameter of the launch.
 VEERY_GPU uint8_t* shared_memory() {
   extern __shared__ __align__(16) uint8_t memory[];
   return memory;
@@ -69,8 +70,9 @@ VEERY_GPU int leading_zeros(uint32_t bits) { return __clz(static_cast<int>(bits)
 VEERY_GPU float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 VEERY_GPU double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 VEERY_GPU float square_root(float x) { return __fsqrt_rn(x); }
-/// a / b rounded to nearest where both, and the quotient, lie between 2^-110 and 2^110: what nvcc
-/// makes of a / b without the branch for other numbers, so that several go side by side.
+/// a / b rounded to nearest, if a, b and the quotient lie between 2^-110 and 2^110. These are the
+/// instructions that nvcc generates for a / b, without the branch for other numbers, so that
+/// several divisions overlap.
 VEERY_GPU float divide_normal(float a, float b) {
   float inverse;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
@@ -78,7 +80,7 @@ VEERY_GPU float divide_normal(float a, float b) {
   const float near = __fmaf_rn(a, inverse, 0.0F);
   return __fmaf_rn(inverse, __fmaf_rn(near, -b, a), near);
 }
-// Where subnormal numbers count as 0, before and after.
+// Subnormal operands and results are 0.
 VEERY_GPU float fma_ftz(float a, float b, float c) {
   float y;
   asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
@@ -89,7 +91,7 @@ VEERY_GPU float mul_ftz(float a, float b) {
   asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
-/// To nearest even.
+/// Rounds to nearest even.
 VEERY_GPU int round_to_int(float x) { return __float2int_rn(x); }
 VEERY_GPU float bits_to_float(int32_t bits) { return __int_as_float(bits); }
 VEERY_GPU double bits_to_double(int64_t bits) { return __longlong_as_double(bits); }
@@ -108,51 +110,51 @@ VEERY_GPU uint16_t float_to_f16(float x) {
 VEERY_GPU void atomic_max(uint64_t* at, uint64_t key) {
   atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
 }
-/// Of a loop of launches: other than 0: they are gone through again.
+/// Sets the condition of a conditional graph node: the loop's body runs again unless it is 0.
 VEERY_GPU void set_graph_condition(uint64_t condition, uint32_t value) {
   cudaGraphSetConditional(condition, value);
 }
-/// The launch after this one may begin.
+/// Lets the next launch begin (programmatic dependent launch).
 VEERY_GPU void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-/// What the launches before this one have written is there from here on; the next may be begun.
+/// Waits until the writes of previous launches are visible, and lets the next launch begin.
 VEERY_GPU void wait_for_dependencies() {
   launch_dependents();
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// The same, but the next is not begun before all blocks of this one have ended: blocks that
-/// several have room for on a processor would crowd on those that this launch leaves free.
+/// Waits in the same way, but does not let the next launch begin before all blocks of this one have
+/// ended: its blocks would crowd on the few SMs that this launch leaves free.
 VEERY_GPU void wait_for_dependencies_only() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// What launches that have ended have written is seen from here on, whatever the processor has
-/// kept of that memory.
+/// Makes the writes of launches that have ended visible, even where this SM has cached that memory.
 VEERY_GPU void acquire_finished_launches() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
+/// Begins to copy 16 bytes to shared memory; both addresses are multiples of 16.
 VEERY_GPU void copy_async_16(uint8_t* shared, const uint8_t* from) {
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
                : "memory");
 }
-/// What this thread has begun to copy since the last call is one group, which may be empty.
+/// Closes the group of the copies that this thread has begun since the last call. A group may be
+/// empty.
 VEERY_GPU void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Until at most kLeft of this thread's groups, the latest, are on their way.
+/// Waits until at most kLeft of this thread's latest groups are incomplete.
 template <int kLeft>
 VEERY_GPU void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
-/// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
-/// with a barrier of the block after it, then turn by turn passed by one copy_bulk_pieces() of a
-/// warp, or by as many threads as it is made for, each by copy_bulk() or arrive(). Its memory is
-/// used for nothing else until the launch ends: an H100 was seen to write its count there long
-/// after the last arrival.
+/// A barrier in shared memory for bulk copies. One thread initialises it, and the block
+/// synchronises. A phase completes after one copy_bulk_pieces() of a warp, or after as many
+/// arrivals as it was initialised for, each by copy_bulk() or arrive(), when all their bytes have
+/// arrived. Its memory must not be used for anything else until the launch ends: an H100 was seen
+/// to write its count there long after the last arrival.
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -164,8 +166,8 @@ VEERY_GPU void init_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-/// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
-/// and bytes are multiples of 16.
+/// The warp begins to copy up to 32 pieces. piece_at(i) is {to, from, bytes}; addresses and sizes
+/// are multiples of 16.
 template <typename PieceAt>
 VEERY_GPU void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const uint32_t at = shared_address(mbarrier);
@@ -192,7 +194,7 @@ VEERY_GPU void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& pi
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
-/// The same of one thread and one piece.
+/// One thread begins to copy one piece.
 VEERY_GPU void copy_bulk(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
@@ -207,7 +209,7 @@ VEERY_GPU void copy_bulk(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* fro
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
-/// For copy_bulk_by_warp().
+/// Initialises a barrier for copy_bulk_by_warp().
 VEERY_GPU void init_tile_mbarrier(Mbarrier* mbarrier) {
 #if __CUDA_ARCH__ >= 900
   init_mbarrier(mbarrier, 1);
@@ -215,7 +217,7 @@ VEERY_GPU void init_tile_mbarrier(Mbarrier* mbarrier) {
   init_mbarrier(mbarrier);
 #endif
 }
-/// The same of a warp and one piece.
+/// A warp begins to copy one piece.
 VEERY_GPU void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
                                  int bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -228,7 +230,8 @@ VEERY_GPU void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint
                : "memory");
 #endif
 }
-/// The same of what lane `of` gives, the other lanes may give anything.
+/// A warp begins to copy the piece that lane `of` passes; the arguments of the other lanes are
+/// ignored.
 VEERY_GPU void copy_bulk_from_lane(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
                                    int bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -239,29 +242,28 @@ VEERY_GPU void copy_bulk_from_lane(int of, Mbarrier* mbarrier, uint8_t* shared, 
                     shuffle(bytes, of));
 #endif
 }
-/// Until the pieces of turn `turn`, counted from 0, are there.
-VEERY_GPU void wait_for_phase(Mbarrier* mbarrier, int turn) {
+/// Waits until a phase, counted from 0, is complete.
+VEERY_GPU void wait_for_phase(Mbarrier* mbarrier, int phase) {
   const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n.reg .pred p;\nL_%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra "
       "L_%=;\n}" ::"r"(at),
-      "r"(turn & 1)
+      "r"(phase & 1)
       : "memory");
 #else
   asm volatile(
       "{\n.reg .pred p;\nL_%=: mbarrier.test_wait.parity.shared.b64 p, [%0], %1;\n@!p bra "
       "L_%=;\n}" ::"r"(at),
-      "r"(turn & 1)
+      "r"(phase & 1)
       : "memory");
 #endif
 }
-/// All that the thread wrote before it arrives is seen by who waits for the arrivals. `turn`: how
-/// often as many as the mbarrier was made for have arrived before.
+/// Arrives at the barrier. Threads that wait for the phase see all that this thread wrote before.
 VEERY_GPU void arrive(Mbarrier* mbarrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
-/// A counter in the block's memory. How many had arrived before.
+/// Increments a counter in shared memory. Returns its previous value.
 VEERY_GPU int32_t count_arrival(int32_t* counter) {
   int32_t before;
   asm volatile("atom.acq_rel.cta.shared.add.s32 %0, [%1], 1;"
@@ -270,8 +272,8 @@ VEERY_GPU int32_t count_arrival(int32_t* counter) {
                : "memory");
   return before;
 }
-/// The same of blocks, in the device's memory: what they wrote before they arrived is seen by the
-/// last.
+/// Increments a counter in device memory. The block that arrives last sees all that the others
+/// wrote before they arrived.
 VEERY_GPU uint32_t count_arrival_on_device(uint32_t* counter) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
@@ -280,10 +282,10 @@ VEERY_GPU uint32_t count_arrival_on_device(uint32_t* counter) {
                : "memory");
   return before;
 }
-/// c += a b of a warp: a [16][32] int8, b [32][8] int8. With g = lane / 4 and t = lane % 4 a lane
-/// has rows g (a0, a2) and g + 8 (a1, a3) of a, in a0 and a1 the columns 4 t to 4 t + 3 and in a2
-/// and a3 those 16 further on; the same rows of b (b0, b1) of column g; of c rows g (0, 1) and g +
-/// 8 (2, 3), columns 2 t and 2 t + 1.
+/// c += a b, by a warp: a is [16][32] int8, b is [32][8] int8. With g = lane / 4 and t = lane % 4 a
+/// lane has rows g (a0, a2) and g + 8 (a1, a3) of a: columns 4 t to 4 t + 3 in a0 and a1, 16
+/// columns further in a2 and a3. It has the same rows of column g of b in b0 and b1, and columns 2
+/// t and 2 t + 1 of rows g (c[0], c[1]) and g + 8 (c[2], c[3]) of c.
 VEERY_GPU void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
@@ -291,18 +293,19 @@ VEERY_GPU void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/// c = a b of a warp: a [16][16] f16, b [16][8] f16, products and sums being whole numbers below
-/// 2^24. Lanes have a, b and c as in mma_m16n8k32_s8(), with columns 2 t and 2 t + 1 of a in a0 and
-/// a1 and those 8 further on in a2 and a3.
-VEERY_GPU void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+/// c = a b, by a warp: a is [16][16] f16, b is [16][8] f16, and products and sums are integers
+/// below 2^24. Lanes hold a, b and c as in mma_m16n8k32_s8(), with columns 2 t and 2 t + 1 of a in
+/// a0 and a1, and 8 columns further in a2 and a3.
+VEERY_GPU void mma_m16n8k16_f16_zero(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                     uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%10,%10,%10,%10};"
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0F));
 }
-/// c += a b of a warp, a and b being bf16 that lie as in multiply_halves(): of each element the sum
-/// of its 16 products and of what it was, in an order of the GPU's own.
+/// c += a b, by a warp, with bf16 operands in the order of mma_m16n8k16_f16_zero(). Each element is
+/// the sum of its 16 products and its previous value, in an order of the GPU's own.
 VEERY_GPU void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%0,%1,%2,%3};"
@@ -311,7 +314,7 @@ VEERY_GPU void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t
 }
 /// The two lower bytes, unsigned, as f16.
 VEERY_GPU uint32_t bytes_to_f16x2(uint32_t bytes) {
-  // 1024 + byte is the f16 with the bits 0x6400 + byte.
+  // The f16 with the bits 0x6400 + byte is 1024 + byte.
   uint32_t y = __byte_perm(bytes, 0x64646464U, 0x4140);
   asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64006400U));
   return y;
@@ -322,9 +325,9 @@ VEERY_GPU uint32_t f16x2_times_64(uint32_t halves) {
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(halves), "r"(0x54005400U));
   return y;
 }
-/// Sets bits of a word in the block's memory.
+/// Sets bits of a word in shared memory.
 VEERY_GPU void atomic_or(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
-/// The same into c, from `first` and `second` for columns 2 t and 2 t + 1.
+/// c = a b plus `first` in columns 2 t and `second` in columns 2 t + 1.
 VEERY_GPU void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1, int32_t first, int32_t second) {
   asm volatile(
@@ -333,7 +336,7 @@ VEERY_GPU void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uin
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(first), "r"(second));
 }
-/// c = a b with half of the columns: a0 and a1, b0.
+/// c = a b with 16 columns of a: a0 and a1, b0.
 VEERY_GPU void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},"
@@ -341,7 +344,7 @@ VEERY_GPU void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, u
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
       : "r"(a0), "r"(a1), "r"(b0), "r"(0));
 }
-/// Byte i of a word, as it is and with its sign.
+/// Byte i of a word, unsigned and signed.
 VEERY_GPU int byte_of(uint32_t word, int i) {
   return static_cast<int>(__byte_perm(word, 0, 0x4440 + i));
 }
@@ -350,16 +353,16 @@ VEERY_GPU int signed_byte_of(uint32_t word, int i) {
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(0x8880 + 0x1111 * i));
   return y;
 }
-/// The lowest bytes of four words as one.
+/// The lowest bytes of four words, packed.
 VEERY_GPU uint32_t pack_low_bytes(const uint32_t (&words)[4]) {
   return __byte_perm(__byte_perm(words[0], words[1], 0x0040),
                      __byte_perm(words[2], words[3], 0x0040), 0x5410);
 }
-/// sum and the four signed bytes of a word.
+/// The sum of `sum` and the four signed bytes of a word.
 VEERY_GPU int32_t add_bytes_s8(uint32_t word, int32_t sum) {
   return __dp4a(static_cast<int>(word), 0x01010101, sum);
 }
-/// c += a b with half of the columns.
+/// c += a b with 16 columns of a.
 VEERY_GPU void mma_m16n8k16_s8(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
@@ -378,7 +381,7 @@ VEERY_GPU double bits_to_double(int64_t bits) { return __builtin_bit_cast(double
 VEERY_GPU int32_t float_to_bits(float x) { return __builtin_bit_cast(int32_t, x); }
 VEERY_GPU int64_t float_to_bits(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
-/// Of what is not 0.
+/// `bits` is not 0.
 VEERY_GPU int leading_zeros(uint32_t bits) { return __builtin_clz(bits); }
 VEERY_GPU void launch_dependents() {}
 VEERY_GPU void wait_for_dependencies() {}
@@ -387,7 +390,7 @@ VEERY_GPU void acquire_finished_launches() {}
 
 #endif
 
-/// Subnormal numbers as 0 of their sign.
+/// Replaces subnormal numbers by 0 of the same sign.
 VEERY_GPU float flush_subnormal(float x) {
   return (float_to_bits(x) & 0x7f800000) == 0 ? bits_to_float(float_to_bits(x) & INT32_MIN) : x;
 }
@@ -416,7 +419,7 @@ struct alignas(sizeof(T) * 4) Four {
   T x, y, z, w;
 };
 #if defined(__METAL_VERSION__)
-// Two or four numbers are loaded as a vector.
+// Loads of two or four numbers as a vector.
 template <typename V>
 struct Loaded;
 template <typename T>
@@ -454,43 +457,44 @@ template <typename V>
 VEERY_GPU V load(const void* at) {
   return *static_cast<const V*>(at);
 }
-/// The same from a block's memory.
+/// Loads a vector from shared memory.
 template <typename V>
 VEERY_GPU V load_shared(const void* at) {
   return load<V>(at);
 }
-/// f64, of which Metal has only sums, products and quotients; constants are given by their bits.
+/// f64. Metal has only its sums, products and quotients, in software; constants are given by their
+/// bits.
 using Float64 = double;
 VEERY_GPU Float64 to_f64(int x) { return x; }
 VEERY_GPU Float64 to_f64(float x) { return x; }
 VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
-/// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
+/// Whether pointers to shared and to device memory have one type.
 inline constexpr bool kGenericPointers = true;
-/// Whether blocks of threads of a launch may read what others have written
+/// Whether thread blocks of a launch may read what its other blocks have written
 /// (count_arrival_on_device()).
 inline constexpr bool kBlocksExchange = true;
-/// Whether there are products of tensor cores with bf16.
+/// Whether there are tensor cores with bf16.
 inline constexpr bool kHasTensorCores = true;
-/// Where what lies at x is read from once it was copied.
+/// The address to read x from after it was staged in shared memory.
 VEERY_GPU const float* staged_pointer(const float* shared, const float*) { return shared; }
 #endif
 
 VEERY_GPU float bf16_to_float(uint16_t bits) {
   return bits_to_float(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));
 }
-/// To nearest even; NaN stays NaN.
+/// Rounds to nearest even; NaN stays NaN.
 VEERY_GPU uint16_t float_to_bf16(float x) {
   const auto bits = static_cast<uint32_t>(float_to_bits(x));
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-/// What is done then is put behind what is done else.
+/// Moves the code of the condition out of line.
 VEERY_GPU bool unlikely(bool condition) { return __builtin_expect(condition, false); }
 
 VEERY_GPU float magnitude(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffff); }
 VEERY_GPU float negative(float x) { return bits_to_float(float_to_bits(x) ^ INT32_MIN); }
-// The second operand where one is no number, as in kernels/cpu/simd.
+// The second operand if either is NaN, as in kernels/cpu/simd.
 VEERY_GPU float max_f32(float a, float b) { return a > b ? a : b; }
 VEERY_GPU float min_f32(float a, float b) { return a < b ? a : b; }
 VEERY_GPU float warp_max(float x) {
@@ -501,7 +505,7 @@ VEERY_GPU int32_t warp_sum(int32_t x) {
   for (int mask = 16; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
   return x;
 }
-/// Of 16 lanes in the order of kernels/cpu/simd: lane i with i + 8, then + 4, + 2, + 1.
+/// The sum of 16 lanes in the order of kernels/cpu/simd: lane i plus i + 8, then + 4, + 2, + 1.
 VEERY_GPU float sum_16_lanes(float x) {
   for (int mask = 8; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
   return x;

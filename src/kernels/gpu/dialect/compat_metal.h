@@ -1,12 +1,12 @@
-// compat_metal.h: the dialect in Metal's shading language, version 4 (Metal Shading Language
-// Specification). Pointers and references say which memory they are for; there is no double, no
-// wide atomic and no copy that goes on by itself. compat.h says what each function does.
+// compat_metal.h: the dialect in version 4 of Metal's shading language (Metal Shading Language
+// Specification). Pointers and references name their memory space. There is no double, no 64-bit
+// atomic and no asynchronous copy. compat.h says what each function does.
 #pragma once
 #include <metal_stdlib>
 
 using namespace metal;
 
-// Nothing is fused or reordered, divisions and square roots are rounded to nearest even.
+// Nothing is fused or reordered; divisions and square roots are rounded to nearest even.
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
 
@@ -17,7 +17,7 @@ using namespace metal;
 
 #define VEERY_DEVICE device
 #define VEERY_SHARED threadgroup
-#if !defined(VEERY_THREAD)  // a word of its own elsewhere (tests/support/metal_stdlib)
+#if !defined(VEERY_THREAD)  // defined by tests/support/metal_shim, where `thread` is no keyword
 #define VEERY_THREAD thread
 #endif
 #define VEERY_CONSTANT constant constexpr
@@ -33,13 +33,13 @@ using namespace metal;
 
 namespace veery::gpu {
 
-/// Where a thread is: the arguments of its kernel say.
+/// The position of a thread, from the arguments of its kernel.
 struct ThreadContext {
   int x, y, z, blocks_x;
-  int own, count;                ///< which thread of a block, and how many it has
-  VEERY_SHARED uint8_t* memory;  ///< of the block
+  int own, count;                ///< index of the thread, threads of the block
+  VEERY_SHARED uint8_t* memory;  ///< shared memory
 };
-// `thread` is a word of the language unless a parenthesis follows.
+// `thread` is a keyword unless a parenthesis follows.
 #define thread() (context.own)
 #define threads() (context.count)
 #define block_x() (context.x)
@@ -82,13 +82,13 @@ VEERY_GPU int32_t float_to_bits(float x) { return as_type<int32_t>(x); }
 VEERY_GPU float f16_to_float(uint16_t bits) { return static_cast<float>(as_type<half>(bits)); }
 VEERY_GPU uint16_t float_to_f16(float x) { return as_type<uint16_t>(static_cast<half>(x)); }
 
-/// Launches follow each other.
+/// Launches run one after the other.
 VEERY_GPU void wait_for_dependencies() {}
-/// No product is told to look for the largest number context (GemmParams::best).
+/// Never called: products do not search for the largest output on Metal (GemmParams::argmax_keys).
 VEERY_GPU void atomic_max(VEERY_DEVICE uint64_t*, uint64_t) {}
 
-// What is brought to a block's memory elsewhere stays where it is context: a pointer is to one kind
-// of memory, and that of a block is small. So launches ask for no such copy.
+// Rows are not staged in shared memory, as a pointer has one memory space and shared memory is
+// small. Launches ask for no staging.
 VEERY_CONSTANT bool kGenericPointers = false;
 VEERY_GPU const VEERY_DEVICE float* staged_pointer(const VEERY_SHARED float*,
                                                    const VEERY_DEVICE float* x) {
@@ -100,12 +100,12 @@ VEERY_GPU void copy_async_16(VEERY_SHARED uint8_t* shared, const VEERY_DEVICE ui
 VEERY_GPU void commit_copies() {}
 template <int kLeft>
 VEERY_GPU void wait_for_copies() {}
-// Nor are pieces asked for (kStaged).
+// No kernel with bulk copies is compiled (kStaged).
 using Mbarrier = uint64_t;
 void init_mbarrier(VEERY_SHARED Mbarrier* mbarrier);
 void wait_for_phase(VEERY_SHARED Mbarrier* mbarrier, int turn);
-// Atomics order nothing but themselves: what a block of threads wrote others see in the launches
-// behind it.
+// Atomics order only themselves: a block's writes are visible to other blocks only in later
+// launches.
 VEERY_CONSTANT bool kBlocksExchange = false;
 VEERY_GPU uint32_t count_arrival_on_device(VEERY_DEVICE uint32_t* counter) {
   return atomic_fetch_add_explicit(reinterpret_cast<VEERY_DEVICE atomic_uint*>(counter), 1U,
@@ -115,7 +115,7 @@ VEERY_CONSTANT bool kHasTensorCores = false;
 void mma_m16n8k16_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
                        uint32_t b1);
 
-/// sum + a b, of the four bytes of each.
+/// sum plus the products of the four bytes of a and b.
 VEERY_GPU int32_t dot4_s8(int32_t sum, uint32_t a, uint32_t b) {
   const char4 x = as_type<char4>(a), y = as_type<char4>(b);
   sum += x.x * y.x;
@@ -123,8 +123,8 @@ VEERY_GPU int32_t dot4_s8(int32_t sum, uint32_t a, uint32_t b) {
   sum += x.z * y.z;
   return sum + x.w * y.w;
 }
-// Tensor cores elsewhere: context lanes hand each other what they have of a and b. The four lanes
-// of a row of a have its 16 bytes, or 32, and those of a column of b as many.
+// Stands in for a tensor core: lanes exchange their parts of a and b. The four lanes of a row of a
+// hold its 16 or 32 bytes, and those of a column of b as many.
 VEERY_GPU void mma_m16n8k32_s8(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD uint32_t (&a)[4],
                                uint32_t b0, uint32_t b1) {
   const int g = lane() / 4, t = lane() % 4;
@@ -157,23 +157,24 @@ VEERY_GPU void mma_m16n8k16_s8(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uint32
   }
 }
 
-// Matrices of 8 x 8, of which each lane of a warp has a part. Which one is not documented, so what
-// they hold is looked at in a block's memory only.
+// 8 x 8 matrices, of which each lane holds a part. Which part is not documented, so elements are
+// read from shared memory only.
 using SimdgroupF16 = simdgroup_half8x8;
 using SimdgroupF32 = simdgroup_float8x8;
 VEERY_GPU void simdgroup_fill(VEERY_THREAD SimdgroupF32& m, float x) {
   m = make_filled_simdgroup_matrix<float, 8, 8>(x);
 }
-/// Of 64 halves, row after row; bits of halves are whole numbers elsewhere in the dialect.
+/// Loads 64 halves, row after row. The dialect passes the bits of halves as integers.
 VEERY_GPU void simdgroup_load_tile(VEERY_THREAD SimdgroupF16& m,
                                    const VEERY_SHARED uint16_t* from) {
   simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8);
 }
-/// The same, column after column.
-VEERY_GPU void load_transposed(VEERY_THREAD SimdgroupF16& m, const VEERY_SHARED uint16_t* from) {
+/// Loads 64 halves, column after column.
+VEERY_GPU void simdgroup_load_tile_transposed(VEERY_THREAD SimdgroupF16& m,
+                                              const VEERY_SHARED uint16_t* from) {
   simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8, ulong2(0, 0), true);
 }
-/// `stride`: elements from row to row.
+/// `stride`: elements per row.
 VEERY_GPU void simdgroup_store_tile(const VEERY_THREAD SimdgroupF32& m, VEERY_SHARED float* to,
                                     int stride) {
   simdgroup_store(m, to, static_cast<uint64_t>(stride));
@@ -183,7 +184,7 @@ VEERY_GPU void simdgroup_mma(VEERY_THREAD SimdgroupF32& c, const VEERY_THREAD Si
                              const VEERY_THREAD SimdgroupF16& b) {
   simdgroup_multiply_accumulate(c, a, b, c);
 }
-/// Four bytes with signs as halves.
+/// Converts four signed bytes to halves.
 VEERY_GPU void store_bytes_as_f16(VEERY_SHARED uint16_t* at, uint32_t bytes) {
   const char4 x = as_type<char4>(bytes);
   const auto two = [](int8_t low, int8_t high) {

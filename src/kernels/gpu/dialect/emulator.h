@@ -1,5 +1,5 @@
-// emulator.h: a GPU in plain C++: the threads of a block are fibres that change places at barriers,
-// so that kernels are tested where there is no GPU. Blocks run one after the other.
+// emulator.h: a GPU in plain C++, so that kernels are tested on machines without one. The threads
+// of a block are fibres that switch at barriers. Blocks run one after the other.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,56 +9,56 @@
 
 namespace veery::gpu {
 
-/// Threads, blocks and memory of a launch.
+/// Thread blocks, threads and shared memory of a launch.
 struct LaunchSize {
   int blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 32;
   size_t shared = 0;  ///< bytes
   bool waits_before_trigger =
-      false;        ///< the next may begin only when all before this one have ended
-  int cluster = 1;  ///< blocks, side by side in y, that copy to one another's memory
+      false;        ///< the next launch begins only when all before this one have ended
+  int cluster = 1;  ///< blocks of a cluster, adjacent in y
 };
 
 namespace emulated {
 
-/// Of the thread that runs.
-struct Place {
+/// The position of the running thread.
+struct ThreadContext {
   int thread = 0, threads = 1;
   int x = 0, y = 0, z = 0, blocks_x = 1;
   uint8_t* shared = nullptr;
-  uint8_t* exchanged = nullptr;  ///< of the block
+  uint8_t* exchanged = nullptr;  ///< of the block, for shuffles
 };
-extern constinit thread_local Place* here;
-inline Place& place() { return *here; }
+extern constinit thread_local ThreadContext* current;
+inline ThreadContext& context() { return *current; }
 void wait_for_block();
 void wait_for_warp();
-/// What other threads wait for may have changed.
+/// Called when memory has changed on which other threads may spin.
 void progress();
-/// 32 bytes of each thread of the block that others read.
-inline uint8_t* exchanged(int thread) { return here->exchanged + thread * 32; }
-/// Copies are made as late as they may be: when their thread waits for their group. Until then
-/// there is nothing sensible where they go. run() throws kBug if a thread ends before one is made.
+/// The 32 bytes through which a thread passes values to others.
+inline uint8_t* exchanged(int thread) { return current->exchanged + thread * 32; }
+/// A copy is made as late as possible: when its thread waits for its group. Until then its
+/// destination holds garbage. run() throws kBug if a thread ends before one of its copies is made.
 void copy_async_16(uint8_t* to, const uint8_t* from);
 void commit_copies();
 void wait_for_copies(int left);
-/// Pieces that a mbarrier is for are copied when it is first waited for after all lanes have asked.
+/// The copies of a phase are made when a thread first waits for it after all arrivals.
 using Mbarrier = uint64_t;
 void init_mbarrier(Mbarrier* mbarrier, int arrivals);
 void copy_bulk(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
 void arrive(Mbarrier* mbarrier);
-void wait_for_phase(Mbarrier* mbarrier, int turn);
+void wait_for_phase(Mbarrier* mbarrier, int phase);
 
-/// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
+/// Runs all threads of all blocks. Throws kBug if threads wait for one another forever.
 void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
 
 }  // namespace emulated
 
-inline int thread() { return emulated::place().thread; }
-inline int threads() { return emulated::place().threads; }
-inline int block_x() { return emulated::place().x; }
-inline int block_y() { return emulated::place().y; }
-inline int block_z() { return emulated::place().z; }
-inline int blocks_x() { return emulated::place().blocks_x; }
+inline int thread() { return emulated::context().thread; }
+inline int threads() { return emulated::context().threads; }
+inline int block_x() { return emulated::context().x; }
+inline int block_y() { return emulated::context().y; }
+inline int block_z() { return emulated::context().z; }
+inline int blocks_x() { return emulated::context().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
 inline void set_graph_condition(uint64_t condition, uint32_t value) {
@@ -66,7 +66,7 @@ inline void set_graph_condition(uint64_t condition, uint32_t value) {
 }
 inline int32_t count_arrival(int32_t* counter) { return emulated::progress(), (*counter)++; }
 inline uint32_t count_arrival_on_device(uint32_t* counter) { return (*counter)++; }
-inline uint8_t* shared_memory() { return emulated::place().shared; }
+inline uint8_t* shared_memory() { return emulated::context().shared; }
 inline void copy_async_16(uint8_t* shared, const uint8_t* from) {
   emulated::copy_async_16(shared, from);
 }
@@ -98,8 +98,8 @@ void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const auto piece = piece_at(lane);
   emulated::copy_bulk(mbarrier, piece.to, piece.from, static_cast<size_t>(piece.bytes));
 }
-inline void wait_for_phase(Mbarrier* mbarrier, int turn) {
-  emulated::wait_for_phase(mbarrier, turn);
+inline void wait_for_phase(Mbarrier* mbarrier, int phase) {
+  emulated::wait_for_phase(mbarrier, phase);
 }
 inline void arrive(Mbarrier* mbarrier) { emulated::arrive(mbarrier); }
 
@@ -133,8 +133,8 @@ inline void atomic_max(uint64_t* at, uint64_t key) {
 
 namespace emulated {
 
-// Elements of a and b as the lanes have them; `columns` 32 or 16.
-inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
+// Multiplies int8 operands as the lanes hold them. `columns`: 32 or 16.
+inline void mma_bytes(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
   std::memcpy(exchanged(thread()), words, sizeof words);
   sync_warp();
   const uint8_t* first = exchanged(thread() / 32 * 32);
@@ -144,19 +144,19 @@ inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
   const int g = thread() % 32 / 4, t = thread() % 4;
   for (int i = 0; i < 4; ++i)
     for (int k = 0; k < columns; ++k) {
-      const int row = i / 2, high = k / 16;  // of rows g and g + 8, of halves of the columns
+      const int row = i / 2, high = k / 16;  // row g or g + 8, lower or upper 16 columns
       const int a = byte_of(4 * g + k % 16 / 4, 2 * high + row, k % 4);
       const int b = byte_of(4 * (2 * t + i % 2) + k % 16 / 4, 4 + high, k % 4);
-      // As on a GPU sums wrap: those of rows that are not there begin anywhere.
+      // Sums wrap, as on a GPU: sums of absent rows may begin with any value.
       c[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a * b));
     }
   sync_warp();
 }
 
-// Two f16 or bf16 a word: c and the products in the order of their columns, in double, which is
-// then rounded.
+// Multiplies operands of two f16 or bf16 per word. c and the products are added in column order, in
+// double, and rounded once.
 template <typename ToFloat>
-void multiply_halves(float (&c)[4], const uint32_t (&words)[6], const ToFloat& to_float) {
+void mma_halves(float (&c)[4], const uint32_t (&words)[6], const ToFloat& to_float) {
   std::memcpy(exchanged(thread()), words, sizeof words);
   sync_warp();
   const uint8_t* first = exchanged(thread() / 32 * 32);
@@ -178,12 +178,12 @@ void multiply_halves(float (&c)[4], const uint32_t (&words)[6], const ToFloat& t
 
 }  // namespace emulated
 
-inline void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+inline void mma_m16n8k16_f16_zero(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   c[0] = c[1] = c[2] = c[3] = 0;
-  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, f16_to_f32);
+  emulated::mma_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, f16_to_f32);
 }
 inline void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, bf16_to_f32);
+  emulated::mma_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, bf16_to_f32);
 }
 inline uint32_t bytes_to_f16x2(uint32_t bytes) {
   return float_to_f16(static_cast<float>(bytes & 0xffU)) |
@@ -197,7 +197,7 @@ inline uint32_t f16x2_times_64(uint32_t halves) {
 }
 inline void atomic_or(uint32_t* word, uint32_t bits) { *word |= bits; }
 inline void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  emulated::multiply(c, {a[0], a[1], a[2], a[3], b0, b1}, 32);
+  emulated::mma_bytes(c, {a[0], a[1], a[2], a[3], b0, b1}, 32);
 }
 inline void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                                  int32_t first, int32_t second) {
@@ -206,7 +206,7 @@ inline void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32
 }
 inline void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   c[0] = c[1] = c[2] = c[3] = 0;
-  emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
+  emulated::mma_bytes(c, {a0, a1, 0, 0, b0, 0}, 16);
 }
 inline int byte_of(uint32_t word, int i) { return static_cast<uint8_t>(word >> 8 * i); }
 inline int signed_byte_of(uint32_t word, int i) { return static_cast<int8_t>(word >> 8 * i); }
@@ -220,7 +220,7 @@ inline int32_t add_bytes_s8(uint32_t word, int32_t sum) {
   return sum;
 }
 inline void mma_m16n8k16_s8(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
-  emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
+  emulated::mma_bytes(c, {a0, a1, 0, 0, b0, 0}, 16);
 }
 
 }  // namespace veery::gpu

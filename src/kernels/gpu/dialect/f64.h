@@ -1,5 +1,5 @@
-// f64.h: functions in double precision, as the C library has them. Their last bit is not the same
-// everywhere; what is rounded to f32 hardly shows it.
+// f64.h: functions in double precision, those of the C library. Their last bit differs between
+// devices; results that are rounded to f32 hardly ever do.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 #if defined(__METAL_VERSION__)
@@ -25,9 +25,9 @@ VEERY_GPU double log1p_f64(double x) { return std::log1p(x); }
 VEERY_GPU double log_f64(double x) { return std::log(x); }
 VEERY_GPU double square_root_f64(double x) { return std::sqrt(x); }
 #endif
-/// a b, which is exact.
+/// a b, exactly.
 VEERY_GPU double product_f64(float a, float b) { return double{a} * double{b}; }
-/// Of a number from 0 on that is below 2^31.
+/// The integer part of a number between 0 and 2^31.
 VEERY_GPU int whole_part(double x) { return static_cast<int>(x); }
 VEERY_GPU double load_f64(const double* at) { return *at; }
 VEERY_GPU void store_f64(double* at, double x) { *at = x; }

@@ -1,11 +1,11 @@
-// formulas.h: elementwise functions with the bits of kernels/cpu/simd/simd-inl.h, operation by
-// operation, on scalars; formulas and sources are there.
+// formulas.h: elementwise functions on scalars with the bits of kernels/cpu/simd/simd-inl.h,
+// operation by operation. Formulas and sources are given there.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
 
-/// veery::ActivateAttr
+/// ActivateAttr as a kernel takes it.
 struct ActivationParams {
   int32_t kind;
   float positive, negative, beta, eps;
@@ -79,7 +79,7 @@ VEERY_GPU float tanh_f32(float x) {
   return a > 0.625F ? bits_to_float(float_to_bits(large) | (float_to_bits(x) & INT32_MIN)) : small;
 }
 
-/// The kinds of veery::Activation, in its order.
+/// Applies an activation; kinds are numbered as in veery::Activation.
 VEERY_GPU float activated(float x, const VEERY_THREAD ActivationParams& a) {
   switch (a.kind) {
     case 1: return silu(x);
@@ -101,22 +101,22 @@ VEERY_GPU float activated(float x, const VEERY_THREAD ActivationParams& a) {
   }
 }
 
-/// An e4m3.
+/// The value of an e4m3.
 VEERY_GPU float e4m3_to_float(uint32_t x) {
   return bits_to_float(static_cast<int32_t>((x & 0x80U) << 24 | (x & 0x7fU) << 20)) * 0x1p120F;
 }
-/// Half of an e4m3 without a sign: a scale of NVFP4, whose codes are counted twice.
+/// Half the value of an unsigned e4m3: a scale of NVFP4, whose codes are doubled.
 VEERY_GPU float half_scale(uint32_t x) {
   return bits_to_float(static_cast<int32_t>(x << 20)) * 0x1p119F;
 }
-/// Twice what a code of MXFP4 stands for.
+/// Twice the value of an MXFP4 code.
 VEERY_GPU int mxfp4_value(int code) {
   const int low = code & 7;
   const int value = low < 5 ? low : 4 << (low - 4) / 2 | (low == 5 ? 2 : low == 7 ? 4 : 0);
   return (code & 8) != 0 ? -value : value;
 }
 
-/// exp(x) for x <= 0 as kernels/common/softmax_mass.h has it.
+/// exp(x) for x <= 0 with the bits of kernels/common/softmax_mass.h.
 VEERY_GPU float exp_softmax_mass(float x) {
   const float clamped = x > -87.0F ? x : -87.0F;
   const float shifted = clamped * 1.44269504F + 12582912.0F;
@@ -130,8 +130,8 @@ VEERY_GPU float exp_softmax_mass(float x) {
   return series * bits_to_float(static_cast<int32_t>(exponent));
 }
 
-/// Orders floats as the search for the largest does, the lower index before the higher; NaN never
-/// counts.
+/// A key that orders floats, and equal ones by descending index, so that the largest key is the
+/// first of the largest numbers. NaN gives 0.
 VEERY_GPU uint64_t order_key(float value, int32_t index) {
   if (!(value == value)) return 0;
   const int32_t bits = float_to_bits(value + 0.0F);  // -0 becomes 0

@@ -1,10 +1,10 @@
-// soft_functions.h: functions of f64 (f64.h) for Metal, in whole numbers: square roots rounded to
-// nearest even, all else within 4 units of the last place of f64.
+// soft_functions.h: the functions of f64.h for Metal, in integer arithmetic. Square roots are
+// rounded to nearest even; all else is within 4 units of the last place of f64.
 #pragma once
 
 namespace veery::gpu {
 
-/// The upper half of the product.
+/// The upper 64 bits of the product.
 VEERY_GPU uint64_t high_product(uint64_t a, uint64_t b) {
   const uint64_t mask = 0xffffffffU;
   const uint64_t low = (a & mask) * (b & mask);
@@ -13,7 +13,7 @@ VEERY_GPU uint64_t high_product(uint64_t a, uint64_t b) {
   return (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32);
 }
 
-/// a b, which is exact: of two normal numbers the whole product, which has 47 or 48 bits.
+/// a b, exactly: the product of two normal numbers has 47 or 48 bits.
 VEERY_GPU Float64 product_f64(float a, float b) {
   const auto x = static_cast<uint32_t>(float_to_bits(a)),
              y = static_cast<uint32_t>(float_to_bits(b));
@@ -25,7 +25,7 @@ VEERY_GPU Float64 product_f64(float a, float b) {
   return {(static_cast<uint64_t>((x ^ y) >> 31) << 63 | uint64_t{of_x + of_y + high + 768} << 52) +
           (p << (6 - high))};
 }
-/// `At`: a pointer to either kind of memory.
+/// `At`: a pointer to shared or to device memory.
 template <typename At>
 VEERY_GPU Float64 load_f64(At at) {
   return {at->bits};
@@ -35,14 +35,14 @@ VEERY_GPU void store_f64(At at, Float64 x) {
   at->bits = x.bits;
 }
 
-/// Bit by bit.
+/// Computes the root bit by bit.
 VEERY_GPU Float64 square_root_f64(Float64 x) {
   const Parts64 of = parts_of(x);
   if (of.finite && of.mantissa == 0) return x;
   if (of.negative || (x.bits << 1) > (kInfinite << 1)) return {kNoNumber};
   if (!of.finite) return x;
   const bool odd = (of.exponent & 1) != 0;
-  uint64_t next = of.mantissa << (odd ? 11 : 10);  // an even power of two below it
+  uint64_t next = of.mantissa << (odd ? 11 : 10);  // so that the exponent is even
   uint64_t root = 0, left = 0;
   for (int i = 0; i < 56; ++i) {
     left = left << 2 | next >> 62;
@@ -55,7 +55,7 @@ VEERY_GPU Float64 square_root_f64(Float64 x) {
                      root << 1 | (left != 0 ? 1 : 0));
 }
 
-// 2^62 / 20!, and so on to 2^62 / 1!.
+// 2^62 / 20! to 2^62 / 1!.
 VEERY_CONSTANT int kExpTerms = 20;
 VEERY_CONSTANT uint64_t kFactorials[kExpTerms] = {0x2U,
                                                   0x26U,
@@ -77,13 +77,13 @@ VEERY_CONSTANT uint64_t kFactorials[kExpTerms] = {0x2U,
                                                   0xaaaaaaaaaaaaaabU,
                                                   0x2000000000000000U,
                                                   0x4000000000000000U};
-/// (e^x - 1) / x in units of 2^-62, of x in units of 2^-64.
+/// (e^x - 1) / x in units of 2^-62, for x in units of 2^-64.
 VEERY_GPU uint64_t exp_series(uint64_t x) {
   uint64_t sum = kFactorials[0];
   for (int i = 1; i < kExpTerms; ++i) sum = high_product(sum, x) + kFactorials[i];
   return sum;
 }
-/// What follows the point of a number that is not negative and below 2^11, in units of 2^-64.
+/// The fraction of a number between 0 and 2^11, in units of 2^-64.
 VEERY_GPU uint64_t fraction_of(Float64 x) {
   const Parts64 of = parts_of(x);
   const int shift = of.exponent + 64;
@@ -94,7 +94,7 @@ VEERY_GPU Float64 exp_f64(Float64 x) {
   if ((x.bits << 1) > (kInfinite << 1)) return x;
   if (x > bits_to_double(0x4086300000000000)) return {kInfinite};                 // 710
   if (x < bits_to_double(static_cast<int64_t>(0xc086300000000000U))) return {0};  // below 2^-1022
-  // x - n ln 2 from 0 on, modulo 1; ln 2 in 128 bits.
+  // x - n ln 2, at least 0, modulo 1, with ln 2 in 128 bits.
   const uint64_t ln2 = 0xb17217f7d1cf79abU, less = 0xc9e3b39803f2f6afU;
   int n = round_to_int(to_f32(x) * 1.44269504F - 0.5F);
   const bool negative = x.bits >> 63 != 0;
@@ -102,7 +102,7 @@ VEERY_GPU Float64 exp_f64(Float64 x) {
   const auto times = static_cast<uint64_t>(n < 0 ? -n : n);
   const uint64_t subtracted = times * ln2 + high_product(times, less);
   uint64_t r = (negative ? 0 - fraction : fraction) - (n < 0 ? 0 - subtracted : subtracted);
-  if (r >> 62 == 3) r += ln2, --n;  // a little below 0
+  if (r >> 62 == 3) r += ln2, --n;  // slightly below 0
   return rounded_f64(false, n - 62, (uint64_t{1} << 62) + high_product(exp_series(r), r));
 }
 VEERY_GPU Float64 tanh_f64(Float64 x) {

@@ -1,6 +1,5 @@
-// cores.h: what kernels whose bits are free take of tensor cores and of the units beside them:
-// matrices from the block's memory in the order of mma_m16n8k16_bf16(), and functions that are fast
-// instead of exact.
+// tensor_cores.h: for kernels whose bits are free: fragments for mma_m16n8k16_bf16() from shared
+// memory, and fast approximate functions.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -8,42 +7,42 @@ namespace veery::gpu {
 
 #if defined(__CUDACC__)
 
-/// Four matrices of 8 rows of 8 elements of 16 bits: lane l says where row l % 8 of matrix l / 8
-/// lies, 16-byte aligned. Of matrix i lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1).
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l
+/// / 8, 16-byte aligned. Lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1) of matrix i in to[i].
 VEERY_GPU void ldmatrix_x4(const uint8_t* row, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same of the transposed ones: elements (2 t, g) and (2 t + 1, g).
-VEERY_GPU void load_transposed(const uint8_t* row, uint32_t (&to)[4]) {
+/// Loads the transposed matrices: elements (2 t, g) and (2 t + 1, g).
+VEERY_GPU void ldmatrix_x4_trans(const uint8_t* row, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row))
                : "memory");
 }
-/// Two numbers as bf16, to nearest even: `low` in the lower half.
+/// Two numbers rounded to bf16, to nearest even; `low` is in the lower half.
 VEERY_GPU uint32_t pack_bf16x2(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
-/// 2 to the power of x within 2 units of the last place; subnormal results are 0.
+/// 2 to the power of x, within 2 units of the last place; subnormal results are 0.
 VEERY_GPU float approx_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// tanh(x) within 2^-11 of it.
+/// tanh(x), within 2^-11.
 VEERY_GPU float approx_tanh(float x) {
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// The larger one; of a number and what is none the number.
+/// The larger number; NaN is ignored.
 VEERY_GPU float max_ignoring_nan(float x, float y) { return fmaxf(x, y); }
-/// x / y within 2 units of the last place, where y is no larger than 2^126.
+/// x / y within 2 units of the last place, if y is at most 2^126.
 VEERY_GPU float approx_divide(float x, float y) { return __fdividef(x, y); }
 
 #else
@@ -70,7 +69,7 @@ inline void ldmatrix_x4(const uint8_t* row, bool transposed, uint32_t (&to)[4]) 
 inline void ldmatrix_x4(const uint8_t* row, uint32_t (&to)[4]) {
   emulated::ldmatrix_x4(row, false, to);
 }
-inline void load_transposed(const uint8_t* row, uint32_t (&to)[4]) {
+inline void ldmatrix_x4_trans(const uint8_t* row, uint32_t (&to)[4]) {
   emulated::ldmatrix_x4(row, true, to);
 }
 inline uint32_t pack_bf16x2(float low, float high) {

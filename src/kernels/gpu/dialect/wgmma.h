@@ -1,5 +1,5 @@
-// warpgroups.h: products by four warps together (compute capability 9.0: wgmma), which go on while
-// the warps do something else.
+// wgmma.h: asynchronous products of a warpgroup, four warps (compute capability 9.0: wgmma), and
+// thread block clusters.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -16,14 +16,14 @@ namespace veery::gpu {
 #define VEERY_SUMS_OF_4 VEERY_SUMS(0), VEERY_SUMS(1), VEERY_SUMS(2), VEERY_SUMS(3)
 #define VEERY_SUMS_OF_8 VEERY_SUMS_OF_4, VEERY_SUMS(4), VEERY_SUMS(5), VEERY_SUMS(6), VEERY_SUMS(7)
 
-/// Where rows of the other operand lie in shared memory: pieces of 8 rows and 16 bytes, 128 bytes
-/// each and from one 16 columns to the next, `stride` bytes from one 8 rows to the next.
+/// Describes a B operand in shared memory: core matrices of 8 rows and 16 bytes, 128 bytes each,
+/// one for each 16 bytes of columns side by side; groups of 8 rows are `stride` bytes apart.
 VEERY_GPU uint64_t wgmma_descriptor(const uint8_t* at, int stride) {
   constexpr uint64_t kPiece = 128;
   return (shared_address(at) & 0x3ffffU) >> 4 | kPiece >> 4 << 16 |
          static_cast<uint64_t>(stride >> 4) << 32;
 }
-/// One of wgmma_u8s8_pair(); kAdds: to what c is.
+/// One of the products of wgmma_u8s8_pair(). kAdds: c is added.
 template <bool kAdds>
 VEERY_GPU void wgmma_u8s8(int32_t (&c)[8][4], const uint32_t (&a)[4], uint64_t rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -47,12 +47,11 @@ VEERY_GPU void wgmma_u8s8(int32_t (&c)[4][4], const uint32_t (&a)[4], uint64_t r
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "n"(kAdds ? 1 : 0));
 #endif
 }
-/// Begins c = a x + b y of a warpgroup: a and b [64][32] uint8, of which warp w has rows 16 w to
-/// 16 w + 15 as in mma_m16n8k32_s8(), x and y 32 columns of 64 rows (or of 32) of int8 in shared
-/// memory, as pieces of [8 rows][16 columns]: those of x, then those of y, each group of 8 rows
-/// `stride` bytes behind the one before. c[n] are the sums of rows 8 n to 8 n + 7 of x as
-/// mma_m16n8k32_s8() has them. All four warps come here; no one looks at c before
-/// wgmma_wait_int().
+/// Begins c = a x + b y by a warpgroup. a and b are [64][32] uint8; warp w holds rows 16 w to 16 w
+/// + 15 as in mma_m16n8k32_s8(). x and y are 32 int8 columns of 64 (or 32) rows in shared memory,
+/// as core matrices of [8 rows][16 columns], those of x before those of y; groups of 8 rows are
+/// `stride` bytes apart. c[n] gets the sums of rows 8 n to 8 n + 7 of x in the order of
+/// mma_m16n8k32_s8(). All four warps call it, and none reads c before wgmma_wait_int().
 template <int kGroups>
 VEERY_GPU void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
                                const uint32_t (&b)[4], const uint8_t* x, int stride) {
@@ -64,7 +63,7 @@ VEERY_GPU void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
   asm volatile("wgmma.commit_group.sync.aligned;");
 #endif
 }
-/// Until what was begun is there.
+/// Waits for all products that were begun.
 VEERY_GPU void wgmma_wait_int(int32_t (&c)[8][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_8);
@@ -75,12 +74,12 @@ VEERY_GPU void wgmma_wait_int(int32_t (&c)[4][4]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_4);
 #endif
 }
-/// Begins c = a x, or, if `adds`, c + a x, of a warpgroup: a [64][16] bf16, of which warp w has
-/// rows 16 w to 16 w + 15 as in mma_m16n8k16_bf16(), x [128 rows][16 columns] bf16 in shared
-/// memory, as pieces of [8 rows][8 columns], those of the second 8 columns behind those of the
-/// first, each group of 8 rows `stride` bytes behind the one before. c[n] are the sums of rows 8 n
-/// to 8 n + 7 of x as mma_m16n8k16_bf16() has them, with its bits. All four warps come here; nobody
-/// changes a, or looks at c, before wgmma_wait().
+/// Begins c = a x, or c += a x if `adds`, by a warpgroup. a is [64][16] bf16; warp w holds rows 16
+/// w to 16 w + 15 as in mma_m16n8k16_bf16(). x is [128 rows][16 columns] bf16 in shared memory, as
+/// core matrices of [8 rows][8 columns], those of the first 8 columns before those of the second;
+/// groups of 8 rows are `stride` bytes apart. c[n] gets the sums of rows 8 n to 8 n + 7 of x in the
+/// order and with the bits of mma_m16n8k16_bf16(). All four warps call it; none writes a or reads c
+/// before wgmma_wait().
 VEERY_GPU void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                           bool adds) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -96,26 +95,26 @@ VEERY_GPU void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8
         "r"(adds ? 1 : 0));
 #endif
 }
-/// Before wgmma_bf16() wherever a or c were written since.
+/// Called before wgmma_bf16() if a or c were written since the last one.
 VEERY_GPU void wgmma_fence() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
-/// What was begun since the last call is one group.
+/// Closes the group of the products that were begun since the last call.
 VEERY_GPU void wgmma_commit() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-/// Until at most kLeft groups, the latest, are on their way.
+/// Waits until at most kLeft of the latest groups are incomplete.
 template <int kLeft>
 VEERY_GPU void wgmma_wait(float (&c)[16][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned %64;" : VEERY_FLOATS_OF_16 : "n"(kLeft) : "memory");
 #endif
 }
-/// The multiplier `a` of a group that has ended is no longer needed.
+/// Keeps the registers of operand `a` alive until here, behind the wait for its group.
 VEERY_GPU void keep_alive(const uint32_t (&a)[4]) {
   asm volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
 }
@@ -126,7 +125,7 @@ VEERY_GPU void keep_alive(const uint32_t (&a)[4]) {
 #undef VEERY_SUMS_OF_4
 #undef VEERY_SUMS_OF_8
 
-// Blocks of threads of a cluster, which have copies made into the memory of all of them.
+// Thread block clusters, whose copies may be multicast to the shared memory of all their blocks.
 
 VEERY_GPU int cluster_rank() {
   uint32_t rank;
@@ -138,12 +137,12 @@ VEERY_GPU int cluster_blocks() {
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
   return static_cast<int>(blocks);
 }
-/// All threads of all blocks of the cluster meet.
+/// Synchronises all threads of all blocks of the cluster.
 VEERY_GPU void sync_cluster() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-/// As arrive(), at the same place of block `rank`, for those that it lets overwrite what the
-/// thread has read: what it wrote others do not see by this.
+/// Arrives at the mbarrier of block `rank` that has the address of this one. It permits that block
+/// to overwrite what this thread has read, and does not publish this thread's writes.
 VEERY_GPU void arrive_remote(Mbarrier* mbarrier, int rank) {
   asm volatile(
       "{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
@@ -151,13 +150,13 @@ VEERY_GPU void arrive_remote(Mbarrier* mbarrier, int rank) {
       "r"(rank)
       : "memory");
 }
-/// As arrive(), by one thread: so many bytes will come, by copy_bulk_multicast() of all blocks.
+/// One thread arrives and announces the bytes that copy_bulk_multicast() of all blocks will bring.
 VEERY_GPU void expect_bytes(Mbarrier* mbarrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)),
                "r"(bytes)
                : "memory");
 }
-/// To the same place of all blocks of the cluster, whose mbarriers there hear of it.
+/// Copies to the same address in all blocks of the cluster, and signals the mbarrier of each.
 VEERY_GPU void copy_bulk_multicast(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
                                    int bytes) {
   asm volatile(
@@ -187,7 +186,7 @@ void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uin
                                   (k / 32 * 4 + column / 16 * 2 + i / 2) * 4 + column % 4];
         const auto other =
             static_cast<int8_t>(x[n * stride + k / 16 * 128 + (2 * t + i % 2) * 16 + column % 16]);
-        // As on a GPU sums of rows that are not there wrap.
+        // Sums of absent rows wrap, as on a GPU.
         c[n][i] = static_cast<int32_t>(static_cast<uint32_t>(c[n][i]) +
                                        static_cast<uint32_t>(int{own} * int{other}));
       }
@@ -197,7 +196,7 @@ void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uin
 template <int kGroups>
 void wgmma_wait_int(int32_t (&)[kGroups][4]) {}
 
-/// Of each row of x, as multiply_halves() has them.
+/// Each row of x as in mma_m16n8k16_f16_zero().
 inline void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                        bool adds) {
   std::memcpy(emulated::exchanged(thread()), a, sizeof a);
@@ -225,7 +224,7 @@ template <int kLeft>
 void wgmma_wait(float (&)[16][4]) {}
 inline void keep_alive(const uint32_t (&)[4]) {}
 
-// A cluster is a block.
+// A cluster is one block.
 inline int cluster_rank() { return 0; }
 inline int cluster_blocks() { return 1; }
 inline void sync_cluster() { sync_block(); }

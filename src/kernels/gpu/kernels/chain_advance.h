@@ -1,10 +1,11 @@
-// advance.h: what a row of a chain does with its next token.
+// chain_advance.h: what a row of a chain does with its next token.
 #pragma once
 #include "kernels/gpu/params/chain_params.h"
 
 namespace veery::gpu {
 
-/// The row goes on with its token, or has ended.
+/// Appends `token` to the answer of the row, and ends the row if the token is an end or the last
+/// one allowed.
 VEERY_GPU void take_token(const VEERY_THREAD ChainAdvanceParams& a, VEERY_DEVICE ChainState& state,
                           int64_t r, int32_t token) {
   VEERY_DEVICE ChainTokens& chosen = a.chosen[r];
@@ -28,8 +29,9 @@ VEERY_GPU void take_token(const VEERY_THREAD ChainAdvanceParams& a, VEERY_DEVICE
   if (a.again != nullptr) *a.again = 1;
 }
 
-/// A block a row, of which each is a span, where all rows are greedy: chain_advance() in chain.h.
-/// One that has ended stays where it is, and so writes what it wrote before.
+/// One thread block per row, where every span is one row and all rows are greedy; chain_advance()
+/// in chain_sample.h does the same for sampled rows. An ended row is not advanced, so it writes the
+/// same values again.
 VEERY_GPU void chain_advance_greedy(const VEERY_THREAD ChainAdvanceParams& a VEERY_CONTEXT) {
   const int64_t r = block_x();
   if (thread() != 0 || r >= a.run.counts[0] || a.states[r].left == 0) return;

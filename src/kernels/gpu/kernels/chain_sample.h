@@ -1,5 +1,6 @@
-// chain.h: what is between two steps of a chain: the next token of each row is drawn as the sampler
-// draws it (sample/sampler.cc), from the numbers of top_k(), and put back into the slots.
+// chain_sample.h: the kernels between two steps of a chain. They draw the next token of each row as
+// the host's sampler does (sample/sampler.cc), from the results of top_k(), and put it back into
+// the slots.
 #pragma once
 #include "base/philox.h"
 #include "kernels/draw.h"
@@ -9,8 +10,8 @@
 
 namespace veery::gpu {
 
-/// Biases and penalties on the logits [begin, end) of a row, by a block. `ids`: shared memory for
-/// kMaxRecent.
+/// Applies biases and penalties to the logits [begin, end) of a row, by one thread block. `ids`:
+/// shared memory for kMaxRecent token ids.
 VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, float* logits,
                              int begin, int end, int32_t* ids) {
   const int recent = state.recent, biases = state.biases;
@@ -39,7 +40,7 @@ VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, f
   sync_block();
 }
 
-/// How many of the most probable tokens top-p leaves; -1: more than there are.
+/// The number of most probable tokens that top-p leaves; -1: more than `count`.
 VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) {
   double sum = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -49,7 +50,7 @@ VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) 
   return -1;
 }
 
-/// The token of a row, in thread 0; -1: it cannot be told from what top_k() gave.
+/// The drawn token of a row, in thread 0; -1 if the results of top_k() do not determine it.
 VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& state, int64_t r) {
   using P = ChainAdvanceSmem;
   const float* values = a.values.row(r);
@@ -71,7 +72,7 @@ VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& stat
       count_arrival(shared);
   sync_block();
   int32_t count = shared[0];
-  bool all = count < n;  // that the filters so far leave are known
+  bool all = count < n;  // whether all tokens that pass the filters so far are known
   if (s.top_k > 0 && count >= s.top_k) count = s.top_k, all = true;
   if (s.top_p < 1) {
     for (int i = thread(); i < count; i += threads()) weights[i] = mass_of(values[i], best);
@@ -84,7 +85,7 @@ VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& stat
   } else if (!all) {
     return -1;
   }
-  // The order in which the sampler has them.
+  // The sampler sorts by id in this case.
   const bool by_id = s.top_p >= 1 && s.top_k <= 0;
   for (int i = thread(); i < count; i += threads()) {
     int offset = by_id ? 0 : i;
@@ -97,8 +98,8 @@ VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& stat
   return order[drawn(weights, count, random_number(state.seed, state.position)).index];
 }
 
-/// A block a row, of which each is a span. One that has ended stays where it is, and so writes what
-/// it wrote before.
+/// One thread block per row, where every span is one row. An ended row is not advanced, so it
+/// writes the same values again.
 VEERY_GPU void chain_advance(const ChainAdvanceParams& a) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -108,7 +109,7 @@ VEERY_GPU void chain_advance(const ChainAdvanceParams& a) {
   if (thread() == 0) take_token(a, a.states[r], r, token);
 }
 
-/// Whether the launches of a loop are gone through once more.
+/// Sets the condition of the graph's loop: whether it runs once more.
 VEERY_GPU void chain_loop(const ChainLoopParams& a) {
   wait_for_dependencies();
   if (thread() != 0) return;

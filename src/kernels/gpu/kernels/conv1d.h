@@ -1,5 +1,5 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
-// kernels/cpu/recurrence/conv1d.cc: a thread a channel.
+// kernels/cpu/recurrence/conv1d.cc. A thread has one channel.
 #pragma once
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
@@ -18,8 +18,8 @@ class Convolution {
       weight_[j] = j <= before_ ? a_.weight.row(j)[c] : 0.0F;
   }
 
-  /// The first rows of the span see what is kept of those before it, and nothing is written before
-  /// that was read: so one thread does both.
+  /// The first rows of the span also read the inputs kept from before it, which this function then
+  /// replaces. One thread does both, so that no kept input is overwritten before it is read.
   VEERY_GPU void begin() {
     float past[Conv1dParams::kMaxWidth];
     const bool continues = a_.state && of_.position > 0;
@@ -30,27 +30,28 @@ class Convolution {
       past[j] = continues && j < before_ ? kept[int64_t{j} * a_.out.cols + c_] : 0.0F;
     const int first = before_ > 1 ? before_ : 1;
     for (int i = 0; i < first && i < of_.rows; ++i)
-      put(i, [&](int j) { return i + j < before_ ? past_of(past, i + j) : x(i + j - before_); });
+      store_output(
+          i, [&](int j) { return i + j < before_ ? past_of(past, i + j) : x(i + j - before_); });
     if (!a_.state) return;
     const int count = a_.state.kept(a_.run, of_.sequence);
     for (int i = of_.rows > count ? of_.rows - count : 0; i < of_.rows; ++i) {
       VEERY_DEVICE float* to = a_.state.at(a_.run, of_.sequence, of_.position + i + 1);
       for (int j = 0; j < before_; ++j) {
-        const int from = i + 1 + j;  // of what was before the run and its rows
+        const int from = i + 1 + j;  // index into the kept inputs, then the rows of the run
         to[int64_t{j} * a_.out.cols + c_] =
             from < before_ ? past_of(past, from) : x(from - before_);
       }
     }
   }
-  /// Whether row `i` of the span is left to begin().
+  /// Whether begin() computes row `i` of the span.
   VEERY_GPU bool is_first(int i) const { return i == 0 || i < before_; }
   VEERY_GPU void row(int i) {
-    put(i, [&](int j) { return x(i + j - before_); });
+    store_output(i, [&](int j) { return x(i + j - before_); });
   }
 
  private:
   VEERY_GPU float x(int i) const { return a_.x.row(int64_t{of_.first_row} + i)[c_]; }
-  // Registers have no index.
+  // Selects by comparisons: an array in registers cannot be indexed at run time.
   static VEERY_GPU float past_of(const VEERY_THREAD float (&past)[Conv1dParams::kMaxWidth], int i) {
     float x = past[0];
     VEERY_UNROLL(8)
@@ -58,7 +59,7 @@ class Convolution {
     return x;
   }
   template <typename Input>
-  VEERY_GPU void put(int i, const VEERY_THREAD Input& input) {
+  VEERY_GPU void store_output(int i, const VEERY_THREAD Input& input) {
     float y = bias_;
     VEERY_UNROLL(8)
     for (int j = 0; j < Conv1dParams::kMaxWidth; ++j)
@@ -73,7 +74,7 @@ class Convolution {
   float weight_[Conv1dParams::kMaxWidth];
 };
 
-/// A block of threads has some rows and as many channels as threads.
+/// A thread block has some rows and one channel per thread.
 VEERY_GPU void conv1d(const VEERY_THREAD Conv1dParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int c = block_x() * threads() + thread();

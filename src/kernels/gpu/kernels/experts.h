@@ -1,19 +1,19 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
-// the experts that its gates choose: pair r used + i has the i-th of them, in their order.
+// the experts that its router chose. Pair r * used + i is row r with its i-th expert.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/params/expert_params.h"
 
 namespace veery::gpu {
 
-/// e to x, found in f64 (kernels/reference/moe.cc).
+/// e to the power of x, computed in f64 (kernels/reference/moe.cc).
 VEERY_GPU float exp_rounded(float x) {
   if (!(x == x)) return x;
   const float in = x > 89.0F ? 89.0F : x < -104.0F ? -104.0F : x;
   const int n = round_to_int(in * 1.44269504F);
   const Float64 r = (to_f64(in) - to_f64(n) * bits_to_double(0x3fe62e42fee00000)) -
                     to_f64(n) * bits_to_double(0x3dea39ef35793c76);  // ln 2 in two parts
-  Float64 p = bits_to_double(0x3e5ae64567f544e4);                    // 1 / 11!, and so on
+  Float64 p = bits_to_double(0x3e5ae64567f544e4);  // 1 / 11!, then the other coefficients
   p = p * r + bits_to_double(0x3e927e4fb7789f5c);
   p = p * r + bits_to_double(0x3ec71de3a556c734);
   p = p * r + bits_to_double(0x3efa01a01a01a01a);
@@ -28,11 +28,11 @@ VEERY_GPU float exp_rounded(float x) {
   return to_f32(p * bits_to_double(static_cast<int64_t>(n + 1023) << 52));
 }
 
-// The choice of experts
+// Routing
 
 VEERY_GPU float minus_infinity() { return bits_to_float(static_cast<int32_t>(0xff800000U)); }
 
-/// The lowest index among the largest of n numbers; all lanes get it.
+/// The lowest index of the largest of n numbers, in all lanes.
 VEERY_GPU int argmax_of(const VEERY_SHARED float* x, int n) {
   uint64_t best = order_key(minus_infinity(), 0);
   for (int i = lane(); i < n; i += kWarp) {
@@ -46,7 +46,7 @@ VEERY_GPU int argmax_of(const VEERY_SHARED float* x, int n) {
   return order_key_index(best);
 }
 
-/// What a row's experts are worth: softmax or sigmoid of its scores.
+/// The scores of a row's experts: softmax or sigmoid of the router's outputs.
 VEERY_GPU void expert_scores(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
                              VEERY_SHARED float* score, VEERY_SHARED float* one) {
   const int n = a.scores.cols;
@@ -54,8 +54,8 @@ VEERY_GPU void expert_scores(const VEERY_THREAD RouteParams& a, const VEERY_SHAR
     for (int e = lane(); e < n; e += kWarp) score[e] = 1.0F / (1.0F + exp_rounded(-scores[e]));
     return sync_warp();
   }
-  const float most = scores[argmax_of(scores, n)];
-  for (int e = lane(); e < n; e += kWarp) score[e] = exp_rounded(scores[e] - most);
+  const float maximum = scores[argmax_of(scores, n)];
+  for (int e = lane(); e < n; e += kWarp) score[e] = exp_rounded(scores[e] - maximum);
   sync_warp();
   if (lane() == 0) {
     Float64 sum = to_f64(0);
@@ -68,13 +68,14 @@ VEERY_GPU void expert_scores(const VEERY_THREAD RouteParams& a, const VEERY_SHAR
   sync_warp();
 }
 
-/// Experts of all but the best groups become impossible: a lane a group. `of_group`: room for them.
+/// Excludes the experts of all groups except the best ones. A lane has a group. `of_group`: shared
+/// memory for the scores of the groups.
 VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteParams& a, VEERY_SHARED float* selection,
                                 VEERY_SHARED float* group_score) {
   const int size = a.scores.cols / a.groups;
   for (int g = lane(); g < a.groups; g += kWarp) {
     float sum = 0, last = bits_to_float(0x7f800000);
-    int same = 0;  // of those equal to the last one, how many were taken
+    int same = 0;  // chosen groups among those whose score equals the last one's
     for (int i = 0; i < a.group_best; ++i) {
       float best = minus_infinity();
       int equal = 0;
@@ -104,7 +105,8 @@ VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteParams& a, VEERY_SHARED 
   sync_warp();
 }
 
-/// RouteAttr::jitter: one lane, as such models have few experts. `left`: room for all.
+/// RouteAttr::jitter, by one lane, as such models have few experts. `left`: shared memory for a
+/// score per expert.
 VEERY_GPU void route_jitter(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
                             VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
   const int n = a.scores.cols;
@@ -114,12 +116,12 @@ VEERY_GPU void route_jitter(const VEERY_THREAD RouteParams& a, const VEERY_SHARE
     const int best = argmax_of(left, n);
     sync_warp();
     if (lane() == 0) {
-      const float most = left[best];
+      const float maximum = left[best];
       Float64 sum = to_f64(0);
       for (int e = 0; e < n; ++e) {
-        const float scale = magnitude(left[e]) < most ? most : magnitude(left[e]);
-        const bool far = (most - left[e]) / scale > 2 * a.jitter;
-        if (left[e] != minus_infinity() && !far) sum = sum + to_f64(exp_rounded(left[e] - most));
+        const float scale = magnitude(left[e]) < maximum ? maximum : magnitude(left[e]);
+        const bool far = (maximum - left[e]) / scale > 2 * a.jitter;
+        if (left[e] != minus_infinity() && !far) sum = sum + to_f64(exp_rounded(left[e] - maximum));
       }
       gates[best] = to_f32(to_f64(1) / sum);
       left[best] = minus_infinity();
@@ -128,7 +130,7 @@ VEERY_GPU void route_jitter(const VEERY_THREAD RouteParams& a, const VEERY_SHARE
   }
 }
 
-/// A warp a row. Shared memory: 4 numbers an expert, and one.
+/// One warp per row. Shared memory: 4 numbers per expert, and one more.
 VEERY_GPU void route(const VEERY_THREAD RouteParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -160,9 +162,10 @@ VEERY_GPU void route(const VEERY_THREAD RouteParams& a VEERY_CONTEXT) {
   for (int e = lane(); e < n; e += kWarp) gates[e] = own[e] * factor;
 }
 
-// Pairs, and groups of those that have one expert
+// Pairs, and groups of pairs that share an expert
 
-/// The pairs of a row, by a warp. Where fewer are chosen, others have expert 0 and gate 0.
+/// Writes the pairs of a row, by a warp. If the row chose fewer experts, the remaining pairs have
+/// expert 0 and gate 0.
 VEERY_GPU void pick_row(const VEERY_THREAD ExpertPairParams& a, int64_t r) {
   const VEERY_DEVICE float* gates = a.gates.row(r);
   const int64_t first = r * a.used;
@@ -184,7 +187,7 @@ VEERY_GPU void pick_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT
   if (r < a.run.count(a.gates.rows)) pick_row(a, r);
 }
 
-/// Each warp of a block of threads has a part of the pairs: [begin, end).
+/// The pairs [begin, end) of each warp of a thread block.
 struct PairShare {
   int begin, end;
 };
@@ -193,7 +196,7 @@ VEERY_GPU PairShare share_of(int pairs VEERY_CONTEXT) {
   const int begin = warp() * each;
   return {begin, begin + each < pairs ? begin + each : pairs};
 }
-/// How many pairs of this warp have an expert.
+/// The number of the warp's pairs that have the expert.
 VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD PairShare& share,
                           int expert) {
   int own = 0;
@@ -203,7 +206,7 @@ VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD Pa
   return warp_sum(own);
 }
 
-/// A block of threads an expert. Shared memory: a number a warp.
+/// One thread block per expert. Shared memory: a number per warp.
 VEERY_GPU void count_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
@@ -217,42 +220,44 @@ VEERY_GPU void count_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEX
   a.pairs.count[block_x()] = all;
 }
 
-/// The same, after count_experts(): groups, and pairs in their order.
+/// One thread block per expert, after count_experts(): writes the groups of the expert and the
+/// order of its pairs.
 VEERY_GPU void group_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
-  const int expert = block_x(), most = a.pairs.max_pairs;
+  const int expert = block_x(), max_pairs = a.pairs.max_pairs;
   const PairShare share =
       share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used VEERY_CONTEXT_ARG);
   const int own = count_pairs(a.pairs, share, expert);
   if (lane() == 0) count[warp()] = own;
   int begin = 0, group = 0;
   for (int e = lane(); e < expert; e += kWarp)
-    begin += a.pairs.count[e], group += (a.pairs.count[e] + most - 1) / most;
+    begin += a.pairs.count[e], group += (a.pairs.count[e] + max_pairs - 1) / max_pairs;
   begin = warp_sum(begin), group = warp_sum(group);
   sync_block();
-  const int all = a.pairs.count[expert], groups = (all + most - 1) / most;
+  const int all = a.pairs.count[expert], groups = (all + max_pairs - 1) / max_pairs;
   if (expert == a.experts - 1 && thread() == 0) *a.pairs.groups = group + groups;
   for (int i = thread(); i < groups; i += threads()) {
-    const int left = all - i * most;
+    const int left = all - i * max_pairs;
     VEERY_DEVICE PairGroup& to = a.pairs.group[group + i];
-    to.expert = expert, to.first = begin + i * most, to.count = left < most ? left : most,
-    to.unused = 0;
+    to.expert = expert, to.first = begin + i * max_pairs,
+    to.count = left < max_pairs ? left : max_pairs, to.unused = 0;
   }
   int at = begin;
   for (int w = 0; w < warp(); ++w) at += count[w];
   for (int base = share.begin; base < share.end; base += kWarp) {
     const int i = base + lane();
-    const bool is = i < share.end && a.pairs.expert[i] == expert;
-    const uint32_t those = ballot(is);
-    if (is) a.pairs.order[at + bit_count(those & ((1U << lane()) - 1))] = i;
+    const bool selected = i < share.end && a.pairs.expert[i] == expert;
+    const uint32_t those = ballot(selected);
+    if (selected) a.pairs.order[at + bit_count(those & ((1U << lane()) - 1))] = i;
     at += bit_count(those);
   }
 }
 
 // Products
 
-/// h of gate and up, or what is counted of the product with down.
+/// Stores one output of a pair: the gated product of gate and up, or the product with down times
+/// the pair's gate.
 VEERY_GPU void store_pair(const VEERY_THREAD ExpertGemmParams& a, int expert, int pair, int n,
                           float y, float up) {
   const int64_t at = int64_t{expert} * a.weight[0].rows + n;
@@ -286,7 +291,7 @@ VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
   return {words.x, words.y, words.z, words.w};
 }
 
-/// A block of threads has a group, a warp of it one panel; up to 8 kGroups pairs a group.
+/// A thread block has a group of up to 8 kGroups pairs, each of its warps one panel.
 template <WeightFormat kFormat, int kGroups, bool kGated>
 VEERY_GPU void experts_gemm(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
@@ -321,7 +326,7 @@ VEERY_GPU void experts_gemm(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT
   }
 }
 
-/// What the chosen experts of a row make, in their order, and the residual.
+/// Adds the outputs of a row's experts in their order, then the residual.
 VEERY_GPU void combine_experts(const VEERY_THREAD CombineExpertsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_y();

@@ -5,7 +5,7 @@
 
 namespace veery::gpu {
 
-/// block_x(): which two panels, block_y(): which group of pairs.
+/// block_x() selects two panels, block_y() a group of pairs.
 template <bool kFlushed>
 VEERY_GPU void experts_exact(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

@@ -1,4 +1,4 @@
-// experts_gemv.h: mixtures of experts for few pairs, whose weights come by rings of copies.
+// experts_gemv.h: mixtures of experts for few pairs: each pair is a GEMV (gemv.h).
 #pragma once
 #include "kernels/gpu/kernels/experts.h"
 #include "kernels/gpu/kernels/linear/gemv.h"
@@ -6,8 +6,8 @@
 
 namespace veery::gpu {
 
-/// experts() of few pairs: each has some blocks of threads for itself, whose weights come by a ring
-/// (gemv.h). Without limits, and gates count behind the products.
+/// Each pair has thread blocks of its own, whose weights arrive in rings of bulk copies. Outputs
+/// have no limits, and gates are applied after the products.
 template <WeightFormat kFormat, int kParts>
 VEERY_GPU void experts_gemv(const ExpertGemmParams& a) {
   wait_for_dependencies();

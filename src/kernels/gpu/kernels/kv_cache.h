@@ -5,11 +5,11 @@
 
 namespace veery::gpu {
 
-/// Where position `position` of the sequence of row `r` is: its page.
+/// The page that holds `position` of the sequence of row `r`.
 VEERY_GPU int32_t page_number(const VEERY_THREAD Cache& cache, const VEERY_THREAD Run& run,
                               int sequence, int64_t position) {
   const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
-  // Positions are below 2^31, for which division is short.
+  // Positions are below 2^31; division of 32-bit numbers is faster.
   const auto page = static_cast<uint32_t>(position) / 256;
   return run.pages[table[0] + page % static_cast<uint32_t>(table[1])];
 }
@@ -25,7 +25,7 @@ VEERY_GPU int64_t key_offset(const VEERY_THREAD Cache& cache, int head, int64_t 
 VEERY_GPU int64_t value_offset(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   return (head * 256 + position % 256) * cache.head_dim + i;
 }
-/// bytes: 4: f32, 2: bf16, 1: f16.
+/// `bytes`: 4 for f32, 2 for bf16, 1 for f16.
 VEERY_GPU void store_cache_element(VEERY_DEVICE uint8_t* page, int64_t at, float v, int bytes) {
   if (bytes == 4)
     reinterpret_cast<VEERY_DEVICE float*>(page)[at] = v;
@@ -34,7 +34,7 @@ VEERY_GPU void store_cache_element(VEERY_DEVICE uint8_t* page, int64_t at, float
         bytes == 2 ? float_to_bf16(v) : float_to_f16(v);
 }
 
-/// A tile of a cache of q8_0: 32 dimensions of 16 positions (kernels/common/pages.h).
+/// An element of a q8_0 cache. A tile has 32 dimensions of 16 positions (kernels/common/pages.h).
 struct Q8Element {
   VEERY_DEVICE uint16_t* scale;
   VEERY_DEVICE int8_t* code;
@@ -50,7 +50,7 @@ VEERY_GPU Q8Element q8_element(const VEERY_THREAD Cache& cache, VEERY_DEVICE uin
           reinterpret_cast<VEERY_DEVICE int8_t*>(tile + 32) +
               (keys ? i % 32 * 16 + offset : offset * 32 + i % 32)};
 }
-/// Of 32 elements, those of the lanes of a warp. What is not finite makes the scale NaN.
+/// Stores 32 elements, one per lane of a warp. A number that is not finite makes the scale NaN.
 VEERY_GPU void store_q8(const VEERY_THREAD Q8Element& at, float v) {
   const bool poisoned = ballot(!(v - v == 0)) != 0;
   const float max_abs = warp_max(magnitude(v)) / 127;
@@ -60,7 +60,7 @@ VEERY_GPU void store_q8(const VEERY_THREAD Q8Element& at, float v) {
   *at.code = static_cast<int8_t>(scale > 0 ? round_to_int(q) : 0);
   if (lane() == 0) *at.scale = stored;
 }
-/// Element i of a head, in all lanes of a warp or those that there are.
+/// Stores element i of a head. Called by all lanes of a warp that have an element.
 VEERY_GPU void store_element(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page, bool keys,
                              int head, int64_t position, int i, float v, int bytes) {
   if (bytes == kQ8Bytes) return store_q8(q8_element(cache, page, head, position, i, keys), v);

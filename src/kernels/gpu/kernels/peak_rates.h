@@ -1,34 +1,35 @@
-// limits.h: loops that do one kind of work and nothing else: what a device does at best.
+// peak_rates.h: loops that measure a device's peak rates of memory and arithmetic.
 #pragma once
 #include "kernels/gpu/params/peak_rate_params.h"
 
 namespace veery::gpu {
 
-/// All threads of all blocks go through the pieces together.
+/// Reads memory: all threads of all blocks stride through it together.
 VEERY_GPU void peak_read(const VEERY_THREAD PeakReadParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
-  constexpr int kAhead = 4;
+  constexpr int kInFlight = 4;
   const int64_t all = int64_t{blocks_x()} * threads();
   const int64_t own = int64_t{block_x()} * threads() + thread();
   uint32_t sink = 0;
   for (int p = 0; p < a.count; ++p) {
     const VEERY_DEVICE uint8_t* data = a.ranges[p].data;
     const int64_t words = a.ranges[p].size / 16;
-    for (int64_t i = own; i < words; i += kAhead * all) {
-      Four<uint32_t> word[kAhead];
+    for (int64_t i = own; i < words; i += kInFlight * all) {
+      Four<uint32_t> word[kInFlight];
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j)
+      for (int j = 0; j < kInFlight; ++j)
         word[j] = i + j * all < words ? load<Four<uint32_t>>(data + (i + j * all) * 16)
                                       : Four<uint32_t>{};
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j) sink ^= word[j].x ^ word[j].y ^ word[j].z ^ word[j].w;
+      for (int j = 0; j < kInFlight; ++j) sink ^= word[j].x ^ word[j].y ^ word[j].z ^ word[j].w;
     }
   }
-  // Hardly ever; but the loop's result is used.
+  // Almost never true. It keeps the compiler from removing the loop.
   if (sink == 0x9e3779b9U) *a.sink = sink;
 }
 
-/// On operands in registers, with what kernels multiply with; a warp does operations_of() a turn.
+/// Multiplies operands in registers, by the instructions that the kernels use. A warp does
+/// operations_of() per iteration.
 VEERY_GPU void peak_math(const VEERY_THREAD PeakMathParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   constexpr int kChains = 8, kTiles = 4;

@@ -1,5 +1,5 @@
-// rope.h: rotary position embeddings, and the RoPE and KV cache write of joined queries, keys and
-// values.
+// rope.h: rotary position embeddings (RoPE), and the fused op that rotates joined queries and keys
+// and writes keys and values to the KV cache.
 #pragma once
 #include "kernels/gpu/kernels/kv_cache.h"
 #include "kernels/gpu/kernels/linear/quantize_x.h"
@@ -11,7 +11,7 @@ struct Rotation {
   bool interleaved;
   float sign;
 };
-/// Element k of a rotated head, whose elements x(k) are.
+/// Element k of a rotated head, whose elements before rotation are x(k).
 template <typename Element>
 VEERY_GPU float rotated(const VEERY_THREAD Element& x, int k, const VEERY_DEVICE float* angles,
                         const VEERY_THREAD Rotation& rotation) {
@@ -37,7 +37,7 @@ VEERY_GPU void rope(const VEERY_THREAD RopeParams& a VEERY_CONTEXT) {
   }
 }
 
-/// Head `head` of queries, then keys, then values of row r, for a warp.
+/// One head of row r, for a warp. Heads are counted over queries, then keys, then values.
 class QkvHead {
  public:
   VEERY_GPU QkvHead(const VEERY_THREAD QkvRopeParams& params, int64_t r, int head)
@@ -52,7 +52,7 @@ class QkvHead {
     if (row_.weight != nullptr) row_.inverse = inverse_rms(row_.x, a_.head_dim, a_.eps);
   }
   VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
-  /// Before store(): where keys and values go.
+  /// Finds the page for keys and values; called before store().
   VEERY_GPU void find_page() {
     if (is_query()) return;
     const int64_t position = a_.run.positions[r_];
@@ -69,14 +69,15 @@ class QkvHead {
     const Rotation rotation = {0, a_.pairs, a_.interleaved != 0, 1};
     return rotated([&](int k) { return row_.at(k); }, i, a_.angles.row(r_), rotation);
   }
-  /// Element i, in all lanes of a warp or those that there are, to where it is looked for.
+  /// Stores element i as a query, or in the cache. Called by all lanes of a warp that have an
+  /// element.
   VEERY_GPU void store(int i, float v) const {
     if (is_query()) return void(a_.out.row(r_)[head_ * a_.head_dim + i] = v);
     store_element(cache(), page_, !is_value(), kv_, position_, i, v,
                   is_value() ? a_.value_bytes : a_.bytes);
   }
 
-  /// Where element i of a key or a value is in a cache of elements T.
+  /// The address of element i of a key or a value in a cache of T.
   template <typename T>
   VEERY_GPU VEERY_DEVICE T* cache_element(int i) const {
     return reinterpret_cast<VEERY_DEVICE T*>(page_) +
@@ -84,35 +85,35 @@ class QkvHead {
                        : key_offset(cache(), kv_, position_, i));
   }
 
-  /// Two elements, which are rotated together where they are.
+  /// Two elements of a head that are rotated together.
   struct Pair {
     int first, second;
     float a, b;
   };
-  /// A pair before that, and what it is made with. Loaded without a branch, so that those of
-  /// several pairs are on their way together.
+  /// The inputs of a Pair. They are loaded without a branch, so that the loads of several pairs
+  /// overlap.
   struct PairSource {
     int first, second;
     float a, b, a_weight, b_weight, cos, sin;
-    bool turns;
+    bool rotates;
   };
-  /// Pair q of head_dim / 2.
+  /// The inputs of pair q, 0 <= q < head_dim / 2.
   VEERY_GPU PairSource load_pair(int q) const {
     const int pairs = is_value() ? 0 : a_.pairs;
-    const bool turns = q < pairs, apart = turns && a_.interleaved == 0;
+    const bool rotates = q < pairs, apart = rotates && a_.interleaved == 0;
     const int first = apart ? q : 2 * q, second = apart ? q + pairs : 2 * q + 1;
     const VEERY_DEVICE float* x = row_.x;
     const VEERY_DEVICE float* weight = row_.weight != nullptr ? row_.weight : x;
-    const VEERY_DEVICE float* angle = turns ? a_.angles.row(r_) + 2 * q : x;
+    const VEERY_DEVICE float* angle = rotates ? a_.angles.row(r_) + 2 * q : x;
     return {first,          second,   x[first], x[second], weight[first],
-            weight[second], angle[0], angle[1], turns};
+            weight[second], angle[0], angle[1], rotates};
   }
   VEERY_GPU Pair pair_of(const VEERY_THREAD PairSource& from) const {
     const bool normed = row_.weight != nullptr;
     const float a = normed ? from.a * row_.inverse * from.a_weight : from.a;
     const float b = normed ? from.b * row_.inverse * from.b_weight : from.b;
     const float x = a * from.cos - b * from.sin, y = a * from.sin + b * from.cos;
-    return {from.first, from.second, from.turns ? x : a, from.turns ? y : b};
+    return {from.first, from.second, from.rotates ? x : a, from.rotates ? y : b};
   }
 
  private:

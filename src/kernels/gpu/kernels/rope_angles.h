@@ -1,16 +1,16 @@
-// angles.h: angles of rotary position embeddings, found in f64.
+// rope_angles.h: angles of rotary position embeddings, computed in f64.
 #pragma once
 #include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
-/// A polynomial's coefficients by their bits.
+/// A polynomial's coefficient, given by its bits.
 VEERY_GPU Float64 coefficient(uint64_t bits) { return bits_to_double(static_cast<int64_t>(bits)); }
 
 struct SinCos {
   Float64 sin, cos;
 };
-// As kernels/cpu/rows/rope.cc.
+// The same operations as in kernels/cpu/rows/rope.cc.
 VEERY_GPU SinCos sin_cos(Float64 x) {
   const Float64 round = coefficient(0x4338000000000000U);                // 3 * 2^51
   const Float64 shifted = x * coefficient(0x3fe45f306dc9c883U) + round;  // 2 / pi

@@ -1,4 +1,4 @@
-// row_ops.h: ops on rows with the bits of kernels/reference: their order of adding is that of f64.
+// row_ops.h: row ops with the bits of kernels/reference, which adds in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/params/expert_params.h"
@@ -6,7 +6,8 @@
 
 namespace veery::gpu {
 
-/// x over its length; a warp a row, one chain of f64 over pieces that come to shared memory.
+/// x divided by its length. One warp per row. The sum is one f64 chain over pieces staged in shared
+/// memory.
 VEERY_GPU void l2_norm(const VEERY_THREAD L2NormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -43,12 +44,12 @@ VEERY_GPU void shift(const VEERY_THREAD ShiftParams& a VEERY_CONTEXT) {
   if (r >= a.run.count(a.out.rows)) return;
   const RunSpan span = span_at(a.run.spans + a.run.span_of[r]);
   const int64_t from = r - a.by;
-  const bool is = from >= span.first_row && from < span.first_row + span.rows;
+  const bool in_span = from >= span.first_row && from < span.first_row + span.rows;
   for (int c = thread(); c < a.out.cols; c += threads())
-    a.out.row(r)[c] = is ? a.x.row(from)[c] : 0.0F;
+    a.out.row(r)[c] = in_span ? a.x.row(from)[c] : 0.0F;
 }
 
-/// A thread a column of a span: a chain of f64 over its rows.
+/// One thread per column of a span; the sum is an f64 chain over its rows.
 VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   enum { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
@@ -58,13 +59,13 @@ VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
   const RunSpan span = span_at(a.run.spans + s);
   const auto x = [&](int64_t i) { return a.x.row(span.first_row + i)[c]; };
   if (a.kind == kMax) {
-    float most = x(0);
-    for (int i = 1; i < span.rows; ++i) most = most < x(i) ? x(i) : most;
-    a.out.row(s)[c] = most;
+    float maximum = x(0);
+    for (int i = 1; i < span.rows; ++i) maximum = maximum < x(i) ? x(i) : maximum;
+    a.out.row(s)[c] = maximum;
     return;
   }
   if (a.kind == kFirst || a.kind == kLast) {
-    a.out.row(s)[c] = x(a.kind == kFirst ? 0 : span.rows - 1) + 0.0F;  // a sum, so never -0
+    a.out.row(s)[c] = x(a.kind == kFirst ? 0 : span.rows - 1) + 0.0F;  // a sum is never -0
     return;
   }
   const Float64 one = to_f64(1), n = to_f64(span.rows);
@@ -93,8 +94,8 @@ VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
   }
 }
 
-/// The only output of a weight of one row: a thread a row of x, each product and each sum rounded
-/// (kernels/reference/linear.cc).
+/// The output of a weight with one row. One thread per row of x; each product and each sum is
+/// rounded (kernels/reference/linear.cc).
 VEERY_GPU void linear_one(const VEERY_THREAD LinearOneParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = int64_t{block_x()} * threads() + thread();
@@ -113,7 +114,7 @@ VEERY_GPU void embed_rows(const VEERY_THREAD EmbedRowsParams& a VEERY_CONTEXT) {
     a.out.row(r)[k] = a.weight.row(a.ids[r])[k] * a.factor;
 }
 
-// Products of heads (launch_heads.cc)
+// Products with a matrix per head (launch/heads.cc)
 
 VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
@@ -123,21 +124,21 @@ VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsParams& a VEERY_CONTEXT)
   for (int i = thread(); i < all; i += threads())
     a.to[r * all + i] = a.x.row(r)[i / a.in * each + i % a.in];
 }
-/// Every row has a pair with each head: those of a head are in the order of rows.
+/// Pairs every row with each head. The pairs of a head are in the order of rows.
 VEERY_GPU void head_pairs(const VEERY_THREAD HeadPairsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
-  const int rows = static_cast<int>(a.run.count(a.rows)), most = a.pairs.max_pairs;
-  const int groups = (rows + most - 1) / most, head = block_x();
+  const int rows = static_cast<int>(a.run.count(a.rows)), max_pairs = a.pairs.max_pairs;
+  const int groups = (rows + max_pairs - 1) / max_pairs, head = block_x();
   for (int i = thread(); i < rows; i += threads()) {
     a.pairs.order[head * rows + i] = i * a.heads + head;
     a.pairs.expert[i * a.heads + head] = head;
     a.pairs.gate[i * a.heads + head] = 1;
   }
   for (int i = thread(); i < groups; i += threads()) {
-    const int left = rows - i * most;
+    const int left = rows - i * max_pairs;
     VEERY_DEVICE PairGroup& to = a.pairs.group[head * groups + i];
-    to.expert = head, to.first = head * rows + i * most;
-    to.count = left < most ? left : most;
+    to.expert = head, to.first = head * rows + i * max_pairs;
+    to.count = left < max_pairs ? left : max_pairs;
   }
   if (head == 0 && thread() == 0) *a.pairs.groups = groups * a.heads;
 }

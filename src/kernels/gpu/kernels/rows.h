@@ -1,11 +1,12 @@
-// rows.h: ops that look at one row at a time: a block of threads a row.
+// rows.h: embeddings, norms and elementwise ops, one thread block per row.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 #include "kernels/gpu/params/row_params.h"
 
 namespace veery::gpu {
 
-// Element (row, k) of a weight as decode.h has it: (d scale) q, then less (dmin min) or plus m.
+// Element (row, k) of a weight in the arithmetic of decode.h: (d scale) q, minus (dmin min) or plus
+// m.
 template <WeightFormat kFormat>
 VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
   constexpr WeightFormatInfo f = weight_format_info(kFormat);
@@ -53,8 +54,8 @@ VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
         return y + reinterpret_cast<const VEERY_DEVICE float*>(unit + p.m)[2 * g + high];
       return f.minima ? y + half_at(p.m) : y;
     } else {
-      constexpr int kEach = 256 / f.sub;
-      const int at = (2 * g + high) * kEach + inside / f.sub;
+      constexpr int kRowScales = 256 / f.sub;
+      const int at = (2 * g + high) * kRowScales + inside / f.sub;
       const int scale = reinterpret_cast<const VEERY_DEVICE int8_t*>(unit + p.scales)[at];
       const float y = d * static_cast<float>(scale) * static_cast<float>(code);
       return f.minima ? y - half_at(p.m) * static_cast<float>(unit[p.minima + at]) : y;
@@ -92,7 +93,7 @@ VEERY_GPU void embed(const VEERY_THREAD EmbedParams& a VEERY_CONTEXT) {
     a.out.row(r)[k] = any_element(a.weight, row, k) * a.factor;
 }
 
-/// A warp a part of a row.
+/// A warp has a part of a row.
 VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -116,7 +117,8 @@ VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
     write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
 }
 
-/// A warp finds the moments of a part of a row, which is in shared memory behind those.
+/// The row is in shared memory, behind the moments. A warp computes the moments of a part of the
+/// row.
 VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -171,7 +173,7 @@ VEERY_GPU void select_rows(const VEERY_THREAD SelectRowsParams& a VEERY_CONTEXT)
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
 
-/// The largest of all threads of a block; `shared` has a key for each warp.
+/// The largest key of all threads of a block. `shared`: a key per warp.
 VEERY_GPU uint64_t block_largest(uint64_t key, VEERY_SHARED uint64_t* shared VEERY_CONTEXT) {
   for (int mask = 16; mask > 0; mask /= 2) {
     const uint64_t other = shuffle_xor(key, mask);

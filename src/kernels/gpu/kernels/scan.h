@@ -1,12 +1,12 @@
-// scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. A run's positions
-// are walked in one launch, with the state in registers.
+// scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. One launch goes
+// through all positions of a run, with the state in registers.
 #pragma once
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
 
 namespace veery::gpu {
 
-/// Where a position's numbers lie in shared memory.
+/// The inputs of one position in shared memory (ScanSmem).
 struct ScanPosition {
   VEERY_SHARED float* at;
   const VEERY_THREAD ScanSmem& plan;
@@ -31,7 +31,8 @@ class Scan {
     kept_ = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
   }
 
-  /// All positions. What lies three steps ahead is loaded while others are walked.
+  /// Processes all positions, in a pipeline of three stages over chunks of positions: load, compute
+  /// what columns share, update.
   VEERY_GPU void run() {
     const int each = a_.plan.positions, chunks = (of_.rows + each - 1) / each;
     const bool updates = thread() < ScanSmem::kUpdaters;
@@ -42,7 +43,7 @@ class Scan {
     if (!updates && !loads) begin_shared();
     for (int step = 0; step < chunks + 2; ++step) {
       if (loads && step < chunks) load(step);
-      if (!updates && !loads && step >= 1 && step <= chunks) find_shared(step - 1);
+      if (!updates && !loads && step >= 1 && step <= chunks) compute_shared(step - 1);
       if (updates && step >= 2) update(step - 2, s, rates);
       sync_block();
     }
@@ -50,7 +51,7 @@ class Scan {
 
  private:
   VEERY_STATIC bool kOuter = kKind == ScanKind::kOuter;
-  // Rates of a few keys stay in registers.
+  // The decay rates of a few keys stay in registers.
   VEERY_STATIC bool kKeepsRates = kOuter && kChain <= 16;
   VEERY_STATIC int kRatesKept = kKeepsRates ? kChain : 1;
   enum { kQ, kK, kAlphas };
@@ -74,20 +75,21 @@ class Scan {
   VEERY_GPU int64_t load_row_with_norm(int chunk, int t) const {
     return of_.first_row + chunk * a_.plan.positions + t;
   }
-  VEERY_GPU bool keeps(int chunk, int t) const {
+  VEERY_GPU bool is_snapshot(int chunk, int t) const {
     return of_.rows - (chunk * a_.plan.positions + t) <= kept_;
   }
-  /// The block of 16 columns `block` of this head behind position t of a chunk, or before the run.
+  /// The state in memory: 16 columns of this head, number `block`, after the position, or before
+  /// the run.
   VEERY_GPU VEERY_DEVICE float* memory(int64_t position, int block) const {
     return a_.state.at(a_.run, of_.sequence, position) +
            (int64_t{head_} * a_.blocks + block) * a_.block;
   }
-  VEERY_GPU VEERY_DEVICE float* memory_behind(int chunk, int t, int block) const {
+  VEERY_GPU VEERY_DEVICE float* state_after(int chunk, int t, int block) const {
     return memory(of_.position + chunk * a_.plan.positions + t + 1, block);
   }
   VEERY_GPU bool continues() const { return a_.state && of_.position > 0; }
 
-  // Loaders
+  // Loader warps
 
   VEERY_GPU void load(int chunk) {
     constexpr int kKeys = 4 * kChain;
@@ -95,31 +97,32 @@ class Scan {
     VEERY_UNROLL(4)
     for (int e = own; e < count * kKeys; e += ScanSmem::kLoaders) {
       const int t = e / kKeys, i = e % kKeys;
-      const bool is = i < a_.keys;
+      const bool in_range = i < a_.keys;
       const int64_t row = load_row_with_norm(chunk, t);
       const int key = key_head_ * a_.keys + i, channel = head_ * a_.keys + i;
       VEERY_SHARED float* to = position(chunk, t).at + i % 4 * a_.plan.pitch + i / 4;
-      to[kQ * a_.plan.vector] = is ? a_.q.row(row)[key] : 0.0F;
-      to[kK * a_.plan.vector] = is ? a_.k.row(row)[key] : 0.0F;
+      to[kQ * a_.plan.vector] = in_range ? a_.q.row(row)[key] : 0.0F;
+      to[kK * a_.plan.vector] = in_range ? a_.k.row(row)[key] : 0.0F;
       if (a_.channel != 0)
-        to[kAlphas * a_.plan.vector] = is ? exp_f32(row_or_only(a_.decay, row)[channel]) : 0.0F;
+        to[kAlphas * a_.plan.vector] =
+            in_range ? exp_f32(row_or_only(a_.decay, row)[channel]) : 0.0F;
       if constexpr (kKind == ScanKind::kGeneral) {
-        to[a_vector() * a_.plan.vector] = is ? a_.a.row(row)[channel] : 0.0F;
-        to[(a_vector() + 1) * a_.plan.vector] = is ? a_.b.row(row)[channel] : 0.0F;
+        to[a_vector() * a_.plan.vector] = in_range ? a_.a.row(row)[channel] : 0.0F;
+        to[(a_vector() + 1) * a_.plan.vector] = in_range ? a_.b.row(row)[channel] : 0.0F;
       }
     }
     for (int e = own; e < count * ScanSmem::kColumns; e += ScanSmem::kLoaders) {
       const int t = e / ScanSmem::kColumns, c = e % ScanSmem::kColumns;
-      const bool is = first_ + c < a_.values;
+      const bool in_range = first_ + c < a_.values;
       const int64_t row = load_row_with_norm(chunk, t),
                     column = int64_t{head_} * a_.values + first_ + c;
-      position(chunk, t).values()[c] = is ? a_.v.row(row)[column] : 0.0F;
+      position(chunk, t).values()[c] = in_range ? a_.v.row(row)[column] : 0.0F;
       if constexpr (kOuter)
-        position(chunk, t).times()[c] = is ? row_or_only(a_.decay, row)[column] : 0.0F;
+        position(chunk, t).times()[c] = in_range ? row_or_only(a_.decay, row)[column] : 0.0F;
     }
   }
 
-  // What all columns share: one warp
+  // The warp that computes what all columns share
 
   VEERY_GPU void begin_shared() {
     largest_ = 0;
@@ -131,7 +134,7 @@ class Scan {
     sync_warp();
   }
 
-  VEERY_GPU void find_shared(int chunk) {
+  VEERY_GPU void compute_shared(int chunk) {
     const int count = count_of(chunk);
     const bool head_decay = a_.decay && a_.channel == 0 && !kOuter;
     float decay = 0, gate = 1;
@@ -151,11 +154,11 @@ class Scan {
     for (int t = 0; t < count; ++t) {
       if (a_.stabiliser != 0) stabilise(chunk, t, shuffle(decay, t), shuffle(gate, t));
       if (a_.normaliser != 0) divide(chunk, t);
-      if (keeps(chunk, t)) keep_shared(chunk, t);
+      if (is_snapshot(chunk, t)) keep_shared(chunk, t);
     }
-    if (a_.bonus) find_bonus(chunk, count);
+    if (a_.bonus) compute_bonus(chunk, count);
   }
-  // Moves m on and shifts decay and gate by it.
+  // Updates the running maximum m and subtracts it from decay and gate.
   VEERY_GPU void stabilise(int chunk, int t, float decay, float log_gate) {
     const float before = largest_ + decay;
     largest_ = before < log_gate ? log_gate : before;
@@ -166,11 +169,11 @@ class Scan {
     }
     sync_warp();
   }
-  // Element i of a vector in four chains.
+  // Element i of a vector that is stored as four chains.
   VEERY_GPU float element(const VEERY_SHARED float* vector, int i) const {
     return vector[i % 4 * a_.plan.pitch + i / 4];
   }
-  // Moves the normaliser on and finds what y is divided by: lane l of 16 has keys l, l + 16, ...
+  // Updates the normaliser and computes the divisor of y. Lane l of 16 has keys l, l + 16, ...
   VEERY_GPU void divide(int chunk, int t) {
     const ScanPosition at = position(chunk, t);
     const float alpha = at.scalars()[ScanSmem::kAlpha], gate = at.scalars()[ScanSmem::kGate];
@@ -195,13 +198,13 @@ class Scan {
     }
     const float read = a_.scale * sum_16_lanes(acc);
     const float least = a_.stabiliser != 0 ? exp_f32(-largest_) : 1.0F;
-    if (lane() == 0) at.scalars()[ScanSmem::kDivisor] = largest_of(magnitude(read), least) + a_.eps;
+    if (lane() == 0) at.scalars()[ScanSmem::kDivisor] = max_f32(magnitude(read), least) + a_.eps;
     sync_warp();
   }
-  static VEERY_GPU float largest_of(float x, float y) { return x < y ? y : x; }
+  static VEERY_GPU float max_f32(float x, float y) { return x < y ? y : x; }
   VEERY_GPU void keep_shared(int chunk, int t) {
     for (int block = first_ / 16; block < first_ / 16 + 2 && block < a_.blocks; ++block) {
-      VEERY_DEVICE float* to = memory_behind(chunk, t, block);
+      VEERY_DEVICE float* to = state_after(chunk, t, block);
       if (a_.stabiliser != 0 && lane() < 16)
         to[a_.stabiliser + lane()] = lane() == 0 ? largest_ : 0.0F;
       for (int i = lane(); a_.normaliser != 0 && i < a_.plan.normaliser; i += kWarp)
@@ -209,7 +212,7 @@ class Scan {
     }
   }
   // Two positions at a time, 16 lanes each.
-  VEERY_GPU void find_bonus(int chunk, int count) {
+  VEERY_GPU void compute_bonus(int chunk, int count) {
     const VEERY_DEVICE float* bonus = a_.bonus.row(0);
     if (a_.bonus.cols == a_.heads) {
       if (lane() < count) position(chunk, lane()).scalars()[ScanSmem::kBonus] = bonus[head_];
@@ -227,7 +230,7 @@ class Scan {
     }
   }
 
-  // Walkers
+  // State warps
 
   VEERY_GPU int column() const { return first_ + thread() / 4; }
   VEERY_GPU int chain() const { return thread() % 4; }
@@ -251,7 +254,7 @@ class Scan {
   }
   VEERY_GPU void keep(int chunk, int t, const VEERY_THREAD float (&s)[kChain]) {
     if (!is_kept()) return;
-    VEERY_DEVICE float* to = memory_behind(chunk, t, column() / 16) + column() % 16;
+    VEERY_DEVICE float* to = state_after(chunk, t, column() / 16) + column() % 16;
     VEERY_UNROLL(128)
     for (int j = 0; j < kChain; ++j)
       if (4 * j + chain() < a_.keys) to[(4 * j + chain()) * 16] = s[j];
@@ -266,7 +269,7 @@ class Scan {
   VEERY_GPU const VEERY_SHARED float* own(const VEERY_SHARED float* vector) const {
     return vector + chain() * a_.plan.pitch;
   }
-  // Four numbers of a decay, or the one of all.
+  // Four elements of a decay vector, or a scalar decay four times.
   VEERY_GPU Four<float> alphas(const VEERY_SHARED float* own, int j, float alpha) const {
     if (a_.channel != 0) return load_shared<Four<float>>(own + j);
     return {alpha, alpha, alpha, alpha};
@@ -285,7 +288,7 @@ class Scan {
     }
     return joined(sum);
   }
-  // x is alpha k.
+  // Multiplies the state by the decay; x is then alpha k.
   VEERY_GPU float read_delta(const VEERY_THREAD float (&s)[kChain],
                              const VEERY_THREAD ScanPosition& at, float alpha) const {
     const VEERY_SHARED float* k = own(at.vector(kK));
@@ -356,7 +359,7 @@ class Scan {
       if (a_.bonus) y = fma(scalars[ScanSmem::kBonus], v, y);
       if (chain() == 0 && column() < a_.values)
         a_.out.row(load_row_with_norm(chunk, t))[int64_t{head_} * a_.values + column()] = y;
-      if (keeps(chunk, t)) keep(chunk, t, s);
+      if (is_snapshot(chunk, t)) keep(chunk, t, s);
     }
   }
 

@@ -1,5 +1,5 @@
-// slstm.h: sLSTM and products of heads, in the order of kernels/reference/slstm.cc, whose functions
-// are those of f64.
+// slstm.h: sLSTM and products with a matrix per head, in the order of kernels/reference/slstm.cc,
+// which computes in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/params/recurrence_params.h"
@@ -12,7 +12,7 @@ VEERY_GPU Float64 log_sigmoid_f64(Float64 x) {
   return (x > zero ? zero : x) - log1p_f64(exp_f64(x < zero ? x : -x));
 }
 
-/// A head of one span. Shared memory: the states y, c, n, m of its channels, then the gates.
+/// A head of one span. Shared memory: the states y, c, n and m of its channels, then the gates.
 class SlstmHead {
  public:
   VEERY_GPU SlstmHead(const VEERY_THREAD SlstmParams& params, int64_t span, int head VEERY_CONTEXT)
@@ -33,7 +33,7 @@ class SlstmHead {
     sync_block();
     const int kept = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
     for (int r = 0; r < of_.rows; ++r) {
-      find_gates(of_.first_row + r);
+      compute_gates(of_.first_row + r);
       sync_block();
       for (int i = thread(); i < size_; i += threads()) step(of_.first_row + r, i, begins);
       sync_block();
@@ -47,12 +47,12 @@ class SlstmHead {
  private:
   enum { kY, kC, kN, kM };
   VEERY_GPU VEERY_SHARED float& state(int which, int i) const { return states_[which * size_ + i]; }
-  // Of a state in its block.
+  // The offset of channel i in the stored state.
   VEERY_GPU int64_t offset(int i) const {
     return int64_t{i / size_} * a_.out.cols + first_ + i % size_;
   }
 
-  VEERY_GPU void find_gates(int64_t row) {
+  VEERY_GPU void compute_gates(int64_t row) {
     for (int i = thread(); i < 4 * size_; i += threads()) {
       const int64_t column = offset(i);
       float sum = a_.x.row(row)[column];
@@ -66,13 +66,13 @@ class SlstmHead {
     const auto of = [&](int which) { return to_f64(state(which, i)); };
     const Float64 zero = to_f64(0), one = to_f64(1);
     const Float64 input = gate(0), kept = of(kM) + log_sigmoid_f64(gate(1));
-    const float most = to_f32(begins ? input : input < kept ? kept : input);
-    const Float64 m = to_f64(most), wrote = exp_f64(input - m), kept_of = exp_f64(kept - m);
+    const float maximum = to_f32(begins ? input : input < kept ? kept : input);
+    const Float64 m = to_f64(maximum), wrote = exp_f64(input - m), kept_of = exp_f64(kept - m);
     const Float64 write = wrote < one ? wrote : one;
     const Float64 keep = begins ? zero : kept_of < one ? kept_of : one;
     state(kC, i) = to_f32(keep * of(kC) + write * tanh_f64(gate(2)));
     state(kN, i) = to_f32(keep * of(kN) + write);
-    state(kM, i) = most;
+    state(kM, i) = maximum;
     const Float64 ratio = of(kC) / of(kN);
     const float y = to_f32(sigmoid_f64(gate(3)) * ratio);
     state(kY, i) = y;
@@ -91,7 +91,7 @@ VEERY_GPU void slstm(const VEERY_THREAD SlstmParams& a VEERY_CONTEXT) {
   SlstmHead(a, block_y(), block_x() VEERY_CONTEXT_ARG).run();
 }
 
-/// Of as many columns each, y of a part is W x of this part.
+/// Part p of y is W times part p of x; all parts have the same number of columns.
 VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_y();

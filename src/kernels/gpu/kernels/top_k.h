@@ -1,5 +1,5 @@
-// top_k.h: the largest numbers of a row, sorted, and the sum that makes probabilities of them: what
-// the choice of a token needs of its logits. Several blocks share a row.
+// top_k.h: the largest logits of a row, sorted, and the sum that normalises probabilities. Several
+// thread blocks share a row.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/kernels/rows.h"
@@ -8,9 +8,10 @@
 
 namespace veery::gpu {
 
-VEERY_CONSTANT int kLoaded = 16, kTogether = 4;  // numbers that are asked for together
+VEERY_CONSTANT int kSumLoads = 16, kMaxLoads = 4;  // loads in flight
 
-/// Sorts the first `count` keys, a power of two, the largest first (bitonic: Batcher 1968).
+/// Sorts the first `count` keys in descending order; `count` is a power of two (bitonic sort,
+/// Batcher 1968).
 VEERY_GPU void sort_keys(VEERY_SHARED uint64_t* keys, int count VEERY_CONTEXT) {
   for (int size = 2; size <= count; size *= 2)
     for (int step = size / 2; step > 0; step /= 2) {
@@ -25,31 +26,32 @@ VEERY_GPU void sort_keys(VEERY_SHARED uint64_t* keys, int count VEERY_CONTEXT) {
   sync_block();
 }
 
-/// Of 16 lanes: i and i + 8, then + 4, + 2, + 1.
+/// The sum over 16 lanes: i and i + 8, then + 4, + 2, + 1.
 VEERY_GPU Float64 sum_of_chains(Float64 sum) {
   for (int mask = 8; mask > 0; mask /= 2) sum = sum + shuffle_xor(sum, mask);
   return sum;
 }
 
-/// Which pieces of its row a block has.
+/// The pieces of its row that a thread block has.
 struct Pieces {
   int begin, end;
 };
-VEERY_GPU Pieces own_pieces(const VEERY_THREAD TopKParams& a, int blocks VEERY_CONTEXT) {
+VEERY_GPU Pieces pieces_of_block(const VEERY_THREAD TopKParams& a, int blocks VEERY_CONTEXT) {
   const int all = TopKSmem::pieces(a.x.cols), each = (all + blocks - 1) / blocks;
   const int begin = block_x() * each;
   return {begin, begin + each < all ? begin + each : all};
 }
 
-/// The bits of the numbers of a row that count; nullptr: all do.
+/// The token mask of a row, a bit per logit; nullptr: all are allowed.
 VEERY_GPU const VEERY_DEVICE uint32_t* mask_of(const VEERY_THREAD TopKParams& a, int64_t r) {
   if (a.masks == nullptr) return nullptr;
   const VEERY_DEVICE uint32_t* mask = a.masks + r * a.mask_words;
   return mask[0] != 0 ? mask + 1 : nullptr;
 }
 
-/// Blocks of a row times groups of a block are as many as a block has threads: a group is that of
-/// as many threads as there are blocks. change(r, begin, end) and masks come first.
+/// Finds the largest logit of each group. A group belongs to as many threads as the row has blocks,
+/// so that the groups of a row are as many as the threads of a block. change(r, begin, end) and
+/// masks are applied first.
 template <typename Change>
 VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
                            const VEERY_THREAD Change& change VEERY_CONTEXT) {
@@ -59,20 +61,20 @@ VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
   using P = TopKSmem;
   VEERY_DEVICE float* x = a.x.row(r);
   const int blocks = blocks_x();
-  const Pieces own = own_pieces(a, blocks VEERY_CONTEXT_ARG);
+  const Pieces own = pieces_of_block(a, blocks VEERY_CONTEXT_ARG);
   const int end = own.end * P::kPiece;
   change(r, own.begin * P::kPiece, end < a.x.cols ? end : a.x.cols);
   const VEERY_DEVICE uint32_t* allowed = mask_of(a, r);
   uint64_t best = 0;
-  for (int piece = own.begin; piece < own.end; piece += kTogether) {
-    float values[kTogether];
+  for (int piece = own.begin; piece < own.end; piece += kMaxLoads) {
+    float values[kMaxLoads];
     VEERY_UNROLL(4)
-    for (int i = 0; i < kTogether; ++i) {
+    for (int i = 0; i < kMaxLoads; ++i) {
       const int k = (piece + i) * P::kPiece + thread();
       values[i] = piece + i < own.end && k < a.x.cols ? x[k] : bits_to_float(0x7fc00000);
     }
     VEERY_UNROLL(4)
-    for (int i = 0; i < kTogether; ++i) {
+    for (int i = 0; i < kMaxLoads; ++i) {
       const int k = (piece + i) * P::kPiece + thread();
       const bool inside = piece + i < own.end && k < a.x.cols;
       if (inside && allowed != nullptr && (allowed[k / 32] >> (k % 32) & 1U) == 0)
@@ -90,22 +92,22 @@ VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
     a.groups[r * P::kThreads + block_x() * groups + thread() / blocks] = best;
 }
 
-/// The sum over a piece of the row, by the 16 threads of half a warp. Whoever passes has its key
-/// put among those that were found, of which there may be more than have room.
+/// The sum over a piece of the row, by the 16 threads of half a warp. Keys of at least `least` are
+/// appended to the found keys, of which there may be more than there is room for.
 VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int piece, float largest,
                             uint64_t least) {
   const VEERY_DEVICE float* x = a.x.row(r);
   Float64 sum = to_f64(0);
   const int begin = piece * TopKSmem::kPiece + lane() % 16;
-  for (int j = 0; j < TopKSmem::kPiece; j += kLoaded * 16) {
-    float values[kLoaded];
+  for (int j = 0; j < TopKSmem::kPiece; j += kSumLoads * 16) {
+    float values[kSumLoads];
     VEERY_UNROLL(16)
-    for (int i = 0; i < kLoaded; ++i) {
+    for (int i = 0; i < kSumLoads; ++i) {
       const int k = begin + j + i * 16;
       values[i] = k < a.x.cols ? x[k] : bits_to_float(0x7fc00000);
     }
     VEERY_UNROLL(16)
-    for (int i = 0; i < kLoaded; ++i) {
+    for (int i = 0; i < kSumLoads; ++i) {
       const int k = begin + j + i * 16;
       if (k >= a.x.cols) continue;
       sum = sum + to_f64(exp_softmax_mass(values[i] - largest));
@@ -119,19 +121,19 @@ VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int pie
   return sum_of_chains(sum);
 }
 
-/// The `count` largest of the groups' largest numbers are as many numbers of the row, so none that
-/// is smaller than all of those is wanted; few others are left to be sorted. `keys`: shared memory.
+/// The `count` largest group maxima are `count` logits of the row, so logits below the smallest of
+/// them are not among the result, and few others are left to sort. `keys`: shared memory.
 VEERY_GPU void sum_and_find(const VEERY_THREAD TopKParams& a, int64_t r,
                             VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
   using P = TopKSmem;
   keys[thread()] = a.groups[r * P::kThreads + thread()];
   sort_keys(keys, P::kThreads VEERY_CONTEXT_ARG);
   const uint64_t best = keys[0];
-  const uint64_t least = keys[a.count - 1];  // takes_top_k(): no more than there are threads
+  const uint64_t least = keys[a.count - 1];  // count is at most the number of threads
   const float largest = best == 0 ? 0.0F : a.x.row(r)[order_key_index(best)];
   const int pieces = P::pieces(a.x.cols);
   VEERY_DEVICE Float64* sums = a.sums + r * pieces;
-  const Pieces own = own_pieces(a, blocks_x() VEERY_CONTEXT_ARG);
+  const Pieces own = pieces_of_block(a, blocks_x() VEERY_CONTEXT_ARG);
   for (int pair = own.begin + 2 * warp(); pair < own.end; pair += 2 * warps()) {
     const int piece = pair + lane() / 16;
     const Float64 sum = sum_piece(a, r, piece < own.end ? piece : pieces, largest, least);
@@ -152,8 +154,8 @@ VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKParams& a, const VEERY_D
   return best;
 }
 
-/// Of what was found in a row the `count` largest, in order; many equal numbers one after the
-/// other.
+/// Writes the `count` largest of the found keys in order. Many equal ones are searched for one
+/// after the other.
 VEERY_GPU void write_top(const VEERY_THREAD TopKParams& a, int64_t r, VEERY_SHARED uint64_t* keys,
                          VEERY_SHARED uint64_t* top_keys VEERY_CONTEXT) {
   using P = TopKSmem;
@@ -178,7 +180,7 @@ VEERY_GPU void write_top(const VEERY_THREAD TopKParams& a, int64_t r, VEERY_SHAR
   }
 }
 
-/// What a block does with what all blocks of its row have found.
+/// Finishes a row from what all its blocks have found.
 VEERY_GPU void finish_row(const VEERY_THREAD TopKParams& a, int64_t r,
                           VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
   using P = TopKSmem;

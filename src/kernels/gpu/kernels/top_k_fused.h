@@ -1,5 +1,6 @@
-// top_k_joined.h: the kernels of top_k() where the last block of a row to come may read what the
-// others have written (kBlocksExchange), and chains change logits before.
+// top_k_fused.h: top_k() in two launches, for devices on which the last block of a row reads what
+// its other blocks have written (kBlocksExchange). In a chain, biases and penalties are applied
+// first.
 #pragma once
 #include "kernels/gpu/kernels/chain_sample.h"
 #include "kernels/gpu/kernels/top_k.h"
@@ -14,7 +15,7 @@ VEERY_GPU void top_k_groups(const TopKParams& a) {
   });
 }
 
-/// Whether this block is the last of its row to come.
+/// Whether this block is the last of its row to arrive.
 VEERY_GPU bool is_last_of_row(const TopKParams& a, int64_t r, int32_t* last) {
   sync_block();
   if (thread() == 0)

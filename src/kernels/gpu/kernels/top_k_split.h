@@ -1,5 +1,5 @@
-// top_k_parted.h: the kernels of top_k() where blocks see what others have written only in the
-// launches behind: a row is finished by a block of its own.
+// top_k_split.h: top_k() in three launches, for devices on which a block reads only what earlier
+// launches have written. One block finishes a row.
 #pragma once
 #include "kernels/gpu/kernels/top_k.h"
 

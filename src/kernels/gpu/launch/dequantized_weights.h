@@ -1,5 +1,5 @@
-// dequantized_weights.h: weights as row-major bf16, which a library multiplies, beside their
-// panels.
+// dequantized_weights.h: weights as row-major bf16 for cuBLASLt, kept in addition to the packed
+// ones.
 #pragma once
 #include <map>
 #include <memory>

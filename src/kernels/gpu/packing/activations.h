@@ -1,10 +1,10 @@
-// activations.h: how the activations of products lie in memory.
+// activations.h: the layout of quantised activations in memory.
 #pragma once
 #include "kernels/gpu/packing/weight_format.h"
 
 namespace veery::gpu {
 
-/// The form of a token row that a product reads.
+/// How a product reads a row of x.
 enum class ActivationKind : int32_t {
   kInt8Block32,   ///< int8 codes, a scale for 32; outlier blocks have residual codes as well
                   ///< (kernels/cpu/form/activations.h)

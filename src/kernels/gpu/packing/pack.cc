@@ -12,7 +12,7 @@
 namespace veery::gpu {
 namespace {
 
-// A block of any type taken apart: codes, and what they are multiplied by.
+// A block of any type: its codes and scales.
 struct Parts {
   int8_t codes[256];
   uint16_t d = 0, m = 0;           // f16 bits
@@ -91,7 +91,7 @@ void take(const BlockQ8_K& b, Parts& to) {
   std::fill_n(to.scales, 16, uint8_t{1});
   to.wide = b.d;
 }
-// Of a code book, with its factor.
+// Codes of a codebook, with its factor.
 template <typename Block>
 void coded(DType type, const Block& b, Parts& to) {
   CodedBlock parts;
@@ -101,8 +101,8 @@ void coded(DType type, const Block& b, Parts& to) {
   to.wide = f16_to_f32(parts.d) * code_book(type).factor;
 }
 
-// Block `parts` of row n of a panel into its unit.
-void put(WeightFormat format, const Parts& parts, int n, std::byte* unit) {
+// Writes block `parts` of row n of a panel into its unit.
+void write_unit(WeightFormat format, const Parts& parts, int n, std::byte* unit) {
   const WeightFormatInfo f = weight_format_info(format);
   const UnitLayout p = unit_layout(format);
   const int g = n % 8, high = n / 8;
@@ -143,11 +143,11 @@ void pack_blocks(WeightFormat format, const std::byte* row, int64_t cols, int n,
     Parts parts;
     std::memcpy(&block, row + b * static_cast<int64_t>(sizeof block), sizeof block);
     take_block(block, parts);
-    put(format, parts, n, panel + b * unit_layout(format).bytes);
+    write_unit(format, parts, n, panel + b * unit_layout(format).bytes);
   }
 }
 
-// MLX's groups as blocks of 32 with the same scale and minimum.
+// Packs MLX groups as blocks of 32 with the same scale and minimum.
 void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const AffineFormat format = affine_format(type);
   const WeightFormat to = *weight_format(type);
@@ -161,12 +161,12 @@ void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byt
     for (int b = 0; b < format.group; b += 32) {
       for (int i = 0; i < 32; ++i)
         parts.codes[i] = static_cast<int8_t>(codes[b + i] + weight_format_info(to).less);
-      put(to, parts, n, panel + (k + b) / 32 * unit_layout(to).bytes);
+      write_unit(to, parts, n, panel + (k + b) / 32 * unit_layout(to).bytes);
     }
   }
 }
 
-// Blocks of 64 with scales for 16, two units each. NaN stands for 0, as on the CPU.
+// Packs blocks of 64 with scales for 16 as two units each. A NaN scale stands for 0, as on the CPU.
 void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   constexpr UnitLayout kLayout = unit_layout(kNVFP4);
   for (int64_t k = 0; k < cols; k += 64, row += sizeof(BlockNVFP4)) {
@@ -181,12 +181,12 @@ void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
       }
       for (int h = 0; h < 2; ++h)
         parts.scales[h] = block.d[2 * u + h] == 0x7f ? 0 : block.d[2 * u + h] & 0x7f;
-      put(kNVFP4, parts, n, panel);
+      write_unit(kNVFP4, parts, n, panel);
     }
   }
 }
 
-// Blocks of e4m3: codes, and behind all of them a scale for 32 columns.
+// Packs e4m3 codes; all scales, one for 32 columns, are behind the codes.
 template <typename Block>
 void pack_fp8(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   constexpr auto kElements = static_cast<int64_t>(sizeof(Block::qs));
@@ -223,7 +223,7 @@ void pack_bf16(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   }
 }
 
-// Row n of a panel.
+// Packs row n of a panel.
 void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const WeightFormat format = *weight_format(type);
   if (is_affine(type)) return pack_groups(type, row, cols, n, panel);
@@ -307,8 +307,8 @@ std::optional<WeightFormat> weight_format(DType type) {
   }
 }
 
-ActivationKind activation_kind_for(WeightFormat format, bool cores) {
-  return format == kBF16 && !cores ? ActivationKind::kF32AsBf16 : activation_kind(format);
+ActivationKind activation_kind_for(WeightFormat format, bool tensor_cores) {
+  return format == kBF16 && !tensor_cores ? ActivationKind::kF32AsBf16 : activation_kind(format);
 }
 
 int64_t panel_bytes(WeightFormat format, int64_t cols) {

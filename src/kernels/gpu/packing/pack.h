@@ -1,4 +1,4 @@
-// pack.h: weights as kernels for GPUs read them (Format in arguments.h).
+// pack.h: packs weights into the format that GPU kernels read (weight_format.h).
 #pragma once
 #include <optional>
 
@@ -7,16 +7,16 @@
 
 namespace veery::gpu {
 
-/// How a weight of this type lies; absent: there is no layout.
+/// The format of weights of this type; absent: GPUs have none.
 std::optional<WeightFormat> weight_format(DType type);
-/// What activations are for its products. `cores`: there are tensor cores for floats.
-ActivationKind activation_kind_for(WeightFormat format, bool cores);
+/// The kind of activations for its products. `tensor_cores`: there are tensor cores for floats.
+ActivationKind activation_kind_for(WeightFormat format, bool tensor_cores);
 
 /// Bytes of a panel of 16 rows.
 int64_t panel_bytes(WeightFormat format, int64_t cols);
 
-/// Lays out rows [first, last) of a matrix, `rows` as the file has them; `packed`: of all panels.
-/// `first` is a multiple of 16; what is missing of the last panel becomes zeros.
+/// Packs rows [first, last) of a matrix. `rows`: those rows as the file has them; `packed`: all
+/// panels. `first` is a multiple of 16; absent rows of the last panel become zeros.
 struct RowRange {
   int64_t first, last;
 };

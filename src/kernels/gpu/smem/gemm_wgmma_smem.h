@@ -28,9 +28,9 @@ struct GemmWgmmaSplitkSmem {
   static constexpr int kStages = 2;  ///< per set
   static constexpr int kActBytes = kGroups * GemmWgmmaInt8Smem::kGroup;
   static constexpr int kStage = kPanels * GemmWgmmaInt8Smem::kUnit + kActBytes;
-  static constexpr int kSums = kSets * kStages * kStage;     ///< offset of the running sums
-  static constexpr int kOwnSums = 2 * kGroups * 4 * 32 * 4;  ///< bytes per panel
-  static constexpr int kMbarriers = kSums + kPanels * kOwnSums;
+  static constexpr int kSums = kSets * kStages * kStage;       ///< offset of the running sums
+  static constexpr int kPanelSums = 2 * kGroups * 4 * 32 * 4;  ///< bytes per panel
+  static constexpr int kMbarriers = kSums + kPanels * kPanelSums;
   static constexpr int kTickets = kMbarriers + kSets * kStages * 2 * 8;
   static constexpr int kBytes = kTickets + kPanels * kSets * 8;
   static_assert(GemmWgmmaInt8Smem::kGroups % kGroups == 0);

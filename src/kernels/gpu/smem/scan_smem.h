@@ -41,8 +41,8 @@ VEERY_GPU_HOST constexpr ScanSmem scan_smem(int keys, ScanKind kind, bool channe
   p.position = p.vectors * p.vector + (kind == ScanKind::kOuter ? 2 : 1) * ScanSmem::kColumns +
                ScanSmem::kScalars;
   p.normaliser = normaliser ? (keys + 15) / 16 * 16 : 0;
-  constexpr int kMaxPositions = 8, kRoom = 96 << 10;
-  const int left = max_smem - 4 * p.normaliser, room = left < kRoom ? left : kRoom;
+  constexpr int kMaxPositions = 8, kMaxBytes = 96 << 10;
+  const int left = max_smem - 4 * p.normaliser, room = left < kMaxBytes ? left : kMaxBytes;
   p.positions = room / (ScanSmem::kBuffers * p.position * 4);
   if (p.positions > kMaxPositions) p.positions = kMaxPositions;
   if (p.positions < 1) p.chain = 0;

@@ -21,12 +21,12 @@ struct TicketSmem {
 struct OutlierSmem {
   static constexpr int kBlocks = 128, kTogether = 32;
   static constexpr int kColumnBytes = 384;  // OutlierColumns
-  int bits, any, bytes;
+  int bits, any_flag, bytes;
 };
 VEERY_GPU_HOST constexpr OutlierSmem outlier_smem(int rows) {
   const int bits = OutlierSmem::kTogether * OutlierSmem::kColumnBytes;
-  const int any = bits + OutlierSmem::kBlocks * rows / 8;
-  return {bits, any, any + 16};
+  const int any_flag = bits + OutlierSmem::kBlocks * rows / 8;
+  return {bits, any_flag, any_flag + 16};
 }
 
 }  // namespace veery::gpu

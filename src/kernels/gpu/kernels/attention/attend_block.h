@@ -1,26 +1,26 @@
-// attend_block.h: queries of one row and a block of 128 positions: scores, the largest, weights and
-// weighted values, with the bits of kernels/cpu/attend.
+// attend_block.h: attention of the queries of one row over one KV block of 128 positions: scores,
+// their maximum, weights and weighted values, with the bits of kernels/cpu/attend.
 #pragma once
 #include "kernels/gpu/kernels/attention/softmax_state.h"
 #include "kernels/gpu/smem/attend_smem.h"
 
 namespace veery::gpu {
 
-/// What Attention does where Element::kMma: attend_by_cores.h.
+/// The tensor core variant of two steps of Attention (attend_block_mma.h), if Element::kMma.
 template <typename Of>
 class BlockMma;
 
-/// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: these
-/// come to shared memory by bulk copies. kSets: of 64 threads, which share the queries; a thread of
-/// a set has two neighbouring positions, then pairs of neighbouring dimensions.
+/// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: keys
+/// and values come to shared memory by bulk copies. The queries are shared among kThreadSets sets
+/// of 64 threads. A thread has two neighbouring positions, then pairs of neighbouring dimensions.
 template <typename T, int kDims, bool kStaged, int kThreadSets = 2>
 class Attention {
  public:
   VEERY_STATIC int kSetThreads = kKvBlock / 2;
-  /// Dimensions of keys, and positions of values, that are on their way together.
-  VEERY_STATIC int kAhead = sizeof(T) == 4 ? 4 : 16;
-  VEERY_STATIC int kThreadQueries = kMaxHeads / kThreadSets;  ///< queries of a thread
-  VEERY_STATIC int kValues = 2 * kDims;                       ///< of a query, that a thread has
+  /// Loads in flight: dimensions of keys, positions of values.
+  VEERY_STATIC int kInFlight = sizeof(T) == 4 ? 4 : 16;
+  VEERY_STATIC int kThreadQueries = kMaxHeads / kThreadSets;  ///< queries per thread
+  VEERY_STATIC int kValues = 2 * kDims;                       ///< values per query and thread
 
   VEERY_GPU Attention(const VEERY_THREAD AttendParams& params, int64_t row, int part VEERY_CONTEXT)
       : VEERY_CONTEXT_INIT a_(&params), row_(row) {
@@ -55,7 +55,7 @@ class Attention {
   VEERY_GPU int head() const { return head_; }
   VEERY_GPU int key_head() const { return kv_; }
 
-  /// Looks for the pages of a block before it is asked for.
+  /// Finds the pages of a KV block, before its copies are issued.
   VEERY_GPU void find_pages(int64_t block) {
     const auto page = [&](const VEERY_THREAD Cache& cache, int32_t number) {
       return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + number * cache.page);
@@ -68,7 +68,7 @@ class Attention {
                              : page_number(a_->values, a_->run, sequence_, block * kKvBlock));
     found_block_ = block;
   }
-  /// The page of the newest position, behind find_pages().
+  /// The page of the newest position; called after find_pages().
   VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {
     const VEERY_THREAD Cache& cache = key ? a_->keys : a_->values;
     const bool found = found_block_ * kKvBlock / 256 == position_ / 256;
@@ -82,25 +82,25 @@ class Attention {
     sync_block();
   }
 
-  /// Element i of query h.
+  /// Stores element i of query h.
   VEERY_GPU void store_query(int h, int i, float q) {
     queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
   }
-  /// Element i of the newest key or value, which is not in the cache yet, to where its block of
-  /// positions is.
+  /// Stores element i of the newest key or value, which is not in the cache yet, to where its KV
+  /// block is read from.
   VEERY_GPU void store_new(bool key, int i, float v) {
     const int p = static_cast<int>(position_ % kKvBlock);
     const int at = key ? p / 16 * layout_.key_group : layout_.values;
     VEERY_SHARED T* to = reinterpret_cast<VEERY_SHARED T*>(shared_memory() + at);
-    Element<T>::put(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
+    Element<T>::store(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
   }
 
-  /// Queries head_of(0) to head_of(kOwn - 1) are the thread's, as far as there are so many.
+  /// The thread has queries head_of(0) to head_of(kThreadQueries - 1), as far as they exist.
   VEERY_GPU int head_of(int q) const { return q * kThreadSets + thread() / kSetThreads; }
-  /// The dimension of value i of a thread.
+  /// The dimension of the thread's value i.
   VEERY_GPU int dim(int i) const { return i / 2 * kKvBlock + 2 * (thread() % kSetThreads) + i % 2; }
 
-  /// Where value i of a thread is looked for: those that there are not are not stored.
+  /// The dimension to read for value i: absent ones read another and are not stored.
   VEERY_GPU int read_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : 0; }
 
   VEERY_GPU void init_stage() {
@@ -108,17 +108,17 @@ class Attention {
       if (thread() == 0) init_mbarrier(mbarrier_);
     sync_block();
   }
-  /// Asks for the keys and values of a block, up to what the row sees.
+  /// Issues the copies of the keys and values of a KV block, up to what the row sees.
   VEERY_GPU void copy_block(int64_t block) {
     if constexpr (kStaged)
       if (warp() == 0) copy_block_pieces(block);
   }
 
-  /// Until the keys and values that were asked for are there.
+  /// Waits for the copies of copy_block().
   VEERY_GPU void wait(VEERY_THREAD int& phase) {
     if constexpr (kStaged) wait_for_phase(mbarrier_, phase++);
   }
-  /// The states of the thread's queries for a block of positions, which is there.
+  /// The states of the thread's queries over a KV block that has arrived.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
     if constexpr (Element<T>::kMma)
       BlockMma<Attention>(*this, block).score();
@@ -133,7 +133,7 @@ class Attention {
       add_values(block, states);
   }
 
-  /// Whether this block of threads is the last of `blocks` to come.
+  /// Whether this thread block is the last of `blocks` to arrive.
   VEERY_GPU bool is_last_block(VEERY_DEVICE uint32_t* arrivals, uint32_t blocks) {
     sync_block();
     if (thread() == 0) {
@@ -144,7 +144,7 @@ class Attention {
     return *last_ != 0;
   }
 
-  /// A sink merges last, as a score without a value.
+  /// A sink is merged last, as a score without a value.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kValues>& state) {
     SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_->sinks != nullptr;
@@ -189,7 +189,7 @@ class Attention {
     return reinterpret_cast<const VEERY_DEVICE T*>(
         page_of(cache, a_->run, sequence_, block * kKvBlock));
   }
-  // Keys of a group of 16 positions lie dimension by dimension.
+  // The keys of a group of 16 positions are stored dimension by dimension.
   VEERY_GPU const VEERY_DEVICE T* keys_at(int64_t block, int at) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
@@ -208,8 +208,8 @@ class Attention {
     return position >= first_ && position <= position_;
   }
 
-  /// Queries of the thread that there are: work on them has no branch for those that there are
-  /// not, as loads behind one would wait for those before it.
+  /// The number of queries that the thread has. Code is specialised by it, without a branch for
+  /// absent queries: a load behind a branch waits for the loads before it.
   VEERY_GPU int thread_queries() const {
     static_assert(kThreadQueries <= 2, "all, one or none");
     const int left = heads_ - thread() / kSetThreads;
@@ -223,7 +223,7 @@ class Attention {
     else if (own == 1)
       score_queries<1>(block);
   }
-  // A thread two positions: one chain over the dimensions for each query.
+  // A thread has two positions. The score of each query is one chain over the dimensions.
   template <int kCount>
   VEERY_GPU void score_queries(int64_t block) {
     const int at = 2 * (thread() % kSetThreads);
@@ -233,8 +233,8 @@ class Attention {
       const VEERY_DEVICE T* key = keys_at(block, at);
       int i = 0;
       VEERY_UNROLL(1)
-      for (; i + kAhead <= a_->key_dim; i += kAhead) VEERY_UNROLL(4)
-      for (int e = i; e < i + kAhead; e += 4) add_scores<kCount>(key + e * 16, e, s);
+      for (; i + kInFlight <= a_->key_dim; i += kInFlight) VEERY_UNROLL(4)
+      for (int e = i; e < i + kInFlight; e += 4) add_scores<kCount>(key + e * 16, e, s);
       VEERY_UNROLL(1)
       for (; i < a_->key_dim; i += 4) add_scores<kCount>(key + i * 16, i, s);
     }
@@ -247,7 +247,7 @@ class Attention {
       weights_[head_of(q) * kKvBlock + at + e] = sees(position + e) ? x : kNoScore;
     }
   }
-  // Dimensions first to first + 3.
+  // Adds dimensions first to first + 3.
   template <int kCount>
   VEERY_GPU void add_scores(const VEERY_DEVICE T* key, int first,
                             VEERY_THREAD float (&s)[kCount][2]) const {
@@ -267,7 +267,7 @@ class Attention {
     }
   }
 
-  // A warp a query: its largest score, weights and their sum.
+  // A warp per query: the maximum of the scores, weights and their sum.
   VEERY_GPU void softmax_weights(int64_t block) {
     if (warp() >= heads_) return;
     VEERY_SHARED float* scores = weights_ + warp() * kKvBlock;
@@ -285,7 +285,7 @@ class Attention {
       w[i] = sees(block * kKvBlock + at) ? w[i] : 0.0F;
       scores[at] = Element<T>::rounded(w[i]);
     }
-    // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
+    // Lane l of 16 adds positions l, l + 16, l + 32, ...; a warp covers two groups of 16.
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       const float other = shuffle_xor(w[i], 16);
@@ -296,7 +296,7 @@ class Attention {
     if (lane() == 0) stats_[2 * warp()] = max_score, stats_[2 * warp() + 1] = sum;
   }
 
-  // A thread some dimensions: chains over the positions, of a pair of which the odd one may come
+  // A thread has some dimensions: chains over the positions. Of a bf16 pair the odd position comes
   // first.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
     const int own = thread_queries();
@@ -328,8 +328,8 @@ class Attention {
     if (p % 2 != 0) add_value<kCount>(values, p, states), ++p;
     if (p % 4 != 0 && p + 1 <= high) pair();
     VEERY_UNROLL(1)
-    for (; p + kAhead - 1 <= high; p += kAhead) VEERY_UNROLL(4)
-    for (int i = 0; i < kAhead; i += 4) add_four<kCount>(values, p + i, states);
+    for (; p + kInFlight - 1 <= high; p += kInFlight) VEERY_UNROLL(4)
+    for (int i = 0; i < kInFlight; i += 4) add_four<kCount>(values, p + i, states);
     VEERY_UNROLL(1)
     for (; p + 3 <= high; p += 4) add_four<kCount>(values, p, states);
     if (p + 1 <= high) pair();
@@ -345,7 +345,7 @@ class Attention {
       for (int q = 0; q < kCount; ++q) add(weights_[head_of(q) * kKvBlock + p], v, i, states[q]);
     }
   }
-  // Positions p to p + 3.
+  // Adds positions p to p + 3.
   template <int kCount>
   VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
                           VEERY_THREAD State<kValues> (&states)[kThreadQueries]) const {
@@ -386,8 +386,8 @@ class Attention {
   const VEERY_DEVICE T* value_page_ = nullptr;
 };
 
-/// Puts the states of query h for a few blocks of positions, which are segments of their own,
-/// together: each thread for itself, so that nothing is waited for but memory, once.
+/// Merges the states of query h over a few KV blocks, each of which is a segment. Each thread
+/// merges its own dimensions, so that it waits only for one round of loads.
 template <typename T, int kDims, bool kStaged, int kThreadSets>
 VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendParams& a,
                                 VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
@@ -405,7 +405,7 @@ VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendParams& a,
   }
   VEERY_UNROLL(4)
   for (int i = 0; i < kMaxDirectMerge; ++i) {
-    // No way out of the loop, so that it is unrolled and values stay in registers.
+    // A condition instead of a break, so that the loop is unrolled and values stay in registers.
     if (i < count) {
       State<kValues> segment;
       segment.template merge_in<T>(blocks[i]);
@@ -414,13 +414,13 @@ VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendParams& a,
   }
   attn.finish(h, whole);
 }
-/// Puts the states of query h of a row for all blocks of positions together, by a set of threads.
+/// Merges the states of query h over all KV blocks, by a set of threads.
 template <typename T, int kDims, bool kStaged, int kThreadSets>
 VEERY_GPU void merge_blocks(const VEERY_THREAD AttendParams& a,
                             VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
                             int64_t row, int h) {
   using Attn = Attention<T, kDims, kStaged, kThreadSets>;
-  constexpr int kAhead = 8, kValues = Attn::kValues;
+  constexpr int kInFlight = 8, kValues = Attn::kValues;
   const int size = kPartialHeader + a.value_dim;
   const VEERY_DEVICE float* parts =
       a.partials + (row * a.heads + attn.head() + h) * a.blocks * size;
@@ -428,27 +428,28 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendParams& a,
   if (all <= kMaxDirectMerge && attn.last_block() < kSingleBlockSegments)
     return merge_few_blocks(a, attn, parts, static_cast<int>(all), h);
   State<kValues> whole, segment;
-  MergeChain<T> ordered_sum;
+  MergeChain<T> merge_chain;
   for (int64_t begin = attn.first_block(); begin <= attn.last_block();
        begin += kWarp, parts += kWarp * size) {
     const int64_t left = attn.last_block() - begin + 1;
     const int count = left < kWarp ? static_cast<int>(left) : kWarp;
-    float values[kAhead][kValues];
+    float values[kInFlight][kValues];
     const auto read = [&](int first) {
       VEERY_UNROLL(8)
-      for (int i = 0; i < kAhead; ++i) VEERY_UNROLL(4)
+      for (int i = 0; i < kInFlight; ++i) VEERY_UNROLL(4)
       for (int d = 0; d < kValues; ++d)
         values[i][d] = first + i < count && attn.dim(d) < a.value_dim
                            ? parts[(first + i) * size + kPartialHeader + attn.dim(d)]
                            : 0.0F;
     };
     read(0);
-    const Factors by = ordered_sum.find(parts, size, begin, count, attn.last_block());
-    for (int first = 0; first < count; first += kAhead) {
+    const Factors by = merge_chain.next_factors(parts, size, begin, count, attn.last_block());
+    for (int first = 0; first < count; first += kInFlight) {
       if (first > 0) read(first);
       VEERY_UNROLL(8)
-      for (int i = 0; i < kAhead; ++i) {
-        // No way out of the loop, so that it is unrolled and values stay in registers.
+      for (int i = 0; i < kInFlight; ++i) {
+        // A condition instead of a break, so that the loop is unrolled and values stay in
+        // registers.
         if (first + i < count) {
           segment.template add<T>(values[i], shuffle(by.keep, first + i),
                                   shuffle(by.add, first + i));
@@ -461,7 +462,7 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendParams& a,
       }
     }
   }
-  whole.max_score = ordered_sum.max_score(), whole.sum = ordered_sum.sum();
+  whole.max_score = merge_chain.max_score(), whole.sum = merge_chain.sum();
   attn.finish(h, whole);
 }
 

@@ -1,13 +1,13 @@
-// attend_by_cores.h: scores and weighted values of attend.h by tensor cores, where Element::kMma:
-// queries are the rows of mma_m16n8k16_bf16(), of which up to kMaxHeads are there. The same chains
-// are those of attend_prefill_mma.h.
+// attend_block_mma.h: the scores and weighted values of attend_block.h by tensor cores, if
+// Element::kMma. Up to kMaxHeads queries are the rows of mma_m16n8k16_bf16(). attend_prefill_mma.h
+// has the same chains.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// Of an Attention and a block of positions. Columns of a product may be any positions, or
-/// dimensions: those of 16 neighbours that are even, then those that are odd, are two products.
+/// For an Attention and one KV block. The columns of a product are any positions or dimensions: of
+/// 16 neighbours the even ones are one product, the odd ones another.
 template <typename Attn>
 class BlockMma {
  public:
@@ -19,7 +19,7 @@ class BlockMma {
         high_(static_cast<int>(attn.position_ - begin() < kKvBlock - 1 ? attn.position_ - begin()
                                                                        : kKvBlock - 1)) {}
 
-  /// A warp 16 positions at a time.
+  /// A warp has 16 positions at a time.
   VEERY_GPU void score() const {
     const int g = lane() / 4, t = lane() % 4;
     for (int first = 16 * warp(); first < kKvBlock; first += 16 * warps()) {
@@ -44,11 +44,12 @@ class BlockMma {
       }
     }
   }
-  /// A warp 16 dimensions at a time. Where none of 16 positions is seen nothing is added.
+  /// A warp has 16 dimensions at a time. Groups of 16 positions that the row does not see are
+  /// skipped.
   template <typename States>
   VEERY_GPU void add_values(States& states) const {
     const int g = lane() / 4, t = lane() % 4;
-    float* sums = attn_.stats_ + kFound;  // [query][dimension]
+    float* sums = attn_.stats_ + kStatFloats;  // [query][dimension]
     for (int dim = 16 * warp(); dim < a_.value_dim; dim += 16 * warps()) {
       const auto* values = attn_.values_at(block_) + dim + 2 * g;
       float c[2][4] = {};
@@ -82,21 +83,20 @@ class BlockMma {
   }
 
  private:
-  static constexpr int kFound = 16;  ///< floats in front of the sums
+  static constexpr int kStatFloats = 16;  ///< floats in front of the sums
 
   VEERY_GPU int64_t begin() const { return block_ * kKvBlock; }
   static VEERY_GPU float apply_softcap(float x, float apply_softcap) {
     using E = Element<BF16Mma>;
     return E::multiply(apply_softcap, tanh_f32(E::divide(x, apply_softcap)));
   }
-  /// Of two numbers that are bf16.
+  /// Packs two numbers that are bf16 already.
   static VEERY_GPU uint32_t pair_of(Two<float> x) {
     return static_cast<uint32_t>(float_to_bits(x.x)) >> 16 |
            (static_cast<uint32_t>(float_to_bits(x.y)) & 0xffff0000U);
   }
-  /// Adds 16 elements of each query, `stride` apart, from `first` on, times `rows`: those of lane 4
-  /// g
-  /// + t are 2 t, 2 t + 1, 2 t + 8 and 2 t + 9, columns 2 g and 2 g + 1.
+  /// Adds the products of 16 elements of each query, `stride` apart from `first` on, with `rows`.
+  /// Lane 4 g + t has elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of columns 2 g and 2 g + 1.
   VEERY_GPU void multiply(const float* queries, int stride, int first, const uint32_t (&rows)[4],
                           float (&c)[2][4]) const {
     uint32_t own[4] = {0, 0, 0, 0};
@@ -116,7 +116,7 @@ class BlockMma {
   const Attn& attn_;
   const AttendParams& a_;
   int64_t block_;
-  int low_, high_;  ///< what is seen of the block
+  int low_, high_;  ///< the visible range of the block
 };
 
 }  // namespace veery::gpu

@@ -1,36 +1,35 @@
-// attend_decode.h: attention of a step of one sequence: each block of threads finds the queries it
-// wants, and what it is to see of the new key and value, by itself (qkv_rope).
+// attend_decode.h: attention of a decode step of one sequence, with qkv_rope fused in: each thread
+// block rotates the queries it needs, and makes the new key and value that it reads.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// Keys and values of the first block of positions, which were asked for, are on their way while
-/// the newest are made.
+/// The keys and values of the first KV block are copied while the newest are made.
 template <typename T, int kDims, int kThreadSets>
 VEERY_GPU void attend_decode(const QkvRopeParams& rope, const AttendParams& a,
                              Attention<T, kDims, true, kThreadSets>& attn) {
   static_assert(2 * kThreadSets >= kMaxHeads + 2, "a warp for each query, the key and the value");
-  constexpr int kEach = kDims * kKvBlock / 2 / kWarp;  // pairs of dimensions of a lane
+  constexpr int kLanePairs = kDims * kKvBlock / 2 / kWarp;  // pairs of dimensions per lane
   const int own = warp(), queries = attn.heads(), n = rope.head_dim;
   const bool has_new = (attn.last_block() - attn.first_block() - block_x()) % blocks_x() == 0;
   const bool finds = own < queries + (has_new ? 2 : 0);
-  QkvHead::Pair found[kEach] = {};
+  QkvHead::Pair found[kLanePairs] = {};
   if (finds) {
     const int kv = attn.key_head();
     QkvHead head(rope, 0,
                  own < queries    ? attn.head() + own
                  : own == queries ? rope.heads + kv
                                   : rope.heads + rope.kv_heads + kv);
-    QkvHead::PairSource from[kEach];
+    QkvHead::PairSource from[kLanePairs];
     VEERY_UNROLL(4)
-    for (int i = 0; i < kEach; ++i) {
+    for (int i = 0; i < kLanePairs; ++i) {
       const int q = i * kWarp + lane();
       from[i] = head.load_pair(q < n / 2 ? q : 0);
     }
     if (!head.is_query()) head.set_page(attn.position(), attn.newest_page(!head.is_value()));
     VEERY_UNROLL(4)
-    for (int i = 0; i < kEach; ++i) {
+    for (int i = 0; i < kLanePairs; ++i) {
       found[i] = head.pair_of(from[i]);
       if (i * kWarp + lane() >= n / 2) continue;
       const QkvHead::Pair& pair = found[i];
@@ -38,15 +37,15 @@ VEERY_GPU void attend_decode(const QkvRopeParams& rope, const AttendParams& a,
         attn.store_query(own, pair.first, pair.a);
         attn.store_query(own, pair.second, pair.b);
       } else {
-        Element<T>::put(head.template cache_element<T>(pair.first), pair.a);
-        Element<T>::put(head.template cache_element<T>(pair.second), pair.b);
+        Element<T>::store(head.template cache_element<T>(pair.first), pair.a);
+        Element<T>::store(head.template cache_element<T>(pair.second), pair.b);
       }
     }
   }
   attend_kv_blocks(a, attn, [&](int64_t block) {
     if (block == attn.last_block() && finds && own >= queries) {
       VEERY_UNROLL(4)
-      for (int i = 0; i < kEach; ++i) {
+      for (int i = 0; i < kLanePairs; ++i) {
         if (i * kWarp + lane() >= n / 2) continue;
         attn.store_new(own == queries, found[i].first, found[i].a);
         attn.store_new(own == queries, found[i].second, found[i].b);
@@ -56,7 +55,7 @@ VEERY_GPU void attend_decode(const QkvRopeParams& rope, const AttendParams& a,
   });
 }
 
-/// A launch of its own, of kDecodeThreads threads.
+/// The kernel, of kDecodeThreads threads.
 template <typename T, int kDims>
 VEERY_GPU void attend_decode(const AttendDecodeParams& s) {
   if (s.prefetch_cache == 0)

@@ -1,14 +1,14 @@
 // attend_f64.h: attention of heads that are no multiple of 16 wide, in the order of
-// kernels/reference/attend.cc: positions one after the other, in f64.
+// kernels/reference/attend.cc: position after position, in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
 
 namespace veery::gpu {
 
-/// A block of threads a row and a head: blocks of positions have their scores and factors found
-/// side by side, then each thread goes through them for its dimensions. Shared memory: the query,
-/// and 3 numbers of f64 a position.
+/// A thread block has a row and a head. For each KV block its threads compute scores and factors, a
+/// position each; then each thread adds the values of its dimensions. Shared memory: the query, and
+/// 3 f64 numbers per position.
 class F64Attention {
  public:
   VEERY_STATIC int kDims = 4;
@@ -40,11 +40,11 @@ class F64Attention {
       const int64_t left = seen_.last - first + 1;
       const int count = left < kKvBlock ? static_cast<int>(left) : kKvBlock;
       sync_block();
-      if (thread() < count) store_f64(scores_ + thread(), score(place(first + thread())));
+      if (thread() < count) store_f64(scores_ + thread(), score(position(first + thread())));
       sync_block();
-      if (thread() < count) find_factors(thread());
+      if (thread() < count) compute_factors(thread());
       sync_block();
-      for (int p = 0; p < count; ++p) add(place(first + p), p);
+      for (int p = 0; p < count; ++p) add(position(first + p), p);
       for (int p = 0; p < count; ++p) max_score_ = larger(load_f64(scores_ + p), max_score_);
     }
     if (a_.sinks != nullptr) add_sink(to_f64(a_.sinks[head_]));
@@ -54,8 +54,8 @@ class F64Attention {
   }
 
  private:
-  // Of those that it sees, or of those that were chosen for it.
-  VEERY_GPU int64_t place(int64_t i) const { return chosen_ != nullptr ? chosen_[i] : i; }
+  // Position i among those that the row sees, or that were chosen for it.
+  VEERY_GPU int64_t position(int64_t i) const { return chosen_ != nullptr ? chosen_[i] : i; }
   VEERY_GPU int column(int i) const { return thread() + i * kKvBlock; }
   static VEERY_GPU Float64 larger(Float64 own, Float64 before) {
     return own > before ? own : before;
@@ -76,8 +76,8 @@ class F64Attention {
     const auto far = static_cast<int>(position > own_ ? position - own_ : own_ - position);
     return x - to_f64(a_.slopes[head_]) * to_f64(far);
   }
-  // What position p of the block is counted with, and what was there before it.
-  VEERY_GPU void find_factors(int p) {
+  // Computes the factor of position p of the KV block, and the factor of what was summed before it.
+  VEERY_GPU void compute_factors(int p) {
     Float64 before = max_score_;
     for (int i = 0; i < p; ++i) before = larger(load_f64(scores_ + i), before);
     const Float64 own = load_f64(scores_ + p);

@@ -1,6 +1,6 @@
-// attend_wide.h: attention that attend.h has no kernels for, with the bits of kernels/cpu/attend:
-// wide heads, values within keys (latent attention), caches of q8_0 and of two types, keys and
-// values that are rows of the run, ALiBi, and masks of encoders.
+// attend_general.h: attention that attend_split.h has no kernels for, with the bits of
+// kernels/cpu/attend: wide heads, values within keys (latent attention), q8_0 caches, caches of two
+// types, keys and values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 #include "kernels/gpu/params/attend_params.h"
@@ -67,14 +67,14 @@ struct QueryValues<true> {
 };
 
 /// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are 0, as
-/// where keys or values of bf16 are multiplied as such. Positions of rows of the run count from the
-/// first of their span. Positions that are chosen stand side by side, in the order of their list.
+/// in products of bf16. Positions of rows of the run are counted from the first row of their span.
+/// Chosen positions are treated as contiguous, in the order of their list.
 template <int kDims, bool kFlush, int kHeads>
 class GeneralAttention {
  public:
   using Number = Element<typename QueryValues<kFlush>::T>;
   using T = typename QueryValues<kFlush>::T;
-  /// Values within keys, which are f32 whatever their type is.
+  /// Latent attention: values are part of the keys, and are read as f32.
   VEERY_STATIC bool kLatent = kHeads > 4;
 
   VEERY_GPU GeneralAttention(const VEERY_THREAD AttendGeneralParams& params, int64_t row,
@@ -118,7 +118,7 @@ class GeneralAttention {
     }
     sync_block();
   }
-  /// The states of one block of positions.
+  /// The states over one KV block.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     float s[kHeads] = {};
     if (sees(block * kKvBlock + thread())) score(block * kKvBlock + thread(), s);
@@ -129,7 +129,7 @@ class GeneralAttention {
     add_values(block, states);
     sync_block();
   }
-  /// A sink merges last, as a score without a value.
+  /// A sink is merged last, as a score without a value.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
     SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_.sinks != nullptr;
@@ -150,8 +150,8 @@ class GeneralAttention {
     return page_of(cache, a_.run, sequence_, position);
   }
 
-  // Dimensions [first, first + count) of all queries times key(i). kPairs: the odd one of two
-  // first.
+  // Dimensions [first, first + count) of all queries times key(i). kPairs: of two dimensions the
+  // odd one comes first.
   template <bool kPairs, typename Key>
   VEERY_GPU void score_chain(int first, int count, const VEERY_THREAD Key& key,
                              VEERY_THREAD float (&s)[kHeads]) const {
@@ -194,7 +194,7 @@ class GeneralAttention {
         score_chain<kFlush && kType == Stored::kBF16>(0, a_.key_dim, key, s);
     });
   }
-  // A chain over each 32 codes and one over these sums times their scale.
+  // A chain over each 32 codes, and one over these sums times their scale.
   VEERY_GPU void score_q8(VEERY_DEVICE uint8_t* page, int64_t position,
                           VEERY_THREAD float (&s)[kHeads]) const {
     for (int b = 0; b < a_.key_dim; b += 32) {
@@ -224,7 +224,7 @@ class GeneralAttention {
     }
   }
 
-  // A warp some queries: largest scores, weights and their sums.
+  // A warp has some queries: maxima of scores, weights and their sums.
   VEERY_GPU void softmax_weights(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     for (int h = warp(); h < heads_; h += warps()) {
       VEERY_SHARED float* scores = weights_ + h * kKvBlock;
@@ -237,7 +237,7 @@ class GeneralAttention {
         w[i] = sees(block * kKvBlock + at) ? exp_clamped(scores[at] - max_score) : 0.0F;
         scores[at] = a_.value_pairs != 0 ? Number::rounded(w[i]) : w[i];
       }
-      // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
+      // Lane l of 16 adds positions l, l + 16, l + 32, ...; a warp covers two groups of 16.
       for (int i = 0; i < 4; ++i) {
         const float other = shuffle_xor(w[i], 16);
         sum = sum + (lane() < 16 ? w[i] : other);
@@ -252,7 +252,7 @@ class GeneralAttention {
       if (k < heads_) states[k].max_score = stats_[2 * k], states[k].sum = stats_[2 * k + 1];
   }
 
-  // A thread some dimensions: chains over the positions [low, high] of the block.
+  // A thread has some dimensions: chains over the positions [low, high] of the KV block.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     const int64_t begin = block * kKvBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
@@ -348,7 +348,7 @@ class GeneralAttention {
   VEERY_SHARED float *queries_, *weights_, *stats_;
 };
 
-/// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
+/// Few rows: one thread block per KV block. The next kernel merges the states.
 template <int kDims, bool kFlush, int kHeads>
 VEERY_GPU void attend_general_split(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
@@ -405,7 +405,7 @@ VEERY_GPU void attend_general_merge(const VEERY_THREAD AttendGeneralParams& a VE
   }
   of.finish(h, whole);
 }
-/// Many rows, or rows of the run: a block of threads a row and some of its queries.
+/// Many rows, or rows of the run: a thread block has a row and some of its queries.
 template <int kDims, bool kFlush, int kHeads>
 VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
   using T = typename QueryValues<kFlush>::T;

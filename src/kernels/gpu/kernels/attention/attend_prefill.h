@@ -1,5 +1,5 @@
-// attend_prefill.h: attention of many rows of one sequence, whose keys and values are read once for
-// all of them; in the order of attend.h.
+// attend_prefill.h: attention of many rows of one sequence, which share each read of keys and
+// values. The order of sums is that of attend_block.h.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 #include "kernels/gpu/smem/attend_smem.h"
@@ -13,21 +13,21 @@ VEERY_GPU void unpack(uint32_t word, float& low, float& high) {
   low = Element<T>::load(first), high = Element<T>::load(second);
 }
 
-/// Rows of a tile, the last included.
+/// The first row of a tile and the last one.
 struct RowRange {
   int64_t first, last;
 };
-/// A head of keys and values, and the queries' heads from `first` on that share it in a tile.
+/// A key head, and the query heads of a tile that share it, from `first` on.
 struct TileHeads {
   int kv, first, count;
 };
-/// `part`: of kv_heads times the tiles that the queries' heads of each take.
+/// `part` counts the tiles of query heads over all key heads.
 VEERY_GPU TileHeads tile_heads(const AttendParams& a, int part) {
   const int group = a.heads / a.kv_heads, parts = (group + kMaxHeads - 1) / kMaxHeads;
   const int kv = part / parts, before = part % parts * kMaxHeads, left = group - before;
   return {kv, kv * group + before, left < kMaxHeads ? left : kMaxHeads};
 }
-/// Where the tile of a block of threads lies, and what its queries see.
+/// The tile of a thread block, and what its queries see.
 class PrefillTile {
  public:
   VEERY_GPU PrefillTile(const AttendParams& params, const RowRange& rows, int part)
@@ -57,25 +57,25 @@ class PrefillTile {
   VEERY_GPU const uint8_t* page(const Cache& cache, int64_t block) const {
     return page_of(cache, a_.run, sequence_, block * kKvBlock);
   }
-  /// Of a position, counted from the beginning of a block; -1 and kKvBlock if it is outside.
+  /// A position relative to the beginning of a KV block; -1 or kKvBlock if it is outside.
   static VEERY_GPU int within(int64_t position) {
     return static_cast<int>(position < -1 ? -1 : position > kKvBlock ? kKvBlock : position);
   }
 
   const AttendParams& a_;
   int64_t row_, last_row_, begin_, end_;  ///< rows, and the positions of the first and the last
-  int slots_;                             ///< queries of a row, of which heads_ are used
+  int slots_;                             ///< slots per row, of which heads_ are used
   int kv_, head_, heads_, sequence_;
 };
 
-/// kDims: of values, of a lane; T: elements of two bytes.
+/// kDims: dimensions of values per lane; T: elements of two bytes.
 template <typename T, int kDims>
 class PrefillAttention : PrefillTile {
  public:
   VEERY_GPU PrefillAttention(const AttendParams& params, const RowRange& rows, int part)
       : PrefillTile(params, rows, part), layout_(attend_prefill_smem(a_.key_dim, a_.value_dim)) {
-    own_ = position_of(slot(lane() % kQueriesPerWarp));
-    own_first_ = first_seen(own_);
+    query_position_ = position_of(slot(lane() % kQueriesPerWarp));
+    query_first_seen_ = first_seen(query_position_);
   }
 
   VEERY_GPU void run() {
@@ -91,7 +91,7 @@ class PrefillAttention : PrefillTile {
       float scores[kQueriesPerWarp][4] = {};
       score(scores);
       softmax_weights(block, scores);
-      sync_block();  // the keys are no longer looked at
+      sync_block();  // the keys have been read
       if (block < last) copy_keys(block + 1);
       wait_for_phase(mbarrier(1), phase);
       float part[kQueriesPerWarp][kDims] = {};
@@ -104,7 +104,7 @@ class PrefillAttention : PrefillTile {
   }
 
  private:
-  /// Of a query: 8 of a warp.
+  /// The slot of the warp's query i, of 8.
   VEERY_GPU int slot(int i) const { return warp() * kQueriesPerWarp + i; }
 
   VEERY_GPU Mbarrier* mbarrier(int i) const {
@@ -115,7 +115,7 @@ class PrefillAttention : PrefillTile {
     const uint8_t* from;
     int bytes;
   };
-  /// By the first warp: a lane 16 positions.
+  /// The first warp issues the copies, 16 positions per lane.
   VEERY_GPU void copy_keys(int64_t block) const {
     if (warp() != 0) return;
     const uint8_t* from = page(a_.keys, block) + 2 * key_offset(a_.keys, kv_, block * kKvBlock, 0);
@@ -152,7 +152,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane 4 positions of each query: chains over the dimensions.
+  // A lane has 4 positions of each query: chains over the dimensions.
   VEERY_GPU void score(float (&scores)[kQueriesPerWarp][4]) const {
     const uint8_t* keys =
         shared_memory() + layout_.keys + lane() / 4 * layout_.key_group + lane() % 4 * 8;
@@ -166,7 +166,8 @@ class PrefillAttention : PrefillTile {
       each_product<4>(
           [&](int h, int j) { scores[h][j] = Element<T>::multiply_add(q[h], k[j], scores[h][j]); });
     };
-    constexpr int kOdd = Element<T>::kPairs ? 1 : 0;  // comes first
+    constexpr int kOdd =
+        Element<T>::kPairs ? 1 : 0;  // of a bf16 pair the odd dimension comes first
     VEERY_UNROLL(1)
     for (int i = 0; i < a_.key_dim; i += 8) VEERY_UNROLL(8)
     for (int step = 0; step < 8; ++step) add(i + (step ^ kOdd));
@@ -177,7 +178,8 @@ class PrefillAttention : PrefillTile {
     to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
   }
 
-  // Weights of a warp: [position][8 queries], 16 bytes left out every 4 positions for the banks.
+  // The weights of a warp: [position][8 queries], with 16 bytes of padding every 4 positions
+  // against bank conflicts.
   VEERY_GPU float* weights() const {
     return reinterpret_cast<float*>(shared_memory() + layout_.weights) + warp() * kKvBlock * 9;
   }
@@ -193,11 +195,12 @@ class PrefillAttention : PrefillTile {
     }
     sync_warp();
   }
-  // Largest scores, weights and their sums; lane i keeps those of query i % 8.
+  // Maxima of scores, weights and their sums. Lane i keeps those of query i % 8.
   VEERY_GPU void softmax_weights(int64_t block, float (&w)[kQueriesPerWarp][4]) {
     if (a_.softcap > 0) apply_softcap(w);
-    // What each query sees of the block, and whether that is all of it for all of them.
-    const int low = within(own_first_ - block * kKvBlock), high = within(own_ - block * kKvBlock);
+    // The range of the block that each query sees, and whether all queries see all of it.
+    const int low = within(query_first_seen_ - block * kKvBlock),
+              high = within(query_position_ - block * kKvBlock);
     const bool whole = ballot(low > 0 || high < kKvBlock - 1) == 0;
     VEERY_UNROLL(8)
     for (int h = 0; h < kQueriesPerWarp; ++h) {
@@ -217,8 +220,8 @@ class PrefillAttention : PrefillTile {
     for (int j = 0; j < 4; ++j) w[h][j] = Element<T>::rounded(w[h][j]);
     store_weights(w);
   }
-  // Their weights become 0, as exp_clamped() of such a difference is; but for queries that see
-  // nothing.
+  // Weights of masked positions become 0, as exp_clamped() of their scores is. Queries that see
+  // nothing are left out.
   static VEERY_GPU void apply_mask(int low, int high, float (&w)[4]) {
     VEERY_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
@@ -233,7 +236,7 @@ class PrefillAttention : PrefillTile {
     for (int j = 0; j < 4; ++j)
       w[h][j] = Element<T>::multiply(a_.softcap, tanh_f32(Element<T>::divide(w[h][j], a_.softcap)));
   }
-  // Lane l of 16 adds positions l, l + 16, l + 32, ...; the other 16 lanes do another query.
+  // Lane l of 16 adds positions l, l + 16, l + 32, ...; the other 16 lanes have another query.
   VEERY_GPU void add_weights() {
     VEERY_UNROLL(4)
     for (int i = 0; i < kQueriesPerWarp; i += 2) {
@@ -248,7 +251,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane some dimensions of each query: chains over the positions.
+  // A lane has some dimensions of each query: chains over the positions.
   VEERY_GPU void add_values(int64_t block, float (&part)[kQueriesPerWarp][kDims]) const {
     const int64_t begin = block * kKvBlock, from = first_seen(begin_);
     const int low = static_cast<int>(from > begin ? from - begin : 0);
@@ -259,7 +262,7 @@ class PrefillAttention : PrefillTile {
     const auto add = [&](int p) {
       add_position(own + weight_offset(p), values + 2 * p * a_.value_dim, part);
     };
-    constexpr int kOdd = Element<T>::kPairs ? 1 : 0;  // comes first
+    constexpr int kOdd = Element<T>::kPairs ? 1 : 0;  // of a bf16 pair the odd position comes first
     int p = low;
     if (p % 2 != 0) add(p++);
     VEERY_UNROLL(1)
@@ -296,8 +299,8 @@ class PrefillAttention : PrefillTile {
     each_product<kDims>(
         [&](int h, int i) { part[h][i] = Element<T>::multiply_add(w[h], v[i], part[h][i]); });
   }
-  /// Queries to and fro, so that each product has a factor of the one before it: three registers at
-  /// once are more than a processor reads in a cycle.
+  /// Alternates the direction over the queries, so that each product shares a factor with the
+  /// previous one: reading three registers of one bank takes an additional cycle.
   template <int kOthers, typename Product>
   static VEERY_GPU void each_product(const Product& product) {
     VEERY_UNROLL(4)
@@ -305,11 +308,11 @@ class PrefillAttention : PrefillTile {
     for (int e = 0; e < kQueriesPerWarp; ++e) product(i % 2 == 0 ? e : kQueriesPerWarp - 1 - e, i);
   }
 
-  // As State::merge_in(), for queries that see something of the block.
+  // State::merge_in(), for queries that see something of the KV block.
   VEERY_GPU void merge_in(int64_t block, const float (&part)[kQueriesPerWarp][kDims]) {
-    const int64_t last = own_ / kKvBlock;
-    const bool sees =
-        is_query(slot(lane() % kQueriesPerWarp)) && block >= own_first_ / kKvBlock && block <= last;
+    const int64_t last = query_position_ / kKvBlock;
+    const bool sees = is_query(slot(lane() % kQueriesPerWarp)) &&
+                      block >= query_first_seen_ / kKvBlock && block <= last;
     const bool ends = sees && (block == last || ends_segment(block));
     SoftmaxMerge m = merge<T>(segment_max_, segment_sum_, block_max_, block_sum_);
     if (sees) segment_max_ = m.max_score, segment_sum_ = m.sum;
@@ -325,7 +328,7 @@ class PrefillAttention : PrefillTile {
       for (int i = 0; i < kDims; ++i) segment_[h][i] = clear ? 0.0F : segment_[h][i];
     }
   }
-  // Lane h's own `is` and `m` are those of query h.
+  // `active` and `m` of lane h are those of query h.
   static VEERY_GPU void apply(bool active, const SoftmaxMerge& m,
                               const float (&other)[kQueriesPerWarp][kDims],
                               float (&values)[kQueriesPerWarp][kDims]) {
@@ -361,16 +364,17 @@ class PrefillAttention : PrefillTile {
   }
 
   AttendPrefillSmem layout_;
-  int64_t own_, own_first_;  ///< positions: of query lane() % 8, and what it sees first
+  int64_t query_position_,
+      query_first_seen_;  ///< positions: of query lane() % 8, and what it sees first
   float block_max_ = kNoScore, block_sum_ = 0;
   float segment_max_ = kNoScore, segment_sum_ = 0, max_score_ = kNoScore, sum_ = 0;
   float segment_[kQueriesPerWarp][kDims] = {}, whole_[kQueriesPerWarp][kDims] = {};
 };
 
-/// Those of the block's tile where they follow each other, else none.
+/// The tile of this thread block if its rows follow each other in one sequence, otherwise none.
 VEERY_GPU RowRange contiguous_tile(const AttendParams& a) {
   const int64_t rows = a.run.count(a.out.rows);
-  // The last tiles, which see most, come first.
+  // The last tiles see most positions, so they are scheduled first.
   const int64_t tile = (rows + a.tile_rows - 1) / a.tile_rows - 1 - block_y();
   if (tile < 0) return {0, -1};
   const int64_t first = tile * a.tile_rows;
@@ -379,7 +383,7 @@ VEERY_GPU RowRange contiguous_tile(const AttendParams& a) {
   return {first, end - 1};
 }
 
-/// Those of the rows that follow each other; attend_ragged() does the others.
+/// Rows that follow each other in one sequence; attend_ragged() does the others.
 template <typename T, int kDims>
 VEERY_GPU void attend_prefill(const AttendParams& a) {
   wait_for_dependencies();

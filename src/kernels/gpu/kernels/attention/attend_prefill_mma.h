@@ -1,5 +1,5 @@
-// attend_prefill_mma.h: attention of many rows of one sequence where Element::kMma, in the order
-// of attend_by_cores.h.
+// attend_prefill_mma.h: attention of many rows of one sequence by tensor cores, if Element::kMma,
+// in the order of attend_block_mma.h.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_block_mma.h"
@@ -7,10 +7,10 @@
 
 namespace veery::gpu {
 
-/// kDim: of keys and values; kEach: that is what both have, not the most that they may have. A warp
-/// has 16 queries, of which a lane has rows g and g + 8 of mma_m16n8k16_bf16(), as scores of a
-/// block of positions, then as values.
-template <int kDim, bool kEach>
+/// kDim: dimensions of keys and values; kExactDim: exactly that many, otherwise at most. A warp has
+/// 16 queries. A lane has rows g and g + 8 of mma_m16n8k16_bf16(), first as scores of a KV block,
+/// then as values.
+template <int kDim, bool kExactDim>
 class PrefillMmaAttention : PrefillTile {
  public:
   VEERY_GPU PrefillMmaAttention(const AttendParams& params, const RowRange& rows, int part)
@@ -23,10 +23,10 @@ class PrefillMmaAttention : PrefillTile {
     load_queries();
     for (int64_t block = first; block <= last; ++block) {
       wait_for_copies<1>();
-      sync_block();  // keys are there
+      sync_block();  // keys have arrived
       float scores[kKvBlock / 8][4] = {};
       score(scores);
-      sync_block();  // and no longer looked at
+      sync_block();  // keys have been read
       if (block < last)
         copy_keys(block + 1);
       else
@@ -46,17 +46,17 @@ class PrefillMmaAttention : PrefillTile {
   }
 
  private:
-  VEERY_GPU int key_dim() const { return kEach ? kDim : a_.key_dim; }
-  VEERY_GPU int value_dim() const { return kEach ? kDim : a_.value_dim; }
+  VEERY_GPU int key_dim() const { return kExactDim ? kDim : a_.key_dim; }
+  VEERY_GPU int value_dim() const { return kExactDim ? kDim : a_.value_dim; }
   VEERY_GPU AttendPrefillMmaSmem layout() const {
     return attend_prefill_mma_smem(key_dim(), value_dim());
   }
   static constexpr int kTiles = kKvBlock / 8;
-  static constexpr int kAtOnce = 4;  ///< of 8 dimensions, whose values are added together
+  static constexpr int kAtOnce = 4;  ///< groups of 8 dimensions whose values are added together
 
   VEERY_GPU int slot(int r) const { return warp() * kMmaQueriesPerWarp + lane() / 4 + 8 * r; }
 
-  // Copies. Values behind the last position, which may be anything, become 0.
+  // Copies. Values past the last position may be anything, so they become 0.
 
   VEERY_GPU void copy_keys(int64_t block) const {
     const uint8_t* from = page(a_.keys, block) + 2 * key_offset(a_.keys, kv_, block * kKvBlock, 0);
@@ -74,15 +74,15 @@ class PrefillMmaAttention : PrefillTile {
     const int64_t there = end_ - block * kKvBlock + 1;
     VEERY_UNROLL(8)
     for (int i = thread(); i < each * kKvBlock; i += kPrefillMmaThreads) {
-      uint8_t* place = to + i / each * layout().value + i % each * 16;
+      uint8_t* destination = to + i / each * layout().value + i % each * 16;
       if (i / each < there)
-        copy_async_16(place, from + 16 * i);
+        copy_async_16(destination, from + 16 * i);
       else
-        *reinterpret_cast<Four<uint32_t>*>(place) = {0, 0, 0, 0};
+        *reinterpret_cast<Four<uint32_t>*>(destination) = {0, 0, 0, 0};
     }
     commit_copies();
   }
-  /// A warp a query at a time, a lane 4 dimensions.
+  /// A warp loads a query at a time, 4 dimensions per lane.
   VEERY_GPU void load_queries() const {
     using E = Element<BF16Mma>;
     const int k = 4 * lane();
@@ -114,13 +114,13 @@ class PrefillMmaAttention : PrefillTile {
       VEERY_UNROLL(8)
       for (int n = 0; n < kTiles; n += 2) {
         uint32_t b[4];
-        load_transposed(at + n / 2 * 32 * key_dim(), b);
+        ldmatrix_x4_trans(at + n / 2 * 32 * key_dim(), b);
         mma_m16n8k16_bf16(scores[n], q, b[0], b[1]);
         mma_m16n8k16_bf16(scores[n + 1], q, b[2], b[3]);
       }
     }
   }
-  /// Largest scores, weights and their sums, of rows g and g + 8.
+  /// Maxima of scores, weights and their sums, of rows g and g + 8.
   VEERY_GPU void softmax_weights(int64_t block, float (&w)[kTiles][4]) {
     using E = Element<BF16Mma>;
     if (a_.softcap > 0) {
@@ -141,7 +141,7 @@ class PrefillMmaAttention : PrefillTile {
         max_score = max_f32(max_score, max_f32(w[n][2 * r], w[n][2 * r + 1]));
       max_score = max_f32(max_score, shuffle_xor(max_score, 1));
       max_score = max_f32(max_score, shuffle_xor(max_score, 2));
-      // Of positions p, p + 16, p + 32, ..: p = 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+      // Sums of positions p, p + 16, p + 32, ... for p = 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
       float sum[2][2] = {};
       VEERY_UNROLL(16)
       for (int n = 0; n < kTiles; ++n) VEERY_UNROLL(2)
@@ -174,11 +174,11 @@ class PrefillMmaAttention : PrefillTile {
     }
   }
 
-  // How values are put together, as PrefillAttention::merge_in() does it. While segments are of one
-  // block (ends_segment()) these are merged at once; behind those, held_ is the segment, and what
-  // was before it waits where results will be.
+  // Merges values as PrefillAttention::merge_in() does. Segments of one KV block (ends_segment())
+  // are merged at once. Later, held_ is the current segment, and the sum of the segments before it
+  // waits in the memory of the outputs.
 
-  static constexpr int kFirstLongSegment = 16;  ///< block of a segment of several
+  static constexpr int kFirstLongSegment = 16;  ///< KV block of the first segment that has several
   struct Step {
     SoftmaxMerge segment, whole;
     bool sees, ends;
@@ -268,7 +268,7 @@ class PrefillMmaAttention : PrefillTile {
   }
   VEERY_GPU void add_values(int64_t block, int first, const uint32_t (&w)[kTiles / 2][4],
                             float (&part)[kAtOnce][4]) const {
-    // What none of the tile's queries sees is left out.
+    // KV blocks that no query of the tile sees are skipped.
     const int64_t begin = block * kKvBlock;
     const int low = within(first_seen(begin_) - begin), high = within(end_ - begin);
     const uint8_t* at = shared_memory() + layout().values + lane() % 16 * layout().value +
@@ -280,7 +280,7 @@ class PrefillMmaAttention : PrefillTile {
       for (int n = 0; n < kAtOnce; n += 2) {
         if (8 * (first + n) >= value_dim()) break;
         uint32_t b[4];
-        load_transposed(at + 16 * k * layout().value + 16 * n, b);
+        ldmatrix_x4_trans(at + 16 * k * layout().value + 16 * n, b);
         mma_m16n8k16_bf16(part[n], w[k], b[0], b[1]);
         mma_m16n8k16_bf16(part[n + 1], w[k], b[2], b[3]);
       }
@@ -313,16 +313,16 @@ class PrefillMmaAttention : PrefillTile {
   float block_max_[2], block_sum_[2];  ///< of rows g and g + 8
   float segment_max_[2] = {kNoScore, kNoScore}, segment_sum_[2] = {};
   float max_score_[2] = {kNoScore, kNoScore}, sum_[2] = {};
-  bool spilled_ = false;  ///< what was before the segment
+  bool spilled_ = false;  ///< whether the sum of earlier segments is in memory
   float acc_[kDim / 8][4] = {};
 };
 
-/// Those of the rows that follow each other; attend_ragged() does the others.
-template <int kDim, bool kEach>
+/// Rows that follow each other in one sequence; attend_ragged() does the others.
+template <int kDim, bool kExactDim>
 VEERY_GPU void attend_prefill_mma(const AttendParams& a) {
   wait_for_dependencies();
   const RowRange rows = contiguous_tile(a);
-  if (rows.first <= rows.last) PrefillMmaAttention<kDim, kEach>(a, rows, block_x()).run();
+  if (rows.first <= rows.last) PrefillMmaAttention<kDim, kExactDim>(a, rows, block_x()).run();
 }
 
 }  // namespace veery::gpu

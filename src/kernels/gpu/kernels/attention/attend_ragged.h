@@ -1,16 +1,16 @@
-// attend_ragged.h: attention of rows that tiles leave, as they do not follow each other in one
-// sequence (contiguous_tile()). In prompts there are none: looking for them row by row, with a
-// block of threads for each, took longer than finding out in a few.
+// attend_ragged.h: attention of rows in tiles that prefill kernels skip, as their rows do not
+// follow each other in one sequence (contiguous_tile()). Most prompts have none. A thread block per
+// row, which finds that out for itself, took longer than a few blocks that share the rows.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// Of 32 tiles of rows from `first` on: which are not of one sequence each, one position after the
-/// other, a bit each. By all threads.
+/// A bit for each of 32 tiles from row `first` on: whether its rows are not successive positions of
+/// one sequence. Called by all threads.
 VEERY_GPU uint32_t ragged_tiles(const AttendParams& a, int64_t first, int64_t rows) {
   auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
-  sync_block();  // nobody looks at what lay there any more
+  sync_block();  // all threads have read the previous contents
   if (thread() == 0) *bits = 0;
   sync_block();
   const int64_t begin = first * a.tile_rows, max_score = begin + int64_t{32} * a.tile_rows;
@@ -29,12 +29,12 @@ VEERY_GPU uint32_t ragged_tiles(const AttendParams& a, int64_t first, int64_t ro
   sync_block();
   return all;
 }
-/// `spread` blocks of threads share the rows of each key head.
+/// `spread` thread blocks share the rows of each key head.
 template <typename T>
 VEERY_GPU void attend_ragged(const AttendParams& a) {
   wait_for_dependencies();
   const int64_t rows = a.run.count(a.out.rows), tiles = (rows + a.tile_rows - 1) / a.tile_rows;
-  int64_t next = block_z();  // of this block, counted over what is left
+  int64_t next = block_z();  // next row of this thread block, among the ragged ones
   for (int64_t first = 0; first < tiles; first += 32)
     for (uint32_t left = ragged_tiles(a, first, rows); left != 0; left &= left - 1) {
       const int64_t tile = first + bit_count((left & (0U - left)) - 1);

@@ -1,15 +1,15 @@
-// attend.h: attention over pages with the bits of kernels/cpu/attend: blocks of 128 positions, each
-// with its own scores, largest score and weighted values, merged into segments and these into the
-// row, in order.
+// attend_split.h: attention over pages with the bits of kernels/cpu/attend. Each KV block of 128
+// positions has scores, a maximum and weighted values of its own. These are merged into segments,
+// and segments into the row, in order.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_block.h"
 #include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
-/// Few rows: a block of threads a block of positions, whose queries are there and which was asked
-/// for; `enter`, by all threads, is told of each that is there before it is looked at. The last
-/// block of threads merges the states of all, or another kernel does (kBlocksExchange).
+/// Split-KV, for few rows: a thread block has a KV block, whose queries are in shared memory and
+/// whose copies were issued. All threads call `enter` with a KV block that has arrived, before they
+/// read it. The last thread block merges all states, or another kernel does (kBlocksExchange).
 template <typename T, int kDims, bool kStaged, int kThreadSets, typename Enter>
 VEERY_GPU void attend_kv_blocks(const VEERY_THREAD AttendParams& a,
                                 VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
@@ -72,7 +72,7 @@ VEERY_GPU void attend_split(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
     if (a.staged != 0) return attend_split_staged<T, kDims, true>(a VEERY_CONTEXT_ARG);
   attend_split_staged<T, kDims, false>(a VEERY_CONTEXT_ARG);
 }
-/// What attend_split() left to do: a block of 64 threads a query.
+/// Merges the states of attend_split(): one block of 64 threads per query.
 template <typename T, int kDims>
 VEERY_GPU void attend_merge(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
   const int64_t row = block_z();
@@ -113,7 +113,7 @@ VEERY_GPU void attend_row(const VEERY_THREAD AttendParams& a, int64_t row VEERY_
     if (attn.head_of(q) < attn.heads()) attn.finish(attn.head_of(q), whole[q]);
 }
 
-/// Whether the rows [first, last] are of one sequence, one position after the other. For a warp.
+/// Whether the rows [first, last] are successive positions of one sequence. Called by a warp.
 VEERY_GPU bool is_contiguous(const VEERY_THREAD AttendParams& a, int64_t first, int64_t last) {
   const int64_t begin = a.run.token_row(a.q.rows, first);
   bool same = true;
@@ -124,7 +124,7 @@ VEERY_GPU bool is_contiguous(const VEERY_THREAD AttendParams& a, int64_t first, 
   }
   return ballot(!same) == 0;
 }
-/// Many rows: a block of threads a row and its queries of one key head.
+/// Many rows: a thread block has a row and its queries of one key head.
 template <typename T, int kDims>
 VEERY_GPU void attend_rows(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

@@ -1,17 +1,17 @@
-// choose_positions.h: the positions that attention looks at where it does not look at all of them,
-// those of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores the lowest
-// position.
+// choose_positions.h: chooses the positions that attention reads, if it does not read all. The
+// choice is that of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores
+// the lowest position.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
 
-/// Scores of positions for a row, which sees more than may be chosen. Shared memory: the queries of
-/// all heads, and what heads count (kGenericPointers).
+/// Scores of positions for a row that sees more positions than may be chosen. Shared memory: the
+/// queries of all heads and the weights of the heads (kGenericPointers).
 class PositionScores {
  public:
-  VEERY_STATIC int kHeads = 8;  // that go through a key together
+  VEERY_STATIC int kHeads = 8;  // heads that share each read of a key
 
   VEERY_GPU PositionScores(const VEERY_THREAD ChoosePositionsParams& params, int64_t row,
                            int sequence VEERY_CONTEXT)
@@ -73,7 +73,7 @@ class PositionScores {
             s);
     }
   }
-  // Dimensions i to i + 3 of the heads from `first` on.
+  // Adds dimensions i to i + 3 of the heads from `first` on.
   template <typename Key>
   VEERY_GPU void add(int first, int i, const VEERY_THREAD Key& key_at,
                      VEERY_THREAD float (&s)[kHeads]) const {
@@ -88,7 +88,7 @@ class PositionScores {
         s[h] = a_.plain != 0 ? s[h] + q[e] * key[e] : fma(q[e], key[e], s[h]);
     }
   }
-  // Shared memory is small where they are found anew.
+  // Recomputed where shared memory is too small for them.
   VEERY_GPU float head_weight(int h) const {
     return kGenericPointers ? factors_[h] : weights_[h] * a_.scale;
   }
@@ -100,7 +100,7 @@ class PositionScores {
   VEERY_SHARED float *queries_, *factors_;
 };
 
-/// A block of threads some blocks of positions of a row.
+/// A thread block has some blocks of positions of a row.
 VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_y();
@@ -114,12 +114,12 @@ VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY
     to[p] = scores.score(p);
 }
 
-/// A score as a number whose order is that of scores.
+/// An integer with the order of the scores.
 VEERY_GPU uint32_t score_order(float score) {
   return static_cast<uint32_t>(order_key(score, 0) >> 32);
 }
 
-/// The choice of a row, by a block of threads. Shared memory: 6 numbers a warp.
+/// The choice of a row, by one thread block. Shared memory: 6 numbers per warp.
 class PositionChoice {
  public:
   VEERY_GPU PositionChoice(const VEERY_DEVICE float* scores, int seen, int used VEERY_CONTEXT)
@@ -129,7 +129,8 @@ class PositionChoice {
 
   VEERY_GPU void write(VEERY_DEVICE int32_t* out) {
     const uint32_t least = find_threshold();
-    // Each warp has a part of the positions, so that it knows what those before it choose.
+    // Each warp has a part of the positions, in order, so that it can count what the warps before
+    // it choose.
     const int each = (seen_ + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
     const int begin = warp() * each, end = begin + each < seen_ ? begin + each : seen_;
     int above = 0, equal = 0;
@@ -138,10 +139,10 @@ class PositionChoice {
       above += own > least ? 1 : 0, equal += own == least ? 1 : 0;
     }
     above = warp_sum(above), equal = warp_sum(equal);
-    sync_block();  // sums of the search are no longer looked at
+    sync_block();  // the sums of the search have been read
     if (lane() == 0) shared_[warp()] = above, shared_[warps() + warp()] = equal;
     sync_block();
-    int left = used_;  // of those that are equal to the least
+    int left = used_;  // of the positions whose score equals the threshold
     for (int w = 0; w < warps(); ++w) left -= shared_[w];
     int at = 0;
     for (int w = 0; w < warp(); ++w) {
@@ -174,8 +175,7 @@ class PositionChoice {
     }
   }
 
-  /// The score that so many have or exceed as are chosen: its bits from the highest on, two at a
-  /// time.
+  /// The score of the last chosen position: its bits from the highest on, two at a time.
   VEERY_GPU uint32_t find_threshold() {
     uint32_t least = 0;
     for (int shift = 30, phase = 0; shift >= 0; shift -= 2, phase ^= 1) {
@@ -210,7 +210,7 @@ class PositionChoice {
   VEERY_SHARED int32_t* shared_;
 };
 
-/// A block of threads a row.
+/// One thread block per row.
 VEERY_GPU void choose_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_x();

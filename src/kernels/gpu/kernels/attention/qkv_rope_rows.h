@@ -1,12 +1,12 @@
-// qkv_rope_rows.h: what qkv_rope() does, with its numbers, for many rows: heads of 128 that are
-// rotated as a whole and have no norm, caches of bf16.
+// qkv_rope_rows.h: qkv_rope() for many rows, with the same numbers: heads of 128 that are rotated
+// as a whole and have no norm, bf16 caches.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rope.h"
 
 namespace veery::gpu {
 
-/// A block of threads a row, a warp a head at a time, a lane 4 elements that are rotated by two
+/// A thread block has a row, a warp a head at a time. A lane has 4 elements that are rotated by two
 /// angles: neighbours, or two in each half of the head.
 class QkvRow {
  public:
@@ -21,7 +21,7 @@ class QkvRow {
     sequence_ = a_.run.spans[a_.run.span_of[row]].sequence;
   }
 
-  VEERY_GPU void put(int head) const {
+  VEERY_GPU void write_head(int head) const {
     const float* x = a_.qkv.row(row_) + head * a_.head_dim;
     const auto low = load<Two<float>>(x + first_), high = load<Two<float>>(x + second_);
     float v[4] = {low.x, low.y, high.x, high.y};
@@ -65,7 +65,7 @@ class QkvRow {
 
   const QkvRopeParams& a_;
   int64_t row_, position_;
-  int first_, second_;  ///< elements of a lane: these and those behind them
+  int first_, second_;  ///< the lane's elements: two from each of these on
   int sequence_;
   float cos_[2], sin_[2];
 };
@@ -76,7 +76,7 @@ VEERY_GPU void qkv_rope_rows(const QkvRopeParams& a) {
   if (r >= a.run.count(a.qkv.rows)) return;
   const QkvRow row(a, r);
   VEERY_UNROLL(2)
-  for (int head = warp(); head < a.heads + 2 * a.kv_heads; head += warps()) row.put(head);
+  for (int head = warp(); head < a.heads + 2 * a.kv_heads; head += warps()) row.write_head(head);
 }
 
 }  // namespace veery::gpu

@@ -1,5 +1,5 @@
-// attend_states.h: largest score, sum of weights and weighted values of a query over some
-// positions, and how those of many blocks of positions become one.
+// softmax_state.h: the softmax state of a query over some positions (maximum, sum of weights,
+// weighted values), and how the states of KV blocks are merged.
 #pragma once
 #include "kernels/gpu/kernels/rope.h"
 #include "kernels/gpu/smem/attend_smem.h"
@@ -8,18 +8,18 @@ namespace veery::gpu {
 
 VEERY_CONSTANT int kPartialHeader = 16;
 VEERY_CONSTANT float kNoScore = -3e38F;
-VEERY_CONSTANT int kSingleBlockSegments = 16;  ///< the first blocks are segments of their own
-VEERY_CONSTANT int kMaxDirectMerge = 4;        ///< that are merged without a Chain
+VEERY_CONSTANT int kSingleBlockSegments = 16;  ///< the first KV blocks are segments of one block
+VEERY_CONSTANT int kMaxDirectMerge = 4;        ///< states that are merged without a MergeChain
 
 /// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
-/// the odd one comes first, and subnormal numbers count as 0.
+/// the odd one comes first, and subnormal numbers are 0.
 template <typename T>
 struct Element;
 struct BF16 {
   uint16_t bits;
 };
-/// bf16 that tensor cores multiply: subnormal elements stay what they are, and sums are those of
-/// mma_m16n8k16_bf16(), 16 dimensions, or positions, after the other.
+/// bf16 multiplied by tensor cores: subnormal elements are kept, and sums are those of
+/// mma_m16n8k16_bf16(), 16 dimensions or positions after the other.
 struct BF16Mma : BF16 {};
 struct F16 {
   uint16_t bits;
@@ -28,13 +28,13 @@ template <>
 struct Element<BF16> {
   static VEERY_GPU float load(BF16 x) { return bf16_to_float(x.bits); }
   static VEERY_GPU float at(const VEERY_DEVICE BF16* x) { return bf16_to_float(x->bits); }
-  /// Two neighbours, the first of which lies at a multiple of what they take.
+  /// Two neighbours; the address of the first is a multiple of their size.
   static VEERY_GPU Two<float> two(const VEERY_DEVICE BF16* x) {
     const uint32_t bits = *reinterpret_cast<const VEERY_DEVICE uint32_t*>(x);
     return {bits_to_float(static_cast<int32_t>(bits << 16)),
             bits_to_float(static_cast<int32_t>(bits & 0xffff0000U))};
   }
-  static VEERY_GPU void put(VEERY_SHARED BF16* at, float x) { at->bits = float_to_bf16(x); }
+  static VEERY_GPU void store(VEERY_SHARED BF16* at, float x) { at->bits = float_to_bf16(x); }
   static VEERY_GPU float rounded(float x) {
     return bf16_to_float(float_to_bf16(flush_subnormal(x)));
   }
@@ -63,8 +63,8 @@ struct Element {
   static VEERY_GPU Two<float> two(const VEERY_DEVICE float* x) {
     return veery::gpu::load<Two<float>>(x);
   }
-  static VEERY_GPU void put(VEERY_SHARED F16* at, float x) { at->bits = float_to_f16(x); }
-  static VEERY_GPU void put(VEERY_SHARED float* at, float x) { *at = x; }
+  static VEERY_GPU void store(VEERY_SHARED F16* at, float x) { at->bits = float_to_f16(x); }
+  static VEERY_GPU void store(VEERY_SHARED float* at, float x) { *at = x; }
   static VEERY_GPU float rounded(float x) { return x; }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return a * b; }
@@ -72,7 +72,7 @@ struct Element {
   VEERY_STATIC bool kPairs = false, kMma = false;
 };
 
-/// How two sets of scores are brought to one largest: kept * keep + added * add.
+/// How two states are rescaled to a common maximum: kept * keep + added * add.
 struct SoftmaxMerge {
   float max_score, sum, keep, add;
 };
@@ -89,7 +89,7 @@ VEERY_GPU SoftmaxMerge merge(float max_score, float sum, float other, float othe
           add};
 }
 
-/// Of one query: largest score, sum of weights, and this thread's dimensions of the values.
+/// Of one query: maximum, sum of weights, and this thread's dimensions of the values.
 template <int kDims>
 struct State {
   float max_score = kNoScore, sum = 0;
@@ -103,7 +103,7 @@ struct State {
     sum = m.sum;
     add<T>(other.values, m.keep, m.add);
   }
-  /// The values alone.
+  /// Merges the values alone.
   template <typename T>
   VEERY_GPU void add(const VEERY_THREAD float (&other)[kDims], float keep, float add) {
     VEERY_UNROLL(4)
@@ -112,8 +112,8 @@ struct State {
   }
 };
 
-/// Segments (attend.h of the CPU): 16 of one block, 16 of two, 16 of four ...; whether one ends
-/// behind block `b`.
+/// Segments are those of the CPU's attend.h: 16 of one KV block, 16 of two, 16 of four ... Whether
+/// one ends after block `b`.
 VEERY_GPU bool ends_segment(int64_t b) {
   const auto own = static_cast<int32_t>(b);
   int32_t begin = 0;
@@ -122,37 +122,37 @@ VEERY_GPU bool ends_segment(int64_t b) {
     if (own < end) return ((own - begin + 1) & (length - 1)) == 0;
     begin = end;
   }
-  // The last 16 are of 128 blocks, the very last one has no end.
+  // The last 16 segments have 128 blocks; the very last one has no end.
   return own < begin + 15 * 128 && ((own - begin + 1) & 127) == 0;
 }
 
-/// What the values of a block of positions are multiplied and added by: into its segment, and where
-/// that ends the segment into the whole.
+/// The factors of a KV block's values: into its segment, and, if that ends there, of the segment
+/// into the whole.
 struct Factors {
-  VEERY_STATIC float kOpen = -1;  ///< whole_add: the segment goes on
+  VEERY_STATIC float kOpen = -1;  ///< whole_add if the segment continues
   float keep, add, whole_keep, whole_add;
 };
 
-/// How the states of one query are put together, found by a warp from largest scores and sums
-/// alone, so that values wait for memory only. Lanes have a block of positions each and find the
-/// largest score before theirs together; only the sums are chains.
+/// Computes the Factors of one query, by a warp, from maxima and sums alone, so that values wait
+/// for memory only. Each lane has one KV block. The running maximum is a prefix scan over the
+/// lanes; only the sums are chains.
 template <typename T>
 class MergeChain {
  public:
-  /// Of the next `count` blocks, at most kWarp, of which the last of all is `last`; `parts`: the
-  /// state of block `begin`. A lane gets those of block begin + lane().
-  VEERY_GPU Factors find(const VEERY_DEVICE float* parts, int size, int64_t begin, int count,
-                         int64_t last) {
+  /// The factors of the next `count` KV blocks, at most kWarp; `last` is the last one of all.
+  /// `parts`: the state of block `begin`. A lane gets those of block begin + lane().
+  VEERY_GPU Factors next_factors(const VEERY_DEVICE float* parts, int size, int64_t begin,
+                                 int count, int64_t last) {
     const VEERY_DEVICE float* own = parts + (lane() < count ? lane() : 0) * size;
-    const float own_max = lane() < count ? own[0] : kNoScore;
-    const float own_sum = lane() < count ? own[1] : 0.0F;
+    const float lane_max = lane() < count ? own[0] : kNoScore;
+    const float lane_sum = lane() < count ? own[1] : 0.0F;
     const bool is_end = lane() < count && (begin + lane() == last || ends_segment(begin + lane()));
     const uint32_t ends = ballot(is_end), before = ends & ((1U << lane()) - 1);
-    // Of the segment.
+    // Within the segment.
     const int first = before == 0 ? 0 : 32 - leading_zeros(before);
-    const SoftmaxMerge m = step(own_max, first, before == 0 ? max_score_ : kNoScore);
-    const float sum = ordered_sum(own_sum, m, count, ~0U, sum_);
-    // Of all segments.
+    const SoftmaxMerge m = step(lane_max, first, before == 0 ? max_score_ : kNoScore);
+    const float sum = ordered_sum(lane_sum, m, count, ~0U, sum_);
+    // Over all segments.
     const SoftmaxMerge w = step(is_end ? m.max_score : kNoScore, 0, total_max_);
     const float whole = ordered_sum(sum, w, count, ends, total_sum_);
     total_max_ = shuffle(w.max_score, kWarp - 1);
@@ -166,7 +166,7 @@ class MergeChain {
   VEERY_GPU float sum() const { return total_sum_; }
 
  private:
-  // The largest of lanes `first` to this one, and `carried`.
+  // The maximum over lanes `first` to this one, and `carried`.
   static VEERY_GPU float prefix_max(float max_score, int first, float carried) {
     VEERY_UNROLL(5)
     for (int by = 1; by < kWarp; by *= 2) {
@@ -175,13 +175,13 @@ class MergeChain {
     }
     return max_f32(carried, max_score);
   }
-  // What a lane's state is merged with: those from `first` on, and `carried`. Not the sum.
+  // The merge of a lane's state with those from lane `first` on, and `carried`, without the sum.
   static VEERY_GPU SoftmaxMerge step(float max_score, int first, float carried) {
     const float all = prefix_max(max_score, first, carried);
     const float others = shuffle(all, lane() > 0 ? lane() - 1 : 0);
     return merge<T>(lane() > first ? others : carried, 0, max_score, 0);
   }
-  // The sum up to a lane, of those that are in `which`.
+  // The sum up to each lane over the lanes in `which`, in order.
   static VEERY_GPU float ordered_sum(float own, const VEERY_THREAD SoftmaxMerge& m, int count,
                                      uint32_t which, float sum) {
     float found = sum;

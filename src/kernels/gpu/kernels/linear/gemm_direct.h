@@ -1,14 +1,15 @@
-// linear.h: products with quantised weights, with the bits of kernels/cpu: integer sums of blocks
-// by tensor cores, then one chain of fma over the blocks in order. Those with bf16 have an order of
-// their own (docs/numerics.md): sums of pieces of 256 columns, found by tensor cores, 16 columns
-// after the other, and then added in order.
+// gemm_direct.h: products whose warps read weights and activations from device memory directly, and
+// what all products share: weight panels, mma fragments, the epilogue. Quantised weights give the
+// bits of kernels/cpu: exact integer sums of blocks by tensor cores, then one fma chain over the
+// blocks in order. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
+// columns, 16 columns after the other, and the sums of pieces are added in order.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
 namespace veery::gpu {
 
-/// What follows a product: output n of weight `i` for row r of x. `up`: of the second weight, where
-/// it is gated.
+/// The epilogue of output n of weight `i` and token row r. `up` is the output of the second weight
+/// of a gated product. Returns the order_key() of the output if only the argmax is requested.
 VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n, float y,
                                  float up, float residual) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
@@ -24,7 +25,7 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, in
   a.out.row(r)[column] = y;
   return 0;
 }
-/// What is added to output n of weight i, if there is such.
+/// The residual of output n of weight i, or 0.
 VEERY_GPU float residual_of(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n) {
   return a.residual ? a.residual.row(r)[a.column[i] + n] : 0.0F;
 }
@@ -33,7 +34,7 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, in
   return finish_output(a, r, i, n, y, up, residual_of(a, r, i, n));
 }
 
-/// Panel `panel` of all weights of a product.
+/// A panel of one of the weights of a product.
 struct PanelIndex {
   int weight, panel;
 };
@@ -50,8 +51,8 @@ VEERY_GPU PanelIndex find_panel(const VEERY_THREAD GemmParams& a, int panel) {
   return {i, panel};
 }
 
-/// Codes of MXFP4: 0 to 7 stand for 0, 1, 2, 3, 4, 6, 8 and 12, 8 to 15 for the negative ones. The
-/// halves of the bytes of v as bytes of their own.
+/// Converts 8 e2m1 codes, one per nibble, to bytes of twice their value: 0 to 7 are 0, 1, 2, 3, 4,
+/// 6, 8 and 12; 8 to 15 the negative ones.
 VEERY_GPU uint32_t mxfp4_bytes(uint32_t halves) {
 #if defined(__CUDACC__)
   const uint32_t at = halves & 0x7777U;
@@ -67,7 +68,7 @@ VEERY_GPU uint32_t mxfp4_bytes(uint32_t halves) {
   return bytes;
 #endif
 }
-/// Bytes 0 and 2, or 1 and 3, of two words.
+/// Bytes 0 and 2 of two words, or bytes 1 and 3.
 VEERY_GPU uint32_t every_second(uint32_t x, uint32_t y, bool odd) {
 #if defined(__CUDACC__)
   return __byte_perm(x, y, odd ? 0x7531 : 0x6420);
@@ -79,14 +80,14 @@ VEERY_GPU uint32_t every_second(uint32_t x, uint32_t y, bool odd) {
   return two(x) | two(y) << 16;
 #endif
 }
-VEERY_GPU void look_up(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD uint32_t (&a)[4]) {
+VEERY_GPU void look_up_codes(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD uint32_t (&a)[4]) {
   const uint32_t x0 = mxfp4_bytes(v.x), x1 = mxfp4_bytes(v.x >> 16);
   const uint32_t y0 = mxfp4_bytes(v.y), y1 = mxfp4_bytes(v.y >> 16);
   a[0] = every_second(x0, x1, false), a[2] = every_second(x0, x1, true);
   a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
 }
 
-/// What a lane has of a tile of 16 rows and 32 columns, as it lies in memory.
+/// A lane's part of an A fragment (16 rows, 32 columns) as it is stored.
 template <int kBits>
 struct FragmentWords {
   Four<uint32_t> words;
@@ -103,7 +104,7 @@ VEERY_GPU FragmentWords<weight_format_info(kFormat).bits == 4 ? 4 : 8> load_frag
   else
     return {load<Four<uint32_t>>(fragment + lane() * 16)};
 }
-/// The a of mma_m16n8k32_s8() that they stand for.
+/// Unpacks the registers of the A fragment of mma_m16n8k32_s8().
 template <WeightFormat kFormat>
 VEERY_GPU void unpack_fragment(const VEERY_THREAD FragmentWords<8>& from,
                                VEERY_THREAD uint32_t (&a)[4]) {
@@ -114,21 +115,21 @@ template <WeightFormat kFormat>
 VEERY_GPU void unpack_fragment(const VEERY_THREAD FragmentWords<4>& from,
                                VEERY_THREAD uint32_t (&a)[4]) {
   const Two<uint32_t> v = from.words;
-  if constexpr (kFormat == kMXFP4 || kFormat == kNVFP4) return look_up(v, a);
+  if constexpr (kFormat == kMXFP4 || kFormat == kNVFP4) return look_up_codes(v, a);
   a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
   a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
 }
-/// Both at once.
+/// Loads and unpacks a fragment.
 template <WeightFormat kFormat>
 VEERY_GPU void load_fragment(const VEERY_DEVICE uint8_t* fragment, VEERY_THREAD uint32_t (&a)[4]) {
   unpack_fragment<kFormat>(load_fragment_words<kFormat>(fragment), a);
 }
-/// d or m of rows g and g + 8.
+/// f16 scales or minima of rows g and g + 8.
 VEERY_GPU Two<float> load_f16_pair(const VEERY_DEVICE uint8_t* at) {
   const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
   return {f16_to_float(both.x), f16_to_float(both.y)};
 }
-/// The scales of rows g and g + 8 of a unit, as they lie in memory.
+/// Scales of rows g and g + 8 of a unit as they are stored.
 template <bool kWide>
 struct PackedScales {
   Two<uint16_t> words;
@@ -146,7 +147,7 @@ VEERY_GPU PackedScales<weight_format_info(kFormat).wide> load_packed_scales(
   else
     return {load<Two<uint16_t>>(unit + p.d + lane() / 4 * 4)};
 }
-/// Where has_half_scales(), of half h.
+/// `h`: the half of the block, if has_half_scales().
 template <WeightFormat kFormat>
 VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD PackedScales<true>& from, int) {
   return from.words;
@@ -163,7 +164,7 @@ template <WeightFormat kFormat>
 VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit, int h = 0) {
   return unpack_scales<kFormat>(load_packed_scales<kFormat>(unit), h);
 }
-/// The same of minima.
+/// Minima of rows g and g + 8 of a unit.
 template <WeightFormat kFormat>
 VEERY_GPU Two<float> load_minima(const VEERY_DEVICE uint8_t* unit) {
   constexpr UnitLayout p = unit_layout(kFormat);
@@ -172,7 +173,7 @@ VEERY_GPU Two<float> load_minima(const VEERY_DEVICE uint8_t* unit) {
   return load_f16_pair(unit + p.m);
 }
 
-/// A row of x in its form; ActivationLayout are the same for all rows.
+/// A quantised token row; all rows have the same ActivationLayout.
 struct RowAt {
   const VEERY_DEVICE uint8_t* at;
 
@@ -184,16 +185,16 @@ struct RowAt {
   }
 };
 
-/// Many rows: a warp has kPanels panels and 8 kGroups rows of x (of the two terms, where there are
-/// such), and all columns.
+/// A warp multiplies kPanels panels with 8 kGroups rows of activations (two per token row with
+/// residual quantisation) over all columns.
 template <WeightFormat kFormat, int kPanels, int kGroups>
 class GemmDirect {
  public:
   VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
   VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
 
-  /// row_of(r): which row of the form row r of the 8 kGroups is; those that there are not are
-  /// computed as another one, and not stored.
+  /// row_of(r): the row of the activations that row r of the 8 kGroups is. Rows past the end repeat
+  /// another one and are not stored.
   template <typename RowOf>
   VEERY_GPU GemmDirect(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
                        int panel, const VEERY_THREAD RowOf& row_of)
@@ -231,13 +232,13 @@ class GemmDirect {
     }
   }
 
-  /// [panel][8 rows of x][rows g, g of the panel, g + 8, g + 8 with columns 2 t, 2 t + 1, ..]
+  /// [panel][group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
   float sum[kPanels][kGroups][4] = {};
 
  private:
   VEERY_GPU const VEERY_DEVICE uint8_t* unit(int m, int u) const {
     const int last = panel_count(w_) - 1;
-    const int p = panel_ + m < last ? panel_ + m : last;  // beyond the last: not stored
+    const int p = panel_ + m < last ? panel_ + m : last;  // past the last panel: not stored
     return w_.data + p * w_.panel + int64_t{u} * kLayout.bytes;
   }
 
@@ -300,16 +301,16 @@ class GemmDirect {
     }
   }
 
-  // Units u to u + 15, as far as they are there.
+  // Units u to u + 15, or up to the last one.
   VEERY_GPU void piece(int u) {
-    constexpr int kAhead = 4;
+    constexpr int kInFlight = 4;
     const int end = u + kBf16PieceColumns / 16 < units_ ? u + kBf16PieceColumns / 16 : units_;
     float part[kPanels][kGroups][4] = {};
-    for (; u < end; u += kAhead) {
-      uint32_t fragment[kAhead][kPanels][4];
-      Two<uint32_t> codes[kAhead][kGroups];
+    for (; u < end; u += kInFlight) {
+      uint32_t fragment[kInFlight][kPanels][4];
+      Two<uint32_t> codes[kInFlight][kGroups];
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j) {
+      for (int j = 0; j < kInFlight; ++j) {
         const int at = u + j < end ? u + j : end - 1;
         VEERY_UNROLL(4)
         for (int m = 0; m < kPanels; ++m) load_fragment<kFormat>(unit(m, at), fragment[j][m]);
@@ -318,7 +319,7 @@ class GemmDirect {
           codes[j][n] = load<Two<uint32_t>>(codes_[n].at + at * 32 + lane() % 4 * 8);
       }
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j) {
+      for (int j = 0; j < kInFlight; ++j) {
         if (u + j >= end) continue;
         VEERY_UNROLL(4)
         for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
@@ -333,7 +334,7 @@ class GemmDirect {
   }
 
   VEERY_GPU void super_block(int u) {
-    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    constexpr int kHalves = 32 / kInfo.sub, kRowScales = 8 * kHalves;
     const int g = lane() / 4, t = lane() % 4;
     int32_t all[kPanels][kGroups][4] = {}, lows[kPanels][kGroups][4] = {};
     VEERY_UNROLL(2)
@@ -369,7 +370,7 @@ class GemmDirect {
                             h == 0 ? codes[n].x : codes[n].y);
           VEERY_UNROLL(4)
           for (int i = 0; i < 4; ++i) {
-            const int at = (2 * g + i / 2) * kEach + s * kHalves + h;
+            const int at = (2 * g + i / 2) * kRowScales + s * kHalves + h;
             all[m][n][i] += scales[at] * c[i] * (1 << shift[n][i % 2]);
             if constexpr (kInfo.minima)
               lows[m][n][i] += minima[at] * (kHalves == 2 ? sums[n][i % 2][h]
@@ -381,7 +382,7 @@ class GemmDirect {
     add_super_block(u, all, lows);
   }
 
-  // One step of the chains over blocks.
+  // One step of the fma chains.
   VEERY_GPU void add_super_block(int u, const VEERY_THREAD int32_t (&all)[kPanels][kGroups][4],
                                  const VEERY_THREAD int32_t (&lows)[kPanels][kGroups][4]) {
     VEERY_UNROLL(4)
@@ -407,7 +408,7 @@ class GemmDirect {
   const VEERY_THREAD Weight& w_;
   int panel_, units_;
   ActivationLayout layout_;
-  RowAt codes_[kGroups], own_[kGroups][2];  ///< rows lane / 4, and 2 t and 2 t + 1, of each 8
+  RowAt codes_[kGroups], own_[kGroups][2];  ///< rows lane / 4, and 2 t and 2 t + 1, of each group
 };
 
 template <WeightFormat kFormat, int kPanels, int kGroups, bool kGated>
@@ -416,7 +417,7 @@ VEERY_GPU void gemm_direct(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
   const int terms = a.act.residual_rows != 0 ? 2 : 1;
   const int rows = static_cast<int>(a.run.count(a.rows)) * terms;
   const int row = block_y() * 8 * kGroups;
-  // Panels of one warp belong to one weight: block_z says to which.
+  // block_z() selects the weight.
   const int i = block_z();
   const int panel = (block_x() * warps() + warp()) * kPanels;
   if (row >= rows || panel >= panel_count(a.weight[i])) return;

@@ -1,11 +1,11 @@
-// tile_outputs.h: the panels and rows of a block of threads of a product of many rows, and what
-// becomes of its sums.
+// gemm_epilogue.h: work split and epilogue of the products that collect their sums in shared
+// memory.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
 namespace veery::gpu {
 
-/// What finish_outputs() activates: nothing, or silu.
+/// Whether finish_outputs() has the activation: none, or silu.
 VEERY_GPU bool has_fast_activation(const ActivationParams& gate) { return gate.kind <= 1; }
 /// Rows first, first + step, .. below `rows`.
 struct OutputRows {
@@ -13,8 +13,7 @@ struct OutputRows {
 
   VEERY_GPU int row(int j) const { return first + j * step; }
 };
-/// The same as finish_output() of kMany rows, where the gate is_swift() and nothing but the output
-/// is wanted.
+/// finish_output() of kAtOnce rows at a time, if has_fast_activation() and outputs are stored.
 template <int kAtOnce>
 VEERY_GPU void finish_outputs(const GemmParams& a, const OutputRows& of, int i, int n,
                               float (&y)[kAtOnce], const float (&up)[kAtOnce]) {
@@ -41,29 +40,29 @@ VEERY_GPU void finish_outputs(const GemmParams& a, const OutputRows& of, int i, 
   each([&](int j) { a.out.row(of.row(j))[column] = y[j]; });
 }
 
-/// Sums of a block of threads, in shared memory: [row of x][panel][g][outputs g and g + 8], both of
-/// which a lane of a matrix product has. 4 left out after a row, for the banks.
+/// Sums of a thread block in shared memory: [row][panel][g][outputs g and g + 8], the pair that an
+/// mma lane has. Rows are padded by 4 floats against bank conflicts.
 template <int kPanels>
 struct GemmSums {
   static constexpr int kStride = kPanels * 16 + 4;
   float* at;
 
-  /// The lane's outputs of a panel for the row whose place is `row` kStride.
+  /// The lane's pair of a panel; `row` is the row times kStride.
   VEERY_GPU Two<float>& pair(int row, int panel) const {
     return *reinterpret_cast<Two<float>*>(at + row + panel * 16 + lane() / 4 * 2);
   }
-  /// Sums of a group of 8 rows: outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ...
-  VEERY_GPU void put(int group, int panel, const float (&sum)[4]) const {
+  /// Stores the sums of a group: outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ...
+  VEERY_GPU void store(int group, int panel, const float (&sum)[4]) const {
     const int row = (group * 8 + lane() % 4 * 2) * kStride;
     pair(row, panel) = {sum[0], sum[2]};
     pair(row + kStride, panel) = {sum[1], sum[3]};
   }
-  /// The output at place i of a panel.
-  static VEERY_GPU int output_of(int i) { return i / 2 + i % 2 * 8; }
+  /// The output that is stored at index i of a panel.
+  static VEERY_GPU int stored_output(int i) { return i / 2 + i % 2 * 8; }
 };
 
-/// kPanels panels and kGroups groups of 8 rows. Where there is a gate, of each kTogether panels the
-/// first half are the gate's. kThreads: of which each has outputs.
+/// A thread block with kPanels panels and kGroups row groups. In a gated product the first half of
+/// each kTogether panels are gates. kThreads threads write outputs.
 template <int kPanels, int kGroups, int kTogether, int kThreads>
 class GemmEpilogue {
  public:
@@ -74,7 +73,7 @@ class GemmEpilogue {
         first_group_(block_x() * kGroups) {}
 
  protected:
-  /// Of panel p of the block. `panel` beyond the last: none.
+  /// Panel p of the block; `panel` is past the end if there is none.
   VEERY_GPU PanelIndex panel_at(int p) const {
     if (a_.gated != 0) {
       const int m = p % kTogether, up = m >= kTogether / 2 ? 1 : 0;
@@ -86,7 +85,7 @@ class GemmEpilogue {
   }
   VEERY_GPU const uint8_t* panel_data(PanelIndex of) const {
     const Weight& w = a_.weight[of.weight];
-    const int last = panel_count(w) - 1;  // those beyond it are not stored
+    const int last = panel_count(w) - 1;  // panels past the end are not stored
     return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
   }
 
@@ -107,46 +106,46 @@ class GemmEpilogue {
  private:
   template <bool kGated>
   VEERY_GPU void finish_values(const float* values) const {
-    constexpr int kOwn = kGated ? kTogether / 2 : kTogether;
-    constexpr int kOutputs = kPanels / kTogether * kOwn * 16, kEach = kThreads / kOutputs;
+    constexpr int kPanelOutputs = kGated ? kTogether / 2 : kTogether;
+    constexpr int kOutputs = kPanels / kTogether * kPanelOutputs * 16,
+                  kThreadsPerOutput = kThreads / kOutputs;
     static_assert(kThreads % kOutputs == 0 && kOutputs % kWarp == 0);
     const int at = thread() % kOutputs, own = at / 16;
-    const int p = own / kOwn * kTogether + own % kOwn;
+    const int p = own / kPanelOutputs * kTogether + own % kPanelOutputs;
     const PanelIndex of = panel_at(p);
     const float* from = values + p * 16 + at % 16;
-    const int output = of.panel * 16 + Sums::output_of(at % 16);
+    const int output = of.panel * 16 + Sums::stored_output(at % 16);
     const bool is_simple =
         a_.act.residual_rows == 0 && a_.argmax_keys == nullptr && has_fast_activation(a_.gate);
     if (is_simple)
-      finish_many<kGated, kEach>(from, thread() / kOutputs, of, output);
+      finish_fast<kGated, kThreadsPerOutput>(from, thread() / kOutputs, of, output);
     else
-      epilogue_rows<kGated, kEach>(from, thread() / kOutputs, of, output);
+      finish_rows<kGated, kThreadsPerOutput>(from, thread() / kOutputs, of, output);
   }
-  /// Rows `first`, first + kEach, ..: some at a time, as each of them waits for memory and for the
-  /// steps of its exp.
-  template <bool kGated, int kEach>
-  VEERY_GPU void finish_many(const float* from, int first, PanelIndex of, int output) const {
+  /// Several rows at a time, so that their memory accesses and the steps of their exp overlap.
+  template <bool kGated, int kThreadsPerOutput>
+  VEERY_GPU void finish_fast(const float* from, int first, PanelIndex of, int output) const {
     constexpr int kAtOnce = 8;
-    static_assert(kGroups * 8 % (kEach * kAtOnce) == 0);
+    static_assert(kGroups * 8 % (kThreadsPerOutput * kAtOnce) == 0);
     if (output >= a_.weight[of.weight].rows) return;
     VEERY_UNROLL(1)
-    for (int r = first; r < kGroups * 8; r += kEach * kAtOnce) {
+    for (int r = first; r < kGroups * 8; r += kThreadsPerOutput * kAtOnce) {
       const int row = first_group_ * 8 + r;
       if (row >= rows_) break;
       float y[kAtOnce], up[kAtOnce];
       VEERY_UNROLL(8)
       for (int j = 0; j < kAtOnce; ++j) {
-        const float* own = from + (r + j * kEach) * kStride;
+        const float* own = from + (r + j * kThreadsPerOutput) * kStride;
         y[j] = own[0], up[j] = kGated ? own[kTogether / 2 * 16] : 0.0F;
       }
-      finish_outputs(a_, {row, kEach, rows_}, of.weight, output, y, up);
+      finish_outputs(a_, {row, kThreadsPerOutput, rows_}, of.weight, output, y, up);
     }
   }
-  template <bool kGated, int kEach>
-  VEERY_GPU void epilogue_rows(const float* from, int first, PanelIndex of, int output) const {
+  template <bool kGated, int kThreadsPerOutput>
+  VEERY_GPU void finish_rows(const float* from, int first, PanelIndex of, int output) const {
     const bool is_output = output < a_.weight[of.weight].rows;
     const int terms = a_.act.residual_rows != 0 ? 2 : 1;
-    for (int r = first; r * terms < kGroups * 8; r += kEach) {
+    for (int r = first; r * terms < kGroups * 8; r += kThreadsPerOutput) {
       const int row = first_group_ * 8 / terms + r;
       if (row * terms >= rows_) break;
       float y = from[r * terms * kStride];

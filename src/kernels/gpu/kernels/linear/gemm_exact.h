@@ -1,33 +1,33 @@
-// fma.h: products as chains of fma over weights that are brought to floats, y = fma(x[k], w[k], y)
-// with k in order: of weights that are floats, and of all with --exact. The same bits as
-// kernels/cpu/codec/float.cc.
+// gemm_exact.h: products as sequential fma chains over weights converted to f32, y = fma(x[k],
+// w[k], y) with k in order: for float weights, and for all weights with --exact. The bits are those
+// of kernels/cpu/codec/float.cc.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_exact_smem.h"
 
 namespace veery::gpu {
 
-/// kRows rows of x with two panels of a weight, by a warp: a lane has an output. What is multiplied
-/// is on its way while what came before is multiplied. `kFlushed`: weights of bf16 in the order of
-/// docs/numerics.md, the odd one of a pair first and subnormal numbers being 0.
+/// A warp multiplies kRows token rows with two panels of a weight; a lane has one output. Copies of
+/// later stages overlap with the products of earlier ones. kFlushed: bf16 weights in the order of
+/// docs/numerics.md, the odd column of a pair first and subnormal numbers as 0.
 template <int kRows, bool kFlushed>
 class GemmExact {
  public:
-  /// `row_of`: which row of the form row r is.
+  /// `row_of(r)`: the row of the activations that row r is.
   template <typename RowOf>
   VEERY_GPU GemmExact(const VEERY_THREAD Activations& act,
                       const VEERY_THREAD RowOf& row_of VEERY_CONTEXT)
       : VEERY_CONTEXT_INIT act_(act),
         row_(static_cast<uint64_t>(row_of(lane() % kRows)) * static_cast<uint64_t>(act.stride)) {}
 
-  /// Of two weights one after the other, or of one: sums of the first and of the last.
+  /// Multiplies one weight, or two after one another; `first` and `last` are the sums of each.
   template <typename WeightOf>
   VEERY_GPU void multiply_all(int weights, const VEERY_THREAD WeightOf& weight_of, int pair,
                               VEERY_THREAD float (&first)[kRows],
                               VEERY_THREAD float (&last)[kRows]) {
     VEERY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) last[r] = 0;
-    VEERY_UNROLL(1)  // there is much code for each weight
+    VEERY_UNROLL(1)  // the code of one weight is large
     for (int i = 0; i < weights; ++i) {
       VEERY_UNROLL(8)
       for (int r = 0; r < kRows; ++r) first[r] = last[r], last[r] = 0;
@@ -38,14 +38,14 @@ class GemmExact {
   }
 
  private:
-  /// Steps of four columns whose words are asked for together.
-  VEERY_STATIC int kAhead = kRows == 1 ? 16 : 2;
+  /// Steps of four columns whose weights are loaded ahead.
+  VEERY_STATIC int kInFlight = kRows == 1 ? 16 : 2;
   template <bool kValue>
   struct Constant {
     VEERY_STATIC bool value = kValue;
   };
 
-  /// Panel 2 `pair` by lanes 0 to 15, the next one by the others.
+  /// Lanes 0 to 15 multiply panel 2 `pair`, the others the next one.
   VEERY_GPU void multiply(const VEERY_THREAD Weight& w, int pair, VEERY_THREAD float (&y)[kRows]) {
     if constexpr (kFlushed) {
       multiply_as<kBF16>(w, pair, y);
@@ -89,7 +89,7 @@ class GemmExact {
       }
       commit_copies();
     };
-    sync_warp();  // nobody looks at what a product before has left
+    sync_warp();  // the stages of the previous product are free
     for (int s = 0; s < kStages - 1; ++s) copy_k_tile(s);
     for (int s = 0; s * P::kColumns < act_.cols; ++s) {
       wait_for_copies<kStages - 2>();
@@ -114,16 +114,16 @@ class GemmExact {
 
   // Copies
 
-  /// `bytes`, but kMost at most.
-  template <int kMost>
+  /// Copies `bytes`, at most kMaxBytes.
+  template <int kMaxBytes>
   VEERY_GPU static void copy(VEERY_SHARED uint8_t* to, const VEERY_DEVICE uint8_t* from,
-                             int bytes = kMost) {
+                             int bytes = kMaxBytes) {
     const int own = 16 * lane();
     VEERY_UNROLL(8)
-    for (int i = 0; i < kMost; i += 16 * kWarp)
-      if (i + own < kMost && i + own < bytes) copy_async_16(to + own + i, from + own + i);
+    for (int i = 0; i < kMaxBytes; i += 16 * kWarp)
+      if (i + own < kMaxBytes && i + own < bytes) copy_async_16(to + own + i, from + own + i);
   }
-  /// Columns from k on, as far as they are there.
+  /// Columns from k on, up to the last one.
   template <typename P>
   VEERY_GPU void copy_panel(const VEERY_DEVICE uint8_t* panel, int k,
                             VEERY_SHARED uint8_t* to) const {
@@ -136,12 +136,12 @@ class GemmExact {
       const int units = (act_.cols - k + kColumnsOfUnit - 1) / kColumnsOfUnit;
       copy<P::kCodes>(to, panel + int64_t{k / kColumnsOfUnit} * kUnitBytes, units * kUnitBytes);
     }
-    if constexpr (!P::kLarge && P::kScales > 0) {  // of kF8
+    if constexpr (!P::kLarge && P::kScales > 0) {  // kF8
       copy<P::kScales>(to + P::kCodes, panel + int64_t{act_.cols} * 16 + k / 32 * 64,
                        (act_.cols - k + 31) / 32 * 64);
     }
   }
-  /// Rows have memory for a multiple of four columns.
+  /// Rows are padded to a multiple of four columns.
   template <int kColumns>
   VEERY_GPU void copy_rows(int k, VEERY_SHARED uint8_t* to) const {
     constexpr int kAtOnce = kWarp / (kColumns / 4);  // rows
@@ -157,7 +157,7 @@ class GemmExact {
 
   // Sums
 
-  /// Four columns, of which `left` are there.
+  /// Adds four columns, or the first `left`.
   VEERY_GPU static void add_four(const VEERY_SHARED float* x, int stride, int left,
                                  const VEERY_THREAD float (&w)[4], VEERY_THREAD float (&y)[kRows]) {
     VEERY_UNROLL(8)
@@ -173,7 +173,7 @@ class GemmExact {
     }
   }
 
-  /// Columns from k on of the lane's panel: those of a stage, or the last `left`.
+  /// Adds a stage, which begins at column k of the lane's panel, or its first `left` columns.
   template <WeightFormat kFormat, bool kAll>
   VEERY_GPU static void add_stage(const VEERY_SHARED uint8_t* panel, int k,
                                   const VEERY_SHARED float* x, int left,
@@ -181,10 +181,10 @@ class GemmExact {
     using P = GemmExactSmem<kFormat, kRows>;
     if constexpr (is_quantized(kFormat)) {
       for (int c = 0; c < (kAll ? P::kColumns : left); c += 32) {
-        VEERY_UNROLL(kAhead)
+        VEERY_UNROLL(kInFlight)
         for (int h = 0; h < 2; ++h) {
           const Two<float> by = scales<kFormat>(panel, k, c, h);
-          VEERY_UNROLL(kAhead)
+          VEERY_UNROLL(kInFlight)
           for (int q = 0; q < 4; ++q) {
             float w[4];
             codes<kFormat>(panel, c, h, q, by, w);
@@ -193,7 +193,7 @@ class GemmExact {
         }
       }
     } else {
-      VEERY_UNROLL(kAll ? kAhead : 1)
+      VEERY_UNROLL(kAll ? kInFlight : 1)
       for (int c = 0; c < (kAll ? P::kColumns : left); c += 4) {
         float w[4];
         floats<kFormat>(panel, c, w);
@@ -202,7 +202,7 @@ class GemmExact {
     }
   }
 
-  // Weights, as element() has them
+  // Weights, with the values of element()
 
   template <typename T>
   VEERY_GPU static T word(const VEERY_SHARED uint8_t* at) {
@@ -236,7 +236,7 @@ class GemmExact {
     }
   }
 
-  /// What a code of half h of the block of 32 at column c is multiplied by, and what is added.
+  /// The factor and the addend of a code of half h of the block of 32 at column c.
   template <WeightFormat kFormat>
   VEERY_GPU static Two<float> scales(const VEERY_SHARED uint8_t* panel, int k, int c, int h) {
     using P = GemmExactSmem<kFormat, kRows>;
@@ -286,10 +286,10 @@ class GemmExact {
 
   VEERY_CONTEXT_MEMBER
   const VEERY_THREAD Activations& act_;
-  uint64_t row_;  ///< where row lane() % kRows begins, in bytes
+  uint64_t row_;  ///< offset of row lane() % kRows in bytes
 };
 
-/// block_x(): which two panels, block_y(): which rows, block_z(): of which weight.
+/// block_x() selects the pair of panels, block_y() the rows, block_z() the weight.
 template <int kRows, bool kFlushed>
 VEERY_GPU void gemm_exact(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

@@ -1,9 +1,9 @@
-// gemm_mma.h: products of many rows of x: a block of threads has some panels and some groups of
-// 8 rows, whose slabs come by asynchronous copies while those before them are multiplied. The bits
-// are those of linear.h.
+// gemm_mma.h: GEMM by mma.sync with multi-stage shared memory. A thread block multiplies some
+// panels with some row groups; asynchronous copies fill the next K tiles while the current one is
+// multiplied. The bits are those of gemm_direct.h.
 //
-// Of bf16 the slabs are asked for by a warp of its own, so that the others need not meet: each goes
-// on as soon as its next slab is there.
+// For bf16 a producer warp issues the copies, so that the consumer warps need no block-wide
+// barrier: each goes on as soon as its next K tile has arrived.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
 #include "kernels/gpu/kernels/linear/gemm_outliers.h"
@@ -28,10 +28,9 @@ class GemmMma : OutputsOf<kPlan> {
   static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
   using Outputs::a_, Outputs::rows_, Outputs::first_group_;
   using Outputs::panel_at, Outputs::panel_data;
-  static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
+  static constexpr int kPieces = kPlan.panels + kPlan.groups;  // panels and groups, one copy each
   static constexpr int kConsumerWarps = kPlan.warps_m * kPlan.warps_n;
-  static constexpr int kProducerWarp =
-      kFormat == kBF16 ? kConsumerWarps : 0;  // the warp that asks for slabs
+  static constexpr int kProducerWarp = kFormat == kBF16 ? kConsumerWarps : 0;  // issues the copies
   static_assert(kPieces <= kWarp && kM % 2 == 0);
 
   VEERY_GPU explicit GemmMma(const GemmParams& params)
@@ -65,7 +64,7 @@ class GemmMma : OutputsOf<kPlan> {
         super_block(weights, act);
       else
         some_blocks(weights, act, units_ - s * kPlan.units);
-      sync_block();  // nobody looks at the stage any more
+      sync_block();  // the stage is free
       copy_k_tile(s + kPlan.stages, stage_index);
       if (++stage_index == kPlan.stages) stage_index = 0, ++phase;
     }
@@ -90,25 +89,26 @@ class GemmMma : OutputsOf<kPlan> {
     const int at = kFormat == kBF16 ? stages() * kPlan.stage_bytes : kPlan.barriers;
     return reinterpret_cast<Mbarrier*>(shared_memory() + at) + stage;
   }
-  /// What a lane of the warp that asks wants of each slab: a panel's or a group's.
+  /// What each lane of the producer copies of every K tile: a panel's part, or a group's.
   VEERY_GPU void choose_piece() {
     const bool is_panel = lane() < kPlan.panels;
     const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;
     if (kFormat == kBF16 && !is_panel) {
       piece_ = activation_group(a_.act, first_group_).at;
-      place_ = kPlan.panels * kPlan.weight_bytes, step_ = kBf16GroupsTogether * kActLayout.k_tile;
-      left_ = k_tiles_ * groups() * kPlan.group_bytes;
+      offset_ = kPlan.panels * kPlan.weight_bytes, step_ = kBf16GroupsTogether * kActLayout.k_tile;
+      remaining_ = k_tiles_ * groups() * kPlan.group_bytes;
     } else if (is_panel) {
       piece_ = panel_data(panel_at(lane()));
-      place_ = lane() * kPlan.weight_bytes, step_ = kPlan.weight_bytes;
-      left_ = units_ * kLayout.bytes;
+      offset_ = lane() * kPlan.weight_bytes, step_ = kPlan.weight_bytes;
+      remaining_ = units_ * kLayout.bytes;
     } else {
       piece_ = group_data(n);
-      place_ = kPlan.panels * kPlan.weight_bytes + n * kPlan.group_bytes, step_ = kActLayout.k_tile;
-      left_ = k_tiles_ * kPlan.group_bytes;
+      offset_ = kPlan.panels * kPlan.weight_bytes + n * kPlan.group_bytes,
+      step_ = kActLayout.k_tile;
+      remaining_ = k_tiles_ * kPlan.group_bytes;
     }
   }
-  /// Slab s. Of bf16 all groups that are there lie together.
+  /// Issues the copies of K tile s. The row groups of bf16 are one contiguous copy.
   VEERY_GPU void copy_k_tile(int s, int stage) {
     if (warp() != kProducerWarp || s >= k_tiles_) return;
     struct Piece {
@@ -116,29 +116,29 @@ class GemmMma : OutputsOf<kPlan> {
       const uint8_t* from;
       int bytes;
     };
-    const int most = lane() < kPlan.panels ? kPlan.weight_bytes
-                     : kFormat == kBF16    ? groups() * kPlan.group_bytes
-                                           : kPlan.group_bytes;
+    const int piece_bytes = lane() < kPlan.panels ? kPlan.weight_bytes
+                            : kFormat == kBF16    ? groups() * kPlan.group_bytes
+                                                  : kPlan.group_bytes;
     const int count = kFormat == kBF16 ? kPlan.panels + 1 : kPieces;
     copy_bulk_pieces(full_barrier(stage), count, [&](int) {
-      return Piece{shared_memory() + stage * kPlan.stage_bytes + place_, piece_,
-                   left_ < most ? left_ : most};
+      return Piece{shared_memory() + stage * kPlan.stage_bytes + offset_, piece_,
+                   remaining_ < piece_bytes ? remaining_ : piece_bytes};
     });
-    piece_ += step_, left_ -= most;
+    piece_ += step_, remaining_ -= piece_bytes;
   }
 
-  // Pieces of bf16
+  // bf16
 
-  /// Groups of the block that are there.
+  /// Row groups of the block.
   VEERY_GPU int groups() const {
     const int left = (rows_ + 7) / 8 - first_group_;
     return left < kPlan.groups ? left : kPlan.groups;
   }
   VEERY_GPU Mbarrier* empty_barrier(int stage) const { return full_barrier(stages() + stage); }
-  /// A warp asks for slabs, as soon as all others have looked at those whose place they take.
+  /// The producer refills a stage as soon as all consumers have released it.
   VEERY_GPU void run_bf16() {
-    const int most = stages();
-    if (thread() < most) {
+    const int stage_count = stages();
+    if (thread() < stage_count) {
       init_mbarrier(full_barrier(thread()));
       init_mbarrier(empty_barrier(thread()), kConsumerWarps * kWarp);
     }
@@ -149,7 +149,7 @@ class GemmMma : OutputsOf<kPlan> {
         if (phase > 0) wait_for_phase(empty_barrier(stage), phase - 1);
         sync_warp();
         copy_k_tile(s, stage);
-        if (++stage == most) stage = 0, ++phase;
+        if (++stage == stage_count) stage = 0, ++phase;
       }
     } else {
       const int present = groups() - warp_n() * kN;
@@ -157,14 +157,15 @@ class GemmMma : OutputsOf<kPlan> {
         wait_for_phase(full_barrier(stage), phase);
         add_k_tile(shared_memory() + stage * kPlan.stage_bytes, units_ - s * kPlan.units, present);
         arrive(empty_barrier(stage));
-        if (++stage == most) stage = 0, ++phase;
+        if (++stage == stage_count) stage = 0, ++phase;
         if ((s + 1) % (kBf16PieceColumns / 128) == 0 || s + 1 == k_tiles_) add_piece();
       }
     }
-    sync_block();  // nobody looks at the stages any more
+    sync_block();  // the stages are free
     store();
   }
-  /// `left`: units that there are; `here`: groups of the warp. The usual ones are unrolled.
+  /// `left`: units up to the last one; `present`: row groups of the warp. The common cases are
+  /// unrolled.
   VEERY_GPU void add_k_tile(const uint8_t* stage, int left, int present) {
     const uint8_t* weights = stage + warp_m() * kM * kPlan.weight_bytes;
     const uint8_t* act =
@@ -180,19 +181,19 @@ class GemmMma : OutputsOf<kPlan> {
       for (int j = 0; j < kPlan.units && j < left; ++j) add_unit<kN>(weights, act, j, present);
     }
   }
-  /// 16 columns: `here` groups, at most kMost.
-  template <int kMost>
+  /// Adds 16 columns of `present` groups, at most kGroups.
+  template <int kGroups>
   VEERY_GPU void add_unit(const uint8_t* weights, const uint8_t* act, int j, int present) {
-    Two<uint32_t> b[kMost] = {};
+    Two<uint32_t> b[kGroups] = {};
     VEERY_UNROLL(4)
-    for (int n = 0; n < kMost; ++n)
+    for (int n = 0; n < kGroups; ++n)
       if (n < present) b[n] = load_bf16_fragment(act + n * kPlan.group_bytes + j * 256);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
       uint32_t fragment[4];
       load_fragment<kFormat>(weights + m * kPlan.weight_bytes + j * kLayout.bytes, fragment);
       VEERY_UNROLL(4)
-      for (int n = 0; n < kMost; ++n)
+      for (int n = 0; n < kGroups; ++n)
         if (n < present) mma_m16n8k16_bf16(part_[m][n], fragment, b[n].x, b[n].y);
     }
   }
@@ -254,7 +255,7 @@ class GemmMma : OutputsOf<kPlan> {
           VEERY_UNROLL(4)
           for (int i = 0; i < 4; ++i) {
             const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
-            sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
+            sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_magic_bits(c[i]), sum_[m][n][i]);
             if constexpr (kInfo.minima)
               low_[m][n][i] = fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y,
                                   low_[m][n][i]);
@@ -306,7 +307,7 @@ class GemmMma : OutputsOf<kPlan> {
                                 Outputs::kSumBytes + Outliers::kLayout.bytes <= kPlan.barriers
                           : Outputs::kSumBytes <= kPlan.min_stages * kPlan.stage_bytes);
 
-  /// By way of shared memory, so that a warp has outputs that are neighbours.
+  /// Collects the sums in shared memory, so that a warp writes neighbouring outputs.
   VEERY_GPU void store() {
     if (warp() < kConsumerWarps) store_sums();
     sync_block();
@@ -320,7 +321,7 @@ class GemmMma : OutputsOf<kPlan> {
     }
     if (warp() < kConsumerWarps) this->finish();
   }
-  /// Of blocks of 32 minima are added when outliers have been.
+  /// Minima of blocks of 32 are added after the outlier blocks.
   VEERY_GPU void store_sums() const {
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
@@ -331,7 +332,7 @@ class GemmMma : OutputsOf<kPlan> {
         sum[i] = sum_[m][n][i];
         if constexpr (kInfo.minima && !kOutliers) sum[i] = sum[i] - low_[m][n][i];
       }
-      Outputs::shared_sums().put(warp_n() * kN + n, warp_m() * kM + m, sum);
+      Outputs::shared_sums().store(warp_n() * kN + n, warp_m() * kM + m, sum);
     }
   }
   VEERY_GPU void add_lows() const {
@@ -345,12 +346,12 @@ class GemmMma : OutputsOf<kPlan> {
     }
   }
   int units_, k_tiles_;
-  const uint8_t* piece_;  ///< of the lane's next slab, of which left_ bytes are left
-  int place_, step_, left_;
-  /// [panel][8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
+  const uint8_t* piece_;  ///< the lane's part of the next K tile; remaining_ bytes remain
+  int offset_, step_, remaining_;
+  /// [panel][group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
   float sum_[kM][kN][4] = {};
   float low_[kInfo.minima ? kM : 1][kInfo.minima ? kN : 1][4] = {};
-  float part_[kFormat == kBF16 ? kM : 1][kFormat == kBF16 ? kN : 1][4] = {};  ///< of a piece
+  float part_[kFormat == kBF16 ? kM : 1][kFormat == kBF16 ? kN : 1][4] = {};  ///< sums of a piece
 };
 
 template <WeightFormat kFormat, bool kSmall>

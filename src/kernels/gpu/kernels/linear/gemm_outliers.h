@@ -1,6 +1,6 @@
-// tile_outliers.h: what the codes of outlier blocks leave over (form.h), for tiles of many rows.
-// The rows in which a block of 32 columns is an outlier are few, so they are brought together as
-// the columns of one product.
+// gemm_outliers.h: adds the residuals of outlier blocks (quantize_x.h) to the sums of a GEMM tile.
+// A block of 32 columns is an outlier of few rows, so those rows are gathered as the columns of one
+// mma.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
 #include "kernels/gpu/kernels/linear/mma_blocks.h"
@@ -9,18 +9,18 @@
 
 namespace veery::gpu {
 
-/// What the codes of a block leave over in up to 8 rows in which it is an outlier: as
-/// load_fragment() wants codes, then what the rows have each. `place`: of their sums (GemmSums).
+/// The residual codes of one block for up to 8 rows in which it is an outlier, as an mma B
+/// fragment, and the scale and sum of each row. `sums_offset`: of the row in GemmSums, or -1.
 struct alignas(16) OutlierColumns {
   Two<uint32_t> codes[kWarp];
-  float scale[8];  ///< 0 where there is no row
+  float scale[8];  ///< 0 if there is no row
   int32_t sum[8], sums_offset[8];
   int32_t block, unused[7];
 };
 static_assert(sizeof(OutlierColumns) == OutlierSmem::kColumnBytes);
 
-/// Of the kRows rows of x that begin with group `first` and are `rows`, at most. Each warp has a
-/// panel, whose sums nobody else adds to meanwhile.
+/// The kRows rows of activations from group `first` on, of which `rows` exist. Each warp has one
+/// panel and is the only one to add to its sums.
 template <WeightFormat kFormat, int kRows, int kPanels>
 class OutlierGemm {
  public:
@@ -37,36 +37,39 @@ class OutlierGemm {
         rows_(rows),
         shared_(shared) {}
 
-  /// By all threads of the block, which have met since sums were written and meet before they are
-  /// looked at. `panel`: the units of the warp's panel.
+  /// By all threads of the block, with barriers of the block before and after. `panel`: the units
+  /// of the warp's panel.
   VEERY_GPU void add(const uint8_t* panel, const Sums& sums) {
     choose_entries();
-    if (!are_there()) return;
+    if (!any_outlier()) return;
     for (int first = 0; first < blocks_; first += kBlocks) {
       set_bits_of(first);
       sync_block();
       const Lists lists = count_lists();
-      if (lists.all == 0) sync_block();  // nobody counts bits any more
+      if (lists.all == 0) sync_block();  // before the bits are cleared again
       for (int i = 0; i < lists.all; i += kTogether) {
         const int present = lists.all - i < kTogether ? lists.all - i : kTogether;
-        for (int j = warp(); j < present; j += kMost * warps()) gather(lists, first, i, j, present);
+        for (int j = warp(); j < present; j += kColumnsInFlight * warps())
+          gather(lists, first, i, j, present);
         sync_block();
         multiply(present, panel, sums);
-        sync_block();  // nobody looks at the columns any more
+        sync_block();  // before the columns are overwritten
       }
     }
   }
 
  private:
-  static constexpr int kMost = 2;  // columns on their way to a warp
+  static constexpr int kColumnsInFlight = 2;  // columns in flight per warp
 
   VEERY_GPU OutlierColumns* columns() const { return reinterpret_cast<OutlierColumns*>(shared_); }
   VEERY_GPU uint32_t* bits() const { return reinterpret_cast<uint32_t*>(shared_ + kLayout.bits); }
-  VEERY_GPU int32_t& any() const { return *reinterpret_cast<int32_t*>(shared_ + kLayout.any); }
+  VEERY_GPU int32_t& any_flag() const {
+    return *reinterpret_cast<int32_t*>(shared_ + kLayout.any_flag);
+  }
 
   // Rows
 
-  static VEERY_GPU int lanes() { return threads() / kRows; }  // that have a row's list together
+  static VEERY_GPU int lanes() { return threads() / kRows; }  // that share a row's list
   VEERY_GPU void choose_entries() {
     const int r = thread() / lanes();
     entry_ = 1 + thread() % lanes(), list_ = nullptr, last_ = 0;
@@ -76,12 +79,12 @@ class OutlierGemm {
     last_ = list_[0];
     next_ = entry_ < layout_.outlier_list ? list_[entry_] : 0;
   }
-  VEERY_GPU bool are_there() const {
-    if (thread() == 0) any() = 0;
+  VEERY_GPU bool any_outlier() const {
+    if (thread() == 0) any_flag() = 0;
     sync_block();
-    if (last_ > 0) any() = 1;
+    if (last_ > 0) any_flag() = 1;
     sync_block();
-    return any() != 0;
+    return any_flag() != 0;
   }
   VEERY_GPU void set_bits_of(int first) {
     for (int i = thread(); i < kBlocks * kWords; i += threads()) bits()[i] = 0;
@@ -93,10 +96,10 @@ class OutlierGemm {
       if (entry_ <= last_) next_ = list_[entry_];
     }
   }
-  /// Each 8 rows of a block are a list. Lane l has the 4 blocks that begin with 4 l.
+  /// Every 8 rows of a block are one list. Lane l counts those of the blocks 4 l to 4 l + 3.
   struct Lists {
-    int all, before;  ///< lists; those of the lanes before
-    uint32_t own;     ///< bytes: those of the lane's blocks
+    int all, before;  ///< lists in all, and of the lanes before
+    uint32_t own;     ///< one byte per block of the lane
   };
   static_assert(kBlocks == 4 * kWarp);
   VEERY_GPU Lists count_lists() const {
@@ -117,7 +120,7 @@ class OutlierGemm {
     return {shuffle(before, kWarp - 1), before - sum, own};
   }
   struct List {
-    int block, number;  ///< of those that are looked at, of the block's lists
+    int block, number;  ///< index of the block, and of the list within the block
   };
   static VEERY_GPU List find_list(Lists lists, int i) {
     int own = i - lists.before, block = lane() * 4;
@@ -126,7 +129,7 @@ class OutlierGemm {
       const int present = byte_of(lists.own, j);
       if (block == lane() * 4 + j && own >= present) own -= present, ++block;
     }
-    // The last lane whose lists begin no later has it.
+    // The last lane whose lists begin at or before i has list i.
     const int from = bit_count(ballot(lists.before <= i)) - 1;
     return {shuffle(block, from), shuffle(own, from)};
   }
@@ -134,16 +137,17 @@ class OutlierGemm {
   // Columns
 
   VEERY_GPU const uint8_t* group_of(int r) const { return act_ + r / 8 * stride_; }
-  /// By a warp: of columns j, j + warps(), .. below `here` lists i + j and so on; kMost of them.
+  /// A warp gathers columns j, j + warps(), .. below `present`, kColumnsInFlight of them: lists i +
+  /// j and so on.
   VEERY_GPU void gather(Lists lists, int first, int i, int j, int present) const {
-    Column loaded[kMost];
+    Column loaded[kColumnsInFlight];
     VEERY_UNROLL(2)
-    for (int k = 0; k < kMost; ++k) {
+    for (int k = 0; k < kColumnsInFlight; ++k) {
       const int at = j + k * warps();
-      if (at < present) loaded[k] = copy_k_tile(find_list(lists, i + at), first, columns()[at]);
+      if (at < present) loaded[k] = load_column(find_list(lists, i + at), first, columns()[at]);
     }
     VEERY_UNROLL(2)
-    for (int k = 0; k < kMost; ++k) {
+    for (int k = 0; k < kColumnsInFlight; ++k) {
       const int at = j + k * warps();
       if (at >= present) continue;
       OutlierColumns& to = columns()[at];
@@ -157,8 +161,8 @@ class OutlierGemm {
     float scale;
     int32_t sum;
   };
-  /// Block and places are there at once.
-  VEERY_GPU Column copy_k_tile(List list, int first, OutlierColumns& to) const {
+  /// Writes block and offsets at once; returns what has to be stored after the loads arrive.
+  VEERY_GPU Column load_column(List list, int first, OutlierColumns& to) const {
     if (lane() < 8) to.sums_offset[lane()] = -1;
     sync_warp();
     int before = -8 * list.number;
@@ -199,18 +203,20 @@ class OutlierGemm {
     const uint8_t* at = panel + int64_t{block} * unit_layout(kFormat).bytes;
     return {load_fragment_words<kFormat>(at), load_packed_scales<kFormat>(at)};
   }
-  /// Weights are asked for some columns ahead.
+  /// Weights are loaded some columns ahead.
   VEERY_GPU void multiply(int all, const uint8_t* panel, const Sums& sums) const {
-    constexpr int kAhead = 4;
-    Unit units[kAhead];
+    constexpr int kInFlight = 4;
+    Unit units[kInFlight];
     VEERY_UNROLL(4)
-    for (int j = 0; j < kAhead; ++j) units[j] = load_unit(panel, columns()[j < all ? j : 0].block);
-    for (int i = 0; i < all; i += kAhead) {
+    for (int j = 0; j < kInFlight; ++j)
+      units[j] = load_unit(panel, columns()[j < all ? j : 0].block);
+    for (int i = 0; i < all; i += kInFlight) {
       VEERY_UNROLL(4)
-      for (int j = 0; j < kAhead; ++j) {
+      for (int j = 0; j < kInFlight; ++j) {
         if (i + j >= all) continue;
         add_columns(columns()[i + j], units[j], sums);
-        if (i + j + kAhead < all) units[j] = load_unit(panel, columns()[i + j + kAhead].block);
+        if (i + j + kInFlight < all)
+          units[j] = load_unit(panel, columns()[i + j + kInFlight].block);
       }
     }
   }
@@ -231,7 +237,7 @@ class OutlierGemm {
       multiply_block<kFormat>(c[h], fragment, codes, sum, h);
       d[h] = unpack_scales<kFormat>(unit.scales, h);
     }
-    sync_warp();  // sums of the columns before may have been another lane's
+    sync_warp();  // another lane may have had the same sums in the previous column
     VEERY_UNROLL(2)
     for (int i = 0; i < 2; ++i) {
       const float own = i == 0 ? scale.x : scale.y;
@@ -240,8 +246,8 @@ class OutlierGemm {
       Two<float> y = to;
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
-        y.x = fma(d[h].x * own, from_whole_bits(c[h][i]), y.x);
-        y.y = fma(d[h].y * own, from_whole_bits(c[h][i + 2]), y.y);
+        y.x = fma(d[h].x * own, from_magic_bits(c[h][i]), y.x);
+        y.y = fma(d[h].y * own, from_magic_bits(c[h][i + 2]), y.y);
       }
       to = y;
     }
@@ -252,7 +258,7 @@ class OutlierGemm {
   int64_t stride_;
   int blocks_, rows_;
   uint8_t* shared_;
-  // Of the row's list the thread has every lanes()-th entry, of which `next_` is entry_.
+  // The thread has every lanes()-th entry of the row's list; `next_` is entry_.
   const int32_t* list_;
   int entry_, last_, next_ = 0;
 };

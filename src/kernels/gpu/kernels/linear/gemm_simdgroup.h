@@ -1,14 +1,13 @@
-// gemm_simdgroup.h: products of several rows of x with quantised weights by matrices of 8 x 8
-// halves, whose sums are f32: whole numbers of up to 2,048 are halves, and sums of 32 products of
-// int8 are below 2^24, so that they are exact in any order. Then come the same chains as in
-// linear.h.
+// gemm_simdgroup.h: GEMM of quantised weights on Metal by 8 x 8 simdgroup matrices of f16 with f32
+// sums. Integers up to 2,048 are exact in f16, and sums of 32 int8 products are below 2^24, so that
+// they are exact in any order. The fma chains are those of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_simdgroup_smem.h"
 
 namespace veery::gpu {
 
-/// d or m of the 16 rows of a panel, which are the same for all lanes.
+/// Scales or minima of the 16 rows of a panel, the same for all lanes.
 template <bool kWide>
 VEERY_GPU void load_of_rows(const VEERY_DEVICE uint8_t* at, VEERY_THREAD float (&v)[16]) {
   VEERY_UNROLL(8)
@@ -23,19 +22,19 @@ VEERY_GPU void load_of_rows(const VEERY_DEVICE uint8_t* at, VEERY_THREAD float (
   }
 }
 
-/// A panel and kRows rows of x, by a warp: which place of a matrix a lane has is not said, so sums
-/// go through the memory of the block. Afterwards a lane has a row of x. All warps of a block have
-/// the same rows, and bring them there together.
+/// A warp multiplies a panel with kRows rows. Which element of a matrix a lane holds is not
+/// specified, so sums go through threadgroup memory; then each lane has one row. All warps of a
+/// threadgroup have the same rows and load them together.
 template <WeightFormat kFormat>
 class MatrixProduct {
  public:
   VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
   VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
-  VEERY_STATIC int kHalves = kInfo.sub == 16 ? 2 : 1;  ///< of 32 columns, with sums of their own
-  VEERY_STATIC int kEach = 8 * kHalves;                ///< scales of a row in a block of 256
+  VEERY_STATIC int kHalves = kInfo.sub == 16 ? 2 : 1;  ///< of 32 columns, with separate sums
+  VEERY_STATIC int kRowScales = 8 * kHalves;           ///< scales of a row in a block of 256
   using Plan = GemmSimdgroupSmem;
 
-  /// `row`: the first, of `rows` of the form. A panel that there is not is computed as the last.
+  /// `row`: the first of `rows` rows of the activations. A panel past the end repeats the last one.
   VEERY_GPU MatrixProduct(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
                           int panel, int row, int rows VEERY_CONTEXT)
       : VEERY_CONTEXT_INIT act_(act),
@@ -48,10 +47,10 @@ class MatrixProduct {
         layout_(activation_layout(act.kind, act.cols)),
         own_(row_at(lane())) {}
 
-  /// Of the lane's row with the 16 outputs.
+  /// The products of the lane's row with the 16 outputs.
   VEERY_GPU void multiply(VEERY_THREAD float (&y)[16]) {
     for (int first = 0; first < blocks_; first += Plan::kBlocks) {
-      bring(first, Plan::kBlocks, layout_.codes);
+      load_blocks(first, Plan::kBlocks, layout_.codes);
       for (int b = first; b < first + Plan::kBlocks && b < blocks_; ++b) {
         if constexpr (kInfo.block == 32) {
           block<false>(b, b - first);
@@ -86,35 +85,36 @@ class MatrixProduct {
     return reinterpret_cast<VEERY_SHARED float*>(shared_memory() + Plan::kCodes +
                                                  warp() * Plan::kWarpBytes + Plan::kSums);
   }
-  /// Columns 4 t to 4 t + 3 and 16 + 4 t to 16 + 4 t + 3 of row r of 8.
-  VEERY_GPU static void put(VEERY_SHARED uint16_t* squares, int r, int t, uint32_t low,
-                            uint32_t high) {
+  /// Stores columns 4 t to 4 t + 3 and 16 + 4 t to 16 + 4 t + 3 of row r of 8.
+  VEERY_GPU static void store_square(VEERY_SHARED uint16_t* squares, int r, int t, uint32_t low,
+                                     uint32_t high) {
     VEERY_SHARED uint16_t* const at = squares + t / 2 * Plan::kSquare + r * 8 + t % 2 * 4;
     store_bytes_as_f16(at, low);
     store_bytes_as_f16(at + 2 * Plan::kSquare, high);
   }
 
-  /// Blocks of 32 columns from `first` on, as far as they are there, of all rows.
-  VEERY_GPU void bring(int first, int count, int codes_at) {
-    sync_block();  // nobody looks at those before them any more
+  /// Loads up to `count` blocks of 32 columns from `first` on, of all rows.
+  VEERY_GPU void load_blocks(int first, int count, int codes_at) {
+    sync_block();  // the previous blocks are no longer needed
     for (int i = thread(); i < Plan::kRows * Plan::kBlocks * 4; i += threads()) {
       const int r = i / (4 * Plan::kBlocks), b = i / 4 % Plan::kBlocks, t = i % 4;
       if (b >= count || first + b >= blocks_ || r >= 8 * groups_) continue;
       const auto codes = load<Two<uint32_t>>(row_at(r).at + codes_at + (first + b) * 32 + 8 * t);
-      put(rows_offset() + (r / 8 * Plan::kBlocks + b) * Plan::kSquares * Plan::kSquare, r % 8, t,
-          codes.x, codes.y);
+      store_square(rows_offset() + (r / 8 * Plan::kBlocks + b) * Plan::kSquares * Plan::kSquare,
+                   r % 8, t, codes.x, codes.y);
     }
     sync_block();
   }
   VEERY_GPU void load_x_tile(const VEERY_DEVICE uint8_t* fragment) {
     uint32_t a[4];
     load_fragment<kFormat>(fragment, a);
-    put(codes_offset(), lane() / 4, lane() % 4, a[0], a[2]);
-    put(codes_offset() + Plan::kSquares * Plan::kSquare, lane() / 4, lane() % 4, a[1], a[3]);
+    store_square(codes_offset(), lane() / 4, lane() % 4, a[0], a[2]);
+    store_square(codes_offset() + Plan::kSquares * Plan::kSquare, lane() / 4, lane() % 4, a[1],
+                 a[3]);
     sync_warp();
   }
 
-  /// Sums of half h, or of all 32 columns, of what was brought: block `b` of x.
+  /// Sums of half h, or of all 32 columns, of the loaded block `b` of x.
   VEERY_GPU void multiply_columns(int b, int h) {
     SimdgroupF32 c[2][Plan::kGroups];
     VEERY_UNROLL(2)
@@ -130,13 +130,13 @@ class MatrixProduct {
       for (int n = 0; n < Plan::kGroups; ++n) {
         if (n >= groups_) continue;
         SimdgroupF16 x;
-        load_transposed(
+        simdgroup_load_tile_transposed(
             x, rows_offset() + ((n * Plan::kBlocks + b) * Plan::kSquares + k) * Plan::kSquare);
         simdgroup_mma(c[0][n], upper, x);
         simdgroup_mma(c[1][n], lower, x);
       }
     }
-    sync_warp();  // nobody looks at the sums before, nor at the codes
+    sync_warp();  // the previous sums and codes are no longer needed
     VEERY_UNROLL(2)
     for (int m = 0; m < 2; ++m) VEERY_UNROLL(4)
     for (int n = 0; n < Plan::kGroups; ++n)
@@ -144,18 +144,18 @@ class MatrixProduct {
         simdgroup_store_tile(c[m][n], sums_offset() + 8 * m * Plan::kRows + 8 * n, Plan::kRows);
     sync_warp();
   }
-  /// Of the lane's row with output n.
-  VEERY_GPU float found(int n) const { return sums_offset()[n * Plan::kRows + lane()]; }
-  VEERY_GPU bool is_there() const { return lane() < 8 * groups_; }
+  /// The sum of the lane's row and output n.
+  VEERY_GPU float sum_of(int n) const { return sums_offset()[n * Plan::kRows + lane()]; }
+  VEERY_GPU bool has_row() const { return lane() < 8 * groups_; }
 
   // Blocks of 32
 
-  /// Block b, which is block `at` of what was brought.
+  /// Block b, which is the loaded block `at`.
   template <bool kResidual>
   VEERY_GPU void block(int b, int at) {
     const float scale = own_.floats(kResidual ? layout_.residual_scale : layout_.scale)[b];
     float less = 0, moment = 0;
-    // Of a row that has no residual of this block the sum may be anything, and is not looked at.
+    // A row without a residual in this block has garbage as its sum, which is ignored.
     if constexpr (kInfo.less != 0)
       less = static_cast<float>(static_cast<int32_t>(
           static_cast<uint32_t>(kInfo.less) *
@@ -167,9 +167,9 @@ class MatrixProduct {
       float d[16];
       load_scales_of_rows(b, h, d);
       multiply_columns(at, h);
-      if (!is_there() || (kResidual && !(scale > 0))) continue;
+      if (!has_row() || (kResidual && !(scale > 0))) continue;
       VEERY_UNROLL(16)
-      for (int n = 0; n < 16; ++n) sum_[n] = fma(d[n] * scale, found(n) - less, sum_[n]);
+      for (int n = 0; n < 16; ++n) sum_[n] = fma(d[n] * scale, sum_of(n) - less, sum_[n]);
     }
     if constexpr (kInfo.minima && !kResidual) {
       float least[16];
@@ -189,12 +189,12 @@ class MatrixProduct {
       load_of_rows<kInfo.wide>(unit(b) + kLayout.d, d);
     }
   }
-  // What outliers left over: the blocks that are outliers of any row, in order.
+  // Adds the residuals of the blocks that are outliers of any row, in order.
   VEERY_GPU void add_residual() {
     if (ballot(own_.ints(layout_.outliers)[0] > 0) == 0) return;
     for (int b = 0; b < blocks_; ++b) {
       if (ballot(own_.floats(layout_.residual_scale)[b] > 0) == 0) continue;
-      bring(b, 1, layout_.residual);
+      load_blocks(b, 1, layout_.residual);
       block<true>(b, 0);
     }
   }
@@ -211,17 +211,17 @@ class MatrixProduct {
     VEERY_UNROLL(2)
     for (int h = 0; h < kHalves; ++h) {
       multiply_columns(at, h);
-      if (!is_there()) continue;
+      if (!has_row()) continue;
       const int32_t own = kHalves == 2 ? sums[h] : sums[0] + sums[1];
       VEERY_UNROLL(16)
       for (int n = 0; n < 16; ++n) {
-        const int i = (n % 8 * 2 + n / 8) * kEach + s * kHalves + h;
-        all_[n] += scales[i] * static_cast<int32_t>(found(n)) * times;
+        const int i = (n % 8 * 2 + n / 8) * kRowScales + s * kHalves + h;
+        all_[n] += scales[i] * static_cast<int32_t>(sum_of(n)) * times;
         if constexpr (kInfo.minima) lows_[n] += minima[i] * own;
       }
     }
   }
-  // One step of the chains over blocks.
+  // One step of the fma chains.
   VEERY_GPU void end_super_block(int u) {
     const float scale = own_.floats(layout_.scale)[u];
     float d[16], least[16] = {};
@@ -247,9 +247,9 @@ class MatrixProduct {
   int32_t all_[16] = {}, lows_[16] = {};
 };
 
-/// Outputs of a lane's row, by way of the block's memory: output lane() % 16 of rows lane() / 16,
-/// 2 + lane() / 16 and so on, so that neighbours write what lies together.
-VEERY_GPU void turn_outputs(VEERY_THREAD float (&y)[16] VEERY_CONTEXT) {
+/// Exchanges the outputs of the lane's row through threadgroup memory: output lane() % 16 of rows
+/// lane() / 16, 2 + lane() / 16 and so on, so that neighbours write neighbouring addresses.
+VEERY_GPU void transpose_outputs(VEERY_THREAD float (&y)[16] VEERY_CONTEXT) {
   VEERY_SHARED float* offset = reinterpret_cast<VEERY_SHARED float*>(
       shared_memory() + GemmSimdgroupSmem::kCodes + warp() * GemmSimdgroupSmem::kWarpBytes +
       GemmSimdgroupSmem::kSums);
@@ -261,8 +261,8 @@ VEERY_GPU void turn_outputs(VEERY_THREAD float (&y)[16] VEERY_CONTEXT) {
   for (int j = 0; j < 16; ++j) y[j] = offset[32 * j + lane()];
 }
 
-/// kRows rows of x, block_y() says which, and a panel a warp of weight block_z(). Rows are those of
-/// the form: where x has two terms, those of a row of x are neighbours, and so are their lanes.
+/// block_y() selects kRows rows of the activations, block_z() the weight; a warp has one panel.
+/// With residual quantisation the two rows of a token row are neighbours, and so are their lanes.
 template <WeightFormat kFormat, bool kGated>
 VEERY_GPU void gemm_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
   const int terms = a.act.residual_rows != 0 ? 2 : 1;
@@ -275,7 +275,7 @@ VEERY_GPU void gemm_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
     product.multiply(y);
     if (terms == 2)
       for (int n = 0; n < 16; ++n) y[n] = y[n] + shuffle_xor(y[n], 1);
-    turn_outputs(y VEERY_CONTEXT_ARG);
+    transpose_outputs(y VEERY_CONTEXT_ARG);
   };
   float y[16], up[16] = {};
   multiply(i, y);

@@ -1,6 +1,6 @@
-// gemm_skinny.h: products of a few groups of 8 rows of x, where the weights' way to the
-// processors is still what takes the time: as gemv.h has them, each item multiplied with all
-// rows. The bits are those of linear.h.
+// gemm_skinny.h: GEMM of one or two groups of 8 rows, which is still bound by reading the weights.
+// It streams weight tiles as gemv.h does and multiplies each of them with all rows. The bits are
+// those of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/mma_blocks.h"
 #include "kernels/gpu/kernels/linear/tickets.h"
@@ -10,8 +10,8 @@
 
 namespace veery::gpu {
 
-/// Sums of a panel as lanes of mma have them: [group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t +
-/// 1, ..]; `low`: of minima, where there are such.
+/// Sums of a panel in mma registers: [group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ..];
+/// `low`: sums of minima, if the format has them.
 template <WeightFormat kFormat, int kGroups>
 struct SkinnySums {
   static constexpr bool kMinima = weight_format_info(kFormat).minima;
@@ -30,7 +30,8 @@ struct SkinnySums {
   }
 };
 
-/// What an item adds to the sums of its panel. find() does what needs no sums.
+/// What a weight tile adds to the sums of its panel. compute() computes what does not depend on the
+/// sums before it.
 template <WeightFormat kFormat, int kGroups>
 class SkinnyTile {
  public:
@@ -43,7 +44,7 @@ class SkinnyTile {
   static constexpr int kGroupBytes = kMmaTile.group_bytes;
   using Sums = SkinnySums<kFormat, kGroups>;
 
-  /// An item, its chunk of x, the units and groups that there are of them.
+  /// A weight tile, its chunk of x, and how many units and groups of them exist.
   struct Operands {
     const uint8_t *units, *act;
     int left, present;
@@ -54,16 +55,16 @@ class SkinnyTile {
     }
   };
 
-  VEERY_GPU void find(const Operands& of) {
+  VEERY_GPU void compute(const Operands& of) {
     VEERY_UNROLL(16)
     for (int j = 0; j < kUnits; ++j) {
       if (j >= of.left) continue;
       if constexpr (kFormat == kBF16)
         add_bf16(of, j);
       else if constexpr (kInfo.block == 32)
-        find_block(of, j);
+        compute_block(of, j);
       else
-        find_super_block(of, j);
+        compute_super_block(of, j);
     }
   }
   VEERY_GPU void add(const Operands& of, Sums& to) const {
@@ -90,7 +91,7 @@ class SkinnyTile {
       mma_m16n8k16_bf16(value_[0][n], fragment, b.x, b.y);
     }
   }
-  VEERY_GPU void find_block(const Operands& of, int j) {
+  VEERY_GPU void compute_block(const Operands& of, int j) {
     uint32_t fragment[4];
     load_fragment<kFormat>(of.unit(j), fragment);
     const int b = j % kMmaTile.units;
@@ -107,11 +108,11 @@ class SkinnyTile {
         int32_t c[4];
         multiply_block<kFormat>(c, fragment, codes, sum, h);
         VEERY_UNROLL(4)
-        for (int i = 0; i < 4; ++i) value_[j * kHalves + h][n][i] = from_whole_bits(c[i]);
+        for (int i = 0; i < 4; ++i) value_[j * kHalves + h][n][i] = from_magic_bits(c[i]);
       }
     }
   }
-  VEERY_GPU void find_super_block(const Operands& of, int j) {
+  VEERY_GPU void compute_super_block(const Operands& of, int j) {
     static_assert(kMmaTile.units == 1 || kBlocks || kFormat == kBF16);
     using Block = MmaSuperBlock<kFormat, 1, kGroups, 0, kGroupBytes, /*kSyncs=*/false>;
     int32_t all[1][kGroups][4] = {};
@@ -185,7 +186,7 @@ class SkinnyTile {
   static constexpr int kSuper = kBlocks || kFormat == kBF16 ? 1 : kUnits;
   static constexpr int kLows = kInfo.minima ? kSuper : 1;
   float value_[kFormat == kBF16 ? 1 : kUnits * kHalves][kGroups][4] = {};
-  float factor_[kSuper][kGroups][4] = {};  // these of blocks of 256
+  float factor_[kSuper][kGroups][4] = {};  // blocks of 256
   float low_[kLows][kGroups][4] = {}, low_factor_[kLows][kGroups][4] = {};
 };
 
@@ -220,15 +221,15 @@ class GemmSkinny {
   }
 
  private:
-  /// The warp behind those that multiply.
+  /// The warp after the consumers.
   VEERY_GPU bool is_producer() const { return warp() == plan_.warps; }
   VEERY_GPU int terms() const { return a_.act.residual_rows != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
-  /// Sums on their way from item to item of a panel.
+  /// Sums that are handed from tile to tile of a panel.
   VEERY_GPU float* partial_sums(int slot) const {
     return reinterpret_cast<float*>(shared_memory()) + slot * plan_.values * kWarp;
   }
-  /// The largest output of row r that the warp has found, as atomic_max() takes it.
+  /// The warp's largest order_key() of row r.
   VEERY_GPU uint64_t& best(int r) const {
     return reinterpret_cast<uint64_t*>(shared_memory() + plan_.best)[warp() * 8 * kGroups + r];
   }
@@ -257,9 +258,9 @@ class GemmSkinny {
     sync_block();
   }
 
-  // What comes
+  // The producer
 
-  /// The chunks of all slots that are under way together, one after the other.
+  /// Copies the chunks once for every set of slots that is accumulated at the same time.
   VEERY_GPU void produce_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
     const int all = present_ > 0 ? ring_.tickets() : 0;
@@ -283,7 +284,7 @@ class GemmSkinny {
     constexpr int kEach = gemm_mma_smem(kFormat, true).units;
     const int k_tiles = (ring_.units() + kEach - 1) / kEach, first = chunk * plan_.k_tiles;
     const int left = k_tiles - first < plan_.k_tiles ? k_tiles - first : plan_.k_tiles;
-    if constexpr (kFormat == kBF16) {  // all groups of a slab lie together
+    if constexpr (kFormat == kBF16) {  // a K tile of all groups is contiguous
       const ActivationGroup group = activation_group(a_.act, 0);
       copy_bulk_pieces(chunk_mbarrier(stage), left, [&](int s) {
         return Piece{chunk_at(stage) + s * kGroups * kGroupBytes,
@@ -298,7 +299,7 @@ class GemmSkinny {
       });
     }
   }
-  /// The blocks that are outliers of any row.
+  /// Sets the bits of the blocks that are outliers of any row.
   VEERY_GPU void find_outliers() const {
     if (!has_outliers()) return;
     const ActivationGroupLayout layout =
@@ -309,21 +310,22 @@ class GemmSkinny {
       const auto* list =
           reinterpret_cast<const int32_t*>(group_data(lane() / 8) + layout.outliers) +
           lane() % 8 * layout.outlier_list;
-      constexpr int kAhead = 8;
+      constexpr int kInFlight = 8;
       const int count = *list++;
-      for (int e = 0; e < count; e += kAhead) {
-        int32_t block[kAhead];
+      for (int e = 0; e < count; e += kInFlight) {
+        int32_t block[kInFlight];
         VEERY_UNROLL(8)
-        for (int i = 0; i < kAhead; ++i) block[i] = list[e + i < count ? e + i : e];
+        for (int i = 0; i < kInFlight; ++i) block[i] = list[e + i < count ? e + i : e];
         VEERY_UNROLL(8)
-        for (int i = 0; i < kAhead; ++i) atomic_or(outliers() + block[i] / 32, 1U << block[i] % 32);
+        for (int i = 0; i < kInFlight; ++i)
+          atomic_or(outliers() + block[i] / 32, 1U << block[i] % 32);
       }
     }
     sync_warp();
     tickets_.publish_outliers();
   }
 
-  // Products
+  // The consumers
 
   VEERY_GPU void multiply() {
     for (TileIterator<0> at = ring_.first(); !at.ended(); at.next()) {
@@ -333,7 +335,7 @@ class GemmSkinny {
       const typename Tile::Operands tile = {units, chunk_at(stage),
                                             ring_.units() - at.chunk * Tile::kUnits, present_};
       Tile steps;
-      steps.find(tile);
+      steps.compute(tile);
       Sums sums;
       acquire_sums(at, sums);
       steps.add(tile, sums);
@@ -343,8 +345,8 @@ class GemmSkinny {
         float* to = partial_sums(at.slot) + lane();
         sums.each([&](float& value, int i) { to[i * kWarp] = value; });
       }
-      // Neither the sums nor the item and its chunk are looked at any more.
-      tickets_.hand_over(at.slot, ticket);
+      // The tile, its chunk and the sums are no longer needed.
+      tickets_.pass_on(at.slot, ticket);
       sync_warp();
       ring_.next();
     }
@@ -353,7 +355,7 @@ class GemmSkinny {
     if (lane() < 8 * kGroups && best(lane()) != 0)
       atomic_max(a_.argmax_keys + lane(), best(lane()));
   }
-  /// Those that the item before has passed on.
+  /// Reads the sums of the previous tile of the panel, once that has its ticket.
   VEERY_GPU void acquire_sums(const TileIterator<0>& at, Sums& sums) const {
     tickets_.wait(at.slot, at.ticket());
     sums.clear();
@@ -364,7 +366,7 @@ class GemmSkinny {
       tickets_.wait_for_gate_release(at.slot, at.panel());
   }
 
-  /// Where an output of a row is in late(), once its sum is known: no two lanes want the same bank.
+  /// Offset of an output in partial_sums() after its sum is complete; free of bank conflicts.
   static VEERY_GPU int value_offset(int row, int output) {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
@@ -373,7 +375,7 @@ class GemmSkinny {
     const PanelIndex of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
     float* to = partial_sums(at.slot);
-    sync_warp();  // all lanes have what the item before has passed on
+    sync_warp();  // all lanes have read the sums of the previous tile
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
@@ -390,7 +392,7 @@ class GemmSkinny {
     }
     if (a_.gated != 0 && own % 2 != 0) tickets_.release_gate(at.slot);
   }
-  /// Not unrolled: what is done so rarely should take little of the memory for instructions.
+  /// Not unrolled, as it runs once per panel: unrolled, it was fetched from memory each time.
   VEERY_GPU void store(PanelIndex of, const float* values, const float* ups) const {
     const int output = of.panel * 16 + lane() % 16;
     const bool is_output = output < a_.weight[of.weight].rows;
@@ -445,7 +447,7 @@ class GemmSkinny {
           const float factor = i % 2 == 0 ? scale.x : scale.y;
           if (factor > 0)
             sums.sum[n][i] =
-                fma((i < 2 ? d.x : d.y) * factor, from_whole_bits(c[i]), sums.sum[n][i]);
+                fma((i < 2 ? d.x : d.y) * factor, from_magic_bits(c[i]), sums.sum[n][i]);
         }
       }
     }

@@ -1,9 +1,9 @@
-// gemm_wgmma_bf16.h: products of many rows of x with weights of bf16, by warpgroups. The bits are
-// those of linear.h: a warpgroup adds 16 columns to a piece as mma_m16n8k16_bf16() does.
+// gemm_wgmma_bf16.h: GEMM of bf16 weights by wgmma. The bits are those of gemm_direct.h: wgmma adds
+// 16 columns to a piece as mma_m16n8k16_bf16() does.
 //
-// Weights go by way of registers, as they lie in the order of these; rows of x are read from shared
-// memory. Two sums of each output, of a piece and of all before it, leave a warp registers for
-// little else, so what is multiplied next is two units ahead, not more.
+// Weights are the A operand in registers, as they are stored in fragment order; the rows are read
+// from shared memory. Each output has two sums, of the current piece and of all pieces before it,
+// which leaves few registers: weights are loaded only two units ahead.
 #pragma once
 #include "kernels/gpu/dialect/wgmma.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
@@ -12,15 +12,15 @@
 
 namespace veery::gpu {
 
-/// A warp has a panel and all rows of the block.
+/// A warp has one panel and all rows of the block.
 class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem::kGroups,
                                    GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem::kThreads> {
  public:
   using Plan = GemmWgmmaBf16Smem;
   static constexpr int kUnit = unit_layout(kBF16).bytes;
-  static constexpr int kPiece = kBf16PieceColumns / 16;            // units of a piece
-  static constexpr int kKTileUnits = Plan::kGroup / 256;           // of a slab
-  static constexpr int kTogether = 2, kUses = kPiece / kTogether;  // units begun together
+  static constexpr int kPiece = kBf16PieceColumns / 16;             // units of a piece
+  static constexpr int kKTileUnits = Plan::kGroup / 256;            // units of a K tile
+  static constexpr int kTogether = 2, kSteps = kPiece / kTogether;  // units issued together
 
   VEERY_GPU explicit GemmWgmmaBf16(const GemmParams& params)
       : GemmEpilogue(params),
@@ -34,15 +34,15 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
     VEERY_UNROLL(1)
     for (; u + kPiece <= units_; u += kPiece) add_piece();
     if (u < units_) add_last_piece(units_ - u);
-    sync_block();  // nobody looks at what was brought any more
+    sync_block();  // the stages are free
     VEERY_UNROLL(16)
-    for (int n = 0; n < Plan::kGroups; ++n) shared_sums().put(n, warp(), sum_[n]);
+    for (int n = 0; n < Plan::kGroups; ++n) shared_sums().store(n, warp(), sum_[n]);
     sync_block();
     finish();
   }
 
  private:
-  // What comes
+  // Copies
 
   VEERY_GPU Mbarrier* mbarriers() const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Plan::kMbarriers);
@@ -69,20 +69,20 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
     next_ = panel_data(panel_at(warp()));
     left_ = units_ * kUnit;
     if (lane() == 0) {
-      for (int i = 0; i < Plan::kTileStages; ++i) copy_bulk_by_warp(i);
+      for (int i = 0; i < Plan::kTileStages; ++i) copy_tile(i);
       for (int s = 0; s < Plan::kKTileStages && s < k_tiles_; ++s)
         if (is_producer(s)) copy_k_tile(s, s);
     }
     sync_warp();
   }
-  /// The next item of the warp's panel, by one lane.
-  VEERY_GPU void copy_bulk_by_warp(int stage) {
+  /// Issues the copy of the next weight tile of the warp's panel; by one lane.
+  VEERY_GPU void copy_tile(int stage) {
     const int bytes = left_ < Plan::kTileBytes ? left_ : Plan::kTileBytes;
     if (bytes <= 0) return;
     copy_bulk(tile_barrier(stage), tile(stage), next_, bytes);
     next_ += bytes, left_ -= bytes;
   }
-  /// A warp for each stage.
+  /// Each stage of x has its own producer warp.
   static VEERY_GPU bool is_producer(int stage) { return warp() == 2 * stage; }
   VEERY_GPU void copy_k_tile(int s, int stage) const {
     const int each = Plan::kKTile / cluster_blocks(), first = cluster_rank() * each;
@@ -93,10 +93,10 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
 
   VEERY_GPU void wait_for_k_tile() { wait_for_phase(k_tile_barrier(k_tile_stage_), k_tile_phase_); }
   VEERY_GPU void wait_for_tile() { wait_for_phase(tile_barrier(tile_stage_), tile_phase_); }
-  /// All lanes have what they want of the item.
+  /// All lanes have loaded the weight tile, so its stage is refilled.
   VEERY_GPU void next_tile() {
     sync_warp();
-    if (lane() == 0) copy_bulk_by_warp(tile_stage_);
+    if (lane() == 0) copy_tile(tile_stage_);
     if (++tile_stage_ == Plan::kTileStages) tile_stage_ = 0, ++tile_phase_;
   }
   VEERY_GPU void next_k_tile() {
@@ -106,12 +106,12 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
   VEERY_GPU int previous_stage() const {
     return k_tile_stage_ == 0 ? Plan::kKTileStages - 1 : k_tile_stage_ - 1;
   }
-  /// The warp has looked at the slab in front of this one.
+  /// The warp no longer needs the previous K tile.
   VEERY_GPU void release_previous_k_tile() const {
     if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
     if (lane() < cluster_blocks()) arrive_remote(empty_barrier(previous_stage()), lane());
   }
-  /// Most likely all others have, too.
+  /// By now all other warps have probably released it, too.
   VEERY_GPU void refill_k_tile() const {
     if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
     const int stage = previous_stage();
@@ -129,7 +129,7 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
   VEERY_GPU void add_piece() {
     uint32_t fragments[2][kTogether][4];
     VEERY_UNROLL(8)
-    for (int h = 0; h < kUses; ++h) {
+    for (int h = 0; h < kSteps; ++h) {
       const int u = h * kTogether;
       auto& own = fragments[h % 2];
       if (u % Plan::kTileUnits == 0) wait_for_tile();
@@ -152,7 +152,7 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
     wgmma_wait<0>(part_);
     add_piece_sum();
   }
-  /// One that is shorter: `units` of it.
+  /// The last piece, of `units` units.
   VEERY_GPU void add_last_piece(int units) {
     VEERY_UNROLL(1)
     for (int u = 0; u < units; ++u) {
@@ -179,11 +179,11 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
   static_assert(kSumBytes <= Plan::kMbarriers);
 
   int units_, k_tiles_;
-  const uint8_t* next_;  ///< of the warp's panel, of which left_ bytes are left
+  const uint8_t* next_;  ///< next weight tile of the panel; left_ bytes remain
   int left_;
   int tile_stage_ = 0, tile_phase_ = 0;
   int k_tile_ = 0, k_tile_stage_ = 0, k_tile_phase_ = 0;
-  /// [8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
+  /// [group][outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
   float sum_[Plan::kGroups][4] = {}, part_[Plan::kGroups][4];
 };
 

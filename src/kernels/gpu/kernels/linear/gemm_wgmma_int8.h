@@ -1,8 +1,9 @@
-// gemm_wgmma_int8.h: products of many rows of x whose codes, times their shifts, are two digits
-// (ActivationKind::kInt4Digits), by warpgroups. The bits are those of linear.h.
+// gemm_wgmma_int8.h: GEMM of Q4_K weights by int8 wgmma. The activations are split into two digits
+// (ActivationKind::kInt4Digits). The bits are those of gemm_direct.h.
 //
-// A code times 2^shift is 16 high + low, so sums of 32 columns are those of 16 w high + w low: the
-// shifts of parts of x cost nothing where the sums are multiplied by scales.
+// A code times 2^shift is 16 high + low, so the sum of 32 columns is that of (16 w) high + w low.
+// The shifts of the activations then cost nothing when the sums are multiplied by the weight
+// scales.
 #pragma once
 #include "kernels/gpu/dialect/wgmma.h"
 #include "kernels/gpu/kernels/linear/gemm_epilogue.h"
@@ -12,7 +13,7 @@
 
 namespace veery::gpu {
 
-/// The unit of a warp's panel times 256 columns of kGroups groups of 8 rows.
+/// The unit of a warp's panel times 256 columns of kGroups row groups.
 template <int kGroups>
 class WgmmaInt8Unit {
  public:
@@ -21,7 +22,7 @@ class WgmmaInt8Unit {
   static constexpr ActivationGroupLayout kKTile =
       activation_group_layout(ActivationKind::kInt4Digits, 256);
 
-  /// Whole numbers: products of codes, times scales. By all warps of a warpgroup.
+  /// Integer sums: products of codes, times weight scales. By all warps of a warpgroup.
   VEERY_GPU WgmmaInt8Unit(const uint8_t* unit, const uint8_t* act) : unit_(unit), act_(act) {
     const auto scales = load<Four<uint32_t>>(unit + kLayout.scales + lane() / 4 * 16);
     int32_t c[kGroups][4];
@@ -44,7 +45,7 @@ class WgmmaInt8Unit {
       digits = next;
     }
   }
-  /// The step of the chains: of products, and of minima.
+  /// One step of the fma chains of products and of minima.
   VEERY_GPU void add_to(float (&sum)[kGroups][4], float (&low)[kGroups][4]) const {
     const Two<float> d = load_scales<kFormat>(unit_), least = load_f16_pair(unit_ + kLayout.m);
     typename MmaSuperBlock<kFormat, 1, kGroups, GemmWgmmaInt8Smem::kUnit,
@@ -66,7 +67,7 @@ class WgmmaInt8Unit {
   }
 
  private:
-  /// Weights of 32 columns times 16, and as they are.
+  /// Weights of 32 columns times 16, and unchanged.
   struct Digits {
     uint32_t high[4], low[4];
   };
@@ -81,18 +82,18 @@ class WgmmaInt8Unit {
   const uint8_t *unit_, *act_;
   int32_t all_[kGroups][4];
 };
-/// What is added of the chains, `panel` being one of those of a block.
+/// Stores the difference of products and minima; `panel`: index in the block.
 template <int kGroups, typename Sums>
 VEERY_GPU void store_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int panel,
                           const Sums& to) {
   VEERY_UNROLL(8)
   for (int n = 0; n < kGroups; ++n)
-    to.put(n, panel,
-           {sum[n][0] - low[n][0], sum[n][1] - low[n][1], sum[n][2] - low[n][2],
-            sum[n][3] - low[n][3]});
+    to.store(n, panel,
+             {sum[n][0] - low[n][0], sum[n][1] - low[n][1], sum[n][2] - low[n][2],
+              sum[n][3] - low[n][3]});
 }
 
-/// A warp has a panel and all rows of the block.
+/// A warp has one panel and all rows of the block.
 class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem::kGroups,
                                    GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem::kThreads> {
  public:
@@ -117,14 +118,15 @@ class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem:
       previous = stage_index, previous_phase = phase;
       if (++stage_index == kStages) stage_index = 0, ++phase;
     }
-    sync_block();  // nobody looks at the stages any more
+    sync_block();  // the stages are free
     store_sums(sum_, low_, warp(), shared_sums());
     sync_block();
     finish();
   }
 
  private:
-  // Copies: a warp asks for its panel, and when all have looked at a stage, one for the rows.
+  // Copies: each warp copies its own panel; one warp copies the rows, once all have released a
+  // stage.
 
   VEERY_GPU Mbarrier* full_barrier(int stage) const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + kStages * GemmWgmmaInt8Smem::kStage) +
@@ -158,7 +160,7 @@ class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem:
     copy_bulk(full_barrier(stage), to, activation_group(a_.act, first_group_).k_tile(8 * u),
               GemmWgmmaInt8Smem::kActBytes);
   }
-  /// The warp has looked at unit u; others most likely at the one before.
+  /// The warp has finished unit u; by now the others have probably finished the one before.
   VEERY_GPU void refill(int u, int stage, int previous, int previous_phase) const {
     if (u + kStages < units_) arrive(empty_barrier(stage));
     sync_warp();
@@ -174,7 +176,7 @@ class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem:
 
   int units_;
   const uint8_t* panel_;
-  /// As GemmMma has them.
+  /// As in GemmMma.
   float sum_[kGroups][4] = {}, low_[kGroups][4] = {};
 };
 

@@ -1,8 +1,9 @@
-// gemm_wgmma_splitk.h: products of rows and panels too few to give processors blocks of threads
-// with all columns (gemm_wgmma_int8.h): sets of warps of a block take turns with the columns.
+// gemm_wgmma_splitk.h: int8 wgmma for products with too few rows and panels to give each SM a tile
+// of gemm_wgmma_int8.h: the warps of a block split K.
 //
-// What is whole numbers is found by a set for itself. Chains go on in shared memory, in the order
-// of the units: a warp waits until the one that has the unit before it has passed them on.
+// Each set of warps computes the integer sums of its units alone. The fma chains continue in shared
+// memory in the order of the units: a warp waits until the warp with the previous unit has added
+// its step.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_wgmma_int8.h"
 
@@ -55,7 +56,7 @@ class GemmWgmmaSplitk
   static VEERY_GPU Mbarrier* empty_barrier(int stage) {
     return full_barrier(kSets * kStages + stage);
   }
-  /// That the sums of a panel have been passed on by a set.
+  /// Signals that a set has added its step to the sums of a panel.
   static VEERY_GPU Mbarrier* sums_ready(int by) {
     return reinterpret_cast<Mbarrier*>(shared_memory() + GemmWgmmaSplitkSmem::kTickets) +
            panel() * kSets + by;
@@ -84,7 +85,7 @@ class GemmWgmmaSplitk
     copy_bulk(full_barrier(stage), at(stage) + kPanels * GemmWgmmaInt8Smem::kUnit,
               activation_group(a_.act, first_group_).k_tile(8 * u), GemmWgmmaSplitkSmem::kActBytes);
   }
-  /// The warp has looked at a stage, in which unit u comes next. One of each set asks for rows.
+  /// The warp has released a stage, which unit u refills. One warp of each set copies the rows.
   VEERY_GPU void refill(int u, int stage, int phase) const {
     if (u >= units_) return;
     arrive(empty_barrier(stage));
@@ -96,11 +97,11 @@ class GemmWgmmaSplitk
     copy_rows(u, stage);
   }
 
-  // Chains: of a panel, [4 numbers][lane], those of products and of minima.
+  // Ordered accumulation: the sums of a panel, [4 numbers][lane], of products and of minima.
 
   static VEERY_GPU Four<float>* sums() {
     return reinterpret_cast<Four<float>*>(shared_memory() + GemmWgmmaSplitkSmem::kSums +
-                                          panel() * GemmWgmmaSplitkSmem::kOwnSums) +
+                                          panel() * GemmWgmmaSplitkSmem::kPanelSums) +
            lane();
   }
   static VEERY_GPU void load_sums(float (&sum)[kGroups][4], float (&low)[kGroups][4]) {

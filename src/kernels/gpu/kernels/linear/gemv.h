@@ -1,5 +1,4 @@
-// gemv.h: products of one row of x, where the weights' way to the processors is what takes
-// the time.
+// gemv.h: GEMV, the product of one token row, which is bound by reading the weights.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemv_nvfp4.h"
 #include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
@@ -9,9 +8,9 @@
 
 namespace veery::gpu {
 
-/// What an item adds to the chains of a panel: sum = fma(factor, value, sum), unit after unit. Lane
-/// 4 g + t has row g + 8 (t % 2); those with t >= 2 its minima, where there are such, or the same
-/// as those without.
+/// What a weight tile adds to the fma chains of its panel: sum = fma(factor, value, sum), unit
+/// after unit. Lane 4 g + t has row g + 8 (t % 2). If the format has minima, the lanes with t >= 2
+/// have those of the row; otherwise they repeat the others.
 template <WeightFormat kFormat, int kTerms>
 struct GemvTile {
   static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
@@ -24,7 +23,7 @@ struct GemvTile {
 
   static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
   static VEERY_GPU bool low() { return kInfo.minima && lane() % 4 >= 2; }
-  /// d of the lane's row, or what its minimum is multiplied with.
+  /// The scale of the lane's row, or the factor of its minimum.
   static VEERY_GPU float lane_scale(const uint8_t* unit) {
     const int at = lane() / 4 * 2 + lane() % 2;
     const uint8_t* from = unit + (low() ? kLayout.m : kLayout.d);
@@ -32,13 +31,14 @@ struct GemvTile {
     return f16_to_float(load<uint16_t>(from + 2 * at));
   }
 
-  /// Units from `unit` on of x, which lies in the block's memory. Of those that are not there
-  /// something is found that is not looked at: what may be too large is unsigned, so that it wraps.
-  VEERY_GPU void find(const ActivationRow& x, const uint8_t* units, int unit, int) {
+  /// Computes values and factors for the units from `unit` on; x is in shared memory. Units past
+  /// the end read garbage that add() ignores, so the sums are unsigned, for which overflow is
+  /// defined.
+  VEERY_GPU void compute(const ActivationRow& x, const uint8_t* units, int unit, int) {
     if constexpr (kInfo.block == 32)
-      find_blocks(x, units, unit);
+      compute_blocks(x, units, unit);
     else
-      find_super_blocks(x, units, unit);
+      compute_super_blocks(x, units, unit);
   }
   VEERY_GPU void add(float (&sum)[kTerms], int left) const {
     VEERY_UNROLL(16)
@@ -61,8 +61,9 @@ struct GemvTile {
     }
   };
 
-  // All columns of b are the block's codes, or every second one those of the second term.
-  VEERY_GPU void find_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
+  // All columns of B are the codes of the block; with residual quantisation every second one has
+  // those of the residual.
+  VEERY_GPU void compute_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
     const int t = lane() % 4;
     const uint8_t* codes =
         term_of(x, kTerms == 2 ? lane() / 4 % 2 : 0) + x.layout.codes + unit * 32 + 8 * t;
@@ -99,9 +100,9 @@ struct GemvTile {
     }
   }
 
-  // Of sub-block s a lane looks at column s of b, if that is among its columns 2 t and 2 t + 1, so
-  // that it has sub-blocks 2 t and 2 t + 1 of rows g and g + 8.
-  VEERY_GPU void find_super_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
+  // For sub-block s a lane reads column s of the mma if that is one of its columns 2 t and 2 t + 1.
+  // So it gets sub-blocks 2 t and 2 t + 1 of rows g and g + 8.
+  VEERY_GPU void compute_super_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
     const int g = lane() / 4, t = lane() % 4;
     Two<uint32_t> own[kUnits][kTerms];
     int32_t c[kUnits][kTerms][kHalves][4] = {};
@@ -131,9 +132,8 @@ struct GemvTile {
       }
     }
   }
-  // One term: products that wait for none before them, of which those that are looked at are
-  // chosen. Two: b is 0 but for column s, so that all add up in the same registers, as there are no
-  // more.
+  // Without residual: independent mma, from which the needed columns are selected. With residual: B
+  // is 0 except for column s, so that all mma add to the same registers, as there are too few.
   static VEERY_GPU void multiply_sub_block(int32_t (&c)[kHalves][4], const uint32_t (&fragment)[4],
                                            const Two<uint32_t>& own, int s) {
     if constexpr (kTerms == 2) {
@@ -148,7 +148,7 @@ struct GemvTile {
       for (int i = s % 2; i < 4; i += 2) c[h][i] = selected ? all[h][i] : c[h][i];
     }
   }
-  // A sub-block, its halves apart if they have scales of their own.
+  // A sub-block; its halves are separate if they have their own scales.
   template <bool kFresh>
   static VEERY_GPU void multiply(int32_t (&c)[kHalves][4], const uint32_t (&fragment)[4],
                                  const Two<uint32_t>& b) {
@@ -164,13 +164,13 @@ struct GemvTile {
       mma_m16n8k16_s8(c[1], fragment[2], fragment[3], b.y);
     }
   }
-  // The bytes of sub-blocks 2 t and 2 t + 1 of a row: of each one, or two.
+  // The bytes of sub-blocks 2 t and 2 t + 1 of a row: one or two each.
   static VEERY_GPU uint32_t two_sub_blocks(const uint8_t* bytes, int row) {
     const int t = lane() % 4, at = 2 * (lane() / 4) + row;
     if constexpr (kInfo.sub == 16) return load<uint32_t>(bytes + at * 16 + 4 * t);
     return load<uint16_t>(bytes + at * 8 + 2 * t);
   }
-  // The whole numbers of a block of 256, added up over its sub-blocks.
+  // The integer sum of a block of 256 over its sub-blocks.
   static VEERY_GPU int32_t sub_blocks(const ActivationRow& x, const uint8_t* unit, int u,
                                       const int32_t (&c)[kHalves][4]) {
     const int t = lane() % 4;
@@ -196,7 +196,7 @@ struct GemvTile {
         sum[row] += static_cast<uint32_t>(part) << shift;
       }
     }
-    // Each lane gets the one that is asked for: of its row, the sum or that of the minima.
+    // Each lane gets the value of its row: the sum of products, or that of the minima.
     const bool odd = t % 2 != 0, high = t >= 2;
     if constexpr (kInfo.minima) {
       const uint32_t first = (high ? low[0] : sum[0]) + shuffle_xor(high ? sum[0] : low[0], 2);
@@ -212,7 +212,7 @@ struct GemvTile {
 template <int kTerms>
 struct GemvTile<kNVFP4, kTerms> : GemvTileNvfp4<kTerms> {};
 
-/// Of bf16: an item is a piece. Lanes have outputs as there.
+/// bf16: a weight tile is one piece. Lanes have the same outputs.
 template <>
 struct GemvTile<kBF16, 1> {
   static constexpr WeightFormatInfo kInfo = weight_format_info(kBF16);
@@ -224,8 +224,8 @@ struct GemvTile<kBF16, 1> {
 
   static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
 
-  /// All columns of b are x.
-  VEERY_GPU void find(const ActivationRow& x, const uint8_t* units, int unit, int left) {
+  /// All columns of B are x.
+  VEERY_GPU void compute(const ActivationRow& x, const uint8_t* units, int unit, int left) {
     const uint8_t* own = x.at + unit * 32 + lane() % 4 * 8;
     float c[4] = {0, 0, 0, 0};
     const auto add_unit = [&](int j) {
@@ -245,15 +245,15 @@ struct GemvTile<kBF16, 1> {
   VEERY_GPU void add(float (&sum)[1], int) const { sum[0] = sum[0] + value; }
 };
 
-/// A product in the memory of a block: x in its form, sums on their way from item to item of a
-/// panel, and whose turn it is.
+/// Shared memory of a product: the quantised row, the sums that are handed from tile to tile of a
+/// panel, and their tickets.
 struct GemvState {
   ActivationRow x;
   float* partial_sums;  ///< [slot][term][lane]
   Tickets tickets;
 };
 
-/// The panels of a block, which are `blocks_x()` apart, by its warps 0 to kWarps - 1.
+/// Warps 0 to kWarps - 1 multiply the panels of the block, which are blocks_x() apart.
 template <WeightFormat kFormat, int kTerms, int kWarps>
 class GemvPanels {
  public:
@@ -274,10 +274,10 @@ class GemvPanels {
       const uint8_t* tile = ring.wait();
       const int unit = at.chunk * Steps::kUnits, ticket = at.ticket();
       const bool ends = at.chunk + 1 == at.chunks;
-      // Asked for now, as it is far away.
+      // Loaded early, as it is in device memory.
       const float residual = ends && a_.residual ? residual_at(at) : 0.0F;
       Steps steps;
-      steps.find(m_.x, tile, unit, units - unit);
+      steps.compute(m_.x, tile, unit, units - unit);
       sync_warp();
       ring.next();
       float sum[kTerms];
@@ -295,7 +295,7 @@ class GemvPanels {
   VEERY_GPU float* partial_sums_of(int slot) const {
     return m_.partial_sums + slot * kTerms * kWarp + lane();
   }
-  /// The sums of the items of the panel before this one.
+  /// Waits for the sums of the previous tile of the panel.
   VEERY_GPU void acquire_sums(const Iterator& at, int ticket, float (&sum)[kTerms]) const {
     m_.tickets.wait(at.slot, ticket);
     const float* partial_sums = partial_sums_of(at.slot);
@@ -309,7 +309,7 @@ class GemvPanels {
     float* partial_sums = partial_sums_of(at.slot);
     VEERY_UNROLL(2)
     for (int term = 0; term < kTerms; ++term) partial_sums[term * kWarp] = sum[term];
-    m_.tickets.hand_over(at.slot, ticket);
+    m_.tickets.pass_on(at.slot, ticket);
   }
   VEERY_GPU PanelIndex panel_of(const Iterator& at) const {
     const int own = at.group + at.slot;
@@ -342,14 +342,14 @@ class GemvPanels {
       gate = *partial_sums_of(at.slot - 1);
       m_.tickets.release_gate(at.slot);
     }
-    m_.tickets.hand_over(at.slot, ticket);
+    m_.tickets.pass_on(at.slot, ticket);
     if (gated_ && own % 2 == 0) return;
     const int n = of.panel * 16 + Steps::row();
     if (lane() % 4 >= 2 || n >= a_.weight[of.weight].rows) return;
     const uint64_t key = finish_output(a_, 0, of.weight, n, gate, product, residual);
     best_ = key > best_ ? key : best_;
   }
-  /// What the codes of outliers leave over.
+  /// Adds the residuals of outlier blocks.
   VEERY_GPU void add_residual(const Weight& w, int panel, float& sum) const {
     m_.tickets.wait_for_outliers();
     const uint8_t* units = w.data + panel * w.panel;
@@ -419,9 +419,9 @@ class Gemv {
       row = RowQuantizer<activation_kind(kFormat), kTerms, kWarps>(source).make(
           [] { wait_for_dependencies_only(); }, [&] { ring_.fill(); });
     }
-    // The next may look at what those before this launch have written (AttendDecodeParams::early).
-    // Not sooner, as its blocks ask for weights, behind which x of others of this launch would
-    // wait.
+    // The next launch may now read what the launches before this one have written
+    // (AttendDecodeParams::prefetch_cache). Not earlier: its thread blocks issue weight copies, and
+    // the activations that other blocks of this launch still load would queue up after them.
     launch_dependents();
     if (warp() < kWarps) {
       if (a_.run.count(a_.rows) == 0) return ring_.drain();

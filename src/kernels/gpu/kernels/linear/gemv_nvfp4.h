@@ -1,5 +1,4 @@
-// row_halves.h: what an item of gemv() adds, where each half of a block has a scale of its
-// own.
+// gemv_nvfp4.h: the weight tile of gemv() for formats in which each half block has a scale.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
@@ -7,7 +6,7 @@
 
 namespace veery::gpu {
 
-/// GemvTile of blocks with a scale for each half: a step a half.
+/// GemvTile with one step per half block.
 template <int kTerms>
 struct GemvTileNvfp4 {
   static constexpr WeightFormatInfo kInfo = weight_format_info(kNVFP4);
@@ -19,8 +18,9 @@ struct GemvTileNvfp4 {
   static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
   static VEERY_GPU bool low() { return false; }
 
-  /// All columns of b are the block's codes, or every second one those of the second term.
-  VEERY_GPU void find(const ActivationRow& x, const uint8_t* units, int unit, int) {
+  /// All columns of B are the codes of the block; with residual quantisation every second one has
+  /// those of the residual.
+  VEERY_GPU void compute(const ActivationRow& x, const uint8_t* units, int unit, int) {
     const int t = lane() % 4;
     const uint8_t* codes = x.at + (kTerms == 2 ? lane() / 4 % 2 : 0) * x.layout.bytes +
                            x.layout.codes + unit * 32 + 8 * t;
@@ -52,7 +52,7 @@ struct GemvTileNvfp4 {
     for (int term = 0; term < kTerms; ++term)
       if (j < left) sum[term] = fma(factor[j][h][term], value[j][h][term], sum[term]);
   }
-  /// What the codes of outliers leave over. `units`: of the panel.
+  /// Adds the residuals of outlier blocks. `units`: of the panel.
   static VEERY_GPU void add_residual(const ActivationRow& x, const uint8_t* units, float& sum) {
     const int32_t* list = x.ints(x.layout.outliers);
     for (int i = 1; i <= list[0]; ++i) {

@@ -1,5 +1,5 @@
-// row_form.h: one row of activations in its form, in the memory of a block of threads that makes a
-// product of it: with the bits of form.h, a lane having 8 neighbours.
+// gemv_quantize_x.h: quantises the token row of a GEMV in shared memory. A lane has 8 neighbouring
+// columns; the bits are those of quantize_x.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
@@ -8,17 +8,18 @@ namespace veery::gpu {
 /// Eight columns.
 using Eight = float[8];
 
-/// From a multiple of 16 bytes on.
+/// `at` is a multiple of 16 bytes.
 VEERY_GPU void load_eight(const float* at, Eight& v) {
   const auto a = load<Four<float>>(at), b = load<Four<float>>(at + 4);
   v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
   v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
-// Whole numbers of magnitude below 2^22 in the lower bits of a float, so that no conversion is
-// wanted: round_to_int() of what is below it.
+// x + kRoundingMagic has round_to_int(x) in its lower bits if |x| < 2^22, so that no conversion is
+// needed.
 inline constexpr float kRoundingMagic = 12582912.0F;
-/// Codes of eight columns, as bytes; v becomes what they leave over of steps of `step`. Their sum.
+/// Quantises eight columns to bytes and returns the sum of the codes. v becomes the residual;
+/// `step` is the scale.
 VEERY_GPU int32_t quantize_8(Eight& v, float inverse, float step, uint32_t (&codes)[2]) {
   int32_t sum = 0;
   VEERY_UNROLL(2)
@@ -35,7 +36,7 @@ VEERY_GPU int32_t quantize_8(Eight& v, float inverse, float step, uint32_t (&cod
   }
   return sum;
 }
-/// Where the lane's eight columns of 256 go in the codes of a row; the second four are 8 bytes on.
+/// Offset of the lane's first four codes in 256 columns; the other four are 8 bytes later.
 VEERY_GPU int eight_offset() { return lane() / 4 * 32 + lane() % 2 * 16 + lane() % 4 / 2 * 4; }
 VEERY_GPU void store_8(int8_t* codes, const uint32_t (&of)[2]) {
   *reinterpret_cast<uint32_t*>(codes + eight_offset()) = of[0];
@@ -53,11 +54,11 @@ VEERY_GPU float max_over_lanes(float x, int first, int last) {
   return x;
 }
 
-/// Groups of 256 columns that a lane has eight of, of which what is found for one does not wait for
-/// what is found for the other: the first, and one `kApart` further on.
+/// A lane's columns of two groups of 256 columns, which are kApart groups apart. The computations
+/// of the two are independent, so that they overlap.
 using Groups = Eight[2];
 
-/// Eight blocks of 32 of each group, up to `blocks`; `largest_of`: their largest magnitudes.
+/// Quantises eight blocks of 32 per group, up to `blocks`, and stores their largest magnitudes.
 template <int kApart>
 VEERY_GPU void quantize_32(const ActivationRow& to, int group, int blocks, Groups& v,
                            float* max_abs_of) {
@@ -89,7 +90,7 @@ VEERY_GPU void quantize_32(const ActivationRow& to, int group, int blocks, Group
   }
 }
 
-/// A block of 256 of each group, up to `groups`.
+/// Quantises one block of 256 per group, up to `groups`.
 template <int kApart>
 VEERY_GPU void quantize_256(const ActivationRow& to, int group, int groups, Groups& v) {
   float scale[2];
@@ -104,7 +105,7 @@ VEERY_GPU void quantize_256(const ActivationRow& to, int group, int groups, Grou
   for (int k = 0; k < 2; ++k) {
     const QuantScale whole = quant_scale(all[k]);
     scale[k] = whole.scale / 8;
-    // What the part's largest stays below when it is doubled as often.
+    // How often the part can be doubled without exceeding the block's largest magnitude.
     const float twice = 2 * max_abs[k], four = 2 * twice, eight = 2 * four;
     const int doubled =
         (twice <= all[k] ? 1 : 0) + (four <= all[k] ? 1 : 0) + (eight <= all[k] ? 1 : 0);
@@ -126,7 +127,7 @@ VEERY_GPU void quantize_256(const ActivationRow& to, int group, int groups, Grou
   }
 }
 
-/// 256 columns as bf16, of a row that has `cols` of them, a multiple of 16.
+/// Rounds 256 columns to bf16; `cols` is a multiple of 16.
 VEERY_GPU void round_bf16(const ActivationRow& to, int b, int cols, const Eight& v) {
   const int k = 256 * b + 8 * lane();
   if (k >= cols) return;
@@ -137,60 +138,58 @@ VEERY_GPU void round_bf16(const ActivationRow& to, int b, int cols, const Eight&
   *reinterpret_cast<Four<uint32_t>*>(to.at + 2 * k) = {pairs[0], pairs[1], pairs[2], pairs[3]};
 }
 
-/// inverse_rms() of a row in the block's memory whose length is a multiple of 1,024, with the same
-/// chains: a lane has two neighbours, and 16 steps of them are on their way while those before are
-/// added.
+/// inverse_rms() of a row in shared memory whose length is a multiple of 1,024, with the same order
+/// of sums: a lane has two neighbours, and loads run 16 steps ahead.
 VEERY_GPU float inverse_rms_shared(const float* x, int n, float eps) {
-  constexpr int kAhead = 16;
-  Two<float> v[kAhead], sum = {0, 0};
+  constexpr int kInFlight = 16;
+  Two<float> v[kInFlight], sum = {0, 0};
   const float* own = x + 2 * lane();
   const auto add_step = [&](const Two<float>& of) {
     sum.x = fma(of.x, of.x, sum.x), sum.y = fma(of.y, of.y, sum.y);
   };
   VEERY_UNROLL(16)
-  for (int j = 0; j < kAhead; ++j) v[j] = load<Two<float>>(own + 64 * j);
+  for (int j = 0; j < kInFlight; ++j) v[j] = load<Two<float>>(own + 64 * j);
   VEERY_UNROLL(1)
   for (int left = n - 1024; left > 0; left -= 1024) {
     own += 1024;
     VEERY_UNROLL(16)
-    for (int j = 0; j < kAhead; ++j) {
+    for (int j = 0; j < kInFlight; ++j) {
       add_step(v[j]);
       v[j] = load<Two<float>>(own + 64 * j);
     }
   }
   VEERY_UNROLL(16)
-  for (int j = 0; j < kAhead; ++j) add_step(v[j]);
-  // Chain c is that of lane c / 2, so c + 16, + 32, + 8 .. are 8, 16, 4 .. lanes on.
+  for (int j = 0; j < kInFlight; ++j) add_step(v[j]);
+  // Partial sum c belongs to lane c / 2, so c + 16, + 32, + 8 .. are 8, 16, 4 .. lanes away.
   const auto add_lanes = [&](int mask) {
     sum.x = sum.x + shuffle_xor(sum.x, mask), sum.y = sum.y + shuffle_xor(sum.y, mask);
   };
   add_lanes(8), add_lanes(16), add_lanes(4), add_lanes(2), add_lanes(1);
   const auto size = static_cast<float>(n);
   const float total = sum.x + sum.y;
-  // Of a power of two the same by a product, as the bits of 1 / size are known.
+  // Exact for a power of two, as the bits of 1 / size are known.
   const float mean =
       (n & (n - 1)) == 0 ? total * bits_to_float(0x7f000000 - float_to_bits(size)) : total / size;
   return 1.0F / square_root(mean + eps);
 }
 
-/// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
-/// Addresses are multiples of 16 bytes.
+/// The input and the shared memory of RowQuantizer. Addresses are multiples of 16 bytes.
 struct RowQuantizerInput {
   const float* x;
   Norm norm;
   int32_t cols;
   ActivationLayout layout;
   uint8_t* act;       ///< of both terms
-  float* max_abs_of;  ///< [cols / 32], of kInt8Block32
+  float* max_abs_of;  ///< [cols / 32], for kInt8Block32
   float* inverse;     ///< of the norm
-  float* staged;      ///< [cols] with a norm
+  float* staged;      ///< [cols], with a norm
 
   VEERY_GPU ActivationRow row(int term) const { return {act + term * layout.bytes, layout}; }
 };
 
-/// A row's way to its form, by warps 0 to kWarps - 1 of a block; a group of 256 columns each. What
-/// is done once a row is short rather than unrolled, as its instructions have to be fetched each
-/// time: that took a third of a product.
+/// Warps 0 to kWarps - 1 of a block quantise a row, one group of 256 columns each. Loops are not
+/// unrolled: code that runs once per launch is fetched from memory, which took a third of a
+/// product.
 template <ActivationKind kKind, int kTerms, int kWarps>
 class RowQuantizer {
  public:
@@ -200,9 +199,10 @@ class RowQuantizer {
         second_(source.row(1)),
         groups_((source.cols + 255) / 256) {}
 
-  /// With barriers of the block, one of them at the end. The norm's first weights are asked for
-  /// before `wait` returns, as the row is there only then. `arrived`: what warps 0 to kWarps - 1 do
-  /// when their parts of it are there, so that these need not wait behind what it asks for.
+  /// Contains barriers of the block; the last one is at the end. The first norm weights are loaded
+  /// before `wait` returns, as only the row depends on earlier launches. `arrived` is called by
+  /// warps 0 to kWarps - 1 after their part of the row has arrived, so that what it copies does not
+  /// delay the row.
   template <typename Wait, typename Arrived>
   VEERY_GPU Row make(const Wait& wait, const Arrived& arrived) {
     if (of_.norm.weight == nullptr) {
@@ -244,7 +244,7 @@ class RowQuantizer {
                     reinterpret_cast<const uint8_t*>(of_.x + i));
     commit_copies();
   }
-  // `weights`: of the first groups; those of the next ones are on their way meanwhile.
+  // `weights`: of the first groups; later ones are loaded ahead.
   VEERY_GPU void normalise(float inverse, Groups& weights) const {
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
@@ -257,7 +257,7 @@ class RowQuantizer {
       act(g, v);
     }
   }
-  // Two groups together, the next four on their way.
+  // Two groups at a time; loads run four groups ahead.
   template <typename Arrived>
   VEERY_GPU void quantize_plain(const Arrived& arrived) const {
     Groups next = {}, later = {};
@@ -267,13 +267,13 @@ class RowQuantizer {
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
       Groups v;
-      move(v, next), move(next, later);
+      copy_groups(v, next), copy_groups(next, later);
       load_groups(of_.x, g + 4 * kWarps, later);
       if (g + 2 * kWarps >= groups_) arrived();
       act(g, v);
     }
   }
-  static VEERY_GPU void move(Groups& to, const Groups& from) {
+  static VEERY_GPU void copy_groups(Groups& to, const Groups& from) {
     VEERY_UNROLL(2)
     for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
     for (int e = 0; e < 8; ++e) to[k][e] = from[k][e];
@@ -298,7 +298,7 @@ class RowQuantizer {
   int groups_;
 };
 
-/// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
+/// One warp finds the outlier blocks of a row and quantises their residuals.
 VEERY_GPU void quantize_outliers(const RowQuantizerInput& of, const Row& row) {
   const ActivationRow to = of.row(0);
   find_outliers(of.max_abs_of, of.cols / 32, to.ints(to.layout.outliers));

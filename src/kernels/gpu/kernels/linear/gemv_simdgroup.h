@@ -1,15 +1,13 @@
-// gemv_simdgroup.h: products of one row of x with quantised weights where there are no tensor
-// cores: sums of blocks as dot products over the layout that those have, exact as theirs, then the
-// same chains.
+// gemv_simdgroup.h: GEMV of quantised weights on Metal. Sums of blocks are dot products over the
+// same weight layout as on tensor cores, and exact like theirs; the fma chains are the same.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
 namespace veery::gpu {
 
-/// A panel and a row of x, by a warp. Lane 4 g + t has the columns 4 t to 4 t + 3 and 16 + 4 t to
-/// 16
-/// + 4 t + 3 of each 32, of rows g and g + 8; the sum of row g is that of lanes with an even t, the
-/// other that of those with an odd one.
+/// A warp multiplies a panel with a token row. Lane 4 g + t has the columns 4 t to 4 t + 3 and 16 +
+/// 4 t to 16 + 4 t + 3 of each 32, of rows g and g + 8. Lanes with an even t end up with the sum of
+/// row g, the others with that of row g + 8.
 template <WeightFormat kFormat>
 class GemvSimdgroup {
  public:
@@ -23,7 +21,7 @@ class GemvSimdgroup {
         layout_(activation_layout(act.kind, act.cols)),
         x_{act.data} {}
 
-  /// Row lane() / 4 of the panel, 8 further down in lanes of odd numbers.
+  /// Returns row lane() / 4 of the panel, in odd lanes the row 8 further down.
   VEERY_GPU float multiply() {
     if constexpr (kInfo.block == 32) {
       VEERY_UNROLL(4)
@@ -43,8 +41,8 @@ class GemvSimdgroup {
   }
   VEERY_GPU static bool is_odd() { return lane() % 2 != 0; }
   VEERY_GPU static float own(const VEERY_THREAD Two<float>& of) { return is_odd() ? of.y : of.x; }
-  // What the lanes of a row have, of both rows.
-  VEERY_GPU static int32_t over_lanes(int32_t upper, int32_t lower) {
+  // Adds up the lanes of a row, for both rows.
+  VEERY_GPU static int32_t sum_over_lanes(int32_t upper, int32_t lower) {
     const int32_t two = (is_odd() ? lower : upper) + shuffle_xor(is_odd() ? upper : lower, 1);
     return two + shuffle_xor(two, 2);
   }
@@ -52,10 +50,10 @@ class GemvSimdgroup {
     uint32_t fragment[4];
     load_fragment<kFormat>(unit(b), fragment);
     const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
-    return over_lanes(dot4_s8(dot4_s8(0, fragment[0], codes.x), fragment[2], codes.y),
-                      dot4_s8(dot4_s8(0, fragment[1], codes.x), fragment[3], codes.y));
+    return sum_over_lanes(dot4_s8(dot4_s8(0, fragment[0], codes.x), fragment[2], codes.y),
+                          dot4_s8(dot4_s8(0, fragment[1], codes.x), fragment[3], codes.y));
   }
-  // Where each half has a scale: a step a half.
+  // One step per half block, if each half has a scale.
   VEERY_GPU void add_halves(int b, int codes_at, float scale) {
     uint32_t fragment[4];
     load_fragment<kFormat>(unit(b), fragment);
@@ -64,7 +62,7 @@ class GemvSimdgroup {
     for (int h = 0; h < 2; ++h) {
       const uint32_t of = h == 0 ? codes.x : codes.y;
       const int32_t c =
-          over_lanes(dot4_s8(0, fragment[2 * h], of), dot4_s8(0, fragment[2 * h + 1], of));
+          sum_over_lanes(dot4_s8(0, fragment[2 * h], of), dot4_s8(0, fragment[2 * h + 1], of));
       sum_ = fma(own(load_scales<kFormat>(unit(b), h)) * scale, static_cast<float>(c), sum_);
     }
   }
@@ -78,7 +76,7 @@ class GemvSimdgroup {
     if constexpr (kInfo.minima)
       low_ = fma(own(load_minima<kFormat>(unit(b))), x_.floats(layout_.moment)[b], low_);
   }
-  // What the codes of an outlier leave over.
+  // Adds the residual of an outlier block.
   VEERY_GPU void residual(int b) {
     if constexpr (has_half_scales(kFormat))
       return add_halves(b, layout_.residual, x_.floats(layout_.residual_scale)[b]);
@@ -89,12 +87,12 @@ class GemvSimdgroup {
   }
 
   VEERY_GPU void super_block(int u) {
-    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    constexpr int kHalves = 32 / kInfo.sub, kRowScales = 8 * kHalves;
     const int g = lane() / 4, t = lane() % 4;
     const auto* scales =
-        reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(u) + kLayout.scales) + 2 * g * kEach;
+        reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(u) + kLayout.scales) + 2 * g * kRowScales;
     const VEERY_DEVICE uint8_t* minima =
-        unit(u) + kLayout.minima + (2 * g + (is_odd() ? 1 : 0)) * kEach;
+        unit(u) + kLayout.minima + (2 * g + (is_odd() ? 1 : 0)) * kRowScales;
     int32_t upper = 0, lower = 0, lows = 0;
     VEERY_UNROLL(8)
     for (int s = 0; s < 8; ++s) {
@@ -107,20 +105,20 @@ class GemvSimdgroup {
       if constexpr (kHalves == 1) {
         upper +=
             scales[s] * times * dot4_s8(dot4_s8(0, fragment[0], codes.x), fragment[2], codes.y);
-        lower += scales[kEach + s] * times *
+        lower += scales[kRowScales + s] * times *
                  dot4_s8(dot4_s8(0, fragment[1], codes.x), fragment[3], codes.y);
         if constexpr (kInfo.minima) lows += minima[s] * (sums[0] + sums[1]);
       } else {
         upper += times * (scales[2 * s] * dot4_s8(0, fragment[0], codes.x) +
                           scales[2 * s + 1] * dot4_s8(0, fragment[2], codes.y));
-        lower += times * (scales[kEach + 2 * s] * dot4_s8(0, fragment[1], codes.x) +
-                          scales[kEach + 2 * s + 1] * dot4_s8(0, fragment[3], codes.y));
+        lower += times * (scales[kRowScales + 2 * s] * dot4_s8(0, fragment[1], codes.x) +
+                          scales[kRowScales + 2 * s + 1] * dot4_s8(0, fragment[3], codes.y));
         if constexpr (kInfo.minima) lows += minima[2 * s] * sums[0] + minima[2 * s + 1] * sums[1];
       }
     }
     const float scale = x_.floats(layout_.scale)[u];
     sum_ = fma(own(load_scales<kFormat>(unit(u))) * scale,
-               static_cast<float>(over_lanes(upper, lower)), sum_);
+               static_cast<float>(sum_over_lanes(upper, lower)), sum_);
     if constexpr (kInfo.minima)
       low_ = fma(own(load_f16_pair(unit(u) + kLayout.m)) * scale, static_cast<float>(lows), low_);
   }
@@ -132,7 +130,7 @@ class GemvSimdgroup {
   float sum_ = 0, low_ = 0;
 };
 
-/// A warp a panel of one weight, block_z() says of which.
+/// One panel per warp; block_z() selects the weight.
 template <WeightFormat kFormat, bool kGated>
 VEERY_GPU void gemv_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

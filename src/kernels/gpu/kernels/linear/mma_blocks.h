@@ -1,31 +1,29 @@
-// tile_blocks.h: the whole numbers of a block of columns, of panels and groups of 8 rows of x
-// (ActivationGroupLayout), with the bits of linear.h.
+// mma_blocks.h: integer sums of quantisation blocks by mma, for panels and row groups
+// (ActivationGroupLayout). The bits are those of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
 namespace veery::gpu {
 
-// A whole number below 2^22 that is added to these bits is a float once the float of them is taken
-// off.
-inline constexpr int32_t kWholeBits = 0x4b400000;
-/// kWholeBits less WeightFormatInfo::less times a sum. Rows that are not there have any sum, so it
-/// wraps.
+// The bits of 1.5 * 2^23. An integer n below 2^22 added to them, read as a float and reduced by 1.5
+// * 2^23, is n as a float.
+inline constexpr int32_t kMagicBits = 0x4b400000;
+/// kMagicBits minus WeightFormatInfo::less times a sum of codes. Wraps for rows that do not exist.
 template <WeightFormat kFormat>
 VEERY_GPU int32_t bits_less(int32_t sum) {
   constexpr auto kLess = static_cast<uint32_t>(weight_format_info(kFormat).less);
-  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) -
+  return static_cast<int32_t>(static_cast<uint32_t>(kMagicBits) -
                               kLess * static_cast<uint32_t>(sum));
 }
-VEERY_GPU float from_whole_bits(int32_t bits) { return bits_to_float(bits) - 12582912.0F; }
+VEERY_GPU float from_magic_bits(int32_t bits) { return bits_to_float(bits) - 12582912.0F; }
 
-/// Products of a block of 32 columns, of which from_whole_bits() makes floats. Of those that
-/// has_half_scales(), of half h. `sum`: of the codes, where WeightFormatInfo::less is taken from
-/// weights.
+/// Sums of a block of 32 columns for from_magic_bits(); of half h if has_half_scales(). `sum`: sums
+/// of the activation codes, if WeightFormatInfo::less is subtracted from the weights.
 template <WeightFormat kFormat>
 VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&fragment)[4],
                               const Two<uint32_t>& codes, const Two<int32_t>& sum, int h) {
   if constexpr (has_half_scales(kFormat)) {
-    c[0] = c[1] = c[2] = c[3] = kWholeBits;
+    c[0] = c[1] = c[2] = c[3] = kMagicBits;
     mma_m16n8k16_s8(c, fragment[2 * h], fragment[2 * h + 1], h == 0 ? codes.x : codes.y);
   } else {
     mma_m16n8k32_s8_from(c, fragment, codes.x, codes.y, bits_less<kFormat>(sum.x),
@@ -33,9 +31,9 @@ VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&fragment)[4],
   }
 }
 
-/// A block of 256 columns of kM panels, kWeightBytes apart, and kN groups, kFormBytes apart.
-/// kMeets: the warp meets before each 32 columns, so that no more of them are under way than
-/// registers have room for.
+/// A block of 256 columns of kM panels, kWeightBytes apart, and kN row groups, kGroupBytes apart.
+/// kSyncs: a warp barrier before each 32 columns keeps nvcc from hoisting more loads than there are
+/// registers.
 template <WeightFormat kFormat, int kM, int kN, int kWeightBytes, int kGroupBytes,
           bool kSyncs = true>
 class MmaSuperBlock {
@@ -44,9 +42,9 @@ class MmaSuperBlock {
   static constexpr UnitLayout kLayout = unit_layout(kFormat);
   static constexpr ActivationGroupLayout kActLayout =
       activation_group_layout(ActivationKind::kInt8Block256, 256);
-  static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kEach = 8 * kHalves;
+  static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kRowScales = 8 * kHalves;
 
-  /// Adds products of codes, times scales and shifts, to `all`: of `here` groups.
+  /// Adds products of codes, times scales and shifts, to `all`, for `present` groups.
   static VEERY_GPU void add_up(const uint8_t* weights, const uint8_t* act, int present,
                                int32_t (&all)[kM][kN][4]) {
     bool usual = true;
@@ -57,7 +55,7 @@ class MmaSuperBlock {
       const Two<uint32_t> own = shifts_at(act, n, half);
       usual = usual && own.x == kDefaultShifts && own.y == kDefaultShifts;
     }
-    // Most often no part is much smaller than the others.
+    // Mostly no part is much smaller than the others, and all shifts are 3.
     const bool default_shifts = ballot(!usual) == 0;
     VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
@@ -68,7 +66,8 @@ class MmaSuperBlock {
     }
   }
 
-  /// Sums of minima times sums of codes: below 2^24, as a sum of 32 is at most 32 x 127 x 8.
+  /// Sums of minima times sums of codes: exact, as a sum of 32 is at most 32 x 127 x 8 and so all
+  /// sums are below 2^24.
   struct Minima {
     uint32_t of[kHalves][4];
 
@@ -76,9 +75,9 @@ class MmaSuperBlock {
       const int g = lane() / 4, t = lane() % 4;
       VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
-        const uint8_t* at = unit + kLayout.minima + 2 * g * kEach + 8 * h + 2 * t;
+        const uint8_t* at = unit + kLayout.minima + 2 * g * kRowScales + 8 * h + 2 * t;
         of[h][2] = bytes_to_f16x2(gpu::load<uint16_t>(at));
-        of[h][3] = bytes_to_f16x2(gpu::load<uint16_t>(at + kEach));
+        of[h][3] = bytes_to_f16x2(gpu::load<uint16_t>(at + kRowScales));
         of[h][0] = f16x2_times_64(of[h][2]);
         of[h][1] = f16x2_times_64(of[h][3]);
       }
@@ -89,26 +88,26 @@ class MmaSuperBlock {
         const auto sums = gpu::load<Two<uint32_t>>(
             act + (kHalves == 1 ? kActLayout.sums : kActLayout.sums16 + 256 * h) + lane() * 8);
         float part[4];
-        multiply_halves(part, of[h], sums.x, sums.y);
+        mma_m16n8k16_f16_zero(part, of[h], sums.x, sums.y);
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) lows[i] = h == 0 ? part[i] : lows[i] + part[i];
       }
     }
-    /// The same of scales for 32, with sums that were loaded.
+    /// The same for scales of 32 columns, with loaded sums.
     VEERY_GPU void add_up(const Two<uint32_t>& sums, float (&lows)[4]) const {
       static_assert(kHalves == 1);
-      multiply_halves(lows, of[0], sums.x, sums.y);
+      mma_m16n8k16_f16_zero(lows, of[0], sums.x, sums.y);
     }
   };
 
  private:
   static constexpr uint32_t kDefaultShifts = 0x03030303;
 
-  // Of rows g and g + 8, 128 columns: words x and y, or x and y, z and w, of scales for 32; for 16
-  // one row each.
+  // Weight scales of rows g and g + 8 for 128 columns: a word per row for scales of 32, two words
+  // per row for scales of 16.
   static VEERY_GPU void load_sub_scales(const uint8_t* unit, int half,
                                         Four<uint32_t> (&to)[kHalves]) {
-    const uint8_t* at = unit + kLayout.scales + lane() / 4 * 2 * kEach;
+    const uint8_t* at = unit + kLayout.scales + lane() / 4 * 2 * kRowScales;
     if constexpr (kHalves == 1) {
       to[0].x = load<uint32_t>(at + 4 * half);
       to[0].y = load<uint32_t>(at + 8 + 4 * half);

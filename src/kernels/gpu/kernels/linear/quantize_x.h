@@ -1,12 +1,13 @@
-// form.h: rows of activations: RMS norm and what products take, in the order of docs/numerics.md.
+// quantize_x.h: RMS norm and activation quantisation of token rows, in the order of
+// docs/numerics.md.
 #pragma once
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/linear_params.h"
 
 namespace veery::gpu {
 
-/// 1,024 elements of chains a and b of a lane from i on, of which those below n are there, or all.
-/// The loads are on their way together, as each takes longer than what is computed with it.
+/// Adds 1,024 elements to the partial sums a and b of a lane, from i on, or those below n. All
+/// loads are issued first, as they take longer than the sums.
 template <bool kAll, typename Term>
 VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
                                 const VEERY_THREAD Term& term, VEERY_THREAD float& a,
@@ -20,7 +21,8 @@ VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
     if (kAll || i + 32 * j + 32 < n) b = term(v[j + 1], b);
   }
 }
-/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32.
+/// The sum of n elements in 64 partial sums: elements i, i + 64, ... are one; lane l has those of l
+/// and of l + 32.
 template <typename Term>
 VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
   float a = 0, b = 0;
@@ -32,13 +34,13 @@ VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THR
   return shuffle(sum_16_lanes(low + high), 0);
 }
 
-/// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp. All lanes get it.
+/// 1 / sqrt(mean(x^2) + eps) of n elements, computed by a warp; all lanes get it.
 VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
   const float total = sum_in_lanes(x, n, [](float v, float sum) { return fma(v, v, sum); });
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
-/// Mean, and 1 / sqrt(variance + eps), of n elements, in the same chains.
+/// Mean and 1 / sqrt(variance + eps) of n elements, with the same partial sums.
 VEERY_GPU Two<float> mean_and_inverse_std(const VEERY_DEVICE float* x, int n, float eps) {
   const auto size = static_cast<float>(n);
   const float mean = sum_in_lanes(x, n, [](float v, float sum) { return sum + v; }) / size;
@@ -47,7 +49,7 @@ VEERY_GPU Two<float> mean_and_inverse_std(const VEERY_DEVICE float* x, int n, fl
   return {mean, 1.0F / square_root(squares / size + eps)};
 }
 
-/// A row, normalised where there is a norm.
+/// A row, normalised if there is a weight.
 struct Row {
   const VEERY_DEVICE float* x;
   const VEERY_DEVICE float* weight;  ///< or nullptr
@@ -56,7 +58,7 @@ struct Row {
   VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
 };
 
-/// The weights of a norm on their way to shared memory, before the row is there.
+/// Issues the copy of the norm's weights to shared memory, before the row is there.
 VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
                                  VEERY_SHARED float* shared VEERY_CONTEXT) {
   for (int i = 4 * thread(); i < n; i += 4 * threads())
@@ -64,9 +66,9 @@ VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
                   reinterpret_cast<const VEERY_DEVICE uint8_t*>(norm.weight + i));
   commit_copies();
 }
-/// The row of a block's threads. With a norm `shared` has 4 floats and, if `staged`, n more, where
-/// the row then is: a chain of loads takes long from farther away. `weights`: where ask_weights()
-/// put them, or nullptr.
+/// Loads the row of a thread block. With a norm `shared` has 4 floats and, if `staged`, n more for
+/// the row, as a chain of sums over device memory is slow. `weights`: where copy_norm_weights() put
+/// them, or nullptr.
 VEERY_GPU Row load_row_with_norm(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n,
                                  bool staged, VEERY_SHARED float* shared,
                                  const VEERY_SHARED float* weights VEERY_CONTEXT) {
@@ -86,10 +88,10 @@ VEERY_GPU Row load_row_with_norm(const VEERY_DEVICE float* x, const VEERY_THREAD
   return {x, weights != nullptr ? staged_pointer(weights, norm.weight) : norm.weight, *shared};
 }
 
-// Where column k of a row's codes lies.
+// Offset of the code of column k.
 VEERY_GPU int code_offset(int k) { return k / 32 * 32 + k % 16 / 4 * 8 + k % 32 / 16 * 4 + k % 4; }
 
-/// One row in its form.
+/// A quantised row.
 struct ActivationRow {
   VEERY_DEVICE uint8_t* at;
   ActivationLayout layout;
@@ -122,9 +124,9 @@ VEERY_GPU QuantScale quant_scale(float max_abs) {
   return {tiny ? 0.0F : endless ? max_abs : scale, tiny || endless ? 0.0F : inverse};
 }
 
-// Blocks b, b + warps(), ... of 32 up to `blocks`, whose elements of this lane are v; together, as
-// a warp alone waits for each of its sums. v becomes what the codes leave over; the largest
-// magnitudes go to `largest_of`, in shared memory.
+// Quantises blocks b, b + warps(), ... of 32, up to `blocks`; v: the elements of this lane. All at
+// once, as a warp would wait for each reduction. v becomes the residual; the largest magnitudes go
+// to `max_abs_of` in shared memory.
 template <int kBlocks>
 VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int blocks,
                                VEERY_THREAD float (&v)[kBlocks],
@@ -137,7 +139,7 @@ VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int 
   VEERY_UNROLL(5)
   for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) max_abs[e] = max_f32(max_abs[e], shuffle_xor(max_abs[e], mask));
-  // A lane divides for one of the blocks.
+  // Each lane divides for one of the blocks.
   float own = max_abs[0];
   VEERY_UNROLL(8)
   for (int e = 1; e < kBlocks; ++e) own = lane() % kBlocks == e ? max_abs[e] : own;
@@ -164,8 +166,8 @@ VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int 
   }
 }
 
-// The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one:
-// their number, then which. `most`: the largest magnitude of each.
+// Finds the outlier blocks: those whose largest magnitude is over 2.5 times the mean of all, at
+// most a quarter of the blocks plus one. Writes their number, then their indices.
 VEERY_GPU void find_outliers(const VEERY_SHARED float* max_abs, int blocks,
                              VEERY_DEVICE int32_t* list) {
   float all = 0;
@@ -199,8 +201,8 @@ VEERY_GPU void write_outlier_residual(const VEERY_THREAD ActivationRow& to, int 
   moment = moment + residual_scale * static_cast<float>(sum);
 }
 
-// A row in blocks of 32, of which a warp takes kBlocks at a time and has the next on their way;
-// `second`: where what the codes leave over goes as a row of its own, or nullptr.
+// Quantises a row in blocks of 32. A warp takes kBlocks at a time and loads the next ones ahead.
+// `second`: gets the residual as a row of its own; or nullptr.
 template <int kBlocks = 4>
 VEERY_GPU void write_int8_32(const VEERY_THREAD Row& row, int cols,
                              const VEERY_THREAD ActivationRow& to,
@@ -250,7 +252,7 @@ VEERY_GPU void four_of(const VEERY_THREAD Row& row, int k, VEERY_THREAD float (&
   v[2] = v[2] * row.inverse * w.z, v[3] = v[3] * row.inverse * w.w;
 }
 
-// The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
+// The largest magnitude of four numbers.
 VEERY_GPU float max_abs_4(const VEERY_THREAD float (&v)[4]) {
   return max_f32(max_f32(magnitude(v[0]), magnitude(v[1])),
                  max_f32(magnitude(v[2]), magnitude(v[3])));
@@ -265,15 +267,14 @@ VEERY_GPU float max_8_lanes(float x) {
   return reduce_8_lanes(x, [](float p, float q) { return max_f32(p, q); });
 }
 
-// Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
+// Stores the codes of columns 4 l to 4 l + 3 of 32, which are contiguous.
 VEERY_GPU void store_codes(VEERY_DEVICE uint8_t* codes, int l, const VEERY_THREAD int (&q)[4]) {
   const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
   *reinterpret_cast<VEERY_DEVICE uint32_t*>(codes + code_offset(4 * l)) =
       byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
 }
 
-// A block of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
-// leave over.
+// Quantises a block of 256; v: columns 128 h + 4 lane() to 4 lane() + 3, which become the residual.
 VEERY_GPU void write_block_256(const VEERY_THREAD ActivationRow& to, int b,
                                VEERY_THREAD float (&v)[2][4]) {
   const float max_abs[2] = {max_8_lanes(max_abs_4(v[0])), max_8_lanes(max_abs_4(v[1]))};
@@ -304,7 +305,7 @@ VEERY_GPU void write_block_256(const VEERY_THREAD ActivationRow& to, int b,
     if (l == 0) to.ints(to.layout.shift)[8 * b + s] = shift;
   }
 }
-// Part `part` of `parts` of the blocks of a row.
+// Quantises part `part` of `parts` of the blocks of 256 of a row.
 VEERY_GPU void write_int8_256(const VEERY_THREAD Row& row, int cols,
                               const VEERY_THREAD ActivationRow& to,
                               const VEERY_THREAD ActivationRow* second, int part,
@@ -331,23 +332,23 @@ VEERY_GPU void write_floats(const VEERY_THREAD Row& row, int cols, bool rounded,
                             VEERY_DEVICE float* to VEERY_CONTEXT) {
   for (int k = thread(); k < cols; k += threads()) {
     const float v = row.at(k);
-    // bf16 knows no subnormal numbers.
+    // Products of bf16 treat subnormal numbers as 0.
     to[k] = !rounded ? v : magnitude(v) < 0x1p-126F ? 0.0F : bf16_to_float(float_to_bf16(v));
   }
 }
 
-// As many as weights have, which are 0 beyond the last.
+// Padded with 0 to the columns that weights have.
 VEERY_GPU void write_bf16(const VEERY_THREAD Row& row, int cols,
                           VEERY_DEVICE uint16_t* to VEERY_CONTEXT) {
   for (int k = thread(); k < (cols + 15) / 16 * 16; k += threads())
     to[k] = k < cols ? float_to_bf16(row.at(k)) : uint16_t{0};
 }
 
-/// A row of x in its form, by the threads of a block, or of some: QuantizeXParams::parts.
+/// Quantises a row of x by QuantizeXParams::blocks_per_row thread blocks.
 VEERY_GPU void quantize_x(const VEERY_THREAD QuantizeXParams& a VEERY_CONTEXT) {
   const int cols = a.act.cols;
   auto* max_abs_of = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
-  VEERY_SHARED float* own = max_abs_of + (cols / 32 + 3) / 4 * 4;  // row_of()
+  VEERY_SHARED float* own = max_abs_of + (cols / 32 + 3) / 4 * 4;  // of load_row_with_norm()
   VEERY_SHARED float* weights = a.staged_weights != 0 ? own + 4 + cols : nullptr;
   if (weights != nullptr) copy_norm_weights(a.norm, cols, weights VEERY_CONTEXT_ARG);
   wait_for_dependencies();
@@ -365,7 +366,7 @@ VEERY_GPU void quantize_x(const VEERY_THREAD QuantizeXParams& a VEERY_CONTEXT) {
       return write_int8_32(row, cols, to, second, max_abs_of VEERY_CONTEXT_ARG);
     case ActivationKind::kInt8Block256:
       return write_int8_256(row, cols, to, second, part, a.blocks_per_row VEERY_CONTEXT_ARG);
-    case ActivationKind::kInt4Digits: return;  // of many rows only
+    case ActivationKind::kInt4Digits: return;  // only for many rows
     case ActivationKind::kF32:
       return write_floats(row, cols, false, to.floats(0) VEERY_CONTEXT_ARG);
     case ActivationKind::kF32AsBf16:

@@ -1,6 +1,6 @@
-// quantize_x_groups.h: many rows of activations brought to the form of form_tiles.h. A warp has the
-// same columns of several rows of a group, so that it writes whole sectors of memory, or lines
-// where it has all rows.
+// quantize_x_groups.h: activation quantisation of many rows, in groups of 8 (x_groups.h). A warp
+// has the same columns of several rows of a group, so that it writes whole sectors of memory, or
+// whole lines if it has all 8 rows.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
 #include "kernels/gpu/kernels/linear/x_groups.h"
@@ -9,11 +9,12 @@
 
 namespace veery::gpu {
 
-// 32 columns of a row: of each half four, from 4 (lane() % 4) on, as four lanes share a row.
+// A lane's share of 32 columns of a row, which four lanes have together: four columns of each half,
+// from 4 (lane() % 4) on.
 using Part = float[2][4];
 
-// take(half, column of the lane's first) for each half of kParts parts from column k on that begins
-// before column `cols`.
+// take(half, first column) for each half of kParts parts from column k on that begins before column
+// `cols`.
 template <int kParts, typename Parts, typename Take>
 VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   const auto go = [&](bool all) {
@@ -24,7 +25,7 @@ VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   };
   if (k + 32 * kParts <= cols)
     go(true);
-  else if (kParts < 8)  // eight parts are there together
+  else if (kParts < 8)  // eight parts exist or not as a whole
     go(false);
 }
 // From a multiple of 16 bytes.
@@ -52,31 +53,32 @@ VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int c
 }
 VEERY_GPU bool is_aligned_16(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
 
-// Where what a lane has goes.
+// Where a lane's codes are stored.
 struct LaneSlot {
   int row;  // of the group
 
-  /// Of the lane's four columns among those of 8 rows.
+  /// Index of the lane's four columns among those of the 8 rows.
   VEERY_GPU int four() const { return 4 * row + lane() % 4; }
 };
 
-// 4 kEach numbers, joined over the four lanes of a row, of which lane t gets those from kEach t on.
-template <int kEach, typename T, typename Join>
-VEERY_GPU void reduce_and_distribute(const T (&of)[4 * kEach], T (&own)[kEach], const Join& join) {
+// Reduces 4 kPerLane numbers over the four lanes of a row; lane t gets those from kPerLane t on.
+template <int kPerLane, typename T, typename Join>
+VEERY_GPU void reduce_and_distribute(const T (&of)[4 * kPerLane], T (&own)[kPerLane],
+                                     const Join& join) {
   const bool upper = lane() % 4 >= 2, odd = lane() % 2 != 0;
-  T half[2 * kEach];
+  T half[2 * kPerLane];
   VEERY_UNROLL(8)
-  for (int i = 0; i < 2 * kEach; ++i) {
-    const T low = of[i], high = of[2 * kEach + i];
+  for (int i = 0; i < 2 * kPerLane; ++i) {
+    const T low = of[i], high = of[2 * kPerLane + i];
     half[i] = join(upper ? high : low, shuffle_xor(upper ? low : high, 2));
   }
   VEERY_UNROLL(4)
-  for (int i = 0; i < kEach; ++i) {
-    const T low = half[i], high = half[kEach + i];
+  for (int i = 0; i < kPerLane; ++i) {
+    const T low = half[i], high = half[kPerLane + i];
     own[i] = join(odd ? high : low, shuffle_xor(odd ? low : high, 1));
   }
 }
-// The largest magnitudes of parts, shared out.
+// The largest magnitudes of parts, distributed over the four lanes of a row.
 template <int kParts>
 VEERY_GPU void distribute_max_abs(const Part (&v)[kParts], float (&own)[kParts / 4]) {
   float max_abs[kParts];
@@ -84,7 +86,7 @@ VEERY_GPU void distribute_max_abs(const Part (&v)[kParts], float (&own)[kParts /
   for (int s = 0; s < kParts; ++s) max_abs[s] = max_f32(max_abs_4(v[s][0]), max_abs_4(v[s][1]));
   reduce_and_distribute<kParts / 4>(max_abs, own, [](float x, float y) { return max_f32(x, y); });
 }
-// The codes of a part, a word of each half, and their sums.
+// The codes of a part, one word per half, and their sums.
 VEERY_GPU void quantize_part(const Part& v, float inverse, uint32_t (&codes)[2], int (&sum)[2]) {
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
@@ -95,7 +97,7 @@ VEERY_GPU void quantize_part(const Part& v, float inverse, uint32_t (&codes)[2],
     sum[h] = add_bytes_s8(codes[h], 0);
   }
 }
-// What they leave over.
+// Leaves the residual of the codes in v.
 VEERY_GPU void subtract_codes(float inverse, float step, Part& v) {
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) VEERY_UNROLL(4)
@@ -103,7 +105,7 @@ VEERY_GPU void subtract_codes(float inverse, float step, Part& v) {
     v[h][i] = fma(-step, static_cast<float>(round_to_int(v[h][i] * inverse)), v[h][i]);
 }
 
-// Of a block of 256 of a row: its scale, and the shifts of its parts, a byte each.
+// The scale of a block of 256 and the shifts of its parts, one byte each.
 struct BlockScales {
   QuantScale whole;
   uint32_t shifts[2];
@@ -122,7 +124,7 @@ VEERY_GPU BlockScales block_scales(const Part (&v)[8]) {
   uint32_t word = 0;
   VEERY_UNROLL(2)
   for (int i = 0; i < 2; ++i) {
-    // What the part's largest stays below when it is doubled as often.
+    // How often the part can be doubled without exceeding the block's largest magnitude.
     const float twice = 2 * own[i], four = 2 * twice, eight = 2 * four;
     const int doubled = (twice <= all ? 1 : 0) + (four <= all ? 1 : 0) + (eight <= all ? 1 : 0);
     word |= static_cast<uint32_t>(3 - doubled) << (lane() % 2 * 16 + 8 * i);
@@ -133,16 +135,16 @@ VEERY_GPU BlockScales block_scales(const Part (&v)[8]) {
   return {quant_scale(all), {upper ? other : word, upper ? word : other}};
 }
 
-// Four codes times 2 to the power of `shift` as digits (kDigits): x high, y low.
+// Splits four codes times 2^shift into digits (kInt4Digits): x high, y low.
 VEERY_GPU Two<uint32_t> to_digits(uint32_t codes, int shift) {
   const auto everywhere = [](uint32_t byte) { return byte * 0x01010101U; };
   const int right = 4 - shift;
-  // 128 more than a code has no sign; what has become of the 128 is taken away again.
+  // Adds 128 to make the codes unsigned, and subtracts it again after the shift.
   const uint32_t more = ((codes ^ 0x80808080U) >> right) & everywhere(0xffU >> right);
   const uint32_t high = (more + everywhere(128U - (128U >> right))) ^ 0x80808080U;
   return {high, (codes << shift) & everywhere(0xfU << shift & 0xfU)};
 }
-// Two sums as f16: what 64 goes into of both, and what is left over.
+// Two sums as f16: sum / 64, rounded, of both, then the remainders.
 VEERY_GPU Two<uint32_t> split_sums_f16(int even, int odd) {
   const auto pair = [](int x, int y) {
     return float_to_f16(static_cast<float>(x)) | uint32_t{float_to_f16(static_cast<float>(y))}
@@ -152,14 +154,14 @@ VEERY_GPU Two<uint32_t> split_sums_f16(int even, int odd) {
   return {pair(first, second), pair(even - 64 * first, odd - 64 * second)};
 }
 
-// 256 columns in a slab of kInt8Block256 or kInt4Digits, if it is there.
+// Writes 256 columns of a K tile of kInt8Block256 or kInt4Digits, if `valid`.
 template <ActivationKind kKind>
 VEERY_GPU void write_k_tile_256(const ActivationGroupLayout& layout, uint8_t* k_tile,
                                 const LaneSlot& of, bool valid, const Part (&v)[8]) {
   constexpr bool kDigits = kKind == ActivationKind::kInt4Digits;
   const BlockScales steps = block_scales(v);
-  constexpr int kOwn = kDigits ? 2 : 4;  // sums of a lane: of parts, or of 16 columns
-  int sums[4 * kOwn];
+  constexpr int kLaneSums = kDigits ? 2 : 4;  // sums of a lane: of parts, or of 16 columns
+  int sums[4 * kLaneSums];
   VEERY_UNROLL(8)
   for (int s = 0; s < 8; ++s) {
     const int shift = steps.shift(s);
@@ -181,8 +183,8 @@ VEERY_GPU void write_k_tile_256(const ActivationGroupLayout& layout, uint8_t* k_
       *reinterpret_cast<Two<uint32_t>*>(k_tile + s * 256 + of.four() * 8) = {codes[0], codes[1]};
   }
   const int t = lane() % 4;
-  int own[kOwn];
-  reduce_and_distribute<kOwn>(sums, own, [](int x, int y) { return x + y; });
+  int own[kLaneSums];
+  reduce_and_distribute<kLaneSums>(sums, own, [](int x, int y) { return x + y; });
   if (!valid) return;
   auto* parts = reinterpret_cast<Two<uint32_t>*>(k_tile + layout.sums + of.four() * 8);
   if (t == 0) reinterpret_cast<float*>(k_tile + layout.scale)[of.row] = steps.scale();
@@ -199,8 +201,8 @@ VEERY_GPU void write_k_tile_256(const ActivationGroupLayout& layout, uint8_t* k_
   }
 }
 
-// Four blocks of 32 from b on, of those below `blocks`. `most`: the largest magnitudes of the
-// row's.
+// Writes four blocks of 32 from b on, up to `blocks`. `max_abs`: gets the largest magnitudes of the
+// row's blocks.
 VEERY_GPU void write_k_tile_32(const ActivationGroup& to, int b, int blocks, const LaneSlot& of,
                                const Part (&v)[4], float* max_abs) {
   float max_abs_of[1];
@@ -227,7 +229,7 @@ VEERY_GPU void write_k_tile_32(const ActivationGroup& to, int b, int blocks, con
   max_abs[own] = max_abs_of[0];
 }
 
-// 128 columns as bf16, of which `columns` are there.
+// Writes 128 columns as bf16, of which `columns` exist.
 VEERY_GPU void write_k_tile_bf16(uint8_t* k_tile, int columns, const LaneSlot& of,
                                  const Part (&v)[4]) {
   const auto word = [](float low, float high) {
@@ -242,8 +244,8 @@ VEERY_GPU void write_k_tile_bf16(uint8_t* k_tile, int columns, const LaneSlot& o
   }
 }
 
-// Blocks of 32 that are outliers: what their codes, which are found again, leave over. Eight lanes
-// have a block, which is entry lane() / 8 from e on.
+// Quantises the residuals of outlier blocks; their codes are computed again. Eight lanes have one
+// block, which is entry lane() / 8 from e on.
 VEERY_GPU void write_outlier_residuals(const ActivationGroup& to, const Row& row, int slot,
                                        const float* max_abs, int e) {
   const int32_t* list = to.outliers(slot);
@@ -275,7 +277,7 @@ VEERY_GPU void write_outlier_residuals(const ActivationGroup& to, const Row& row
       scale.scale * static_cast<float>(q) + residual_scale * static_cast<float>(sum);
 }
 
-// inverse_rms() with few registers: of rows of other lengths than inverse_rms_of_pairs() has.
+// inverse_rms() with few registers, for rows of lengths that inverse_rms_shared() does not take.
 VEERY_GPU float inverse_rms_few_registers(const float* x, int n, float eps) {
   float a = 0, b = 0;
   VEERY_UNROLL(4)
@@ -288,7 +290,7 @@ VEERY_GPU float inverse_rms_few_registers(const float* x, int n, float eps) {
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
-/// Some rows of a group, or what fills it up, by the threads of a block, or of `parts` of them.
+/// A thread block, or blocks_per_row of them, quantise some rows of a group, or fill up the group.
 template <ActivationKind kKind>
 class GroupQuantizer {
  public:
@@ -318,21 +320,21 @@ class GroupQuantizer {
   }
 
  private:
-  // Row i of those of the block.
+  // Row i of the block.
   VEERY_GPU int rows() const { return count_ >> term_bits_; }
   VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
   VEERY_GPU bool has_row(int i) const { return row(i) < rows_; }
-  // Of the block's places the lane's.
+  // The lane's slot among those of the block.
   VEERY_GPU int slot() const { return lane() / 4 & (count_ - 1); }
   VEERY_GPU ActivationGroup group() const {
     Activations act = a_.act;
-    act.kind = kKind;  // which the compiler then knows
+    act.kind = kKind;  // a constant for the compiler
     return activation_group(act, first_ / 8);
   }
   VEERY_GPU float* shared(int offset) const {
     return reinterpret_cast<float*>(shared_memory()) + offset;
   }
-  // The largest magnitudes of the blocks of 32 of place i.
+  // The largest magnitudes of the blocks of 32 of slot i.
   VEERY_GPU float* max_abs(int i) const { return shared(i * (cols_ / 32)); }
   VEERY_GPU float& inverse(int i) const { return *shared(layout_.inverse + i); }
   VEERY_GPU float* weights() const { return shared(layout_.weights); }
@@ -349,7 +351,7 @@ class GroupQuantizer {
     if (is_aligned_16(from)) return gpu::copy_norm_weights(a_.norm, cols_, weights());
     for (int k = thread(); k < cols_; k += threads()) weights()[k] = from[k];
   }
-  VEERY_GPU void find_norms() const {
+  VEERY_GPU void compute_norms() const {
     wait_for_copies<0>();
     sync_block();
     for (int i = warp(); i < rows() && has_row(i); i += warps()) {
@@ -361,8 +363,8 @@ class GroupQuantizer {
     sync_block();
   }
 
-  // A unit is kColumns columns: a warp has one of 8 rows at a time, or several of fewer. What it
-  // begins with stays in registers while norms are found.
+  // A unit is kColumns columns. A warp has one unit of 8 rows at a time, or several units of fewer
+  // rows. The first one stays in registers while the norms are computed.
   VEERY_GPU void write() const {
     const int i = slot(), own = lane() / 4 >> a_.slot_bits, row = i >> term_bits_;
     const LaneSlot of = {static_cast<int>(first_ % 8) + i};
@@ -379,7 +381,7 @@ class GroupQuantizer {
         if (stages) store_parts(staged(row), kColumns * (u + own), cols_, v);
       }
     }
-    if (normed) find_norms();
+    if (normed) compute_norms();
     const ActivationGroup to = group();
     VEERY_UNROLL(1)
     for (int u = begin; kColumns * u < cols_; u += step) {
@@ -390,7 +392,7 @@ class GroupQuantizer {
       } else if (has_row(row) && (normed || u != begin)) {
         load_row(row, k, v);
       }
-      write_unit(to, of, u + own, v);  // by all lanes, as they exchange what they find
+      write_unit(to, of, u + own, v);  // by all lanes, as they exchange values
     }
   }
   VEERY_GPU void load_row(int i, int k, Parts& v) const {
@@ -414,7 +416,7 @@ class GroupQuantizer {
         write_k_tile_256<kKind>(to.layout, to.k_tile(8 * u), of, 256 * u < cols_, v);
     }
   }
-  // Every second place has what the codes of the one before leave over.
+  // Residual quantisation: every second slot has the residual of the slot before it.
   VEERY_GPU void subtract_first_term(const LaneSlot& of, Parts& v) const {
     const bool second = of.row % 2 != 0;
     if constexpr (k256) {
@@ -444,7 +446,7 @@ class GroupQuantizer {
     for (int i = warp(); i < count_; i += warps())
       find_outliers(max_abs(i), blocks, to.outliers(first + i));
     sync_block();
-    // All rows of the block, as one may have many. Their numbers are on their way together.
+    // All rows of the block together, as one row may have many outliers.
     const int found = lane() < count_ && has_row(lane()) ? to.outliers(first + lane())[0] : 0;
     int begin = 4 * warp();
     for (int i = 0; i < count_; ++i) {
@@ -456,9 +458,9 @@ class GroupQuantizer {
   }
 
   const QuantizeXGroupsParams& a_;
-  int cols_, count_, term_bits_;  // count: places
+  int cols_, count_, term_bits_;  // count: slots
   QuantizeXGroupsSmem layout_;
-  int64_t first_, rows_ = 0;  // places before the block's; rows of x
+  int64_t first_, rows_ = 0;  // slots before the block; token rows
 };
 template <ActivationKind kKind>
 VEERY_GPU void quantize_x_groups(const QuantizeXGroupsParams& a) {

@@ -1,52 +1,54 @@
-// turns.h: how the warps of a block add to the sums of a panel one after the other.
+// tickets.h: ordered accumulation: the warps of a block add to the sums of a panel one after the
+// other.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/tickets_smem.h"
 
 namespace veery::gpu {
 
-/// Turns of the slots of a block (TileIterator): of panels, or of gates (even) and panels (odd). A
-/// warp waits for the turn of its item, looks at what the item before left in the block's memory,
-/// and passes the turn on, all lanes together: then each lane sees what those of the other warp
-/// wrote, without a barrier of the warp, which takes half of the time of a flag that one lane sets.
+/// Tickets of the slots of a block (TileIterator): of panels, or of gate (even) and up (odd)
+/// panels. A warp waits for the ticket of its tile, reads the sums that the previous tile left in
+/// shared memory, and hands the ticket over by an arrival of all its lanes. So each lane sees the
+/// writes of the other warp without a warp barrier; a flag set by one lane after such a barrier
+/// took twice as long.
 class Tickets {
   using Smem = TicketSmem;
 
  public:
   explicit VEERY_GPU Tickets(uint8_t* at) : barriers_(reinterpret_cast<Mbarrier*>(at)) {}
 
-  /// By the first `makers` warps, with a barrier of the block before the first turn. `slots`: of
-  /// the block, `turns`: that each of them has in all. A warp makes one barrier after the other, so
-  /// all make as many, and none that nobody would wait for.
+  /// The first `init_warps` warps initialise the mbarriers; a barrier of the block has to follow.
+  /// `slots`: of the block, `tickets`: of each slot. A warp initialises its mbarriers one by one,
+  /// so all warps get the same number, and unused ones are skipped.
   VEERY_GPU void init(int slots, int tickets, int init_warps) const {
-    for_used(slots, tickets, init_warps, [](Mbarrier* own) { init_mbarrier(own); });
+    for_each_used(slots, tickets, init_warps, [](Mbarrier* own) { init_mbarrier(own); });
   }
-  /// Until the turns of the slot before `turn`, counted from 0, have been passed on.
+  /// Waits until the tickets of the slot before `ticket`, counted from 0, have been handed over.
   VEERY_GPU void wait(int slot, int ticket) const {
     if (ticket > 0) wait_for_phase(of(slot, ticket - 1), (ticket - 1) / Smem::kTicketsPerSlot);
   }
-  VEERY_GPU void hand_over(int slot, int ticket) const { arrive(of(slot, ticket)); }
+  VEERY_GPU void pass_on(int slot, int ticket) const { arrive(of(slot, ticket)); }
 
-  /// That the product of a gate was looked at, by the warp that has that of the slot behind it.
+  /// Signals that the gate has been read by the warp that finishes the up panel of the next slot.
   VEERY_GPU void release_gate(int slot) const { arrive(barriers_ + Smem::kGates + slot / 2); }
-  /// Until `count` gates of the slot were looked at.
+  /// Waits until `count` gates of the slot have been read.
   VEERY_GPU void wait_for_gate_release(int slot, int count) const {
     if (count > 0) wait_for_phase(barriers_ + Smem::kGates + slot / 2, count - 1);
   }
 
-  /// That the outliers are known, which one warp finds.
+  /// Signals that the outlier blocks are known, which one warp finds.
   VEERY_GPU void publish_outliers() const { arrive(barriers_ + Smem::kOutliers); }
   VEERY_GPU void wait_for_outliers() const { wait_for_phase(barriers_ + Smem::kOutliers, 0); }
 
  private:
   template <typename Take>
-  VEERY_GPU void for_used(int slots, int tickets, int init_warps, const Take& take) const {
+  VEERY_GPU void for_each_used(int slots, int tickets, int init_warps, const Take& take) const {
     if (warp() >= init_warps) return;
     const int width = slots < Smem::kSlots ? slots : Smem::kSlots;
     const int used = tickets < Smem::kTicketsPerSlot ? tickets : Smem::kTicketsPerSlot;
     for (int i = lane() * init_warps + warp(); i < Smem::kFirst + width * used;
          i += init_warps * kWarp) {
-      const int own = i - Smem::kFirst;  // of those of turns
+      const int own = i - Smem::kFirst;  // index among the tickets
       take(own < 0 ? barriers_ + i : of(own / used, own % used));
     }
   }

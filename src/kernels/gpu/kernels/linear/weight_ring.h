@@ -1,27 +1,27 @@
-// item_ring.h: how the weights of a product come to a block of threads, where their way takes the
-// time: item by item to the warp that multiplies it.
+// weight_ring.h: a warp's multi-stage buffer of weight tiles, for products bound by reading the
+// weights.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemv_smem.h"
 
 namespace veery::gpu {
 
-/// Warps that multiply: kWarps, or, where that is 0, all of the block but one.
+/// Consumer warps: kWarps, or all warps of the block except one if that is 0.
 template <int kWarps>
 VEERY_GPU int consumer_warps() {
   return kWarps > 0 ? kWarps : warps() - 1;
 }
 
-/// The items of a block's panels in the order in which its warps take them: of GemvSmem::kSlots
-/// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
-/// so that a chain rarely waits for the item before.
+/// The weight tiles of a block in the order in which its warps take them. GemvSmem::kSlots panels
+/// (or gate and up panels, alternating) are processed at the same time: chunk after chunk, and
+/// within a chunk panel after panel, so that a tile rarely waits for the sums of the one before it.
 template <int kWarps>
 struct TileIterator {
   int slots = 0, chunks = 0;
-  int group = 0, width = 0, chunk = 0, slot = 0;  ///< the item; group: its first slot
-  int chunk_step = 0, slot_step = 0;              ///< to the warp's next one
+  int group = 0, width = 0, chunk = 0, slot = 0;  ///< the tile; group: its first slot
+  int chunk_step = 0, slot_step = 0;              ///< to the next tile of the warp
 
-  /// Where there are no more than `item`: what is left of it is `chunk`.
+  /// If there are no more than `tile` tiles, `chunk` is the number of tiles past the end.
   VEERY_GPU void begin(int of_slots, int of_chunks, int tile) {
     slots = of_slots, chunks = of_chunks, group = 0;
     enter(tile);
@@ -35,9 +35,9 @@ struct TileIterator {
     group += width;
     enter(tile);
   }
-  /// How many items of the slot there were before.
+  /// Number of earlier tiles of the slot.
   VEERY_GPU int ticket() const { return panel() * chunks + chunk; }
-  /// How many panels of the slot there were before.
+  /// Number of earlier panels of the slot.
   VEERY_GPU int panel() const { return group / GemvSmem::kSlots; }
 
  private:
@@ -53,26 +53,26 @@ struct TileIterator {
   }
 };
 
-/// Turns that a slot has in all, of so many slots and chunks.
+/// Tickets of a slot in all.
 VEERY_GPU int ticket_count(int slots, int chunks) {
   return (slots + GemvSmem::kSlots - 1) / GemvSmem::kSlots * chunks;
 }
 
-/// Where the rings of a block's warps are in shared memory (GemvSmem, GemmSkinnySmem).
+/// Offsets of the rings of a block in shared memory (GemvSmem, GemmSkinnySmem).
 struct RingLayout {
   int mbarriers, tiles, tile_bytes;
-  int stages;  ///< items on their way to each warp
+  int stages;  ///< tiles in flight per warp
 };
 
-/// Where an item's weights are.
+/// The weights of a tile in device memory.
 struct TileSource {
   const uint8_t* from = nullptr;
   int bytes = 0;
 };
 
-/// The items of warp `of` of a block that has the panels `blocks_x()` apart, in the order in which
-/// they come. The warp asks for them itself. Each lane knows where one of its next items is, as
-/// what finds that takes as long as half of a product does.
+/// The tiles of warp `of`, in order; the panels of a block are blocks_x() apart. The warp issues
+/// the copies itself. Each lane knows the source of one of the next 32 tiles, because finding the
+/// source of one tile takes half as long as its product.
 template <WeightFormat kFormat, int kUnits, int kWarps>
 class WeightRing {
  public:
@@ -91,9 +91,9 @@ class WeightRing {
 
   VEERY_GPU int units() const { return units_; }
   VEERY_GPU int chunks() const { return chunks_; }
-  /// Panels of the block, or gates and panels.
+  /// Panels of the block, or gate and up panels.
   VEERY_GPU int slots() const { return slots_; }
-  /// That a slot has in all.
+  /// Tickets of each slot.
   VEERY_GPU int tickets() const { return ticket_count(slots_, chunks_); }
   VEERY_GPU Iterator first() const { return tiles_from(of_); }
   /// The panel of slot `own`, and its weight.
@@ -103,14 +103,14 @@ class WeightRing {
     return {gated ? own % 2 : of.weight, of.panel};
   }
 
-  /// By the warp. Asks for the first item. Weights do not depend on what was launched before.
+  /// Issues the first copy. Weights do not depend on earlier launches.
   VEERY_GPU void begin() {
     if (lane() < layout_.stages) init_tile_mbarrier(mbarrier(lane()));
     sync_warp();
     if (left_ > 0) issue(0);
   }
-  /// Asks for as many more as there is room for: once, before the first is waited for, and when
-  /// what else is to come soon is there, as that waits behind all that is asked for before.
+  /// Issues as many copies as there are stages; once, before the first tile is waited for. To be
+  /// called after more urgent loads have arrived, as these would queue up after all copies.
   VEERY_GPU void fill() {
     for (int i = 1; i < layout_.stages && left_ > 0; ++i) issue(i);
   }
@@ -118,12 +118,12 @@ class WeightRing {
     wait_for_phase(mbarrier(slot_), phase_);
     return tile(slot_);
   }
-  /// Asks for the next item, in the place of the last, which no lane looks at any more.
+  /// Releases the current stage, which no lane reads any more, and issues the next copy to it.
   VEERY_GPU void next() {
     if (left_ > 0) issue(slot_);
     if (++slot_ == layout_.stages) slot_ = 0, ++phase_;
   }
-  /// No copy may be on its way when the block ends. Where none was waited for.
+  /// Waits for the copies if no tile was waited for; none may be in flight when the block ends.
   VEERY_GPU void drain() const {
     for (int i = 0; i < issued_; ++i) wait_for_phase(mbarrier(i), 0);
   }
@@ -161,8 +161,8 @@ class WeightRing {
   const GemmParams& a_;
   RingLayout layout_;
   int of_, units_, chunks_, slots_;
-  int slot_ = 0, phase_ = 0;  // of the item that is waited for next
-  int issued_ = 0, left_;     // of the warp's items
+  int slot_ = 0, phase_ = 0;  // of the tile that is waited for next
+  int issued_ = 0, left_;     // tiles of the warp
   TileSource next_;
 };
 

@@ -1,20 +1,19 @@
-// form_tiles.h: many rows of activations in the form that gemm_mma.h takes (ActivationGroupLayout),
-// with the numbers of form.h.
+// x_groups.h: quantised activations in groups of 8 rows (ActivationGroupLayout).
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
 namespace veery::gpu {
 
-/// Group `group` of the rows of a form.
+/// One group of 8 rows.
 struct ActivationGroup {
   uint8_t* at;
   ActivationGroupLayout layout;
 
-  /// Of what a slab has, for block b of 32 columns.
+  /// The K tile that has block b of 32 columns.
   VEERY_GPU uint8_t* k_tile(int b) const {
     return at + int64_t{b >> layout.log2_blocks} * layout.k_tile * layout.groups_together;
   }
-  /// kInt8Block32: of one of the arrays [block][row].
+  /// kInt8Block32: an element of an array [block][row] in a K tile.
   template <typename T>
   VEERY_GPU T& in_k_tile(int offset, int b, int row) const {
     return reinterpret_cast<T*>(k_tile(b) + offset)[b % 4 * 8 + row];
@@ -33,7 +32,7 @@ VEERY_GPU ActivationGroup activation_group(const Activations& act, int64_t group
   return {act.data + (group - in) * act.stride + in * layout.k_tile, layout};
 }
 
-/// The b of mma_m16n8k16_bf16() from 16 columns of 8 rows.
+/// The B fragment of mma_m16n8k16_bf16() from 16 columns of 8 rows.
 VEERY_GPU Two<uint32_t> load_bf16_fragment(const uint8_t* at) {
   return {load<uint32_t>(at + lane() * 4), load<uint32_t>(at + 128 + lane() * 4)};
 }

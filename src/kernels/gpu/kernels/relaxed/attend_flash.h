@@ -1,5 +1,5 @@
-// attend_flash.h: attention of many rows of one sequence by tensor cores, with a softmax that goes
-// along (Dao, FlashAttention-2, 2023): caches of bf16. Its bits are not those of attend.h.
+// attend_flash.h: attention of many rows of one sequence by tensor cores with an online softmax
+// (Dao, FlashAttention-2, 2023), over bf16 caches. Its bits are not those of attend_prefill.h.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_prefill.h"
@@ -8,9 +8,9 @@
 
 namespace veery::gpu {
 
-/// kDim: of keys and values; kEach: that is what both have, not the most that they may have. A warp
+/// `kDim`: dimensions of keys and values; kExactDim: exactly that many, otherwise at most. A warp
 /// has kFlashTilesPerWarp tiles of 16 queries.
-template <int kDim, bool kEach>
+template <int kDim, bool kExactDim>
 class FlashAttention {
  public:
   VEERY_STATIC int kM = kFlashTilesPerWarp, kQueriesPerWarp = 16 * kM;
@@ -40,7 +40,7 @@ class FlashAttention {
     load_queries();
     for (int block = first; block <= last; ++block) {
       wait_for_copies<0>();
-      sync_block();  // all that was asked for is there, and the other stage is no longer looked at
+      sync_block();  // copies are complete, and the other stage has been read
       const int stage = (block - first) % kFlashStages;
       if (block < last) copy_block(1 - stage, block + 1);
       if (block + 2 <= last) find_pages(block + 2, false);
@@ -50,23 +50,23 @@ class FlashAttention {
   }
 
  private:
-  VEERY_GPU int key_dim() const { return kEach ? kDim : a_.key_dim; }
-  VEERY_GPU int value_dim() const { return kEach ? kDim : a_.value_dim; }
+  VEERY_GPU int key_dim() const { return kExactDim ? kDim : a_.key_dim; }
+  VEERY_GPU int value_dim() const { return kExactDim ? kDim : a_.value_dim; }
   VEERY_STATIC int kTiles = kFlashPositions / 8;
   VEERY_STATIC float kLog2E = 1.44269504F;
-  /// Largest scores may be so much too small, in powers of two, before sums are brought to others.
+  /// A running maximum may be too small by so many powers of two before the sums are rescaled.
   VEERY_STATIC float kSlack = 8;
   VEERY_STATIC float kHidden = -3e38F, kLowest = -1e30F;
 
-  /// Row of a slot; slots are few.
-  VEERY_GPU int load_row_with_norm(int slot) const { return slot * inverse_ >> 16; }
-  VEERY_GPU int head_of(int slot) const { return slot - load_row_with_norm(slot) * slots_; }
+  /// The row of a slot, by multiplication with an inverse; slots are few.
+  VEERY_GPU int row_of_slot(int slot) const { return slot * inverse_ >> 16; }
+  VEERY_GPU int head_of_slot(int slot) const { return slot - row_of_slot(slot) * slots_; }
   VEERY_GPU bool is_query(int slot) const {
-    return head_of(slot) < heads_ && load_row_with_norm(slot) <= end_ - begin_;
+    return head_of_slot(slot) < heads_ && row_of_slot(slot) <= end_ - begin_;
   }
-  /// Queries that there are not see what the last ones see.
+  /// Absent queries have the position of the last ones.
   VEERY_GPU int position_of(int slot) const {
-    const int position = begin_ + load_row_with_norm(slot);
+    const int position = begin_ + row_of_slot(slot);
     return position < end_ ? position : end_;
   }
   VEERY_GPU int first_seen(int position) const {
@@ -75,8 +75,8 @@ class FlashAttention {
            : position >= a_.window ? position - a_.window + 1
                                    : 0;
   }
-  /// Where the keys and values of a block lie: looked for long before they are asked for. Blocks
-  /// come one after the other; `first`: none came before.
+  /// Finds the pages of a KV block, long before its copies are issued. Blocks are visited in order;
+  /// `first`: this is the first one.
   VEERY_GPU void find_pages(int block, bool first) {
     const int64_t at = int64_t{block} * kFlashPositions;
     if (!first && at % 256 != 0) {
@@ -88,9 +88,9 @@ class FlashAttention {
     value_block_ =
         page_of(a_.values, a_.run, sequence_, at) + 2 * value_offset(a_.values, kv_, at, 0);
   }
-  /// Keys lie as in the cache, [16 positions][dimension][16], but for the halves of every other
-  /// four dimensions, which change places for the banks.
-  /// What lies behind the last position may be of others: values are 0 there.
+  /// Keys keep the order of the cache, [16 positions][dimension][16], except that the halves of
+  /// every other four dimensions are swapped to avoid bank conflicts. Values past the last position
+  /// are 0, as their memory may belong to others.
   VEERY_GPU void copy_block(int stage, int block) const {
     uint8_t* to = shared_memory() + layout_.keys + stage * layout_.stage;
     const int keys = key_dim() * kFlashPositions / 8;
@@ -102,15 +102,15 @@ class FlashAttention {
     const int there = (end_ - block * kFlashPositions + 1) * each;
     VEERY_UNROLL(8)
     for (int i = thread(); i < each * kFlashPositions; i += kFlashThreads) {
-      uint8_t* place = to + i / each * layout_.value + i % each * 16;
+      uint8_t* destination = to + i / each * layout_.value + i % each * 16;
       if (i < there)
-        copy_async_16(place, value_block_ + 16 * i);
+        copy_async_16(destination, value_block_ + 16 * i);
       else
-        *reinterpret_cast<Four<uint32_t>*>(place) = {0, 0, 0, 0};
+        *reinterpret_cast<Four<uint32_t>*>(destination) = {0, 0, 0, 0};
     }
     commit_copies();
   }
-  /// A warp a query at a time, a lane 4 dimensions.
+  /// A warp loads a query at a time, 4 dimensions per lane.
   VEERY_GPU void load_queries() const {
     const float scale = a_.softcap > 0 ? a_.scale / a_.softcap : a_.scale * kLog2E;
     const int k = 4 * lane();
@@ -119,8 +119,8 @@ class FlashAttention {
     for (int slot = warp(); slot < kFlashQueries; slot += kFlashThreads / kWarp) {
       Four<float> q = {0, 0, 0, 0};
       if (is_query(slot))
-        q = load<Four<float>>(a_.q.row(row_ + load_row_with_norm(slot)) +
-                              (head_ + head_of(slot)) * key_dim() + k);
+        q = load<Four<float>>(a_.q.row(row_ + row_of_slot(slot)) +
+                              (head_ + head_of_slot(slot)) * key_dim() + k);
       *reinterpret_cast<Two<uint32_t>*>(shared_memory() + slot * layout_.query + 2 * k) = {
           pack_bf16x2(q.x * scale, q.y * scale), pack_bf16x2(q.z * scale, q.w * scale)};
     }
@@ -141,7 +141,8 @@ class FlashAttention {
 
   VEERY_GPU void score(const uint8_t* keys, float (&scores)[kM][kTiles][4]) const {
     const int l = lane();
-    // Rows of a tile of queries, and 8 columns; of 16 positions, 8 dimensions and half of them.
+    // The addresses for ldmatrix: rows of a query tile and 8 columns; of keys, 16 positions and 8
+    // dimensions.
     const uint8_t* query =
         shared_memory() + (warp() * kQueriesPerWarp + l % 16) * layout_.query + l / 16 * 16;
     VEERY_UNROLL(8)
@@ -155,7 +156,7 @@ class FlashAttention {
       VEERY_UNROLL(4)
       for (int n = 0; n < kTiles; n += 2) {
         uint32_t b[4];
-        load_transposed(at + n / 2 * 32 * key_dim(), b);
+        ldmatrix_x4_trans(at + n / 2 * 32 * key_dim(), b);
         VEERY_UNROLL(2)
         for (int m = 0; m < kM; ++m) {
           mma_m16n8k16_bf16(scores[m][n], q[m], b[0], b[1]);
@@ -171,7 +172,7 @@ class FlashAttention {
     for (int e = 0; e < 4; ++e)
       scores[m][n][e] = a_.softcap * kLog2E * approx_tanh(scores[m][n][e]);
   }
-  /// Row `half` of the two of tile m that a lane has.
+  /// The slot of row g (half 0) or g + 8 (half 1) of tile m.
   VEERY_GPU int slot_of(int m, int half) const {
     return warp() * kQueriesPerWarp + 16 * m + 8 * half + lane() / 4;
   }
@@ -190,7 +191,7 @@ class FlashAttention {
       }
     }
   }
-  /// Scores become weights, of which each lane adds up its own.
+  /// Turns scores into weights. Each lane adds up its own weights.
   VEERY_GPU void softmax_weights(float (&scores)[kM][kTiles][4]) {
     float max_score[kM][2];
     bool grows = false;
@@ -232,7 +233,7 @@ class FlashAttention {
     }
   }
   VEERY_GPU void add_values(const uint8_t* values, const float (&weights)[kM][kTiles][4]) {
-    // 16 positions, and 8 dimensions of 16.
+    // The addresses for ldmatrix: 16 positions, and 8 of 16 dimensions.
     const uint8_t* at = values + lane() % 16 * layout_.value + lane() / 16 * 16;
     VEERY_UNROLL(4)
     for (int k = 0; k < kTiles / 2; ++k) {
@@ -248,7 +249,7 @@ class FlashAttention {
       for (int n = 0; n < kDim / 8; n += 2) {
         if (8 * n >= value_dim()) break;
         uint32_t b[4];
-        load_transposed(at + 16 * k * layout_.value + 16 * n, b);
+        ldmatrix_x4_trans(at + 16 * k * layout_.value + 16 * n, b);
         VEERY_UNROLL(2)
         for (int m = 0; m < kM; ++m) {
           mma_m16n8k16_bf16(values_[m][n], w[m], b[0], b[1]);
@@ -258,7 +259,7 @@ class FlashAttention {
     }
   }
 
-  /// A sink merges last, as a score without a value.
+  /// A sink is merged last, as a score without a value.
   VEERY_GPU void finish() {
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
@@ -268,7 +269,7 @@ class FlashAttention {
       sum = sum + shuffle_xor(sum, 1);
       sum = sum + shuffle_xor(sum, 2);
       if (!is_query(slot)) continue;
-      const int head = head_ + head_of(slot);
+      const int head = head_ + head_of_slot(slot);
       if (a_.sinks != nullptr) {
         const float sink = a_.sinks[head] * kLog2E;
         const float max_score = max_f32(max_score_[m][half], sink);
@@ -276,8 +277,7 @@ class FlashAttention {
         sum = fma(sum, keep, approx_exp2(sink - max_score));
       }
       const float factor = keep / sum;
-      float* out =
-          a_.out.row(row_ + load_row_with_norm(slot)) + head * value_dim() + lane() % 4 * 2;
+      float* out = a_.out.row(row_ + row_of_slot(slot)) + head * value_dim() + lane() % 4 * 2;
       VEERY_UNROLL(16)
       for (int n = 0; n < kDim / 8; ++n)
         if (8 * n < value_dim())
@@ -290,22 +290,22 @@ class FlashAttention {
   const AttendFlashSmem layout_;
   int64_t row_, last_row_;
   int begin_, end_;  ///< positions of the first row and the last
-  int slots_;        ///< queries of a row, of which heads_ are used
-  int inverse_;      ///< of slots_, times 2^16
+  int slots_;        ///< slots per row, of which heads_ are used
+  int inverse_;      ///< 2^16 / slots_
   int kv_, head_, heads_, sequence_;
   const uint8_t *key_block_, *value_block_;
-  /// Of the four rows of a lane: largest scores, its own share of the sums of weights, values.
+  /// Of the rows of a lane: maxima, the lane's share of the sums of weights, values.
   float max_score_[kM][2], sum_[kM][2] = {};
   float values_[kM][kDim / 8][4] = {};
 };
 
-/// Those of the rows that follow each other; attend_ragged() does the others.
-template <int kDim, bool kEach>
+/// Rows that follow each other in one sequence; attend_ragged() does the others.
+template <int kDim, bool kExactDim>
 VEERY_GPU void attend_flash(const AttendParams& a) {
   wait_for_dependencies();
   const RowRange rows = contiguous_tile(a);
   if (rows.first <= rows.last)
-    FlashAttention<kDim, kEach>(a, rows.first, rows.last, block_x()).run();
+    FlashAttention<kDim, kExactDim>(a, rows.first, rows.last, block_x()).run();
 }
 
 }  // namespace veery::gpu

@@ -1,4 +1,4 @@
-// rounded_rows.h: what stands before and behind products that a library makes of bf16.
+// bf16_rows.h: the kernels before and after the bf16 products of cuBLASLt.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
@@ -6,7 +6,7 @@
 
 namespace veery::gpu {
 
-/// The sum of what the threads of a block have; `shared`: a float for each warp.
+/// The sum over the threads of a block. `shared`: a float per warp.
 VEERY_GPU float block_sum(float x, float* shared) {
   for (int mask = 16; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
   if (lane() == 0) shared[warp()] = x;
@@ -16,7 +16,7 @@ VEERY_GPU float block_sum(float x, float* shared) {
   return all;
 }
 
-/// A block of threads a row, whose columns are a multiple of 4.
+/// One thread block per row, whose columns are a multiple of 4.
 VEERY_GPU void rows_to_bf16(const RowsToBf16Params& a) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -49,14 +49,14 @@ VEERY_GPU float upper_of(uint32_t pair) {
 }
 VEERY_GPU float lower_of(uint32_t pair) { return bits_to_float(static_cast<int32_t>(pair << 16)); }
 
-/// As activated(), but silu by functions that are fast.
+/// activated() with a fast approximation of silu.
 VEERY_GPU float approx_activated(float x, const ActivationParams& a) {
   constexpr float kLog2E = 1.44269504F;
   if (a.kind != 1) return activated(x, a);
   return x < -87.0F ? 0.0F : approx_divide(x, 1.0F + approx_exp2(negative(kLog2E) * x));
 }
 
-/// A thread 4 outputs, of which there are a multiple of 4.
+/// A thread has 4 outputs; the number of outputs is a multiple of 4.
 VEERY_GPU void gated_epilogue(const GatedEpilogueParams& a) {
   wait_for_dependencies();
   const int64_t r = block_y();
@@ -83,7 +83,7 @@ VEERY_GPU void gated_epilogue(const GatedEpilogueParams& a) {
     *reinterpret_cast<Four<float>*>(out + k) = {y[0], y[1], y[2], y[3]};
 }
 
-/// A thread an output.
+/// A thread has one output.
 VEERY_GPU void epilogue_rows(const EpilogueParams& a) {
   wait_for_dependencies();
   const int64_t r = block_y();

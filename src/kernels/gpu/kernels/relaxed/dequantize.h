@@ -1,4 +1,4 @@
-// expand.h: weights as bf16, row after row, for products that a library makes.
+// dequantize.h: converts packed weights to bf16 rows for cuBLASLt.
 #pragma once
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
@@ -6,7 +6,7 @@
 
 namespace veery::gpu {
 
-// A warp a row, a lane 4 columns of it, which are a multiple of 4.
+// A warp has a row, a lane 4 of its columns, whose number is a multiple of 4.
 template <WeightFormat kFormat>
 VEERY_GPU void dequantize_as(const DequantizeParams& a) {
   const Weight& w = a.weight;
@@ -24,7 +24,7 @@ VEERY_GPU void dequantize_as(const DequantizeParams& a) {
   }
 }
 
-/// Each element is what decode.h makes of it, rounded to bf16. A block of threads has a panel and
+/// Each element is the value that decode.h gives, rounded to bf16. A thread block has a panel and
 /// some of its columns.
 VEERY_GPU void dequantize(const DequantizeParams& a) {
   wait_for_dependencies();
