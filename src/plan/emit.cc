@@ -176,6 +176,15 @@ class Emitter {
     }
   }
 
+  // If the backend computes step i in the kernel of the next one, that kernel reads the inputs of
+  // step i while it writes the outputs of the next.
+  bool may_fuse_with_next(int i) const {
+    const auto step = static_cast<size_t>(i);
+    return binding_.backend != nullptr && step + 1 < steps_.size() &&
+           binding_.backend->may_fuse(graph_[steps_[step].node].op,
+                                      graph_[steps_[step + 1].node].op, most_rows(kTokenRows));
+  }
+
   void lifetimes() {
     const int end = static_cast<int>(steps_.size());
     for (NodeId id = 0; id < graph_.size(); ++id)
@@ -184,12 +193,9 @@ class Emitter {
           Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
           life.first = life.last = step_[index(id)];
         }
-    // Of one row a device may carry out a step and the one before it together, so that what the
-    // latter reads is not to be written over by the former.
-    const int more = binding_.backend != nullptr && most_rows(kTokenRows) == 1 ? 1 : 0;
-    for (const Step& step : steps_)
-      for (Value in : graph_[step.node].in)
-        if (in) extend(in, step_[index(step.node)] + more);
+    for (int i = 0; i < end; ++i)
+      for (Value in : graph_[steps_[static_cast<size_t>(i)].node].in)
+        if (in) extend(in, may_fuse_with_next(i) ? i + 1 : i);
     for (Value root : roots_) extend(root, end);
   }
 

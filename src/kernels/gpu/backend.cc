@@ -237,6 +237,9 @@ class GpuBackend : public Backend {
     kernel.phases[0] = never;
     return kernel;
   }
+  bool may_fuse(Op first, Op second, int64_t rows) const override {
+    return may_fuse_decode(first, second, rows);
+  }
   std::unique_ptr<Executable> lower(std::span<const Step> steps, std::span<const Operand> results,
                                     const TableUse& use) override {
     return std::make_unique<GpuExecutable>(*machine_, dequantized_, steps, results, use);

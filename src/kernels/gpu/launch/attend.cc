@@ -209,11 +209,11 @@ bool overlap(const Matrix& a, const Matrix& b) {
   const std::less<> before;
   return before(a.data, b.data + b.cols) && before(b.data, a.data + a.cols);
 }
-// Whether attend_decode() can carry out both steps: one row, whose query, key and value only the
-// attention reads. Its thread blocks write outputs while others still read what the queries are
-// made of, so these must not overlap.
+// Whether attend_decode() can compute both steps: one row, whose query, key and value only the
+// attention reads. Its thread blocks write outputs while others still read the inputs of the
+// queries, so these must not overlap.
 bool is_fusible(const Step& rope, const Step& step, Recorder& to) {
-  if (rope.op != op::kQkvRope || step.op != op::kAttend) return false;
+  if (!may_fuse_decode(rope.op, step.op, 1)) return false;
   const LaunchRow* const row = to.row_of(step);
   if (row == nullptr || row->record != record_attend<false>) return false;
   const Attend attend{step.dispatch, to};
@@ -261,6 +261,9 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to) {
   return static_cast<size_t>(rows * attr.heads * blocks * (kHeader + value_dim(d))) * sizeof(float);
 }
 
+bool may_fuse_decode(Op first, Op second, int64_t rows) {
+  return rows == 1 && first == op::kQkvRope && second == op::kAttend;
+}
 void fuse_decode_steps(std::span<const Step> steps, Recorder& to) {
   for (size_t i = 0; i + 1 < steps.size(); ++i) {
     if (!is_fusible(steps[i], steps[i + 1], to)) continue;

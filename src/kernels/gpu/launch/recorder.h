@@ -125,6 +125,8 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to);
 
 // Passes over the steps before they are recorded.
 
+/// Whether fuse_decode_steps() looks at two successive steps of tables of so many rows.
+bool may_fuse_decode(Op first, Op second, int64_t rows);
 /// Finds the RoPE steps of one row that are one launch with the attention step after them.
 void fuse_decode_steps(std::span<const Step> steps, Recorder& to);
 
