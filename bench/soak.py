@@ -11,12 +11,13 @@ At the same time there are, all on loopback:
   half        requests whose header or body never ends
   wrong       bad JSON, invalid UTF-8, wrong types, numbers out of range, hostile schemas: each must get a status from 400 to 499
   held        answers held to a JSON schema; each must parse
+  schemas     random schemas at temperature 2, each another one: whole answers must validate (by jsonschema, where Python has it)
   others      tokens, log-probabilities, metrics, health
   idle        connections on which nothing is sent
 
 Every ten seconds a line: seconds, resident MiB, answers in the making and waiting, answers so far. The status is 0 where
 no check failed, nothing was left in the making, and memory of the last third is at most 5 % and 16 MiB above that of the middle third.
-Needs Python 3.11 and nothing else.
+Needs Python 3.11; jsonschema helps.
 """
 
 import argparse
@@ -33,6 +34,11 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -57,10 +63,34 @@ def wrong_bodies():
         ("response_format", {"type": "nonsense"}), ("tools", 7),
     ]:  # fmt: skip
         yield json.dumps({**chat, name: value}).encode()
-    for schema in [{"$ref": "#/definitions/missing"}, {"type": "nonsense"}, {"not": {"type": "string"}}]:
+    for schema in [{"$ref": "#/definitions/missing"}, {"type": "nonsense"}, {"not": {}}]:
         yield json.dumps(held(schema)).encode()
     deep = '{"type": "object", "properties": {"a": ' * 3000 + "true" + "}}" * 3000
     yield json.dumps(held(None)).replace('"schema": null', f'"schema": {deep}').encode()
+
+
+def random_schema(chosen, depth=3):
+    """A schema of a few levels, whose keywords meet; some of them have no value."""
+    kinds = ["string", "pattern", "integer", "number", "boolean", "enum"] + ["array", "object", "object", "anyOf", "allOf"] * (depth > 0)
+    kind, least = chosen.choice(kinds), chosen.randrange(4)
+    most = least + chosen.randrange(6)
+    if kind == "string":
+        return {"type": "string", "minLength": least, "maxLength": most}
+    if kind == "pattern":
+        return {"type": "string", "pattern": chosen.choice(["^[a-z]{2,6}$", "^\\d+-\\d+$", "^(ab|cd)*$", "[aeiou]"]), "maxLength": 8 + most}
+    if kind in ("integer", "number"):
+        return {"type": kind, "minimum": least * chosen.choice([-7, 1]), "maximum": most * 11}
+    if kind == "enum":
+        return {"enum": chosen.sample(["red", "", 1, 2.5, None, True, [1], {"a": 1}, "\u00e9\n"], 1 + least)}
+    if kind == "array":
+        return {"type": "array", "items": random_schema(chosen, depth - 1), "minItems": least // 2, "maxItems": most}
+    if kind in ("anyOf", "allOf"):
+        return {kind: [random_schema(chosen, depth - 1) for _ in range(2)]}
+    if kind == "object":
+        names = [f"{chosen.choice('abcd')}{i}" for i in range(1 + most)]
+        return {"type": "object", "properties": {name: random_schema(chosen, depth - 1) for name in names}, "required": names[:least],
+                "additionalProperties": chosen.choice([False, {"type": "boolean"}]), "maxProperties": 8}  # fmt: skip
+    return {"type": kind}
 
 
 def message(path, body, method="POST"):
@@ -177,6 +207,23 @@ class Soak:
         except (ValueError, KeyError, AssertionError) as error:
             self.fault(f"an answer held to a schema: status {status}, {body[:300]!r} ({error!r})")
 
+    async def schemas(self, chosen):
+        schema = random_schema(chosen)
+        status, body = await self.reply("/v1/chat/completions", {**held(schema), "temperature": 2, "max_tokens": 200})
+        if status == 400 and b"schema" in body:
+            self.counts["schemas refused"] += 1
+            return
+        try:
+            choice = json.loads(body)["choices"][0]
+            if choice["finish_reason"] == "length":
+                self.counts["schemas cut"] += 1
+                return
+            value = json.loads(choice["message"]["content"])
+            if jsonschema:
+                jsonschema.Draft202012Validator(schema).validate(value)
+        except Exception as error:  # of jsonschema, too
+            self.fault(f"schema {json.dumps(schema)}: status {status}, {body[:300]!r} ({str(error)[:200]!r})")
+
     async def others(self, chosen):
         for path, body, method in [
             ("/tokenize", {"content": "x y " * chosen.randrange(1, 200)}, "POST"), ("/metrics", b"", "GET"), ("/health", b"", "GET"),
@@ -218,7 +265,7 @@ class Soak:
         self.wrong_bodies = list(wrong_bodies())
         await self.alone()
         sockets = [await self.open() for _ in range(idle)]
-        kinds = [("vanishing", 3, 1), ("slow", 2, 0.5), ("half", 4, 1), ("wrong", 2, 0.3), ("held", 2, 0.5), ("others", 2, 0.5)]
+        kinds = [("vanishing", 3, 1), ("slow", 2, 0.5), ("half", 4, 1), ("wrong", 2, 0.3), ("held", 2, 0.5), ("schemas", 4, 0), ("others", 2, 0.5)]
         clients = [self.client("streams", i, 0) for i in range(streams)]
         clients += [self.client(kind, i, pause) for kind, count, pause in kinds for i in range(count)]
         await asyncio.gather(self.watch(), *clients)

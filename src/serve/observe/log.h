@@ -51,7 +51,7 @@ class Log {
   Log& operator=(const Log&) = delete;
 
   void note(LogLevel level, std::string_view message, const LogFields& fields = {}) noexcept;
-  /// The access line: at level error if the server failed, debug for what monitors ask, else info.
+  /// The access line: at level debug for what monitors ask, error if the server failed, else info.
   void request(const RequestRecord& record) noexcept;
   /// Opens the file anew, which somebody may have moved away. Does nothing without a file.
   void reopen();
