@@ -166,7 +166,7 @@ TEST(MemoryBudgets, ARefusalSaysWhatWouldFit) {
   const size_t small = plan_memory(source).bytes.total();
   source.load.context = kContext;
   ASSERT_LT(small, whole.bytes.total());
-  ModelSource least = files.source(1);
+  ModelSource least = files.source();
   least.load.context = 256;
   least.scheduler.kept = 1;
   const size_t memory = plan_memory(least).bytes.total();

@@ -59,7 +59,7 @@ PrefixPart parse_prefix_head(std::span<const std::byte> head, uint64_t bytes, ui
   require(header.magic == kPrefixMagic, "has another magic number");
   require(header.version == kPrefixVersion, "has another version");
   require(header.model == model, "is of another model");
-  require(header.bytes == bytes, "was cut off or added to");
+  require(header.bytes == bytes && bytes % kUnit == 0, "was cut off or added to");
   const bool block = header.kind == static_cast<uint32_t>(PrefixKind::kBlock);
   require(block || header.kind == static_cast<uint32_t>(PrefixKind::kState), "has another kind");
   require(header.position > 0 && header.position <= INT32_MAX, "has a position out of range");
