@@ -55,6 +55,7 @@ class Disk(CliTest):
             text, cached = self.ask(server, messages)
             self.assertEqual(text, known[turn])
             self.assertGreaterEqual(cached, 0.95 if turn > 0 else 0)
+            self.assertEqual(server.metric("prefix_cache_disk_tokens_total") > 0, turn > 0)
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "On"}]
             self.assertEqual(server.end(), 0)
         self.assertEqual(stat.S_IMODE(self.cache.stat().st_mode), 0o700)
