@@ -66,6 +66,7 @@ class RealModel(PageTest):
         page.click("#new")  # another chat may be read meanwhile
         page.wait_for_selector(".greeting:visible")
         page.click(".row .open")
+        page.wait_for_selector("#stop:visible")
         page.press("#text", "Escape")
         self.answered(page)
         self.assertIn("stopped", page.inner_text(".stats"))
