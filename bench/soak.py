@@ -59,7 +59,7 @@ def wrong_bodies():
     yield b'{"messages": [{"role": "user", "content": "a"}], "temperature": NaN}'
     for name, value in [
         ("messages", "text"), ("messages", []), ("messages", [1]), ("temperature", -1), ("temperature", "hot"), ("temperature", 1e300),
-        ("top_p", -0.5), ("max_tokens", -3), ("max_tokens", 1.5), ("n", 1_000_000), ("seed", "x"), ("stop", 5), ("logit_bias", {"a": 1}),
+        ("top_p", -0.5), ("max_tokens", -3), ("max_tokens", 1.5), ("n", 1_000_000), ("seed", "x"), ("stop", 5), ("logit_bias", {"1": "much"}),
         ("response_format", {"type": "nonsense"}), ("tools", 7),
     ]:  # fmt: skip
         yield json.dumps({**chat, name: value}).encode()
