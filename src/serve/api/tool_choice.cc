@@ -85,13 +85,18 @@ bool CallLimit::apply(std::vector<AnswerDelta>& deltas) {
   std::erase_if(deltas, [&](const AnswerDelta& delta) {
     if (over_) return true;
     over_ = delta.kind == AnswerDelta::Kind::kCallEnd;
+    if (delta.kind == AnswerDelta::Kind::kContent) content_ += delta.text;
+    if (delta.kind == AnswerDelta::Kind::kReasoning) reasoning_ += delta.text;
     return false;
   });
   return over_;
 }
 
 ParsedAnswer CallLimit::limited(ParsedAnswer answer) const {
-  if (one_ && answer.calls.size() > 1) answer.calls.resize(1);
+  if (!over_) return answer;
+  answer.content = content_;
+  answer.reasoning = reasoning_;
+  answer.calls.resize(1);
   return answer;
 }
 

@@ -37,11 +37,12 @@ class CallLimit {
 
   /// Removes what comes after the first call. True: that call is complete.
   bool apply(std::vector<AnswerDelta>& deltas);
-  /// The answer without further calls.
+  /// The answer without what came after the first call, of which all deltas were applied before.
   ParsedAnswer limited(ParsedAnswer answer) const;
 
  private:
   bool one_, over_ = false;
+  std::string content_, reasoning_;  // before the end of the first call
 };
 
 /// If a call is forced, holds the answer to the form in which the model writes calls of the tools
