@@ -108,19 +108,23 @@ class Completion(unittest.TestCase):
             os.close(terminal)
 
     def complete_in_zsh(self, script, terminal):
+        unread = ""
+
         def until(text):
-            seen, end = "", time.monotonic() + 30
-            while text not in seen:
-                self.assertTrue(select.select([terminal], [], [], max(0, end - time.monotonic()))[0], f"no {text!r} in {seen!r}")
-                seen += os.read(terminal, 1 << 16).decode(errors="replace")
-            return seen
+            nonlocal unread
+            end = time.monotonic() + 30
+            while text not in unread:
+                self.assertTrue(select.select([terminal], [], [], max(0, end - time.monotonic()))[0], f"no {text!r} in {unread!r}")
+                unread += os.read(terminal, 1 << 16).decode(errors="replace")
+            unread = unread[unread.index(text) + len(text):]
 
         def run(line):
-            # The mark is not what is echoed.
+            # The mark is not what is echoed. Before the next prompt the terminal would take Ctrl-U for itself.
             os.write(terminal, f"{line}; echo do''ne\r".encode())
-            return until("done")
+            until("done")
+            until("ready>")
 
-        run("PS1= RPS1= LISTMAX=1000; stty columns 200 rows 200; autoload -Uz compinit; compinit -u -D; unsetopt LIST_BEEP ALWAYS_LAST_PROMPT")
+        run("PS1='rea''dy>' RPS1= LISTMAX=1000; stty columns 200 rows 200; autoload -Uz compinit; compinit -u -D; unsetopt LIST_BEEP ALWAYS_LAST_PROMPT")
         run(f"source {script}")
         # Keeps what completion offers.
         run("compadd() { if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then local -a hits; builtin compadd -A hits \"$@\"; "
