@@ -195,6 +195,7 @@ TEST_F(Scheduling, AnswersCanBeCancelled) {
   const std::shared_future<void> all_cancelled = cancelled.get_future().share();
   Scheduler scheduler(model_, {.slots = 1});
   GenerateRequest request = request_of(random_ids(5, 1), 120, 0);
+  request.logprobs = 0;  // a piece for each token, as tokens of this model have no text
   request.notify = [all_cancelled] { all_cancelled.wait(); };  // holds the scheduler
   const auto first = scheduler.submit(request);
   const auto second = scheduler.submit(request_of(random_ids(5, 2), 120, 0));
@@ -216,6 +217,7 @@ TEST_F(Scheduling, ItsEndIsTheEndOfWhatRuns) {
   {
     Scheduler scheduler(model_, {.slots = 1});
     GenerateRequest slow = request_of(random_ids(5, 1), 110, 0);
+    slow.logprobs = 0;
     slow.notify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
     running = scheduler.submit(slow);
     waiting = scheduler.submit(request_of(random_ids(5, 2), 110, 0));
