@@ -88,8 +88,12 @@ class PageTest(unittest.TestCase):
         self.ready(page)
 
     def ask(self, page, text, wait=True):
+        questions = page.locator(".message.user").count()
         page.fill("#text", text)
         page.press("#text", "Enter")
+        # Until the answer to this question has begun, the one before is the last.
+        self.until(page, """(count) => document.querySelectorAll(".message.user").length > count
+            && document.querySelector(".message:last-child").matches(".assistant")""", arg=questions)
         if wait:
             self.answered(page)
             return page.inner_text(".message.assistant:last-child .prose")
