@@ -3,8 +3,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "base/clock.h"
 #include "base/foreign_file.h"
@@ -35,6 +39,16 @@ struct Flags {
   serve::TlsFiles tls;
   serve::LogOptions log;
 };
+
+// glibc gives each thread an arena of its own, which keeps what the largest request of that thread
+// had freed: answering random JSON schemas, the process grew by 7 MB a minute. Four are enough, as
+// steps of a model allocate nothing. The user's own settings stay.
+void limit_arenas() {
+#if defined(__GLIBC__)
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr && std::getenv("GLIBC_TUNABLES") == nullptr)
+    mallopt(M_ARENA_MAX, 4);
+#endif
+}
 
 // "models/Llama.gguf" is "Llama"; a folder is its name.
 std::string id_of(const std::string& path) {
@@ -315,6 +329,7 @@ serve::HttpOptions http_options(const Flags& flags, serve::Context& context) {
 
 void serve_verb(std::vector<std::string> arguments) {
   const Flags flags = read(std::move(arguments));
+  limit_arenas();
   if (!flags.prefix_folder.empty()) check_prefix_folder(flags.prefix_folder);
   Signals::block();
   serve::Log log(flags.log);
