@@ -85,9 +85,9 @@ class Emulator : public Machine {
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
   Emulator(int max_shared, int sm_count, bool relaxed = false)
-      : relaxed_(relaxed), most_shared_(max_shared), processors_(sm_count) {}
-  int sm_count() const override { return processors_; }
-  int max_shared() const override { return most_shared_; }
+      : relaxed_(relaxed), max_shared_(max_shared), sm_count_(sm_count) {}
+  int sm_count() const override { return sm_count_; }
+  int max_shared() const override { return max_shared_; }
   bool relaxed() const override { return relaxed_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
@@ -117,7 +117,7 @@ class Emulator : public Machine {
 
  private:
   bool relaxed_;
-  int most_shared_, processors_;
+  int max_shared_, sm_count_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace veery::gpu {
 
 /// `max_shared`: bytes of shared memory that a block may have (Machine::max_shared()).
-/// `processors`: that it says it has.
+/// `sm_count`: Machine::sm_count().
 std::unique_ptr<Machine> make_emulator(int max_shared = 227 << 10, int sm_count = 2);
 /// The same with a library of products (Machine::relaxed()).
 std::unique_ptr<Machine> make_relaxed_emulator();

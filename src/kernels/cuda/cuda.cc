@@ -387,7 +387,7 @@ void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put
   const Stream stream = machine_.stream();
   driver_.check(driver_.capture_into(stream, graph, behind, nullptr, behind != nullptr ? 1 : 0,
                                      kCaptureThreadLocal),
-                "recording a chain_loop");
+                "recording a loop");
   Graph same = nullptr;
   try {
     put();
@@ -395,13 +395,13 @@ void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put
     driver_.capture_end(stream, &same);
     throw;
   }
-  driver_.check(driver_.capture_end(stream, &same), "recording a chain_loop");
+  driver_.check(driver_.capture_end(stream, &same), "recording a loop");
 }
 
 // The upload, the loop, what comes back: one submission.
 void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again) {
   capture_into(graph, nullptr, [&] { put_upload(); });
-  GraphNode upload = nullptr, chain_loop = nullptr;
+  GraphNode upload = nullptr, loop = nullptr;
   size_t count = 1;
   driver_.check(driver_.graph_nodes(graph, &upload, &count), "asking for a graph's nodes");
   VEERY_CHECK(count == 1);
@@ -411,14 +411,13 @@ void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_
   NodeParameters node{};
   node.kind = kConditionalNode;
   node.conditional = {condition, kWhile, 1, nullptr, machine_.context()};
-  driver_.check(driver_.node_add(&chain_loop, graph, &upload, nullptr, 1, &node),
-                "making a chain_loop");
+  driver_.check(driver_.node_add(&loop, graph, &upload, nullptr, 1, &node), "making a loop");
   launches.push_back(
       Launch::of(KernelId::chain_loop, {.threads = 32}, gpu::ChainLoopParams{condition, again}));
   capture_into(*node.conditional.bodies, nullptr, [&] { put(launches, {}); });
   std::vector<size_t> bytes;
   for (const Transfers::Back& back : transfers_.back) bytes.push_back(back.bytes);
-  capture_into(graph, &chain_loop, [&] { put_downloads(bytes); });
+  capture_into(graph, &loop, [&] { put_downloads(bytes); });
   brings_back_ = true;
 }
 

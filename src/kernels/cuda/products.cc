@@ -25,7 +25,7 @@ void Products::release(const Made& made) const {
     if (layout != nullptr) library_.layout_destroy(layout);
 }
 
-Products::Form Products::activation_kind_for(const gpu::MatrixProduct& p) {
+Products::Form Products::form_of(const gpu::MatrixProduct& p) {
   return {p.rows,
           p.n,
           p.k,
@@ -74,7 +74,7 @@ void Products::find_algorithm(const gpu::MatrixProduct& p, Made& made) const {
 }
 
 Products::Made& Products::made_for(const gpu::MatrixProduct& p) {
-  const auto known = made_.find(activation_kind_for(p));
+  const auto known = made_.find(form_of(p));
   if (known != made_.end()) return known->second;
   Made made;
   try {
@@ -84,7 +84,7 @@ Products::Made& Products::made_for(const gpu::MatrixProduct& p) {
     release(made);
     throw;
   }
-  return made_[activation_kind_for(p)] = made;
+  return made_[form_of(p)] = made;
 }
 
 void Products::multiply(const gpu::MatrixProduct& p, Stream stream) {

@@ -34,7 +34,7 @@ class Products {
     lt::Algorithm algorithm{};
     bool warm = false;
   };
-  static Form activation_kind_for(const gpu::MatrixProduct& product);
+  static Form form_of(const gpu::MatrixProduct& product);
   Made& made_for(const gpu::MatrixProduct& product);
   void make(const gpu::MatrixProduct& product, Made& made) const;
   void find_algorithm(const gpu::MatrixProduct& product, Made& made) const;

@@ -105,9 +105,9 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
   run(size, [] { sync_block(); });  // and the next one is as ever
 }
 
-// Memory that was an mbarrier is not to be anything else until the launch ends.
+// Memory of an mbarrier must not be used for anything else until the launch ends.
 TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
-  enum class Then { kNoScore, kWrites, kMakesAgain };
+  enum class Then { kNothing, kWrites, kMakesAgain };
   const auto complaint = [](Then then) -> std::string {
     try {
       run({.threads = 32, .shared = 16}, [&] {
@@ -126,7 +126,7 @@ TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
     }
     return "";
   };
-  EXPECT_EQ(complaint(Then::kNoScore), "");
+  EXPECT_EQ(complaint(Then::kNothing), "");
   for (const Then then : {Then::kWrites, Then::kMakesAgain})
     EXPECT_NE(complaint(then).find("mbarrier"), std::string::npos);
 }

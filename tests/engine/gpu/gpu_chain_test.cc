@@ -316,10 +316,10 @@ TEST(CudaChain, IsOneSubmissionWhereTheDriverHasLoops) {
       }
       return std::vector(ids.begin() + 7, ids.end());
     }();
-    const Counted chain_loop = chain_on_cuda(model, true, sampling, 41);
-    EXPECT_EQ(chain_loop.ids, on_cpu);
-    EXPECT_EQ(chain_loop.runs, 1);
-    EXPECT_EQ(chain_loop.copies, 0) << "they are nodes of the graph";
+    const Counted loop = chain_on_cuda(model, true, sampling, 41);
+    EXPECT_EQ(loop.ids, on_cpu);
+    EXPECT_EQ(loop.runs, 1);
+    EXPECT_EQ(loop.copies, 0) << "they are nodes of the graph";
     const Counted unrolled = chain_on_cuda(model, false, sampling, 41);
     EXPECT_EQ(unrolled.ids, on_cpu);
     EXPECT_EQ(unrolled.runs, 6);
