@@ -10,8 +10,6 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kMaxSplits = 64;  // thread blocks that share the positions of a row and its KV head
-
 int key_dim(const Dispatch& d) { return d.in[AttendIn::kQ].cols / d.as<AttendAttr>().heads; }
 int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
 // Thread blocks per row: each has up to kMaxHeads of the query heads that share a KV head.
@@ -19,10 +17,6 @@ int head_blocks(const AttendAttr& attr) {
   return attr.kv_heads * ((attr.heads / attr.kv_heads + kMaxHeads - 1) / kMaxHeads);
 }
 
-// Whether kernels may load four elements of a row at a time.
-bool is_vectorizable(const Matrix& m) {
-  return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0;
-}
 bool is_float_cache(const Operand& o) {
   return in_pages(o) &&
          (o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16);

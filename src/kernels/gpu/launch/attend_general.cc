@@ -11,7 +11,6 @@ namespace veery::gpu {
 namespace {
 
 constexpr int kMaxValueDims = 512, kMaxKeyDims = 1024;
-constexpr int kMaxSplits = 64;  // thread blocks that share the positions of a row and its KV head
 
 Stored stored_type(DType type) {
   switch (type) {

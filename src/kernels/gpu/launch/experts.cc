@@ -9,9 +9,7 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kFewPairs = 8, kManyPairs = 32;  // of a group
-constexpr int kMaxSeparate = 64;               // pairs that are multiplied one by one
-constexpr int kPanelWarps = 4;
+constexpr int kMaxSeparate = 64;  // pairs that are multiplied one by one
 
 constexpr auto experts_gemm(RowClass rows, bool gated) {
   return [=](WeightFormat f) { return key::experts_gemm(f, rows, gated); };
@@ -105,15 +103,6 @@ void record_pairs(const Mixture& m, Recorder& to) {
   to.add(KernelId::group_experts, size, a);
 }
 
-void record_quantize(const Matrix& x, const Activations& act, int64_t rows, Recorder& to) {
-  QuantizeXParams a{to.run, x, {}, act, nullptr};
-  a.blocks_per_row = 1;
-  to.add(
-      KernelId::quantize_x,
-      launch_size(rows, 256, static_cast<size_t>((act.cols / 32 + 3) / 4 * 4 + 4) * sizeof(float)),
-      a);
-}
-
 // Thread blocks of their own for each pair, with the same number of panels each.
 void record_separate(const Mixture& m, ExpertGemmParams a, Recorder& to) {
   const WeightFormat format = a.weight[0].format;
@@ -147,12 +136,7 @@ void record_product(const Mixture& m, int first, const Activations& act, float* 
   if (m.separate) return record_separate(m, a, to);
   const int panels = (a.weight[0].rows + 15) / 16, groups = static_cast<int>(m.max_groups);
   if (m.is_exact(first)) return record_experts_exact(a, panels, groups, m.exact, to);
-  const RowClass rows = m.many ? RowClass::kThirtyTwo : RowClass::kEight;
-  to.add(key::experts_gemm(a.weight[0].format, rows, gated),
-         {.blocks_x = (panels + kPanelWarps - 1) / kPanelWarps,
-          .blocks_y = groups,
-          .threads = kPanelWarps * kWarp},
-         a);
+  record_experts_gemm(a, panels, groups, m.many, to);
 }
 
 bool accepts_route(const Dispatch& d, const KernelChoice&) {
@@ -194,16 +178,17 @@ size_t moe_workspace(const Dispatch& d, const RunExtent& run) {
 }
 template <bool kExact>
 void record_moe(const Dispatch& d, Recorder& to) {
+  constexpr int kQuantizeThreads = 256;
   const Matrix x = to.matrix(d.in[MoeIn::kX]);
   const Mixture m(d, to.max_rows(x.rows), kExact, &to.machine);
   record_pairs(m, to);
   const Activations acts = m.activations(MoeIn::kGate, m.x);
-  record_quantize(x, acts, m.rows, to);
+  record_quantize_pairs(x, acts, m.rows, kQuantizeThreads, to);
   record_product(m, MoeIn::kGate, acts, m.at<float>(m.h), to);
   const Activations hidden = m.activations(MoeIn::kDown, m.h_acts);
-  record_quantize(
+  record_quantize_pairs(
       {m.at<float>(m.h), m.hidden, Run::times(x.rows, m.attr.used), static_cast<int32_t>(m.hidden)},
-      hidden, m.pairs, to);
+      hidden, m.pairs, kQuantizeThreads, to);
   record_product(m, MoeIn::kDown, hidden, m.at<float>(m.products), to);
   const CombineExpertsParams a{to.run,
                                m.made_pairs(),
@@ -236,6 +221,22 @@ bool fits_experts_gemv(const Machine& machine, WeightFormat format, int cols) {
          gemv_smem(format, 1, cols, false, experts_gemv_smem(machine, format),
                    GemvSmem::kExpertWarps)
                  .stages >= GemvSmem::kMinStages;
+}
+void record_quantize_pairs(const Matrix& x, const Activations& act, int64_t rows, int threads,
+                           Recorder& to) {
+  QuantizeXParams a{to.run, x, {}, act, nullptr};
+  a.blocks_per_row = 1;
+  const auto floats = static_cast<size_t>((act.cols / 32 + 3) / 4 * 4 + 4);
+  to.add(KernelId::quantize_x, launch_size(rows, threads, floats * sizeof(float)), a);
+}
+void record_experts_gemm(const ExpertGemmParams& a, int panels, int groups, bool many,
+                         Recorder& to) {
+  constexpr int kWarps = 4;
+  const RowClass rows = many ? RowClass::kThirtyTwo : RowClass::kEight;
+  to.add(
+      key::experts_gemm(a.weight[0].format, rows, a.gated != 0),
+      {.blocks_x = (panels + kWarps - 1) / kWarps, .blocks_y = groups, .threads = kWarps * kWarp},
+      a);
 }
 void record_experts_exact(const ExpertGemmParams& a, int panels, int groups, bool exact,
                           Recorder& to) {

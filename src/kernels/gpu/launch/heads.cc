@@ -9,9 +9,7 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kFewPairs = 8, kManyPairs = 32;  // of a group
-constexpr int kMaxSeparate = 256;              // pairs that are multiplied one by one
-constexpr int kPanelWarps = 4;
+constexpr int kMaxSeparate = 256;  // pairs that are multiplied one by one
 
 // Sizes, and the layout of the workspace of one op.
 struct Heads {
@@ -85,11 +83,7 @@ void record_products(const Heads& h, const Activations& act, Recorder& to) {
   }
   const auto groups = static_cast<int>(h.groups());
   if (h.is_exact()) return record_experts_exact(a, panels, groups, h.exact, to);
-  to.add(key::experts_gemm(h.format, h.many ? RowClass::kThirtyTwo : RowClass::kEight, false),
-         {.blocks_x = (panels + kPanelWarps - 1) / kPanelWarps,
-          .blocks_y = groups,
-          .threads = kPanelWarps * kWarp},
-         a);
+  record_experts_gemm(a, panels, groups, h.many, to);
 }
 
 bool accepts_head_linear(const Dispatch& d, const KernelChoice&) {
@@ -114,13 +108,8 @@ void record_head_linear(const Dispatch& d, Recorder& to) {
   to.add(KernelId::head_pairs, launch_size(h.heads, 128),
          HeadPairsParams{to.run, h.made_pairs(), x.rows, h.heads});
   const Activations act = {h.at<uint8_t>(h.acts), h.act_bytes(), h.kind(), h.in, 0};
-  QuantizeXParams quantize{
-      to.run, {h.at<float>(h.x), h.in, Run::times(x.rows, h.heads), h.in}, {}, act, nullptr};
-  quantize.blocks_per_row = 1;
-  to.add(
-      KernelId::quantize_x,
-      launch_size(h.pairs, 128, static_cast<size_t>((h.in / 32 + 3) / 4 * 4 + 4) * sizeof(float)),
-      quantize);
+  record_quantize_pairs({h.at<float>(h.x), h.in, Run::times(x.rows, h.heads), h.in}, act, h.pairs,
+                        128, to);
   record_products(h, act, to);
   to.add(KernelId::join_heads, launch_size(h.rows, 256),
          JoinHeadsParams{to.run, x, to.matrix(d.out()), h.at<float>(h.products), h.heads, h.in,

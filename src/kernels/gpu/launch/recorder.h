@@ -87,6 +87,15 @@ inline constexpr int kMaxStagedColumns = 32768;
 inline constexpr int64_t kRelaxedRows = 256;
 /// Up to so many rows, attention splits the positions of each over thread blocks.
 inline constexpr int kSplitRows = 4;
+/// Thread blocks that share the positions of a row and its KV head, at most.
+inline constexpr int kMaxSplits = 64;
+/// Pairs of a group in experts_gemm().
+inline constexpr int kFewPairs = 8, kManyPairs = 32;
+
+/// Whether kernels may load four elements of a row at a time.
+inline bool is_vectorizable(const Matrix& m) {
+  return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0;
+}
 
 inline LaunchSize launch_size(int64_t blocks, int threads, size_t shared = 0) {
   return {.blocks_x = static_cast<int>(blocks), .threads = threads, .shared = shared};
@@ -112,7 +121,14 @@ bool accepts_linear(const Dispatch& d, const KernelChoice& choice);
 int experts_gemv_smem(const Machine& machine, WeightFormat format);
 /// Whether experts_gemv() has room for rows of so many columns.
 bool fits_experts_gemv(const Machine& machine, WeightFormat format, int cols);
-/// Products of pairs by fma chains. `panels`: of a weight; `groups`: at most.
+/// Quantises the rows that pairs multiply, one per thread block.
+void record_quantize_pairs(const Matrix& x, const Activations& act, int64_t rows, int threads,
+                           Recorder& to);
+/// Products of groups of pairs. `panels`: of a weight; `groups`: at most; `many`: groups of
+/// kManyPairs.
+void record_experts_gemm(const ExpertGemmParams& a, int panels, int groups, bool many,
+                         Recorder& to);
+/// The same by fma chains.
 void record_experts_exact(const ExpertGemmParams& a, int panels, int groups, bool exact,
                           Recorder& to);
 

@@ -91,10 +91,6 @@ bool accepts_qkv_rope(const Dispatch& d, const KernelChoice&) {
          absent_or_matrix(d.in[QkvRopeIn::kQueryNorm]) &&
          absent_or_matrix(d.in[QkvRopeIn::kKeyNorm]) && is_matrix(d.out());
 }
-// Whether kernels may load four elements of a row at a time.
-bool is_vectorizable(const Matrix& m) {
-  return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0;
-}
 bool has_rope_rows(const QkvRopeParams& a, int64_t rows, const Machine& machine) {
   constexpr int kDim = 128, kBF16Bytes = 2, kMinRows = 256;
   return machine.has(KernelId::qkv_rope_rows) && rows >= kMinRows && a.head_dim == kDim &&
