@@ -107,8 +107,8 @@ class Backend {
   /// The kernel for `op` on these operands, whose phases are never called on the host. Throws
   /// kUnsupported, naming op, types and device, if there is none.
   virtual Kernel choose(Op op, const Dispatch& dispatch, const KernelChoice& choice) const = 0;
-  /// Whether lower() may compute two successive steps in one kernel, in tables of so many rows. The
-  /// inputs of the first step must then be in memory apart from the outputs of the second.
+  /// Whether lower() may compute two successive steps in one kernel, in tables of `rows` rows. The
+  /// memory of the first step's inputs must then not overlap the outputs of the second step.
   virtual bool may_fuse(Op /*first*/, Op /*second*/, int64_t /*rows*/) const { return false; }
   /// `results`: what the host wants to read after a run.
   virtual std::unique_ptr<Executable> lower(std::span<const Step> steps,

@@ -11,11 +11,11 @@ namespace veery {
 /// The names that is_device() knows.
 inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, metal";
 
-/// Whether it is one of kDevices.
+/// Whether `name` is one of kDevices.
 bool is_device(std::string_view name);
-/// Returns the backend of a device; nullptr: the CPU. "auto" is the first GPU; if there is none it
-/// is the CPU, and `why` tells the reason. `relaxed`: as make_cuda_backend() has it; throws kInput
-/// on all other devices. Throws as make_cuda_backend() and make_metal_backend().
+/// Returns the backend of a device; nullptr is the CPU. "auto" selects the first GPU; without a GPU
+/// it selects the CPU, and `why` gets the reason. `relaxed`: see make_cuda_backend(); throws kInput
+/// for other devices. Throws as make_cuda_backend() and make_metal_backend().
 std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why,
                                       bool relaxed = false);
 

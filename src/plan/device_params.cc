@@ -58,7 +58,7 @@ Stored stored_as(const TensorView& tensor, const Graph& graph, const Node& node,
   return {operand, backend.weight_bytes(operand), true};
 }
 
-// All parameters of a graph but those that are there already.
+// All parameters of a graph except those in `there`.
 std::vector<std::pair<const Node*, Stored>> wanted_of(const ModelFile& file, const Graph& graph,
                                                       const Backend& backend,
                                                       const std::map<std::string, Operand>& there) {

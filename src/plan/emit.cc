@@ -176,8 +176,8 @@ class Emitter {
     }
   }
 
-  // If the backend computes step i in the kernel of the next one, that kernel reads the inputs of
-  // step i while it writes the outputs of the next.
+  // A backend that fuses step i with the next one reads the inputs of step i while it writes the
+  // outputs of the next step.
   bool may_fuse_with_next(int i) const {
     const auto step = static_cast<size_t>(i);
     return binding_.backend != nullptr && step + 1 < steps_.size() &&

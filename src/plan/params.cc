@@ -168,7 +168,7 @@ struct Laid {
   size_t bytes = 0;
 };
 
-// Where all parameters of a graph will lie, but for those that are there already.
+// The layouts and offsets of all parameters of a graph except those in `there`.
 Laid lay_out_entries(const ModelFile& file, const Graph& graph,
                      const std::map<std::string, Operand>& there) {
   Laid laid;

@@ -33,10 +33,9 @@ class ParamStore {
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
             const Progress& progress = {});
 
-  /// Reserves the memory that load() takes, without reading a weight or touching the memory: the
-  /// sizes and layouts are those of load(), the values are zeros. `backend`: whose layouts,
-  /// nullptr: the CPU's; its device gives no memory. Throws as load() does for what the header of
-  /// the file shows.
+  /// Lays out the parameters as load() does, in reserved host memory that is never touched: reads
+  /// no weight, and all values are zeros. `backend`: determines the layouts; nullptr: the CPU.
+  /// Allocates nothing on its device. Throws the errors of load() that the file's header shows.
   void lay_out(const ModelFile& file, const Graph& graph, const Backend* backend);
 
   /// Refers to those of these operands that `other` has, which must outlive this store; load()

@@ -28,7 +28,7 @@ struct PlanOptions {
   bool fuse = true;
   /// Roots from this one on stay on a device until fetch().
   size_t first_fetched = SIZE_MAX;
-  /// The plan takes its part of the workspace and cannot be run: for measuring.
+  /// Only reserves the plan's part of the workspace, to measure it. Such a plan cannot be run.
   bool places_only = false;
 };
 

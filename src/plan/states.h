@@ -30,8 +30,8 @@ struct StateOptions {
 };
 inline constexpr size_t kSnapshotBytes = size_t{512} << 20;
 
-/// The sizes and offsets of all states of a graph, without their memory: what a StateStore with
-/// these options allocates.
+/// The sizes and offsets of all states of a graph, without their memory. A StateStore with the same
+/// options allocates exactly these.
 ///
 /// All layers with the same window share one page table a sequence: page i of a group is page i of
 /// each of its layers. So do all blocks, of which a sequence has StateOptions::kept.
@@ -48,8 +48,8 @@ class StateLayout {
     bool grows() const { return !blocks && source == 0 && window == 0; }
   };
   struct State {
-    Operand operand;     ///< all but its address
-    size_t offset = 0;   ///< in the memory of its part
+    Operand operand;     ///< without its address
+    size_t offset = 0;   ///< in front_bytes() or back_bytes()
     bool front = false;  ///< StateOptions::front_layers
   };
 
@@ -65,7 +65,7 @@ class StateLayout {
   size_t front_bytes() const { return front_bytes_; }
   size_t back_bytes() const { return back_bytes_; }
   size_t bytes() const { return front_bytes_ + back_bytes_; }
-  /// Bytes that one more page of the caches that grow takes; 0 where none does.
+  /// Bytes of one more page in all caches that grow; 0 if none grows.
   size_t growing_page_bytes() const;
 
  private:

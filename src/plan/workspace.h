@@ -16,7 +16,7 @@ class Workspace {
   /// At least `size` bytes, whose contents nobody may rely on. Plans keep the addresses, so a block
   /// that is too small for the next plan stays, and a larger one is taken beside it.
   std::byte* block(size_t size);
-  /// Of the block that holds the largest plan.
+  /// Bytes of the block that holds the largest plan.
   size_t largest() const { return blocks_.empty() ? 0 : blocks_.back().size(); }
   /// Of all blocks. Of the host's, what was never touched costs no memory.
   size_t bytes() const;

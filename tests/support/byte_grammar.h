@@ -57,7 +57,7 @@ inline bool takes(const std::shared_ptr<const Grammar>& grammar, std::string_vie
 }
 
 /// An answer of tokens chosen at random, those that close something more often; nothing if it is
-/// longer than `most`, "" with `stuck` set if no token may come. It begins with `begun`.
+/// longer than `most`, "" with `stuck` set if no token is allowed. The answer begins with `begun`.
 inline std::optional<std::string> random_text(const std::shared_ptr<const Grammar>& grammar,
                                               Random& random, bool& stuck, int most = 2000,
                                               std::string_view begun = {}) {

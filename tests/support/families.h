@@ -96,8 +96,8 @@ inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& op
   return rows;
 }
 
-/// A copy of a folder of the fixtures whose sequences have several pages. Its positions beyond
-/// those of the original are as defined as the others: nothing of the weights depends on them.
+/// A copy of a fixture folder with a context of several pages. The weights do not depend on the
+/// context, so results at the added positions are defined, too.
 class LongModel {
  public:
   static constexpr int32_t kContext = 1024;

@@ -68,7 +68,7 @@ struct Asked {
 };
 constexpr int kGarbage = 0xa5;
 
-// The fibres of one block after another; made once a launch.
+// Runs the blocks of a launch one after the other, by the same fibres.
 class Blocks {
  public:
   Blocks(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)

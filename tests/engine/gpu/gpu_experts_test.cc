@@ -340,8 +340,8 @@ TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
       }
 }
 
-// Tiles by wgmma, the last of which have no outputs, with incomplete pieces, K tiles and weight
-// tiles; 7 runs of 20 rows use other kernels.
+// Tiles by wgmma, with incomplete pieces, K tiles and weight tiles; the last tiles have no outputs.
+// 7 runs of 20 rows use other kernels.
 TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(9);
@@ -460,7 +460,7 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
 }
 
 // Floats in any number of columns: stages that are full or not (GemmExactSmem), the last four
-// columns not all there, numbers that are subnormal.
+// columns incomplete, subnormal numbers.
 TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(21);
@@ -477,9 +477,9 @@ TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
     }
 }
 
-// Thread blocks quantise one, two, four and eight rows, with and without a norm, with one term and
-// two. The last K tile is incomplete, and there are more columns than a block takes at a time. Rows
-// and weights of a norm have any alignment, or do not fit into shared memory.
+// Thread blocks quantise one, two, four and eight rows, with and without a norm, with and without
+// residual quantisation. The last K tile is incomplete, and there are more columns than a block
+// processes at a time. Rows and norm weights are unaligned, or do not fit into shared memory.
 TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
   Random random(12);
   constexpr int32_t kRows = 41, kOut = 20;
@@ -523,7 +523,7 @@ TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
             if (std::exchange(first, false)) expected = found;
             test::expect_same_bits(
                 expected, found,
-                fmt::format("{} {} norm {} shifted {} of {} sm_count, {} KB", info(type).name, cols,
+                fmt::format("{} {} norm {} shifted {} of {} SMs, {} KB", info(type).name, cols,
                             normed, shifted, sm_count, room)
                     .c_str());
           }

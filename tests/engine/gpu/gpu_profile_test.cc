@@ -47,8 +47,8 @@ TEST(CudaProfile, TimesEachRowOfATable) {
       ASSERT_EQ(seconds.size(), plan.table().size());
       EXPECT_NEAR(std::accumulate(seconds.begin(), seconds.end(), 0.0), 1e-3 * launches, 1e-9);
       for (size_t i = 0; i < seconds.size(); ++i) {
-        // Of one row attention makes its queries by itself. Of several, rows of x are brought to
-        // their form by a launch of its own.
+        // With one row, attention computes its queries itself. With several rows, a separate
+        // launch quantises x.
         const std::string_view op = plan.labels()[i].op;
         const bool joined = rows == 1 && op == "qkv_rope";
         EXPECT_GT(seconds[i], joined ? -1e-9 : 0.9e-3) << op;

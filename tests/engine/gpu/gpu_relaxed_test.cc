@@ -303,7 +303,7 @@ TEST(CudaRelaxed, WeightsAreExpandedInEachRunWhereMemoryIsShort) {
     used[is_short ? 1 : 0] = pool.memory().peak;
   }
   EXPECT_LT(used[1], used[0]);
-  EXPECT_EQ(launches[1], launches[0]) << "each weight is dequantized once, and there is one run";
+  EXPECT_EQ(launches[1], launches[0]) << "each weight is dequantised once, and there is one run";
 }
 
 TEST(CudaRelaxed, FaultsOfTheLibraryAreErrors) {

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// For any size of shared memory: a warp may be as many chunks ahead of another as there are warps.
+// A warp may run as many chunks ahead of another as there are warps, for any size of shared memory.
 TEST(GpuWide, GroupsHaveChunksForAllWarps) {
   for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
     for (const bool many : {false, true})
@@ -95,7 +95,7 @@ TEST(GpuWide, GroupsHaveChunksForAllWarps) {
 }
 
 // Rows of so many columns that a product takes several rounds, the last of them short (GemvSmem),
-// and more chunks than are on their way together (GemmSkinnySmem).
+// and more chunks than are in flight together (GemmSkinnySmem).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   for (const auto& [type, hidden] : {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304),
                                      std::pair(DType::kNVFP4, 2304), std::pair(DType::kQ4_K, 8448),
@@ -209,7 +209,7 @@ TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
         << chunk;
 }
 
-// Positions in several blocks of 128, in the cache and in one run, of two layers.
+// Two layers, and positions in several KV blocks of 128, from the cache and from the run itself.
 TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   const SmallModel model(DType::kQ8_0, false, test::kHidden, 0, 2);
   const auto ids = some_ids(270);

@@ -114,7 +114,7 @@ VEERY_GPU void wgmma_wait(float (&c)[16][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %64;" : VEERY_FLOATS_OF_16 : "n"(kLeft) : "memory");
 #endif
 }
-/// Keeps the registers of operand `a` alive until here, behind the wait for its group.
+/// Keeps the registers of operand `a` alive until here, after the wait for its group.
 VEERY_GPU void keep_alive(const uint32_t (&a)[4]) {
   asm volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
 }

@@ -117,7 +117,7 @@ VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
     write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
 }
 
-/// The row is in shared memory, behind the moments. A warp computes the moments of a part of the
+/// The row is in shared memory, after the moments. A warp computes the moments of a part of the
 /// row.
 VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

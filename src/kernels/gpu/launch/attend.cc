@@ -132,7 +132,7 @@ struct Attend {
     to.add(key::attend_prefill(type, a.value_dim > 64), size, a);
   }
   // The rows that the tiles leave over; in decode steps of several sequences these are all. The
-  // launch has as many thread blocks as are resident together.
+  // launch has at most one wave of thread blocks if there are many rows.
   void record_ragged() {
     constexpr int kBlocksPerSm = 4, kManyRows = 256;
     LaunchSize own = size();

@@ -103,7 +103,7 @@ void record_pairs(const Mixture& m, Recorder& to) {
   to.add(KernelId::group_experts, size, a);
 }
 
-// Thread blocks of their own for each pair, with the same number of panels each.
+// Separate thread blocks for each pair, with the same number of panels each.
 void record_separate(const Mixture& m, ExpertGemmParams a, Recorder& to) {
   const WeightFormat format = a.weight[0].format;
   a.max_smem = experts_gemv_smem(to.machine, format);

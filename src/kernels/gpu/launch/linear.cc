@@ -166,9 +166,9 @@ struct Gemm {
            launch_size(rows * a.blocks_per_row, split ? kWarps * 32 : 1024, floats * sizeof(float)),
            a);
   }
-  // If a thread block needs whole rows, it has as many of a group as give each SM 1.5 thread
-  // blocks, fit into the registers of its warps, and let an SM's shared memory hold two thread
-  // blocks.
+  // If thread blocks need whole rows, the number of rows per block is halved until each SM has 1.5
+  // thread blocks, the rows fit into the registers of a block's warps, and two blocks fit into
+  // an SM's shared memory.
   void quantize_groups(ActivationKind kind, WeightFormat format) const {
     QuantizeXGroupsParams a{to.run, to.matrix(d.in[LinearIn::kX]), norm(), activations(kind),
                             cleared_keys()};
@@ -192,7 +192,7 @@ struct Gemm {
          (normed && ((a.slot_bits > 1 && warps() > max_warps) || 2 * shared(true) > max_shared()))))
       --a.slot_bits;
     a.staged = normed && shared(true) <= max_shared() ? 1 : 0;
-    constexpr int kFullRows = 512;  // from so many rows on, each SM has a tile of the product
+    constexpr int kFullRows = 512;  // from here on each SM has a tile of the product
     a.delay_dependents = rows < kFullRows && !skinny(format) ? 1 : 0;
     const int each = std::clamp(warps(), 2, max_warps);
     a.blocks_per_row = whole ? 1 : (warps() + each - 1) / each;
@@ -358,8 +358,8 @@ struct Gemm {
     return {};
   }
 
-  // bf16 by wgmma: for so many rows that small tiles would read the weights twice, if two of three
-  // SMs get a thread block.
+  // bf16 by wgmma, if two of three SMs get a thread block, and if small tiles would read the
+  // weights twice (kMinRows).
   LaunchSize wgmma_bf16_size(int64_t panels) const {
     constexpr int kBlocks = GemmWgmmaBf16Smem::kBlocks;
     LaunchSize size = wgmma_size<GemmWgmmaBf16Smem>(GemmWgmmaBf16Smem::kWarps, panels);

@@ -34,8 +34,8 @@ struct Recorder {
   /// such a launch (fuse_decode_steps()).
   std::set<const Dispatch*> fused_ropes{};
   std::map<const Dispatch*, const Dispatch*> decode_ropes{};
-  /// Whether attention to bf16 caches uses tensor cores. So it does if some product of the model
-  /// does, as there are no bits of the CPU to keep then.
+  /// Whether attention to bf16 caches uses tensor cores. It does if some product of the model does,
+  /// because the model's results then differ from the CPU's in any case.
   bool mma_attention = false;
 
   /// The most rows that a code of Operand::rows stands for.
@@ -83,9 +83,9 @@ bool has_row(Op op, const Machine& machine);
 
 /// Columns of a row that fit into shared memory beside all else.
 inline constexpr int kMaxStagedColumns = 32768;
-/// Plans with at least so many rows use the kernels of --relaxed, if the machine has them.
+/// Plans with at least this number of rows use the kernels of --relaxed, if the machine has them.
 inline constexpr int64_t kRelaxedRows = 256;
-/// Up to so many rows, attention splits the positions of each over thread blocks.
+/// Up to this number of rows, attention splits the positions of each over thread blocks.
 inline constexpr int kSplitRows = 4;
 /// Thread blocks that share the positions of a row and its KV head, at most.
 inline constexpr int kMaxSplits = 64;
@@ -119,7 +119,7 @@ bool accepts_linear(const Dispatch& d, const KernelChoice& choice);
 /// Shared memory of experts_gemv(): half of an SM's, so that it holds two thread blocks, if that is
 /// enough for the weight tiles in flight.
 int experts_gemv_smem(const Machine& machine, WeightFormat format);
-/// Whether experts_gemv() has room for rows of so many columns.
+/// Whether experts_gemv() has shared memory for rows of `cols` columns.
 bool fits_experts_gemv(const Machine& machine, WeightFormat format, int cols);
 /// Quantises the rows that pairs multiply, one per thread block.
 void record_quantize_pairs(const Matrix& x, const Activations& act, int64_t rows, int threads,
@@ -141,9 +141,9 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to);
 
 // Passes over the steps before they are recorded.
 
-/// Whether fuse_decode_steps() looks at two successive steps of tables of so many rows.
+/// Whether fuse_decode_steps() may fuse two successive steps in tables of `rows` rows.
 bool may_fuse_decode(Op first, Op second, int64_t rows);
-/// Finds the RoPE steps of one row that are one launch with the attention step after them.
+/// Finds the RoPE steps of one row that share a launch with the attention step after them.
 void fuse_decode_steps(std::span<const Step> steps, Recorder& to);
 
 /// Dequantises the weights of the table's relaxed products, or allocates memory for those that each

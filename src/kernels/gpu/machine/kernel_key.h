@@ -47,7 +47,7 @@ struct KernelKey {
   Family family = Family::kSingle;
   uint8_t format = 0;  ///< WeightFormat, ActivationKind, CacheType or ScanKind, as the family says
   RowClass rows = RowClass::kAny;
-  uint8_t variant = 0;  ///< what else tells the kernels of a family apart
+  uint8_t variant = 0;  ///< what else distinguishes the kernels of a family
 
   friend constexpr bool operator==(const KernelKey&, const KernelKey&) = default;
 };

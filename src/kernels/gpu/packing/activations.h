@@ -71,18 +71,20 @@ VEERY_GPU_HOST constexpr ActivationLayout activation_layout(ActivationKind kind,
 
 /// The layout of many token rows, for kInt8Block32, kInt8Block256, kBF16 and kInt4Digits: groups of
 /// 8 rows (the n of an mma). A group is a sequence of K tiles, so that each of them is one bulk
-/// copy:
+/// copy. A K tile has:
 ///   codes     for each 32 columns [8 rows][32], permuted as in ActivationLayout
-///   int8_32   scale f32 [4 blocks][8 rows]; sum int32 and moment f32 the same
+///   int8_32   scale f32 [4 blocks][8 rows]; sum int32 and moment f32, the same shape
 ///   int8_256  scale f32 [8 rows]; shift uint8 [2][8 rows][4 of 32 columns]; sums of 32 for minima:
 ///             f16 [8 rows][4][4], sum / 64 rounded of parts 2 t and 2 t + 1, then the remainders;
-///             sums of 16 [2][8 rows][4][4] the same
-/// int8_32 has after the K tiles: residual, residual_scale and residual_sum for each block of 32,
-/// as codes, scale and sum; and the outlier blocks of each row. bf16: K tiles of 128 columns; those
-/// of 16 groups are contiguous, [16 groups][8 of 16 columns][2] [8 rows][8], columns 4 t and 4 t +
-/// 1 of the 16, then 4 t + 2 and 4 t + 3. int4_digits: K tiles of 256 columns; those of 8 groups
-/// are contiguous. A code times 2^shift is 16 high + low with low in [0, 15]: for each 32 columns
-/// the high digits, int8 [2][8 rows][16 columns], then the low ones; scale and sums as int8_256.
+///             sums of 16 [2][8 rows][4][4] in the same way
+/// Of other kinds:
+///   int8_32   After the K tiles: residual, residual_scale and residual_sum for each block of 32,
+///             in the order of codes, scale and sum; then the outlier blocks of each row.
+///   bf16      K tiles of 128 columns. Those of 16 groups are contiguous: [16 groups][8 of 16
+///             columns][2][8 rows][8], columns 4 t and 4 t + 1 of the 16, then 4 t + 2 and 4 t + 3.
+///   int4_digits  K tiles of 256 columns. Those of 8 groups are contiguous. A code times 2^shift is
+///             16 high + low with low in [0, 15]. Each 32 columns have the high digits, int8 [2][8
+///             rows][16 columns], then the low digits. Scale and sums are those of int8_256.
 struct ActivationGroupLayout {
   int log2_blocks = 2;                  ///< blocks of 32 columns of a K tile
   int groups_together = 1;              ///< groups whose K tiles of the same columns are contiguous

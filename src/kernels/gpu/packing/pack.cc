@@ -186,7 +186,7 @@ void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   }
 }
 
-// Packs e4m3 codes; all scales, one for 32 columns, are behind the codes.
+// Packs e4m3 codes. All scales, one per 32 columns, follow the codes.
 template <typename Block>
 void pack_fp8(const std::byte* row, int64_t cols, int n, std::byte* panel) {
   constexpr auto kElements = static_cast<int64_t>(sizeof(Block::qs));

@@ -1,4 +1,4 @@
-// weight_format.h: how weights lie in device memory.
+// weight_format.h: the formats of packed weights in device memory.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -6,10 +6,9 @@ namespace veery::gpu {
 
 /// The layout of a weight. A weight is a sequence of panels of 16 rows, and a panel a sequence of
 /// units. A unit is one quantisation block of 32 columns (256 for formats with "K") of the 16 rows:
-///   codes    for each 32 columns the A fragment of mma_m16n8k32_s8(), lane after lane: 16 bytes,
-///   or
-///            8 if a code has 4 bits; the low nibbles belong to a0 and a1, the high ones to a2 and
-///            a3
+///   codes    for each 32 columns the A fragment of mma_m16n8k32_s8(), lane after lane: 16 bytes
+///            per lane. Codes of 4 bits: 8 bytes, whose low nibbles are a0 and a1 and whose high
+///            nibbles are a2 and a3
 ///   d        scales, f16 [8][2]: rows g and g + 8 side by side; f32 if WeightFormatInfo::wide;
 ///            kNVFP4: e4m3 bytes [8][2 half blocks][2]
 ///   m        minima, the same, if the format has them

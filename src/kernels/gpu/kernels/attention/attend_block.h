@@ -209,7 +209,7 @@ class Attention {
   }
 
   /// The number of queries that the thread has. Code is specialised by it, without a branch for
-  /// absent queries: a load behind a branch waits for the loads before it.
+  /// absent queries: a load after a branch waits for the loads before it.
   VEERY_GPU int thread_queries() const {
     static_assert(kThreadQueries <= 2, "all, one or none");
     const int left = heads_ - thread() / kSetThreads;

@@ -20,7 +20,7 @@ class GemmExact {
       : VEERY_CONTEXT_INIT act_(act),
         row_(static_cast<uint64_t>(row_of(lane() % kRows)) * static_cast<uint64_t>(act.stride)) {}
 
-  /// Multiplies one weight, or two after one another; `first` and `last` are the sums of each.
+  /// Multiplies one weight, or two in succession; `first` and `last` are the sums of each.
   template <typename WeightOf>
   VEERY_GPU void multiply_all(int weights, const VEERY_THREAD WeightOf& weight_of, int pair,
                               VEERY_THREAD float (&first)[kRows],

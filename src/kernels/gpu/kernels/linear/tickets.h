@@ -8,9 +8,9 @@ namespace veery::gpu {
 
 /// Tickets of the slots of a block (TileIterator): of panels, or of gate (even) and up (odd)
 /// panels. A warp waits for the ticket of its tile, reads the sums that the previous tile left in
-/// shared memory, and hands the ticket over by an arrival of all its lanes. So each lane sees the
-/// writes of the other warp without a warp barrier; a flag set by one lane after such a barrier
-/// took twice as long.
+/// shared memory, and hands the ticket over by an arrival of all its lanes. Because of that each
+/// lane sees the writes of the other warp without a warp barrier. A flag set by one lane after such
+/// a barrier took twice as long.
 class Tickets {
   using Smem = TicketSmem;
 
