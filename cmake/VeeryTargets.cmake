@@ -19,7 +19,7 @@ if(VEERY_PULL AND CURL_FOUND AND OpenSSL_FOUND)
 endif()
 
 # To ask of each pointer what AddressSanitizer finds too where it is used makes compilation half as long again: layers
-# that read foreign bytes have it all. Kernels have thousands of short-lived vectors: to watch the scope of each makes it
+# that read untrusted bytes have it all. Kernels have thousands of short-lived vectors: to watch the scope of each makes it
 # three times as long.
 if(VEERY_SANITIZE MATCHES "address.*undefined")
   set(VEERY_SANITIZE_LESS -fno-sanitize=null,alignment,object-size,vptr,pointer-overflow)
@@ -79,8 +79,8 @@ function(veery_layer name)
     veery_embed_page(page)
     veery_embed_text(openapi openapi.json serve/page/page.h veery::serve::kOpenApi)
     list(APPEND sources ${page} ${openapi})
-  elseif(name STREQUAL "schedule")
-    veery_embed_text(bridge bridge.py schedule/backend/bridge.h veery::kBridge)
+  elseif(name STREQUAL "bridge")
+    veery_embed_text(bridge bridge.py bridge/bridge.h veery::kBridge)
     list(APPEND sources ${bridge})
   elseif(name STREQUAL "kernels")
     list(APPEND sources ${VEERY_METAL_SOURCES})

@@ -5,10 +5,10 @@
 #include <span>
 
 #include "base/error.h"
-#include "engine/speech/speech_tokens.h"
 #include "import/ggml_speech.h"
 #include "import/read_config.h"
 #include "model/arch/entry.h"
+#include "tasks/speech/speech_tokens.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -10,8 +10,8 @@
 #include "audio/mp3.h"
 #include "audio/sound_input.h"
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 

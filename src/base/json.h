@@ -1,4 +1,4 @@
-// json.h: the JSON values of the project, and parsing that is safe on foreign text.
+// json.h: the JSON values of the project, and parsing that is safe on untrusted text.
 #pragma once
 #include <concepts>
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 

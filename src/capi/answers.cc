@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "capi/handles.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "engine/sequence_breakers.h"
 #include "sample/sampler.h"
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "capi/loaded_model.h"
-#include "engine/chat/conversation.h"
+#include "chat/conversation.h"
 #include "text/answer/answer_parser.h"
 
 namespace veery::capi {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "capi/handles.h"
-#include "engine/inspect/inspect.h"
+#include "tasks/inspect/inspect.h"
 
 using namespace veery;
 using namespace veery::capi;

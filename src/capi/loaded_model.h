@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/embed.h"
-#include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
+#include "tasks/embed.h"
+#include "tasks/speech/transcribe.h"
 #include "text/grammar/grammar.h"
 
 namespace veery::capi {

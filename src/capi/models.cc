@@ -5,7 +5,7 @@
 #include "base/cores.h"
 #include "base/utf8.h"
 #include "capi/handles.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "kernels/find_backend.h"
 
 namespace veery::capi {

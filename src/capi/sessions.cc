@@ -1,8 +1,8 @@
 // Sessions, and labels scored. Both are requests to the scheduler, which finds what they begin with
 // in its caches.
 #include "capi/handles.h"
-#include "engine/chat/chat.h"
-#include "schedule/classify.h"
+#include "chat/chat.h"
+#include "tasks/classify.h"
 
 namespace veery::capi {
 namespace {

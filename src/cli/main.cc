@@ -6,10 +6,10 @@
 #include <exception>
 #include <new>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/help_text.h"
-#include "cli/parts/output.h"
-#include "cli/parts/spellings.h"
+#include "cli/args/cli.h"
+#include "cli/args/help_text.h"
+#include "cli/args/spellings.h"
+#include "cli/output/output.h"
 #include "cli/version.h"
 
 namespace veery::cli {

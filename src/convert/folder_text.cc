@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/foreign_file.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/untrusted_file.h"
 #include "import/sampling_keys.h"
 #include "text/format/tokenizer_json_write.h"
 

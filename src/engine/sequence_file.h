@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/foreign_file.h"
 #include "base/hash.h"
+#include "base/untrusted_file.h"
 #include "engine/runner.h"
 
 namespace veery {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "text/chat_template.h"
 #include "verify/parts.h"
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "engine/sequence_reader.h"
 #include "file/output/pending_file.h"
 #include "sample/sampler.h"

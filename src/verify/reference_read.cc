@@ -5,10 +5,10 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json_reader.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/folder/safetensors.h"
 #include "verify/reference.h"
 

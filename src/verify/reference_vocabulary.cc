@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
-#include "engine/chat/chat.h"
+#include "base/untrusted_file.h"
+#include "chat/chat.h"
 #include "verify/parts.h"
 #include "verify/reference.h"
 

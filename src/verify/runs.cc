@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 #include "verify/parts.h"

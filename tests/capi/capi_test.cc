@@ -7,14 +7,14 @@
 #include <thread>
 #include <veery/veery.hpp>
 
-#include "engine/embed.h"
-#include "engine/inspect/inspect.h"
-#include "engine/speech/transcribe.h"
 #include "schedule/generate.h"
 #include "support/models.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
+#include "tasks/embed.h"
+#include "tasks/inspect/inspect.h"
+#include "tasks/speech/transcribe.h"
 
 namespace veery {
 namespace {

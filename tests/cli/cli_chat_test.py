@@ -429,7 +429,7 @@ class History(TerminalTest):
         self.say("hi")
         self.assertEqual(self.history.read_text(), "first\nbroken o\nhi\n")
 
-    def test_foreign_bytes_in_it(self):
+    def test_untrusted_bytes_in_it(self):
         self.history.parent.mkdir(parents=True)
         self.history.write_bytes(b"a\xff\x1b[31mb\\\n\n\\x\n")
         self.start()

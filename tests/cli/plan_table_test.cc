@@ -1,12 +1,12 @@
 // What `veery plan` shows of a model that is on two devices, whose GPU is a fake.
-#include "cli/parts/plan_table.h"
+#include "cli/profile/plan_table.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/embed.h"
 #include "engine/sequence_reader.h"
 #include "support/fake_metal.h"
 #include "support/models.h"
+#include "tasks/embed.h"
 
 namespace veery::cli {
 namespace {

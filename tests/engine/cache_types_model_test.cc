@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/perplexity.h"
 #include "support/models.h"
 #include "support/session.h"
+#include "tasks/perplexity.h"
 
 namespace veery {
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 #include "support/temporary_folder.h"
 #include "support/write_model.h"
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/panels/split_panels.h"
-#include "kernels/cpu/search/search.h"
+#include "kernels/cpu/pruned_head/search.h"
 #include "kernels/linear_oracle.h"
 
 namespace veery::testing {

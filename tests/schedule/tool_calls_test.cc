@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "engine/chat/call_form.h"
-#include "engine/chat/chat.h"
+#include "chat/call_form.h"
+#include "chat/chat.h"
 #include "schedule/generate.h"
 #include "support/tiny_model.h"
 #include "text/answer/answer_parser.h"

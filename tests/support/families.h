@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/embed.h"
 #include "engine/runner.h"
 #include "file/folder/folder.h"
 #include "support/models.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
+#include "tasks/embed.h"
 
 namespace veery::test {
 

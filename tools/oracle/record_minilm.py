@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what all-MiniLM-L6-v2 makes of 500 different texts, for tests/engine/minilm_model_test.cc.
+"""Records what all-MiniLM-L6-v2 makes of 500 different texts, for tests/tasks/minilm_model_test.cc.
 
   python tools/oracle/record_minilm.py FOLDER tests/fixtures/minilm
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cli/args/cli.h"
 #include "cli/chat/chat_loop.h"
 #include "cli/editor/terminal.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
+#include "cli/output/output.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {

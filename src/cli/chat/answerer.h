@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/chat/chat_state.h"
-#include "cli/parts/answer_printer.h"
+#include "cli/output/answer_printer.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

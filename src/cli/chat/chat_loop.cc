@@ -6,15 +6,15 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "cli/args/cli.h"
+#include "cli/args/help_text.h"
 #include "cli/chat/answerer.h"
 #include "cli/chat/commands.h"
 #include "cli/chat/saved_session.h"
 #include "cli/chat/settings.h"
 #include "cli/editor/editor.h"
 #include "cli/editor/entry.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/help_text.h"
-#include "cli/parts/output.h"
+#include "cli/output/output.h"
 #include "file/output/pending_file.h"
 #include "schedule/generate.h"
 

@@ -3,9 +3,9 @@
 #pragma once
 #include <string>
 
+#include "chat/chat.h"
+#include "chat/chat_file.h"
 #include "engine/answer_text.h"
-#include "engine/chat/chat.h"
-#include "engine/chat/chat_file.h"
 
 namespace veery::cli {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "cli/chat/settings.h"
 
 namespace veery::cli {

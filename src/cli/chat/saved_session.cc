@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery::cli {
 

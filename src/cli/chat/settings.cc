@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "chat/reasoning.h"
 #include "cli/flags/conversation_flags.h"
-#include "engine/chat/reasoning.h"
 #include "engine/sequence_breakers.h"
 #include "sample/sampler.h"
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "cli/parts/arguments.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
+#include "cli/args/arguments.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 
 namespace veery::cli {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "engine/chat/reasoning.h"
+#include "chat/reasoning.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 
 namespace veery::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/parts/arguments.h"
-#include "engine/chat/chat.h"
-#include "engine/chat/chat_file.h"
+#include "chat/chat.h"
+#include "chat/chat_file.h"
+#include "cli/args/arguments.h"
 
 namespace veery::cli {
 

@@ -1,6 +1,6 @@
 #include "cli/flags/draft_flags.h"
 
-#include "cli/parts/progress.h"
+#include "cli/output/progress.h"
 
 namespace veery::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "cli/parts/cli.h"
+#include "cli/args/cli.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

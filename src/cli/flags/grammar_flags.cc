@@ -1,8 +1,8 @@
 #include "cli/flags/grammar_flags.h"
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json.h"
+#include "base/untrusted_file.h"
 
 namespace veery::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/parts/arguments.h"
+#include "cli/args/arguments.h"
 #include "engine/model.h"
 #include "text/grammar/grammar.h"
 

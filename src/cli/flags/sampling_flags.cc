@@ -123,7 +123,7 @@ SamplerOptions SamplingFlags::options(const Model& model, SamplerOptions options
   return options;
 }
 
-BackendOptions SamplingFlags::backend_options() const {
+EngineOptions SamplingFlags::engine_options() const {
   SamplerOptions options;
   apply(options);
   return {.temperature = options.temperature,

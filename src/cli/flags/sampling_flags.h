@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/parts/arguments.h"
+#include "bridge/text_engine.h"
+#include "cli/args/arguments.h"
 #include "engine/model.h"
 #include "sample/sampler.h"
-#include "schedule/backend/text_backend.h"
 
 namespace veery::cli {
 
@@ -20,7 +20,7 @@ class SamplingFlags {
   /// The same with other values in place of those that the model file recommends.
   SamplerOptions options(const Model& model, SamplerOptions otherwise) const;
   /// The subset that other backends than veery's own know, with defaults for flags not given.
-  BackendOptions backend_options() const;
+  EngineOptions engine_options() const;
 
  private:
   void apply(SamplerOptions& options) const;

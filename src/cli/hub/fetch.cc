@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "cli/hub/pull.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "file/hub/repository.h"
 
 namespace veery::cli {

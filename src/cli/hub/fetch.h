@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "cli/parts/cli.h"
+#include "cli/args/cli.h"
 
 namespace veery::cli {
 

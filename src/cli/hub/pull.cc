@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "cli/hub/digest.h"
 #include "cli/hub/listing.h"
 #include "cli/hub/transfer.h"

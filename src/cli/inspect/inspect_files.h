@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "engine/inspect/inspect.h"
 #include "file/output/pending_folder.h"
+#include "tasks/inspect/inspect.h"
 
 namespace veery::cli {
 

@@ -8,13 +8,13 @@
 #include <cstring>
 
 #include "base/clock.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/hub/fetch.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/progress.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "file/output/output_path.h"
 
 namespace veery::cli {

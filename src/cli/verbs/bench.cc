@@ -6,16 +6,16 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/peak_rates.h"
-#include "cli/parts/progress.h"
-#include "engine/embed.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/profile/peak_rates.h"
 #include "engine/generate.h"
 #include "engine/runner.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "sample/sampler.h"
+#include "tasks/embed.h"
 
 namespace veery::cli {
 namespace {

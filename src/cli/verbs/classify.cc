@@ -1,14 +1,14 @@
 // classify.cc: `veery classify`.
-#include "schedule/classify.h"
+#include "tasks/classify.h"
 
 #include <algorithm>
 
 #include "base/clock.h"
+#include "cli/args/cli.h"
 #include "cli/flags/scheduler_flags.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
-#include "cli/parts/text_lines.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/args/text_lines.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

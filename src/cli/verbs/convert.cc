@@ -2,8 +2,8 @@
 #include "cli/verbs/convert.h"
 
 #include "base/clock.h"
-#include "cli/parts/interruption.h"
-#include "cli/parts/tensor_table.h"
+#include "cli/output/interruption.h"
+#include "cli/output/tensor_table.h"
 #include "convert/as_gguf.h"
 
 namespace veery::cli {

@@ -1,7 +1,7 @@
 // convert.h: what `veery convert` hands to the writer of each kind of model.
 #pragma once
-#include "cli/parts/cli.h"
-#include "cli/parts/output_flags.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
 #include "convert/quant_mix.h"
 
 namespace veery::cli {

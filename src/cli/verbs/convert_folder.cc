@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cli/parts/interruption.h"
-#include "cli/parts/output.h"
+#include "cli/output/interruption.h"
+#include "cli/output/output.h"
 #include "cli/verbs/convert.h"
 #include "convert/as_folder.h"
 #include "convert/folder_text.h"

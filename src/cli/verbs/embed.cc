@@ -1,12 +1,12 @@
 // embed.cc: `veery embed`.
-#include "engine/embed.h"
+#include "tasks/embed.h"
 
 #include "base/clock.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/progress.h"
-#include "cli/parts/text_lines.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/args/text_lines.h"
 #include "file/output/pending_file.h"
 
 namespace veery::cli {

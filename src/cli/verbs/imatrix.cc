@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/interruption.h"
-#include "cli/parts/output.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/progress.h"
-#include "cli/parts/tensor_table.h"
+#include "chat/chat.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
+#include "cli/output/interruption.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/output/tensor_table.h"
 #include "convert/as_gguf.h"
-#include "engine/chat/chat.h"
-#include "engine/inspect/importance.h"
+#include "tasks/inspect/importance.h"
 
 namespace veery::cli {
 namespace {

@@ -1,15 +1,15 @@
 // inspect.cc: `veery inspect`: what goes on in a model while it reads a text.
-#include "engine/inspect/inspect.h"
+#include "tasks/inspect/inspect.h"
 
 #include <charconv>
 #include <optional>
 #include <set>
 
+#include "chat/chat.h"
+#include "cli/args/cli.h"
 #include "cli/inspect/inspect_files.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
-#include "engine/chat/chat.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "text/tokenizer.h"
 
 namespace veery::cli {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 #include "file/hub/model_names.h"
 
 namespace veery::cli {

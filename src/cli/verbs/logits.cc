@@ -3,9 +3,9 @@
 #include <limits>
 #include <numeric>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 #include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 

@@ -1,10 +1,10 @@
 // perplexity.cc: `veery perplexity`.
-#include "engine/perplexity.h"
+#include "tasks/perplexity.h"
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "file/folder/find_model.h"
 
 namespace veery::cli {

@@ -1,14 +1,14 @@
 // plan.cc: `veery plan`: the table of dispatches that a run goes through, and what each row costs.
 #include <algorithm>
 
+#include "cli/args/cli.h"
 #include "cli/flags/scheduler_flags.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/plan_table.h"
-#include "cli/parts/progress.h"
-#include "engine/embed.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/profile/plan_table.h"
 #include "engine/sequence_reader.h"
 #include "serve/models/memory_plan.h"
+#include "tasks/embed.h"
 
 namespace veery::cli {
 namespace {

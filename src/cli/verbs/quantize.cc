@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/interruption.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/tensor_table.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
+#include "cli/output/interruption.h"
+#include "cli/output/tensor_table.h"
 #include "convert/as_gguf.h"
 #include "text/common/regex.h"
 

@@ -1,10 +1,10 @@
 // rerank.cc: `veery rerank`.
 #include "base/clock.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
-#include "cli/parts/text_lines.h"
-#include "engine/embed.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/args/text_lines.h"
+#include "tasks/embed.h"
 
 namespace veery::cli {
 namespace {

@@ -3,19 +3,19 @@
 
 #include <limits>
 
+#include "chat/chat.h"
+#include "cli/args/cli.h"
 #include "cli/chat/chat_loop.h"
 #include "cli/chat/saved_session.h"
 #include "cli/editor/terminal.h"
-#include "cli/flags/backend_flags.h"
 #include "cli/flags/conversation_flags.h"
 #include "cli/flags/draft_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/flags/grammar_flags.h"
 #include "cli/flags/sampling_flags.h"
 #include "cli/hub/fetch.h"
-#include "cli/parts/answer_printer.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "engine/chat/chat.h"
+#include "cli/output/answer_printer.h"
+#include "cli/output/output.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {
@@ -33,7 +33,7 @@ struct Flags {
   SamplingFlags sampling;
   GrammarFlags grammar;
   DraftFlags draft;
-  BackendFlags backend;
+  EngineFlags backend;
   ConversationFlags conversation;
   std::vector<std::string> stops;
   std::optional<std::string> session;
@@ -263,7 +263,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
 
 void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) {
   if (chatting) throw Misuse("--backend", "another backend answers one prompt, with -p or -f");
-  BackendOptions options = flags.sampling.backend_options();
+  EngineOptions options = flags.sampling.engine_options();
   options.max_tokens = flags.tokens < 0 ? kMostOfOthers : static_cast<int32_t>(flags.tokens);
   flags.backend.answer(app, flags.model.path,
                        {.prompt = flags.ids ? "" : read_prompt(flags).text,

@@ -11,12 +11,12 @@
 #endif
 
 #include "base/clock.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
+#include "cli/args/cli.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/hub/fetch.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/progress.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "cli/version.h"
 #include "serve/http/server.h"
 #include "serve/models/keep_alive.h"

@@ -1,8 +1,8 @@
 // show.cc: `veery show`: what a model file holds. The weights are not read.
 #include <algorithm>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"

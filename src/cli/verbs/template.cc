@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "engine/chat/messages.h"
+#include "chat/messages.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 #include "engine/model.h"
 #include "text/chat/chat_text.h"
 
@@ -126,7 +126,7 @@ void template_verb(std::vector<std::string> arguments) {
   if (model.json) {
     standard_output().json({{"text", rendered}});
   } else {
-    standard_output().foreign(rendered);
+    standard_output().untrusted(rendered);
   }
 }
 

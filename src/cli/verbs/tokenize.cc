@@ -1,6 +1,6 @@
 // tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
+#include "cli/args/cli.h"
+#include "cli/output/output.h"
 #include "engine/model.h"
 
 namespace veery::cli {

@@ -1,16 +1,16 @@
 // transcribe.cc: `veery transcribe`.
-#include "engine/speech/transcribe.h"
+#include "tasks/speech/transcribe.h"
 
 #include <charconv>
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cli/parts/cli.h"
-#include "cli/parts/output.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/progress.h"
-#include "engine/speech/subtitles.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "file/output/pending_file.h"
+#include "tasks/speech/subtitles.h"
 #include "text/languages.h"
 
 namespace veery::cli {
@@ -220,7 +220,7 @@ class Writer {
     if (file_)
       file_->write(text.data(), text.size());
     else
-      standard_output().foreign(text);
+      standard_output().untrusted(text);
   }
 
   TranscriptWriter writer_;

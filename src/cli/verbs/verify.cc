@@ -1,12 +1,12 @@
 // verify.cc: `veery verify`: the table of checks of a model.
 #include "verify/verify.h"
 
-#include "cli/parts/cli.h"
-#include "cli/parts/interruption.h"
-#include "cli/parts/output.h"
-#include "cli/parts/output_flags.h"
-#include "cli/parts/progress.h"
-#include "cli/parts/tensor_table.h"
+#include "cli/args/cli.h"
+#include "cli/args/output_flags.h"
+#include "cli/output/interruption.h"
+#include "cli/output/output.h"
+#include "cli/output/progress.h"
+#include "cli/output/tensor_table.h"
 
 namespace veery::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/folder/folder.h"
 #include "file/hub/snapshot.h"
 

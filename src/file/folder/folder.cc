@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json_reader.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/folder/mlx.h"
 #include "file/folder/row_sources.h"
 #include "file/folder/safetensors.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/foreign_file.h"
 #include "base/json_reader.h"
+#include "base/untrusted_file.h"
 #include "file/model_file.h"
 
 namespace veery {

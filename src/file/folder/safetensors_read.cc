@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json_reader.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/folder/safetensors.h"
 
 namespace veery {

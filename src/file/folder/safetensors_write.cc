@@ -2,8 +2,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json.h"
+#include "base/untrusted_file.h"
 #include "file/folder/safetensors.h"
 
 namespace veery {

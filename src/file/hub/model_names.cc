@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/hub/repository.h"
 #include "file/hub/snapshot.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/mapped_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 namespace {

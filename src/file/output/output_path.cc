@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 #include "file/hub/model_names.h"
 
 namespace veery {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 #include "file/output/output_path.h"
 #include "file/output/pending_file.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "import/folder/json_fields.h"
 
 namespace veery {

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "file/folder/folder.h"
 #include "file/folder/row_sources.h"
 #include "file/folder/safetensors.h"

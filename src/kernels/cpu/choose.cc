@@ -16,7 +16,7 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/linear/head_linear.h"
 #include "kernels/cpu/moe/moe.h"
-#include "kernels/cpu/search/search.h"
+#include "kernels/cpu/pruned_head/search.h"
 #include "kernels/cpu/tiles/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"

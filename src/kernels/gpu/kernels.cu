@@ -1,5 +1,4 @@
 // The entry points of all kernels on CUDA (kernel_list.h).
-#include "kernels/gpu/machine/kernel_list.h"
 #include "kernels/gpu/kernels/attention/attend_decode.h"
 #include "kernels/gpu/kernels/attention/attend_f64.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
@@ -9,8 +8,8 @@
 #include "kernels/gpu/kernels/attention/choose_positions.h"
 #include "kernels/gpu/kernels/attention/qkv_rope_rows.h"
 #include "kernels/gpu/kernels/conv1d.h"
-#include "kernels/gpu/kernels/experts_gemv.h"
 #include "kernels/gpu/kernels/experts_exact.h"
+#include "kernels/gpu/kernels/experts_gemv.h"
 #include "kernels/gpu/kernels/linear/gemm_mma.h"
 #include "kernels/gpu/kernels/linear/gemm_skinny.h"
 #include "kernels/gpu/kernels/linear/gemm_wgmma_bf16.h"
@@ -28,6 +27,7 @@
 #include "kernels/gpu/kernels/scan.h"
 #include "kernels/gpu/kernels/slstm.h"
 #include "kernels/gpu/kernels/top_k_fused.h"
+#include "kernels/gpu/machine/kernel_list.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 #define VEERY_GPU_GLOBAL(name, params, threads, least_blocks, key, function)                  \

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/printable.h"
-#include "engine/chat/reasoning.h"
+#include "chat/reasoning.h"
 #include "serve/api/api_error.h"
 #include "text/common/base64.h"
 

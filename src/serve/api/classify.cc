@@ -1,5 +1,5 @@
 // POST /v1/classify: which of several labels fits a text.
-#include "schedule/classify.h"
+#include "tasks/classify.h"
 
 #include <fmt/format.h>
 

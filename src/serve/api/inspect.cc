@@ -1,9 +1,9 @@
 // POST /v1/inspect: what goes on in a model while it reads a text.
-#include "engine/inspect/inspect.h"
+#include "tasks/inspect/inspect.h"
 
 #include <fmt/format.h>
 
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/fields.h"

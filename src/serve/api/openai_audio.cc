@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "base/printable.h"
-#include "engine/speech/subtitles.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/fields.h"
 #include "serve/api/openai.h"
 #include "serve/http/multipart.h"
 #include "serve/rules/groups.h"
+#include "tasks/speech/subtitles.h"
 #include "text/languages.h"
 
 namespace veery::serve {

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "base/utf8.h"
-#include "engine/chat/reasoning.h"
+#include "chat/reasoning.h"
 #include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"

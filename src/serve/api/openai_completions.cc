@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "base/utf8.h"
-#include "engine/chat/chat.h"
-#include "engine/chat/infill.h"
+#include "chat/chat.h"
+#include "chat/infill.h"
 #include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"

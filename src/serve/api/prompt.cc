@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "engine/chat/messages.h"
+#include "chat/messages.h"
 #include "engine/sequence_breakers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/token_fields.h"

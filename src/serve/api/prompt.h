@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "engine/chat/conversation.h"
+#include "chat/conversation.h"
 #include "schedule/ticket.h"
 #include "serve/api/api_error.h"
 #include "serve/api/fields.h"

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "base/clock.h"
-#include "engine/chat/chat.h"
+#include "chat/chat.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/prompt.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/printable.h"
-#include "engine/chat/call_form.h"
+#include "chat/call_form.h"
 #include "serve/api/api_error.h"
 #include "text/grammar/answer_rules.h"
 

@@ -5,7 +5,7 @@
 #include <boost/asio.hpp>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery::serve {
 

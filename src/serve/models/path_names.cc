@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/foreign_file.h"
+#include "base/untrusted_file.h"
 
 namespace veery::serve {
 namespace {

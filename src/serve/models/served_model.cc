@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "engine/chat/call_form.h"
+#include "chat/call_form.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"

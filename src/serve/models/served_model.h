@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/embed.h"
-#include "engine/inspect/inspect.h"
-#include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
 #include "serve/models/memory_plan.h"
+#include "tasks/embed.h"
+#include "tasks/inspect/inspect.h"
+#include "tasks/speech/transcribe.h"
 #include "text/grammar/call_form.h"
 
 namespace veery::serve {

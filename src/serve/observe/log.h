@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/foreign_file.h"
 #include "base/json.h"
+#include "base/untrusted_file.h"
 #include "serve/observe/request_record.h"
 
 namespace veery::serve {

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "engine/chat/chat.h"
-#include "engine/chat/infill.h"
+#include "chat/chat.h"
+#include "chat/infill.h"
 #include "serve/api/answer_form.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"

@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "base/printable.h"
-#include "engine/chat/infill.h"
+#include "chat/infill.h"
 #include "serve/api/api_error.h"
 #include "serve/models/keep_alive.h"
 #include "serve/rules/groups.h"

@@ -6,9 +6,9 @@
 #include <ctime>
 
 #include "base/clock.h"
-#include "engine/chat/chat.h"
-#include "engine/chat/infill.h"
-#include "engine/chat/reasoning.h"
+#include "chat/chat.h"
+#include "chat/infill.h"
+#include "chat/reasoning.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/encoding.h"

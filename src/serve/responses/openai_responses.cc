@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "base/printable.h"
-#include "engine/chat/reasoning.h"
+#include "chat/reasoning.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "base/utf8.h"
 #include "text/common/base64.h"
 #include "text/common/json_fields.h"

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
 #include "base/json_reader.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "text/common/json_fields.h"
 #include "text/format/sentencepiece_model.h"
 #include "text/format/tiktoken_file.h"

@@ -1,6 +1,6 @@
 // panel_kernels.h: what the linear kernels are made of: products of one panel with a group of rows.
 #pragma once
-#include "kernels/cpu/form/activations.h"
+#include "kernels/cpu/activations/activations.h"
 #include "kernels/kernels.h"
 
 namespace veery {

@@ -6,7 +6,7 @@
 #define VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
 #endif
 
-#include "kernels/cpu/form/row-inl.h"
+#include "kernels/cpu/activations/row-inl.h"
 #include "kernels/cpu/linear/product.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
 // split_panels.h: panels of Q8_0 in three parts, for searches of the largest product with a row
-// (kernels/cpu/search/search.h), which mostly need the first part only.
+// (kernels/cpu/pruned_head/search.h), which mostly need the first part only.
 //
 // Of all panels first the upper four bits of q + 128 as Q4_0 has its codes, with d, so that they
 // are a matrix of their own with a sixteenth of the values; then of all panels the fifth bit, bit j

@@ -2,7 +2,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rms_norm.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
 //
-#include "kernels/cpu/form/row-inl.h"
+#include "kernels/cpu/activations/row-inl.h"
 //
 #include "kernels/common/float_kernels.h"
 

@@ -2,7 +2,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rope.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
 //
-#include "kernels/cpu/form/row-inl.h"
+#include "kernels/cpu/activations/row-inl.h"
 //
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/form/row-inl.h"
+#include "kernels/cpu/activations/row-inl.h"
 #include "kernels/cpu/tiles/amx_rows.h"
 
 HWY_BEFORE_NAMESPACE();

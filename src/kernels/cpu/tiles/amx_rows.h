@@ -1,6 +1,6 @@
 // amx_rows.h: how rows of activations lie for the kernels on tiles: groups of 16 rows.
 #pragma once
-#include "kernels/cpu/form/activations.h"
+#include "kernels/cpu/activations/activations.h"
 #include "kernels/cpu/tiles/amx.h"
 
 namespace veery {

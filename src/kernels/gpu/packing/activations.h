@@ -7,7 +7,7 @@ namespace veery::gpu {
 /// How a product reads a row of x.
 enum class ActivationKind : int32_t {
   kInt8Block32,   ///< int8 codes, a scale for 32; outlier blocks have residual codes as well
-                  ///< (kernels/cpu/form/activations.h)
+                  ///< (kernels/cpu/activations/activations.h)
   kInt8Block256,  ///< int8 codes, a scale for 256 and a shift for 32
   kF32,
   kF32AsBf16,   ///< f32 values that were rounded to bf16

@@ -1,0 +1,171 @@
+// The most probable tokens of some rows: a search through the weight of an output head, in four
+// phases. Which output is known when depends on the speed of the workers, the result does not.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/pruned_head/search.cc"
+#include "kernels/cpu/simd/foreach_target.h"
+//
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/common/intern.h"
+#include "kernels/cpu/pruned_head/search_rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+extern const LinearPhases kLinearPhases[2];  // linear.cc
+
+namespace {
+
+Product product_of(const Dispatch& d, const Slots& slots) {
+  return product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
+}
+
+SearchNotes::Pause& pause_of(const Product& p, SearchNotes& notes) {
+  return p.outer_rows() == 1 ? notes.one : notes.several;
+}
+
+// One worker decides for all of them.
+void begin_search(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  if (worker.index != 0) return;
+  const Product p = product_of(d, slots);
+  SearchNotes& notes = search_notes(d);
+  const SearchMemory memory(d, p, worker);
+  SearchRun& run = *memory.run;
+  run.searches = pause_of(p, notes).left.load(std::memory_order_relaxed) == 0;
+  run.together = notes.together.load(std::memory_order_relaxed) != 0;
+  for (std::atomic<uint32_t>& threshold : run.threshold)
+    threshold.store(0, std::memory_order_relaxed);
+  for (int i = 0; i < worker.count; ++i) memory.counts[i] = {};
+}
+
+void scan_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product_of(d, slots);
+  if (p.rows == 0) return;
+  const SearchMemory memory(d, p, worker);
+  if (!memory.run->searches) return kLinearPhases[0].many_argmax[0](d, slots, worker);
+  start_best(d.work, p.outer_rows(), worker.index);
+  if (p.outer_rows() > 1) return RowsSearch(d, p, worker, memory).scan();
+  prepare_few(d, p, worker);
+  Search(d, p, worker, memory).scan();
+}
+
+void verify_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product_of(d, slots);
+  if (p.rows == 0) return;
+  const SearchMemory memory(d, p, worker);
+  if (!memory.run->searches) return kLinearPhases[0].many_argmax[1](d, slots, worker);
+  const int64_t rows = p.outer_rows();
+  const Epilogue finish = epilogue(d, reinterpret_cast<Best*>(d.work) + rows * worker.index);
+  for (int64_t r = 0; r < rows; ++r) multiply_candidates({finish, p}, worker, memory, r);
+}
+
+// Whether less was read than without a search. Of several rows each panel that is multiplied for
+// one of them is waited for anew: that took ten times what the search saves for a panel and a row
+// (of SmolLM2 by two cores with AVX-512 VNNI, 8 rows: 0.53 us, and 0.04 instead of 0.09).
+bool pays(const Product& p, int64_t candidates, int64_t multiplied) {
+  const int64_t panels = p.weights[0].panels();
+  if (p.outer_rows() > 1) return 10 * multiplied < p.outer_rows() * panels;
+  const int64_t read = panels * SplitPanels::kUpper + candidates * SplitPanels::kMiddle +
+                       multiplied * SplitPanels::kWhole;
+  return read < panels * SplitPanels::kWhole;
+}
+
+// Whether the next runs shall search, and how. Pauses double.
+void note_search(const Product& p, const SearchCounts* counts, int workers, SearchNotes& notes) {
+  constexpr int32_t kLongest = 127;
+  int64_t candidates = 0;
+  int64_t multiplied = 0;
+  for (int i = 0; i < workers; ++i) {
+    candidates += counts[i].candidates;
+    multiplied += counts[i].multiplied;
+  }
+  SearchNotes::Pause& pause = pause_of(p, notes);
+  const int32_t last = pause.next.load(std::memory_order_relaxed);
+  const int32_t next = pays(p, candidates, multiplied) ? 0 : std::min(2 * last + 1, kLongest);
+  pause.next.store(next, std::memory_order_relaxed);
+  pause.left.store(next, std::memory_order_relaxed);
+  if (p.outer_rows() == 1)
+    notes.together.store(2 * candidates > p.weights[0].panels() ? 1 : 0, std::memory_order_relaxed);
+}
+
+void end_search(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  kLinearPhases[0].many_argmax[2](d, slots, worker);
+  if (worker.index != 0) return;
+  const Product p = product_of(d, slots);
+  if (p.rows == 0) return;
+  const SearchMemory memory(d, p, worker);
+  SearchNotes& notes = search_notes(d);
+  if (memory.run->searches) return note_search(p, memory.counts, worker.count, notes);
+  std::atomic<int32_t>& left = pause_of(p, notes).left;
+  left.store(std::max(left.load(std::memory_order_relaxed) - 1, 0), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+extern const KernelPhases kSearchPhases;
+constexpr KernelPhases kSearchPhases = {begin_search, scan_panels, verify_panels, end_search};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+Product sized(const Dispatch& d, int64_t rows) {
+  const int64_t given = d.in[LinearIn::kX].rows;
+  return product(d, given < 0 ? rows : given, Target::kPlain, false);
+}
+size_t work_bytes(const Dispatch& d, const RunExtent& run) {
+  const Product p = sized(d, run.rows);
+  return static_cast<size_t>(p.outer_rows() * run.workers) * sizeof(Best) +
+         SearchMemory::work_bytes(p, run.workers);
+}
+size_t scratch_bytes(const Dispatch& d, const RunExtent& run) {
+  const Product p = sized(d, run.rows);
+  return static_cast<size_t>(p.few_scratch_bytes()) + SearchMemory::scratch_bytes(p);
+}
+
+bool accepts(Op op, const Dispatch& d, const KernelChoice& choice) {
+  const auto* attr = d.attr.get<LinearAttr>();
+  if (op != op::kLinearArgmax || attr == nullptr || attr->weights != 1 || choice.exact)
+    return false;
+  const auto is_f32 = [](const Operand& o) {
+    return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
+  };
+  const Operand& norm = d.in[LinearIn::kNorm];
+  const Operand& w = d.in[LinearIn::kWeight];
+  if (!is_f32(d.in[LinearIn::kX]) || (norm && !is_f32(norm)) || d.in[LinearIn::kBias] ||
+      d.in[LinearIn::kResidual] || d.out().layout != Layout::kRowMajor || !(attr->scale > 0))
+    return false;
+  if (!in_panels(w) || w.dtype != DType::kQ8_0 || w.format != kSplitFormat) return false;
+  // More rows go through tiles where there are any.
+  const bool tiles = vectors_of(choice.target) != choice.target;
+  const Product p = sized(d, choice.rows);
+  return p.two_terms && p.outer_rows() <= (tiles ? kSmallGroupRows : kSearchedRows);
+}
+
+}  // namespace
+
+Kernel search_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  if (!accepts(op, dispatch, choice)) return {};
+  Kernel kernel;
+  kernel.name = intern(fmt::format("search_{}_{}", info(dispatch.in[LinearIn::kWeight].dtype).name,
+                                   veery::name(vectors_of(choice.target))));
+  kernel.phases = VEERY_FOR_TARGET(choice.target, kSearchPhases);
+  kernel.work = work_bytes;
+  kernel.scratch = scratch_bytes;
+  kernel.main_phase = 1;
+  kernel.weight_share =
+      1.0F *
+      (sized(dispatch, choice.rows).outer_rows() > 1 ? SplitPanels::kUpper + SplitPanels::kMiddle
+                                                     : SplitPanels::kUpper) /
+      SplitPanels::kWhole;
+  return kernel;
+}
+
+}  // namespace veery
+#endif

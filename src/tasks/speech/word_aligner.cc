@@ -1,0 +1,152 @@
+#include "tasks/speech/word_aligner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "import/folder/speech_keys.h"
+#include "tasks/inspect/attention_map.h"
+
+namespace veery {
+namespace {
+
+// Tokens of a run: logits of all of them are in memory together.
+constexpr int64_t kRunTokens = 64;
+
+// The probability of `id` among tokens of text.
+float text_probability(std::span<const float> logits, int32_t end, int32_t id) {
+  const auto text = logits.first(static_cast<size_t>(end));
+  const float largest = *std::ranges::max_element(text);
+  double sum = 0;
+  for (const float x : text) sum += std::exp(x - largest);
+  return static_cast<float>(std::exp(text[static_cast<size_t>(id)] - largest) / sum);
+}
+
+}  // namespace
+
+/// What the decoder is shown, and what is kept of it.
+struct WordAligner::Pass {
+  struct Layer {
+    int32_t layer = 0;
+    std::vector<int32_t> heads;  ///< ascending
+    std::vector<float> queries;  ///< [tokens][dim]
+  };
+
+  int32_t sequence;
+  std::vector<int32_t> tokens;  ///< start, <|notimestamps|>, text, <|endoftext|>
+  int64_t first;                ///< of them: what the first token of text is said behind
+  int64_t positions;
+  std::vector<Layer> layers = {};
+  std::vector<std::string> roots = {};    ///< of the layers
+  std::vector<float> probabilities = {};  ///< of the tokens of text
+};
+
+WordAligner::WordAligner(Runner& runner, const SpeechTokens& tokens, const SpeechKeys& keys)
+    : runner_(runner), tokens_(tokens), keys_(keys) {}
+
+void WordAligner::require_heads() const {
+  if (keys_.alignment_heads.empty())
+    throw Error(ErrorKind::kUnsupported,
+                "{}: times of words need the heads that follow the sound, which are not there: "
+                "expected alignment_heads in generation_config.json, {} in a GGUF file",
+                runner_.model().path(), kAlignmentKey);
+}
+
+// One run; of its rows queries and probabilities are kept.
+void WordAligner::run_piece(Pass& pass, int64_t begin, int64_t end) {
+  const auto ids = std::span<const int32_t>(pass.tokens)
+                       .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  runner_.run_with(pass.sequence, ids, pass.roots);
+  for (int64_t i = begin; i < end; ++i) {
+    for (size_t k = 0; k < pass.layers.size(); ++k) {
+      const std::span<const float> row = runner_.values(k, i - begin);
+      pass.layers[k].queries.insert(pass.layers[k].queries.end(), row.begin(), row.end());
+    }
+    if (i >= pass.first && i + 2 < std::ssize(pass.tokens))
+      pass.probabilities.push_back(text_probability(runner_.logits(static_cast<int32_t>(i - begin)),
+                                                    tokens_.end,
+                                                    pass.tokens[static_cast<size_t>(i + 1)]));
+  }
+}
+
+// Of all heads, layer by layer.
+AlignmentWeights WordAligner::weights_of(Pass& pass) const {
+  const TransformerConfig& c = runner_.model().config();
+  const auto rows = static_cast<int32_t>(pass.tokens.size());
+  AlignmentWeights weights{.heads = std::ssize(keys_.alignment_heads),
+                           .tokens = rows,
+                           .positions = pass.positions,
+                           .values = {}};
+  weights.values.resize(static_cast<size_t>(weights.heads * rows * pass.positions));
+  SlotBlock block(rows);
+  block.add_span(0, rows, 0);
+  const auto sources = static_cast<int32_t>(pass.positions);
+  block.slots.sources = &sources;
+  const AttendAttr attend{
+      .heads = c.heads, .kv_heads = c.heads, .scale = c.attention_scale, .mask = Mask::kSource};
+  const auto matrix = [&](std::vector<float>& values) {
+    return Operand{.data = reinterpret_cast<std::byte*>(values.data()),
+                   .stride = c.dim * int64_t{sizeof(float)},
+                   .rows = std::ssize(values) / c.dim,
+                   .cols = static_cast<int32_t>(c.dim),
+                   .layout = Layout::kRowMajor};
+  };
+  float* out = weights.values.data();
+  for (Pass::Layer& layer : pass.layers) {
+    std::vector<float> keys = runner_.source_values(
+        pass.sequence, fmt::format("blk.{}.cross_attn.k_source", layer.layer), pass.positions);
+    const Operand q = matrix(layer.queries), k = matrix(keys), sinks;
+    attention_maps({attend, q, k, sinks, block.slots, pass.positions}, layer.heads,
+                   runner_.model().pool(), out);
+    out += std::ssize(layer.heads) * rows * pass.positions;
+  }
+  return weights;
+}
+
+std::vector<SpokenWord> WordAligner::align(int32_t sequence, std::span<const int32_t> start,
+                                           std::span<const int32_t> text, int64_t positions,
+                                           bool characters) {
+  require_heads();
+  if (text.empty() || positions < 1) return {};
+  Pass pass{.sequence = sequence,
+            .tokens = {start.begin(), start.end()},
+            .first = std::ssize(start),
+            .positions = positions};
+  pass.tokens.push_back(tokens_.no_times);
+  pass.tokens.insert(pass.tokens.end(), text.begin(), text.end());
+  pass.tokens.push_back(tokens_.end);
+  std::map<int32_t, std::vector<int32_t>> heads;
+  for (const auto& [layer, head] : keys_.alignment_heads) heads[layer].push_back(head);
+  for (auto& [layer, of_layer] : heads) {
+    std::ranges::sort(of_layer);
+    pass.layers.push_back({.layer = layer, .heads = std::move(of_layer)});
+    pass.roots.push_back(fmt::format("blk.{}.cross_attn.q", layer));
+  }
+  runner_.rewind(sequence, 0);
+  const auto count = std::ssize(pass.tokens);
+  for (int64_t at = 0; at < count; at += kRunTokens)
+    run_piece(pass, at, std::min(at + kRunTokens, count));
+  runner_.rewind(sequence, 0);
+  // Row `first` says the first token of text, the last but one what comes behind the text.
+  const std::vector<float> scores = alignment_scores(weights_of(pass), runner_.model().pool());
+  const int64_t rows = std::ssize(text) + 1;
+  const std::vector<int32_t> starts =
+      token_starts(std::span(scores).subspan(static_cast<size_t>(pass.first * positions),
+                                             static_cast<size_t>(rows * positions)),
+                   rows, positions);
+  std::vector<SpokenWord> words = split_words(runner_.model().tokenizer(), text, characters);
+  size_t token = 0;
+  for (SpokenWord& word : words) {
+    double sum = 0;
+    for (size_t i = 0; i < word.tokens.size(); ++i) sum += pass.probabilities[token + i];
+    word.probability = static_cast<float>(sum / static_cast<double>(word.tokens.size()));
+    word.start = kPositionSeconds * starts[token];
+    token += word.tokens.size();
+    word.end = kPositionSeconds * starts[token];
+  }
+  return words;
+}
+
+}  // namespace veery

@@ -1,0 +1,99 @@
+// Saved chats: what is written is read, as is an export of the web page; all else is refused by
+// name.
+#include "chat/chat_file.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+TEST(ChatFile, WhatIsWrittenIsRead) {
+  const ChatFile chat{
+      .model = "smollm2",
+      .parameters = {{"temperature", 0.5}, {"top_k", 7}},
+      .template_args = {{"enable_thinking", false}},
+      .tools = parse_json(R"([{"type": "function", "function": {"name": "f"}}])", ""),
+      .messages = parse_json(R"([{"role": "user", "content": "hi"},
+      {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [{"id": "call_1",
+       "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]},
+      {"role": "tool", "name": "f", "content": "two", "tool_call_id": "call_1"}])",
+                             "")};
+  const ChatFile read = read_chat(write_chat(chat), "x");
+  EXPECT_EQ(read.model, chat.model);
+  EXPECT_EQ(read.parameters, chat.parameters);
+  EXPECT_EQ(read.template_args, chat.template_args);
+  EXPECT_EQ(read.tools, chat.tools);
+  EXPECT_EQ(read.messages, chat.messages);
+  EXPECT_EQ(write_chat(read), write_chat(chat));
+  EXPECT_EQ(read_chat(write_chat({}), "x").messages, Json::array());
+}
+
+TEST(ChatFile, MessagesAloneAreAChat) {
+  const ChatFile read =
+      read_chat(R"([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])", "x");
+  EXPECT_EQ(read.messages, Json::array({{{"role", "user"}, {"content", "hi"}}}));
+}
+
+constexpr const char* kPage = R"({"format": "veery-chats", "version": 1, "chats": [{"id": "c",
+  "model": "m", "system": "S", "leaf": "%", "sampling": {"temperature": "0.25", "top_k": ""}, "nodes": [
+  {"id": "1", "parent": "", "role": "user", "text": "a", "made": 1,
+   "files": [{"name": "f.txt", "text": "F"}]},
+  {"id": "2", "parent": "1", "role": "assistant", "text": "first", "made": 2},
+  {"id": "3", "parent": "1", "role": "assistant", "text": "second", "thought": "hm", "made": 3},
+  {"id": "4", "parent": "9", "role": "user", "text": "lost", "made": 0},
+  {"id": "5", "parent": "3", "role": "assistant", "text": "", "made": 4}]}]})";
+
+std::string page(const std::string& leaf) {
+  std::string text = kPage;
+  return text.replace(text.find('%'), 1, leaf);
+}
+
+TEST(ChatFile, OfThePageIsTheBranchThatItShows) {
+  const ChatFile first = read_chat(page("2"), "x");
+  EXPECT_EQ(first.model, "m");
+  EXPECT_EQ(first.parameters, Json({{"temperature", 0.25}}));
+  ASSERT_EQ(first.messages.size(), 3U);
+  EXPECT_EQ(first.messages[0]["content"], "S");
+  EXPECT_EQ(first.messages[1]["content"], "File f.txt:\n```\nF\n```\n\na");
+  EXPECT_EQ(first.messages[2]["content"], "first");
+  const ChatFile newest = read_chat(page("none"), "x");
+  ASSERT_EQ(newest.messages.size(), 3U);  // an answer without text is none
+  EXPECT_EQ(newest.messages[2]["reasoning_content"], "hm");
+}
+
+TEST(ChatFile, CyclesOfThePageEnd) {
+  const ChatFile read = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "1",
+    "nodes": [{"id": "1", "parent": "2", "role": "user", "text": "a"},
+              {"id": "2", "parent": "1", "role": "user", "text": "b"}]}]})",
+                                  "x");
+  EXPECT_EQ(read.messages.size(), 2U);
+}
+
+TEST(ChatFile, WhatIsNoneIsRefusedByName) {
+  for (const auto& [text, part] :
+       {std::pair("{", "chat.json"), std::pair("5", "chat.json: found a JSON number"),
+        std::pair("{}", "the format is missing, expected \"veery-chat\""),
+        std::pair(R"({"format": 7})", "the format is 7"),
+        std::pair(R"({"format": "veery-chat", "version": "1", "messages": []})", "the version is"),
+        std::pair(R"({"format": "veery-chat", "version": 1, "model": 5, "messages": []})",
+                  "model is a JSON number, expected a text"),
+        std::pair(R"({"format": "veery-chats", "version": 1})", "with 0 chats, expected one"),
+        std::pair(R"({"format": "veery-chats", "version": 1, "chats": [{"nodes": [
+                     {"id": "1", "role": "tool", "text": "a"}]}]})",
+                  "'tool', expected user or assistant"),
+        std::pair(R"({"format": "veery-chats", "version": 1, "chats": [{"sampling": {"a": []}}]})",
+                  "sampling.a is [], expected a number")}) {
+    try {
+      read_chat(text, "chat.json");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace veery
