@@ -41,6 +41,16 @@ inline Array apply(Op op, std::initializer_list<Array> in, const Attr& attr = {}
   return {graph, graph.add(op, values, attr)};
 }
 
+// Leaves and types.
+/// A value that each run is given, by name: `attr` has its element type.
+inline Array input(Graph& graph, std::string name, const Shape& shape, const InputAttr& attr = {}) {
+  return {graph, graph.leaf(op::kInput, std::move(name), shape, attr)};
+}
+/// x with elements of another type; x itself if it has that type.
+inline Array cast(Array x, DType to) {
+  return x.dtype() == to ? x : apply(op::kCast, {x}, CastAttr{to});
+}
+
 // Elements.
 inline Array operator+(Array a, Array b) { return apply(op::kAdd, {a, b}); }
 inline Array operator*(Array a, Array b) { return apply(op::kMul, {a, b}); }
@@ -83,11 +93,11 @@ inline Array l2_norm(Array x, float eps = 1e-12F) {
 
 // Positions and attention.
 /// cos and sin of every angle: [rows, dims]. One value serves all layers with the same parameters.
-/// The frequencies are divided by `divisors` [1, dims / 2] where a file gives them, in rows whose
-/// sequence is extended (Slots::extended) by those, where there are such.
+/// The frequencies are divided by `divisors` [1, dims / 2]; in rows where `is_extended` [rows, 1]
+/// is not 0, by `extended` instead (longrope has two sets).
 inline Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {},
-                         Array extended = {}) {
-  return apply(op::kRopeAngles, {positions, divisors, extended}, attr);
+                         Array extended = {}, Array is_extended = {}) {
+  return apply(op::kRopeAngles, {positions, divisors, extended, is_extended}, attr);
 }
 /// Rotary position embedding (Su et al., 2021) of x [rows, heads * head_dim].
 inline Array rope(Array x, Array angles, const RopeAttr& attr) {

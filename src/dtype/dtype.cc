@@ -55,6 +55,7 @@ constexpr Table kTable = with_affine({{
     {DType::kI16, "i16", 25, 1, 2, false, false, false},
     {DType::kI32, "i32", 26, 1, 4, false, false, false},
     {DType::kI64, "i64", 27, 1, 8, false, false, false},
+    {DType::kU8, "u8", kNotInGgml, 1, 1, false, false, false},
     {DType::kQ4_0, "q4_0", 2, 32, sizeof(BlockQ4_0), true, true, true},
     {DType::kQ4_1, "q4_1", 3, 32, sizeof(BlockQ4_1), true, true, true},
     {DType::kQ5_0, "q5_0", 6, 32, sizeof(BlockQ5_0), true, true, true},

@@ -23,6 +23,7 @@ enum class DType : uint8_t {
   kI16,
   kI32,
   kI64,
+  kU8,
   kQ4_0,
   kQ4_1,
   kQ5_0,

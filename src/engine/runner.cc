@@ -79,16 +79,17 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       also_(options.also),
       states_(model.entry().graph, state_options(model, options), model.memory_backend()),
       pages_(states_),
-      slots_(static_cast<int32_t>(plan_rows(most_rows_))),
+      block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows_))),
+      tokens_(block_.find<int32_t>("tokens")),
+      is_extended_(block_.find<int32_t>("is_extended")),
+      features_input_(features_ > 0 ? block_.input<float>("features") : std::span<float>()),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
-      sources_(sequences_.size(), model.config().source.positions),
+      source_positions_(model.config().source.positions),
       workspace_(model.memory_backend() != nullptr ? &model.backend()->device() : nullptr),
       front_{&model.front_params(), &front_workspace_, model.front_layers()} {
-  slots_.slots.tables = pages_.tables();
-  slots_.slots.sequences = options.sequences;
-  slots_.slots.extended = extended_.data();
-  slots_.slots.sources = sources_.data();
+  block_.slots.tables = pages_.tables();
+  block_.slots.sequences = options.sequences;
   if (options.activations.own > 0) workspace_.block(options.activations.own);
   if (options.activations.source > 0) source_workspace_.block(options.activations.source);
   if (options.activations.front > 0) front_workspace_.block(options.activations.front);
@@ -208,7 +209,7 @@ void Runner::check(std::span<const RunPart> parts) {
     if (end > context_)
       throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}", end,
                   context_);
-    if (sources_.front() > 0 && !sequences_[static_cast<size_t>(part.sequence)].encoded)
+    if (source_positions_ > 0 && !sequences_[static_cast<size_t>(part.sequence)].encoded)
       throw Error(ErrorKind::kInput, "sequence {} has no output of an encoder to attend to",
                   part.sequence);
     if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
@@ -230,19 +231,19 @@ void Runner::check(std::span<const RunPart> parts) {
                 most_rows_);
 }
 
-void Runner::fill_slots(std::span<const RunPart> parts) {
-  slots_.clear();
-  Slots& slots = slots_.slots;
+void Runner::fill_block(std::span<const RunPart> parts) {
+  block_.clear();
   for (const RunPart& part : parts) {
     if (part.ids.empty()) continue;
-    std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + slots.rows);
+    const auto first = block_.slots.rows, count = static_cast<int32_t>(part.ids.size());
+    std::ranges::copy(part.ids, tokens_.begin() + first);
     if (features_ > 0)
-      std::ranges::copy(part.features,
-                        slots_.input("features", features_).begin() + slots.rows * features_);
-    slots_.add_span(part.sequence, static_cast<int32_t>(part.ids.size()),
-                    sequences_[static_cast<size_t>(part.sequence)].position);
-    for (int32_t i = part.outputs; i > 0; --i)
-      slots_.output_rows[static_cast<size_t>(slots.outputs++)] = slots.rows - i;
+      std::ranges::copy(part.features, features_input_.begin() + first * features_);
+    if (!is_extended_.empty())
+      std::fill_n(is_extended_.begin() + first, count, extended(part.sequence) ? 1 : 0);
+    block_.add_span(part.sequence, count, sequences_[static_cast<size_t>(part.sequence)].position,
+                    source_positions_);
+    for (int32_t i = part.outputs; i > 0; --i) block_.add_output(block_.slots.rows - i);
   }
 }
 
@@ -264,15 +265,15 @@ Plan& Runner::source_plan() {
                 "{}: an encoder that a decoder attends to is computed on the CPU only",
                 model_.path());
   const SourceConfig& source = model_.config().source;
-  source_slots_ = std::make_unique<SlotBlock>(source.positions);
-  source_slots_->slots.tables = pages_.tables();
-  source_slots_->slots.sequences = slots_.slots.sequences;
+  source_block_ = std::make_unique<RunBlock>(model_.entry().graph, source.positions);
+  source_block_->slots.tables = pages_.tables();
+  source_block_->slots.sequences = block_.slots.sequences;
   const PlanOptions options{.rows = source.positions,
                             .target = model_.target(),
                             .exact = model_.options().exact,
                             .fuse = model_.options().fuse};
   source_plan_ = std::make_unique<Plan>(model_.entry().graph, source_roots(model_),
-                                        Binding{&model_.params(), &states_, source_slots_.get(),
+                                        Binding{&model_.params(), &states_, source_block_.get(),
                                                 &model_.pool(), nullptr, &source_workspace_},
                                         options);
   return *source_plan_;
@@ -281,14 +282,14 @@ Plan& Runner::source_plan() {
 void Runner::encode(int32_t sequence, std::span<const float> features) {
   check(sequence);
   Plan& plan = source_plan();
-  const std::span<float> input = source_slots_->input("features", 2 * model_.config().source.bands);
+  const std::span<float> input = source_block_->input<float>("features");
   if (features.size() != input.size())
     throw Error(ErrorKind::kInput, "the encoder is given {} features, it takes {}", features.size(),
                 input.size());
   pages_.prepare_source(sequence);
   std::ranges::copy(features, input.begin());
-  source_slots_->clear();
-  source_slots_->add_span(sequence, model_.config().source.positions, 0);
+  source_block_->clear();
+  source_block_->add_span(sequence, model_.config().source.positions, 0);
   plan.run();
   sequences_[static_cast<size_t>(sequence)].encoded = true;
 }
@@ -331,15 +332,15 @@ void Runner::run(std::span<const RunPart> parts) {
   fetched_ = false;
   is_chain_ = false;
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
-  fill_slots(parts);
+  fill_block(parts);
   masked_ = last_wants_ == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
   PartMasks masks(parts, model_.pool());
   if (masked_) {
-    slots_.slots.mask = &masks;
+    block_.slots.mask = &masks;
     masked_plans_.insert(last_);
   }
   last_->run();
-  slots_.slots.mask = nullptr;
+  block_.slots.mask = nullptr;
   finish(parts);
 }
 
@@ -371,7 +372,7 @@ void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow>
   const auto count = std::ssize(parts);
   last_wants_ = draws ? Wants::kTop : Wants::kBest;
   last_ = &plan(count, count, last_wants_);
-  fill_slots(parts);
+  fill_block(parts);
   chains_.insert(last_);
   is_chain_ = true;
   masked_ = false;
@@ -404,7 +405,7 @@ void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
   last_wants_ = Wants::kLogits;
   is_chain_ = masked_ = false;
   last_ = slot.get();
-  fill_slots(parts);
+  fill_block(parts);
   last_->run();
   finish(parts);
 }
@@ -417,14 +418,14 @@ std::span<const float> Runner::values(size_t root, int64_t i) const {
 std::vector<float> Runner::source_values(int32_t sequence, const std::string& state,
                                          int64_t positions) const {
   check(sequence);
-  VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].encoded && positions <= sources_.front());
+  VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].encoded && positions <= source_positions_);
   const Operand& cache = states_.at(state);
   const int64_t heads = cache.rows, size = cache.cols / heads;
   std::vector<float> values(static_cast<size_t>(positions * cache.cols));
   model_.pool().parallel_for(positions, 64, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)
       for (int64_t head = 0; head < heads; ++head) {
-        const CachedHead from{cache, page_of(cache, slots_.slots, sequence, p), head, p};
+        const CachedHead from{cache, page_of(cache, block_.slots, sequence, p), head, p};
         float* const to = values.data() + p * cache.cols + head * size;
         for (int64_t i = 0; i < size; ++i) to[i] = read_cached(from, i);
       }
@@ -498,14 +499,19 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   return *slot;
 }
 
-// Runs write what they are given; what a graph wants beyond that would stay zeros.
+bool Runner::writes_input(const Node& input) const {
+  if (input.name == "features") return input.shape().cols() == features_;
+  return input.name == "tokens" || input.name == "positions" || input.name == "output_rows" ||
+         input.name == "is_extended";
+}
+
+// An input that fill_block() does not write would stay zero.
 void Runner::check_inputs(const std::vector<Value>& roots) const {
   const Graph& graph = model_.entry().graph;
   const std::vector<bool> needed = needed_for(graph, roots);
   for (NodeId id = 0; id < graph.size(); ++id)
-    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput &&
-        (graph[id].name != "features" || graph[id].shape().cols() != features_))
-      throw Error(ErrorKind::kBug, "runner: there is no input {} of {} columns", graph[id].name,
+    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput && !writes_input(graph[id]))
+      throw Error(ErrorKind::kBug, "runner: nothing writes input {} of {} columns", graph[id].name,
                   graph[id].shape().cols());
 }
 
@@ -535,7 +541,7 @@ std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vect
     roots = made.roots;
   }
   return std::make_unique<Plan>(*graph, std::move(roots),
-                                Binding{&model_.params(), &states_, &slots_, &model_.pool(),
+                                Binding{&model_.params(), &states_, &block_, &model_.pool(),
                                         model_.backend(), &workspace_, splits ? &front_ : nullptr},
                                 options);
 }

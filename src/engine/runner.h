@@ -15,7 +15,7 @@
 #include "engine/pages.h"
 #include "engine/runner_sizes.h"
 #include "plan/plan.h"
-#include "plan/slots.h"
+#include "plan/run_block.h"
 #include "plan/states.h"
 #include "sample/sampler.h"
 
@@ -174,7 +174,8 @@ class Runner {
   void prepare(std::span<const RunPart> parts);
   void finish(std::span<const RunPart> parts);
   void move_on(int32_t sequence, int32_t tokens);
-  void fill_slots(std::span<const RunPart> parts);
+  void fill_block(std::span<const RunPart> parts);
+  bool writes_input(const Node& input) const;
   void check_inputs(const std::vector<Value>& roots) const;
   std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
                                   size_t first_fetched = SIZE_MAX);
@@ -193,12 +194,15 @@ class Runner {
   std::string also_;
   StateStore states_;
   Pages pages_;
-  SlotBlock slots_;
+  RunBlock block_;
+  /// Inputs of the block; empty where the model does not declare them.
+  std::span<int32_t> tokens_, is_extended_;
+  std::span<float> features_input_;
   std::vector<Sequence> sequences_;
-  std::vector<uint8_t> extended_;  ///< Slots::extended
+  std::vector<uint8_t> extended_;  ///< of each sequence: Trace::is_extended()
   std::vector<Pages::Range> ranges_;
-  std::vector<int32_t> sources_;  ///< Slots::sources
-  std::unique_ptr<SlotBlock> source_slots_;
+  int32_t source_positions_;  ///< that an encoder gives each sequence; 0: there is none
+  std::unique_ptr<RunBlock> source_block_;
   Workspace source_workspace_;  ///< apart: encoded() holds between runs
   std::unique_ptr<Plan> source_plan_;
   Workspace workspace_, front_workspace_;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "plan/fuse.h"
 #include "plan/plan.h"
-#include "plan/slots.h"
+#include "plan/run_block.h"
 
 namespace veery {
 namespace {
@@ -20,7 +20,7 @@ class ActivationMeter {
       : model_(model),
         // Operands of caches do not depend on how many pages there are.
         states_(model.entry().graph, small_states(model, options)),
-        slots_(static_cast<int32_t>(plan_rows(most_rows(model, options)))),
+        block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows(model, options)))),
         front_{&model.front_params(), &front_workspace_, model.front_layers()},
         also_(options.also),
         most_rows_(plan_rows(most_rows(model, options))),
@@ -50,7 +50,7 @@ class ActivationMeter {
     Graph fused;
     if (fuses) graph = &(fused = fuse(*graph, roots.values));
     const Binding binding{
-        &model_.params(),          &states_, &slots_, &model_.pool(), model_.backend(), &workspace_,
+        &model_.params(),          &states_, &block_, &model_.pool(), model_.backend(), &workspace_,
         splits ? &front_ : nullptr};
     std::vector<int64_t> sizes(std::begin(kBuckets), std::end(kBuckets));
     std::erase_if(sizes, [&](int64_t rows) { return rows >= most_rows_; });
@@ -72,9 +72,9 @@ class ActivationMeter {
     const SourceConfig& source = model_.config().source;
     if (source.layers == 0 || model_.backend() != nullptr) return 0;
     Workspace workspace;
-    SlotBlock slots(source.positions);
+    RunBlock block(model_.entry().graph, source.positions);
     Plan(model_.entry().graph, source_roots(model_),
-         Binding{&model_.params(), &states_, &slots, &model_.pool(), nullptr, &workspace},
+         Binding{&model_.params(), &states_, &block, &model_.pool(), nullptr, &workspace},
          {.rows = source.positions,
           .target = model_.target(),
           .exact = model_.options().exact,
@@ -85,7 +85,7 @@ class ActivationMeter {
 
   Model& model_;
   StateStore states_;
-  SlotBlock slots_;
+  RunBlock block_;
   Workspace workspace_, front_workspace_;  // of the host, and never touched
   FrontBinding front_;
   std::string also_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/ops/leaf.h"
 
 namespace veery {
 namespace {
@@ -37,7 +38,10 @@ Inputs inputs(std::initializer_list<Value> values) {
 
 NodeId Graph::leaf(Op op, std::string name, const Shape& shape, const Attr& attr) {
   VEERY_CHECK(op->group == OpGroup::kLeaf);
-  nodes_.push_back({op, {shape, op->leaf_type}, inputs({}), attr, std::move(name)});
+  const auto* input = attr.get<InputAttr>();
+  VEERY_CHECK((input != nullptr) == (op == op::kInput));
+  const DType dtype = input != nullptr ? input->dtype : DType::kF32;
+  nodes_.push_back({op, {shape, dtype}, inputs({}), attr, std::move(name)});
   return size() - 1;
 }
 

@@ -33,7 +33,7 @@ struct Node {
 /// Nodes refer only to earlier ones, so the order of nodes is an order of execution.
 class Graph {
  public:
-  /// A leaf: parameter, slot, state or constant. Slots hold i32, all others count as f32.
+  /// A leaf: parameter, input (with InputAttr), state or constant.
   NodeId leaf(Op op, std::string name, const Shape& shape, const Attr& attr = {});
   /// An op on earlier values; shapes and types of its outputs follow from its row. Throws kInput,
   /// naming op and shapes.

@@ -33,8 +33,9 @@ struct Value {
 };
 inline constexpr Value kNoValue;
 
-/// What a value is, whatever it holds: f32, or i32 for ids and indices. The type in which a weight
-/// is stored belongs to its file; here it counts as f32.
+/// Shape and element type of a value: f32, i32 for ids and indices, or f16, bf16 or u8, which only
+/// cast() and few kernels read. The type in which a weight is stored belongs to its file; here it
+/// counts as f32.
 struct ValueType {
   Shape shape;
   DType dtype = DType::kF32;
@@ -132,7 +133,6 @@ struct OpDef {
   Outputs (*infer)(const OpContext&) = nullptr;
   Cost (*cost)(const OpContext&, const Outputs&,
                const RunSize&) = nullptr;  ///< nullptr: moves bytes only
-  DType leaf_type = DType::kF32;           ///< of a leaf
   /// The input in whose memory the output lies, -1: it has memory of its own.
   int alias = -1;
   /// Bit i: input i, a state, is written.

@@ -11,23 +11,28 @@
 
 namespace veery {
 
-/// A row of a table and the op that it carries out. Addresses are in the device's memory, but for
-/// those of slots and of TableUse::inputs, which are the host's.
+/// A row of a table and the op that it carries out. Addresses are in the device's memory; inputs of
+/// the run (Operand::input) have none yet.
 struct Step {
   Op op;
   Dispatch dispatch;
 };
 
+/// An input of a run, which the host writes before each run.
+struct RunInput {
+  Operand host;  ///< in the host's memory
+  Advance advance = Advance::kNone;
+};
+
 /// What a table is made ready for.
 struct TableUse {
-  const Slots* slots = nullptr;     ///< its page tables have the sizes that all runs have
-  int groups = 0;                   ///< of page tables
-  int64_t rows = 1, outputs = 1;    ///< at most, of a run
-  int64_t sequences = 0;            ///< at most; 0: as many as there are page tables for
-  bool exact = false;               ///< KernelChoice::exact
-  const int32_t* types = nullptr;   ///< [rows] of tokens, where they have types
-  size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
-  std::span<const Operand> inputs;  ///< in the host's memory, which it writes before each run
+  const Slots* slots = nullptr;      ///< its page tables have the sizes that all runs have
+  int groups = 0;                    ///< of page tables
+  int64_t rows = 1, outputs = 1;     ///< at most, of a run
+  int64_t sequences = 0;             ///< at most; 0: as many as there are page tables for
+  bool exact = false;                ///< KernelChoice::exact
+  size_t first_fetched = SIZE_MAX;   ///< results from this one on come to the host by fetch() only
+  std::span<const RunInput> inputs;  ///< Operand::input is an index of these
 };
 
 /// Bytes in a device's memory.

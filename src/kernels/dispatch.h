@@ -42,6 +42,9 @@ struct Operand {
   int32_t stack =
       1;  ///< panels: of so many matrices, one below the other, each in panels of its own
   uint8_t format = 0;  ///< panels: WeightFormat::panels (kernels.h)
+  /// On a device: the index of an input of the run (TableUse::inputs), which lower() places; `data`
+  /// is then an offset in bytes. -1: any other operand.
+  int16_t input = -1;
 
   explicit operator bool() const { return layout != Layout::kNone; }
   /// The matrix `index` of a stack in panels.
@@ -57,6 +60,15 @@ struct Operand {
     return reinterpret_cast<T*>(data + r * stride);
   }
 };
+
+/// A value as rows without gaps, not yet in memory.
+inline Operand row_major(const ValueType& type) {
+  return {.stride = static_cast<int64_t>(byte_size(type.dtype, type.shape.cols())),
+          .rows = type.shape.rows().code(),
+          .cols = static_cast<int32_t>(type.shape.cols()),
+          .dtype = type.dtype,
+          .layout = Layout::kRowMajor};
+}
 
 inline bool in_panels(const Operand& o) { return o.layout == Layout::kPanels; }
 
@@ -81,32 +93,28 @@ struct Span {
   int32_t first_row = 0;
   int32_t rows = 0;
   int32_t position = 0;  ///< of the first row
+  /// Positions from the first one on that all rows see: of a prefix (Mask::kPrefix) or of what an
+  /// encoder gave (Mask::kSource).
+  int32_t visible = 0;
 
   int32_t end_row() const { return first_row + rows; }
   int32_t end_position() const { return position + rows; }
 };
 
-/// All that varies between runs. The arrays stay where they are; the engine writes them before a
-/// run.
+/// The shape of one run: how many rows there are, which sequences they belong to, and where the
+/// caches of these lie. Values that vary between runs are inputs of the graph, which kernels get as
+/// operands. The arrays stay where they are; the engine writes them before a run.
 struct Slots {
   int32_t rows = 0;                      ///< tokens of this run
   int32_t outputs = 0;                   ///< rows whose output is wanted
-  int32_t span_count = 0;                ///< which part all rows among themselves
+  int32_t span_count = 0;                ///< spans; every row belongs to exactly one
   int32_t sequences = 0;                 ///< that there are page tables for
-  const int32_t* tokens = nullptr;       ///< [rows]
-  const int32_t* positions = nullptr;    ///< [rows] position in its sequence
   const Span* spans = nullptr;           ///< [span_count] in the order of rows
   const int32_t* span_of = nullptr;      ///< [rows] index of its span
   const int32_t* output_rows = nullptr;  ///< [outputs] ascending
   const PageTable* tables = nullptr;     ///< [group][sequences]
-  /// [sequences] positions that all rows see (Mask::kPrefix); nullptr: none
-  const int32_t* prefixes = nullptr;
-  /// [sequences] becomes longer than the context before it was extended; nullptr: none does
-  const uint8_t* extended = nullptr;
-  /// [sequences] positions that an encoder gave (Mask::kSource); nullptr: none
-  const int32_t* sources = nullptr;
-  /// What of the outputs the op top_k may take, asked for while a device runs what is before it;
-  /// nullptr: all.
+  /// Which tokens top_k() may choose of each output; a device asks for it while it runs the steps
+  /// before. nullptr: all.
   TokenMask* mask = nullptr;
 
   /// Of rows as Operand::rows has them.
@@ -122,8 +130,10 @@ struct Slots {
   }
   const Span& span(int64_t row) const { return spans[span_of[row]]; }
   int32_t sequence(int64_t row) const { return span(row).sequence; }
-  bool is_extended(int64_t row) const {
-    return extended != nullptr && extended[sequence(row)] != 0;
+  /// The position of a row in its sequence.
+  int32_t position(int64_t row) const {
+    const Span& own = span(row);
+    return own.position + static_cast<int32_t>(row) - own.first_row;
   }
   const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
 };

@@ -53,10 +53,13 @@ Divisors divisors(Trace& t, const TransformerConfig& c) {
 LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
                          const Divisors& divisors) {
   LayerAngles result;
-  if (attr.temperature > 0 && c.long_context)
-    result.query = rope_angles(t.positions(), attr, divisors.usual, divisors.extended);
+  const Array is_extended = divisors.extended ? t.is_extended() : Array{};
+  const auto angles = [&] {
+    return rope_angles(t.positions(), attr, divisors.usual, divisors.extended, is_extended);
+  };
+  if (attr.temperature > 0 && c.long_context) result.query = angles();
   attr.temperature = 0;
-  result.key = rope_angles(t.positions(), attr, divisors.usual, divisors.extended);
+  result.key = angles();
   if (!result.query) result.query = result.key;
   return result;
 }

@@ -15,9 +15,9 @@ Array Trace::parameter(const std::string& name, const Shape& shape, const Attr& 
   return array;
 }
 
-Array Trace::slot(const std::string& name, Symbol rows) {
-  const auto [entry, is_new] = leaves_.try_emplace("slot:" + name, kNoNode);
-  if (is_new) entry->second = graph_.leaf(op::kSlot, name, {rows, 1});
+Array Trace::input(const std::string& name, const Shape& shape, const InputAttr& attr) {
+  const auto [entry, is_new] = leaves_.try_emplace("input:" + name, kNoNode);
+  if (is_new) entry->second = graph_.leaf(op::kInput, name, shape, attr);
   return {graph_, entry->second};
 }
 
@@ -27,12 +27,6 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   const Array state(graph_,
                     graph_.leaf(op::kState, scope_ + name + "_cache", {0, x.shape().cols()}, attr));
   return cache_write(x, state);
-}
-
-Array Trace::features(int64_t columns) {
-  const auto [entry, is_new] = leaves_.try_emplace("input:features", kNoNode);
-  if (is_new) entry->second = graph_.leaf(op::kInput, "features", {Symbol::kRows, columns});
-  return {graph_, entry->second};
 }
 
 // One leaf for who writes and who reads.
@@ -61,7 +55,7 @@ Array Trace::block(const std::string& name, const Shape& shape) {
 
 Array Trace::select_outputs(Array x) {
   if (mode_ != TraceMode::kServe || x.shape().rows() == Dim(Symbol::kOutputs)) return x;
-  return select_rows(x, slot("output_rows", Symbol::kOutputs));
+  return select_rows(x, indices("output_rows", Symbol::kOutputs, Advance::kSame));
 }
 
 }  // namespace veery

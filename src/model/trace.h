@@ -14,22 +14,32 @@ namespace veery {
 /// states instead of logits. Definitions cannot ask which one it is.
 enum class TraceMode { kServe, kTrain, kEncode };
 
-/// Records one definition into a graph. Gives no values: whatever varies between runs is a slot.
+/// Records one definition into a graph. Gives no values: whatever varies between runs is an input.
 class Trace {
  public:
   /// `has` tells whether the file holds a weight, for parts that only some models have.
   Trace(Graph& graph, TraceMode mode, std::function<bool(const std::string&)> has)
       : graph_(graph), mode_(mode), has_(std::move(has)) {}
 
-  Array tokens() { return slot("tokens", Symbol::kRows); }
-  Array positions() { return slot("positions", Symbol::kRows); }
-  /// Of each token, which of the texts of a sequence it is of: 0, or 1 in the second of a pair.
-  Array token_types() { return slot("types", Symbol::kRows); }
-  /// What else is known of each row of the run: numbers.
-  Array features(int64_t columns);
-  /// The expected next token of each output row.
+  // The inputs of a run. RunBlock (plan/run_block.h) lays out those that a graph declares.
+
+  /// [rows, 1] i32: token ids.
+  Array tokens() { return indices("tokens", Symbol::kRows, Advance::kToken); }
+  /// [rows, 1] i32: the position of each token in its sequence.
+  Array positions() { return indices("positions", Symbol::kRows, Advance::kPosition); }
+  /// [rows, 1] i32: 1 for tokens of the second text of a pair, else 0 (BERT's token types).
+  Array token_types() { return indices("types", Symbol::kRows, Advance::kSame); }
+  /// [rows, 1] i32: 1 for tokens of sequences that may become longer than the context before it was
+  /// extended (longrope), else 0.
+  Array is_extended() { return indices("is_extended", Symbol::kRows, Advance::kSame); }
+  /// [rows, columns] f32: what an encoder or another model computed for each row.
+  Array features(int64_t columns) {
+    return input("features", {Symbol::kRows, columns}, {DType::kF32, Advance::kNone});
+  }
+  /// [rows or outputs, 1] i32: the expected next token of each row, -1 for none.
   Array targets() {
-    return slot("targets", mode_ == TraceMode::kServe ? Symbol::kOutputs : Symbol::kRows);
+    return indices("targets", mode_ == TraceMode::kServe ? Symbol::kOutputs : Symbol::kRows,
+                   Advance::kNone);
   }
 
   /// The parameter "NAME.weight" of the current scope. The same name gives the same node.
@@ -120,7 +130,10 @@ class Trace {
 
  private:
   Array parameter(const std::string& name, const Shape& shape, const Attr& attr = {});
-  Array slot(const std::string& name, Symbol rows);
+  Array input(const std::string& name, const Shape& shape, const InputAttr& attr);
+  Array indices(const std::string& name, Symbol rows, Advance advance) {
+    return input(name, {rows, 1}, {DType::kI32, advance});
+  }
   Array source_state(const std::string& name, int64_t columns, const StateAttr& attr);
 
   Graph& graph_;

@@ -9,10 +9,6 @@ namespace veery {
 namespace {
 
 bool is_view(const Node& node) { return node.op->is_view(); }
-// What the host writes before a run, but for the slots that every run has.
-bool is_input(const Node& node) {
-  return node.op == op::kInput || (node.op == op::kSlot && node.shape().cols() > 1);
-}
 bool is_leaf(const Node& node) { return node.op->group == OpGroup::kLeaf; }
 Value aliased(const Node& node) { return node.in[static_cast<size_t>(node.op->alias)]; }
 
@@ -99,13 +95,8 @@ class Emitter {
     } else if (node.op == op::kState) {
       VEERY_CHECK(binding_.states != nullptr);
       at(values_, id) = binding_.states->at(node.name);
-    } else if (node.op == op::kSlot) {
-      Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
-      value.data = reinterpret_cast<std::byte*>(binding_.slots->slot(node.name, value.cols).data());
     } else if (node.op == op::kInput) {
-      Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
-      value.data =
-          reinterpret_cast<std::byte*>(binding_.slots->input(node.name, value.cols).data());
+      at(values_, id) = describe_input(node);
     } else if (node.op->alias >= 0) {
       at(values_, id) = at(values_, aliased(node));
       if (is_view(node)) at(values_, id).cols = static_cast<int32_t>(node.shape().cols());
@@ -114,19 +105,24 @@ class Emitter {
     }
   }
 
-  static Operand matrix(const ValueType& type) {
-    return {.stride = type.shape.cols() * 4,
-            .rows = type.shape.rows().code(),
-            .cols = static_cast<int32_t>(type.shape.cols()),
-            .dtype = type.dtype,
-            .layout = Layout::kRowMajor};
+  // On a device the host's memory is copied to it, rows without gaps.
+  Operand describe_input(const Node& node) {
+    const auto* received = binding_.received;
+    const Operand host = received != nullptr && received->contains(node.name)
+                             ? received->at(node.name)
+                             : binding_.block->operand(node.name);
+    if (binding_.backend == nullptr) return host;
+    Operand value = row_major(node.outputs.types[0]);
+    value.input = static_cast<int16_t>(inputs_.size());
+    inputs_.push_back({host, node.as<InputAttr>().advance});
+    return value;
   }
 
   // A value that a kernel writes. Of several outputs those that nobody reads are absent.
   void describe_made(Value value) {
     const bool only = graph_[value].outputs.count == 1;
     if (!only && !at(used_, value)) return;
-    Operand& operand = at(values_, value) = matrix(graph_.type(value));
+    Operand& operand = at(values_, value) = row_major(graph_.type(value));
     if (operand.cols > 1)
       operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));
     if (graph_[value].op == op::kConstant) return;
@@ -199,6 +195,12 @@ class Emitter {
     for (Value root : roots_) extend(root, end);
   }
 
+  // The address of a column; of an input of a device, its offset.
+  static std::byte* columns_of(const Operand& value, int64_t begin) {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(value.data) +
+                                        byte_size(value.dtype, begin));
+  }
+
   void bind(std::byte* base, const Placement& placement) {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!needed_[index(id)]) continue;
@@ -207,7 +209,7 @@ class Emitter {
         if (const int lifetime = at(place_, {id, i}); lifetime >= 0)
           at(values_, {id, i}).data = base + placement.offsets[static_cast<size_t>(lifetime)];
       if (is_view(node))
-        at(values_, id).data = at(values_, aliased(node)).data + node.as<ColumnsAttr>().begin * 4;
+        at(values_, id).data = columns_of(at(values_, aliased(node)), node.as<ColumnsAttr>().begin);
     }
     for (Step& step : steps_) {
       fill_operands(graph_[step.node], step.node, step.dispatch);
@@ -275,8 +277,7 @@ class Emitter {
       }
     }
     for (Value root : roots_) result.roots.push_back(at(values_, root));
-    for (NodeId id = 0; id < graph_.size(); ++id)
-      if (needed_[index(id)] && is_input(graph_[id])) result.inputs.push_back(at(values_, id));
+    result.inputs = std::move(inputs_);
     return result;
   }
 
@@ -291,6 +292,7 @@ class Emitter {
   OfValues<int> place_;    ///< index of its lifetime; -1: it lies outside of the arena
   std::vector<Lifetime> lifetimes_;
   std::vector<Step> steps_;
+  std::vector<RunInput> inputs_;
   size_t scratch_ = 0;
 };
 

@@ -11,7 +11,7 @@ struct Emitted {
   std::vector<Label> labels;
   std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
-  std::vector<Operand> inputs;  ///< that the table reads, where the slots have them
+  std::vector<RunInput> inputs;  ///< of a device's table
   Memory constants;             ///< written already
   std::byte* arena = nullptr;   ///< where all other values lie, in the workspace
   size_t arena_bytes = 0;

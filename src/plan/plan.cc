@@ -34,31 +34,18 @@ void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
   binding.front = nullptr;
   PlanOptions options = options_;
   options.first_fetched = SIZE_MAX;
-  for (size_t i = 0; i < parts.inputs.size(); ++i) {
-    const ValueType& type = parts.front.type(parts.crossing[i]);
-    const Node& node = parts.front[parts.crossing[i]];
-    const int64_t cols = type.shape.cols();
-    crossings_.push_back(
-        {node.name.empty() ? std::string(node.op->name) : node.name, type,
-         type.dtype == DType::kI32
-             ? reinterpret_cast<std::byte*>(binding_.slots->slot(parts.inputs[i], cols).data())
-             : reinterpret_cast<std::byte*>(binding_.slots->input(parts.inputs[i], cols).data())});
-  }
   front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
+  for (size_t i = 0; i < parts.inputs.size(); ++i) {
+    const Node& node = parts.front[parts.crossing[i]];
+    crossings_.push_back({node.name.empty() ? std::string(node.op->name) : node.name,
+                          parts.front.type(parts.crossing[i])});
+    received_.emplace(parts.inputs[i], options_.places_only
+                                           ? row_major(parts.front.type(parts.crossing[i]))
+                                           : front_->root(i));
+  }
+  binding_.received = &received_;
   graph_ = std::move(parts.back);
   roots = std::move(parts.roots);
-}
-
-void Plan::run_front() {
-  front_->run();
-  for (size_t i = 0; i < crossings_.size(); ++i) cross(i);
-}
-
-void Plan::cross(size_t i) {
-  const Operand& from = front_->root(i);
-  const size_t row = static_cast<size_t>(from.cols) * sizeof(float);
-  for (int64_t r = 0; r < binding_.slots->slots.count(from.rows); ++r)
-    std::memcpy(crossings_[i].to + static_cast<size_t>(r) * row, from.row<std::byte>(r), row);
 }
 
 void Plan::compile(const std::vector<Value>& roots) {
@@ -88,16 +75,15 @@ Workspace& Plan::workspace() {
   return *own_;
 }
 
-void Plan::lower(const std::vector<Op>& ops, std::span<const Operand> inputs) {
+void Plan::lower(const std::vector<Op>& ops, std::span<const RunInput> inputs) {
   std::vector<Step> steps;
   for (size_t i = 0; i < table_.size(); ++i) steps.push_back({ops[i], table_[i]});
   const auto groups =
       binding_.states == nullptr ? 0 : static_cast<int>(binding_.states->groups().size());
   executable_ = binding_.backend->lower(
       steps, roots_,
-      {&binding_.slots->slots, groups, options_.rows, options_.outputs,
-       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data(),
-       options_.first_fetched, inputs});
+      {&binding_.block->slots, groups, options_.rows, options_.outputs,
+       groups == 0 ? options_.sequences : 0, options_.exact, options_.first_fetched, inputs});
   for (size_t i = 0; i < roots_.size(); ++i)                          // read only
     roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }
@@ -116,8 +102,8 @@ Worker Plan::worker(int index) noexcept {
 }
 
 void Plan::run() {
-  if (front_) run_front();
-  const Slots& slots = binding_.slots->slots;
+  if (front_) front_->run();
+  const Slots& slots = binding_.block->slots;
   if (executable_ != nullptr) return executable_->run(slots);
   SpinBarrier& barrier = binding_.pool->barrier();
   start_run();
@@ -144,17 +130,12 @@ void Plan::run_profiled(std::vector<double>& seconds, std::vector<double>* front
   if (front_ && front != nullptr) {
     std::vector<double> once;
     front_->run_profiled(once);
-    for (size_t i = 0; i < crossings_.size(); ++i) {
-      const double start = seconds_now();
-      cross(i);
-      once.push_back(seconds_now() - start);
-    }
     front->resize(once.size(), 0);
     for (size_t i = 0; i < once.size(); ++i) (*front)[i] += once[i];
   } else if (front_) {
-    run_front();
+    front_->run();
   }
-  const Slots& slots = binding_.slots->slots;
+  const Slots& slots = binding_.block->slots;
   if (executable_ != nullptr) return executable_->run_profiled(slots, seconds);
   seconds.resize(table_.size(), 0);
   SpinBarrier& barrier = binding_.pool->barrier();

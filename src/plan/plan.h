@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +13,13 @@
 #include "graph/graph.h"
 #include "kernels/backend.h"
 #include "plan/params.h"
-#include "plan/slots.h"
+#include "plan/run_block.h"
 #include "plan/states.h"
 #include "plan/workspace.h"
 
 namespace veery {
 
-/// What a plan is specialised for; whatever else may change between runs is a slot.
+/// What a plan is specialised for; whatever else may change between runs is an input.
 struct PlanOptions {
   int64_t rows = 1;       ///< most tokens of a run
   int64_t outputs = 1;    ///< most rows whose output is wanted
@@ -50,23 +51,23 @@ struct FrontBinding {
   int32_t layers = 0;              ///< how many
 };
 
-/// A value of the first layers that the others are given: rows that are copied in the host's
-/// memory.
+/// A value of the first layers that the others are given.
 struct Crossing {
   std::string name;  ///< of its node, or of the op that makes it
   ValueType type;
-  std::byte* to = nullptr;  ///< an input of the binding's slots
 };
 
 /// Where the values of one run go to and come from. All of it must outlive the plan.
 struct Binding {
   const ParamStore* params = nullptr;
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
-  SlotBlock* slots = nullptr;
+  RunBlock* block = nullptr;               ///< has every input of the graph
   ThreadPool* pool = nullptr;
   Backend* backend = nullptr;           ///< nullptr: the CPU. Else that of params and states
   Workspace* workspace = nullptr;       ///< of the backend's device; nullptr: the plan has its own
   const FrontBinding* front = nullptr;  ///< nullptr: all layers are in one place
+  /// Inputs that another plan computes, in the host's memory; nullptr: none.
+  const std::map<std::string, Operand>* received = nullptr;
 };
 
 class Plan {
@@ -78,7 +79,7 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Runs the front, if there is one, then the table on the values in the binding's slots. Does not
+  /// Runs the front, if there is one, then the table on the inputs in the binding's block. Does not
   /// allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if weights that
   /// are read from their file may have been others.
   void run();
@@ -86,12 +87,12 @@ class Plan {
   int32_t chain_steps() { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
   bool chain_draws() const { return executable_ != nullptr && executable_->chain_draws(); }
   void run_chain(std::span<const ChainRow> rows) {
-    executable_->run_chain(binding_.slots->slots, rows);
+    executable_->run_chain(binding_.block->slots, rows);
   }
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
   /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
   /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
-  /// `front`: gets those of the front's rows and of each of crossings(), nothing without a front.
+  /// `front`: gets those of the front's rows, nothing without a front.
   void run_profiled(std::vector<double>& seconds, std::vector<double>* front = nullptr);
 
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
@@ -115,9 +116,7 @@ class Plan {
  private:
   void compile(const std::vector<Value>& roots);
   void make_front(const Graph& graph, std::vector<Value>& roots);
-  void run_front();
-  void cross(size_t i);
-  void lower(const std::vector<Op>& ops, std::span<const Operand> inputs);
+  void lower(const std::vector<Op>& ops, std::span<const RunInput> inputs);
   Workspace& workspace();
   void start_run() noexcept;
   void check_files() const;
@@ -128,6 +127,7 @@ class Plan {
   Binding binding_;
   std::unique_ptr<Plan> front_;
   std::vector<Crossing> crossings_;  ///< the roots of the front
+  std::map<std::string, Operand> received_;
   Memory constants_;
   std::unique_ptr<Workspace> own_;  ///< where the binding has none
   std::byte* arena_ = nullptr;

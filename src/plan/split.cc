@@ -87,10 +87,7 @@ class Splitter {
                   "the same side",
                   first_, graph_[state].name);
     const ValueType& type = graph_.type(value);
-    // A slot of one column is one that every run has.
-    const bool numbers =
-        type.dtype == DType::kF32 || (type.dtype == DType::kI32 && type.shape.cols() > 1);
-    if (!numbers || type.shape.rows().code() > 1)
+    if (type.shape.rows().code() > 1)
       throw Error(ErrorKind::kUnsupported,
                   "layers from {} on take '{}' ({}) of a layer before them: both have to be on the "
                   "same side",
@@ -98,8 +95,8 @@ class Splitter {
     crossing_.push_back(value);
     result_.crossing.push_back(in_front(value));
     result_.inputs.push_back(fmt::format("front.{}.{}", value.node, value.output));
-    crossed_.push_back(result_.back.leaf(type.dtype == DType::kI32 ? op::kSlot : op::kInput,
-                                         result_.inputs.back(), type.shape));
+    crossed_.push_back(result_.back.leaf(op::kInput, result_.inputs.back(), type.shape,
+                                         InputAttr{.dtype = type.dtype}));
     return crossed_.back();
   }
   // Copies a value of the front with all that it needs.

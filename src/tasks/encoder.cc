@@ -36,12 +36,12 @@ Encoder::Encoder(Model& model, std::string root)
       front_{&model.front_params(), &front_workspace_, model.front_layers()} {}
 
 void Encoder::reserve(int64_t rows) {
-  grow_slots(rows);
+  grow_block(rows);
   Workspace own, front;  // of the host, and never touched
   const FrontBinding front_part{&model_.front_params(), &front, model_.front_layers()};
   const Binding binding{&model_.params(),
                         nullptr,
-                        slots_.get(),
+                        block_.get(),
                         &model_.pool(),
                         model_.backend(),
                         &own,
@@ -70,35 +70,37 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
   }
   last_ = nullptr;
   if (rows == 0) return;
-  fill_slots(sequences, rows);
+  fill_block(sequences, rows);
   Plan& plan = this->plan(rows, static_cast<int64_t>(sequences.size()));
   plan.run();
   last_ = &plan;
 }
 
-// Plans point into the slots: where these have to grow, plans are made again.
-void Encoder::grow_slots(int64_t rows) {
-  if (slots_ && slots_->rows() >= rows) return;
+// Plans point into the block: a larger block needs new plans.
+void Encoder::grow_block(int64_t rows) {
+  if (block_ && block_->rows() >= rows) return;
   plans_.clear();
-  slots_ = std::make_unique<SlotBlock>(static_cast<int32_t>(bucket(rows)));
+  block_ = std::make_unique<RunBlock>(model_.entry().graph, static_cast<int32_t>(bucket(rows)));
 }
 
-void Encoder::fill_slots(std::span<const TokenSequence> sequences, int64_t rows) {
-  grow_slots(rows);
-  slots_->clear();
-  Slots& slots = slots_->slots;
-  const std::span<int32_t> types = slots_->slot("types");
-  extended_.assign(sequences.size(), model_.config().long_context);
+void Encoder::fill_block(std::span<const TokenSequence> sequences, int64_t rows) {
+  grow_block(rows);
+  block_->clear();
+  Slots& slots = block_->slots;
+  const std::span<int32_t> tokens = block_->input<int32_t>("tokens");
+  const std::span<int32_t> types = block_->find<int32_t>("types");
+  std::ranges::fill(block_->find<int32_t>("is_extended"), model_.config().long_context ? 1 : 0);
   for (const TokenSequence& sequence : sequences) {
     const auto first = static_cast<size_t>(slots.rows);
     const auto count = static_cast<int32_t>(sequence.ids.size());
-    std::ranges::copy(sequence.ids, slots_->tokens.begin() + first);
-    std::fill_n(types.begin() + first, count, 0);
-    std::ranges::copy(sequence.types, types.begin() + first);
-    slots_->add_span(slots.span_count, count, 0);
+    std::ranges::copy(sequence.ids, tokens.begin() + first);
+    if (!types.empty()) {
+      std::fill_n(types.begin() + first, count, 0);
+      std::ranges::copy(sequence.types, types.begin() + first);
+    }
+    block_->add_span(slots.span_count, count, 0);
   }
   slots.sequences = slots.span_count;
-  slots.extended = extended_.data();
 }
 
 std::span<const float> Encoder::row(int64_t i) const {
@@ -122,7 +124,7 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
   if (!slot) {
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend(),
+        Binding{&model_.params(), nullptr, block_.get(), &model_.pool(), model_.backend(),
                 &workspace_, model_.front_layers() > 0 ? &front_ : nullptr},
         plan_options(rows, sequences));
   }

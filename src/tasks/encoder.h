@@ -40,13 +40,12 @@ class Encoder {
 
  private:
   PlanOptions plan_options(int64_t rows, int64_t sequences) const;
-  void grow_slots(int64_t rows);
-  void fill_slots(std::span<const TokenSequence> sequences, int64_t rows);
+  void grow_block(int64_t rows);
+  void fill_block(std::span<const TokenSequence> sequences, int64_t rows);
 
   Model& model_;
   std::string root_;
-  std::unique_ptr<SlotBlock> slots_;
-  std::vector<uint8_t> extended_;  ///< Slots::extended
+  std::unique_ptr<RunBlock> block_;
   Workspace workspace_, front_workspace_;
   FrontBinding front_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;

@@ -72,8 +72,8 @@ struct Scene {
     Batch rows = batch.empty();
     for (size_t i = first; i < first + count; ++i)
       rows.add(batch.spans[i].sequence, batch.spans[i].position, batch.spans[i].rows);
-    Slots slots = rows.slots();
-    if (!setting.prefixes.empty()) slots.prefixes = setting.prefixes.data();
+    rows.set_visible(setting.prefixes);
+    const Slots slots = rows.slots();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += batch.spans[first].first_row * o.stride;
@@ -165,8 +165,9 @@ TEST(AttendRows, AreTheBitsOfACacheOfF32) {
     if (s.n % 16 != 0 || s.v % 16 != 0) continue;
     const Scene scene(s, {{0, 0, 300}, {1, 0, 17}, {2, 0, 129}});
     const Matrix& k = scene.k;
-    Slots slots = scene.batch.slots();
-    if (!s.prefixes.empty()) slots.prefixes = s.prefixes.data();
+    Batch batch = scene.batch;
+    batch.set_visible(s.prefixes);
+    const Slots slots = batch.slots();
     const Cache keys(scene.batch, true, DType::kF32, s.attr.kv_heads, s.n);
     const Cache values(scene.batch, false, DType::kF32, s.attr.kv_heads, scene.setting.v);
     run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);

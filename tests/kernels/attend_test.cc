@@ -50,8 +50,8 @@ struct Scene {
       const int end = std::min(first + count, span.end_row());
       if (begin < end) rows.add(span.sequence, span.position + begin - span.first_row, end - begin);
     }
-    Slots slots = rows.slots();
-    if (!prefixes.empty()) slots.prefixes = prefixes.data();
+    rows.set_visible(prefixes);
+    const Slots slots = rows.slots();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += first * o.stride;

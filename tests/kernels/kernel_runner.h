@@ -68,11 +68,16 @@ struct Batch {
     for (auto& list : *pages) tables.push_back({list.data(), static_cast<int32_t>(list.size())});
   }
   void add(int seq, int first, int count) {
-    spans.push_back({seq, static_cast<int32_t>(positions.size()), count, first});
+    spans.push_back({seq, static_cast<int32_t>(positions.size()), count, first, 0});
     for (int i = 0; i < count; ++i) {
       positions.push_back(first + i);
       span_of.push_back(static_cast<int32_t>(spans.size()) - 1);
     }
+  }
+  /// Sets Span::visible of all rows, by sequence.
+  void set_visible(const std::vector<int32_t>& of_sequence) {
+    if (of_sequence.empty()) return;
+    for (Span& span : spans) span.visible = of_sequence[static_cast<size_t>(span.sequence)];
   }
   /// Without its rows.
   Batch empty() const {
@@ -86,7 +91,6 @@ struct Batch {
     Slots s;
     s.rows = s.outputs = static_cast<int32_t>(positions.size());
     s.sequences = static_cast<int32_t>(pages->size());
-    s.positions = positions.data();
     s.span_count = static_cast<int32_t>(spans.size());
     s.spans = spans.data();
     s.span_of = span_of.data();

@@ -19,25 +19,20 @@ TEST(RopeAngles, ExtendedSequencesHaveTheirOwnDivisors) {
     divisors[0][i] = 1 + 0.1F * static_cast<float>(i);
     others[0][i] = 2 + static_cast<float>(i);
   }
-  const Span spans[] = {{0, 0, 1, 3}, {1, 1, 1, 3}, {0, 2, 1, 700}, {1, 3, 1, 700}};
-  const int32_t span_of[] = {0, 1, 2, 3};
-  const uint8_t extended[] = {0, 1};
-  Slots slots = plain_slots(4);
-  slots.spans = spans;
-  slots.span_of = span_of;
-  slots.sequences = 2;
+  const Matrix second = indices({0, 1, 0, 1}), never = indices({0, 0, 0, 0});
+  const Slots slots = plain_slots(4);
   const AnglesAttr attr{.dims = 10, .attention_factor = 1.3};
   for (Target target : supported_targets()) {
-    const auto angles = [&](const std::vector<Operand>& in, const uint8_t* flags) {
-      slots.extended = flags;
+    const auto angles = [&](const std::vector<Operand>& in) {
       Matrix y(4, 10);
       run(op::kRopeAngles, in, y.operand, attr, slots, {.target = target, .workers = 3});
       return y;
     };
-    const Matrix usual = angles({positions.operand, divisors.operand}, extended);
-    const Matrix all = angles({positions.operand, others.operand}, extended);
-    const Matrix both = angles({positions.operand, divisors.operand, others.operand}, extended);
-    const Matrix none = angles({positions.operand, divisors.operand, others.operand}, nullptr);
+    const Matrix usual = angles({positions.operand, divisors.operand});
+    const Matrix all = angles({positions.operand, others.operand});
+    const Matrix both =
+        angles({positions.operand, divisors.operand, others.operand, second.operand});
+    const Matrix none = angles({positions.operand, divisors.operand, others.operand, never.operand});
     expect_same_bits(none, usual);
     for (int r = 0; r < 4; ++r)
       for (int c = 0; c < 10; ++c) EXPECT_EQ(both[r][c], (r % 2 == 1 ? all : usual)[r][c]);
@@ -191,7 +186,7 @@ class QkvProblem {
           const float key = read_cached(head, i);
           const float rounding =
               case_.keys == DType::kQ8_0
-                  ? 1.001F * f16_to_f32(head.tile(i).scales[slots_.positions[r] % kLanes])
+                  ? 1.001F * f16_to_f32(head.tile(i).scales[slots_.position(r) % kLanes])
                   : std::abs(key) * (case_.keys == DType::kF16    ? 1e-3F
                                      : case_.keys == DType::kBF16 ? 8e-3F
                                                                   : 0.0F);
@@ -220,7 +215,7 @@ class QkvProblem {
     return o;
   }
   CachedHead head_at(const Cache& cache, int32_t row, int64_t head) const {
-    const int64_t position = slots_.positions[row];
+    const int64_t position = slots_.position(row);
     return {cache.operand, page_of(cache.operand, slots_, slots_.sequence(row), position), head,
             position};
   }

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "plan/plan.h"
+#include "support/run_inputs.h"
 
 namespace veery {
 namespace {
@@ -13,10 +14,10 @@ constexpr int kRows = 5;
 
 class Decompose : public testing::Test {
  protected:
-  Decompose() : slots(kRows), pool(2) {
-    slots.add_span(0, kRows, 3);
-    slots.slots.outputs = kRows;
-    slots.slots.sequences = 1;
+  Decompose() : block(test::usual_inputs(), kRows), pool(2) {
+    block.add_span(0, kRows, 3);
+    block.slots.outputs = kRows;
+    block.slots.sequences = 1;
   }
   Value param(const std::string& name, int64_t rows, int64_t cols) {
     const Operand& w = params.add(name, {rows, cols});
@@ -26,7 +27,7 @@ class Decompose : public testing::Test {
   }
   Operand run(Value value) {
     plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{value}, Binding{&params, states.get(), &slots, &pool},
+        graph, std::vector<Value>{value}, Binding{&params, states.get(), &block, &pool},
         PlanOptions{.rows = kRows, .outputs = kRows, .fuse = false}));
     plans.back()->run();
     return plans.back()->root(0);
@@ -48,7 +49,7 @@ class Decompose : public testing::Test {
   Graph graph;
   ParamStore params;
   std::unique_ptr<StateStore> states;
-  SlotBlock slots;
+  RunBlock block;
   ThreadPool pool;
   Random random{5};
   std::vector<std::unique_ptr<Plan>> plans;
@@ -74,7 +75,8 @@ TEST_F(Decompose, RmsNorm) {
 
 TEST_F(Decompose, QkvRope) {
   const Value angles =
-      graph.add(op::kRopeAngles, inputs({graph.leaf(op::kSlot, "positions", {Symbol::kRows, 1})}),
+      graph.add(op::kRopeAngles, inputs({graph.leaf(op::kInput, "positions", {Symbol::kRows, 1},
+                                                            InputAttr{DType::kI32})}),
                 AnglesAttr{.dims = 4});
   const auto state = [&](const char* name, bool keys) {
     return Value(graph.leaf(op::kState, name, {0, 12},
@@ -85,7 +87,7 @@ TEST_F(Decompose, QkvRope) {
       graph, StateOptions{.keys = DType::kF32, .values = DType::kF32, .context = 16});
   std::vector<int32_t> pages{0};
   const PageTable table{pages.data(), 1};
-  slots.slots.tables = &table;
+  block.slots.tables = &table;
   const NodeId projected = graph.add(
       op::kLinear, inputs({param("x", kRows, 8), {}, {}, param("w", 48, 8)}), LinearAttr{});
   expect_same(graph.add(op::kQkvRope,

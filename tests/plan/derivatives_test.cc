@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "graph/ops/recurrence_back.h"
 #include "plan/plan.h"
+#include "support/run_inputs.h"
 
 namespace veery {
 namespace {
@@ -21,13 +22,13 @@ class Scene {
  public:
   /// Of two sequences with so many rows.
   explicit Scene(int first = 3, int second = 4)
-      : slots(first + second), pool(2), total(first + second) {
-    for (int i = 0; i < total; ++i) slots.tokens[static_cast<size_t>(i)] = i * 3 % 5;
-    std::ranges::copy(std::array{1, 2, 6}, slots.output_rows.begin());
-    slots.add_span(0, first, 0);
-    slots.add_span(1, second, 0);
-    slots.slots.outputs = 3;
-    slots.slots.sequences = 2;
+      : block(test::usual_inputs(), first + second), pool(2), total(first + second) {
+    const std::span<int32_t> tokens = block.input<int32_t>("tokens");
+    for (int i = 0; i < total; ++i) tokens[static_cast<size_t>(i)] = i * 3 % 5;
+    for (const int32_t row : {1, 2, 6}) block.add_output(row);
+    block.add_span(0, first, 0);
+    block.add_span(1, second, 0);
+    block.slots.sequences = 2;
   }
   /// Values of a run are parameters with a row a token here.
   Array param(const std::string& name, const Shape& shape) {
@@ -36,24 +37,24 @@ class Scene {
       for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] = random.normal();
     return {graph, graph.leaf(op::kParam, name, shape)};
   }
-  Array slot(const std::string& name, Symbol rows) {
-    return {graph, graph.leaf(op::kSlot, name, {rows, 1})};
+  Array index(const std::string& name, Symbol rows) {
+    return {graph, graph.leaf(op::kInput, name, {rows, 1}, InputAttr{DType::kI32})};
   }
   Array x(int cols = 6) { return param("x", {Symbol::kRows, cols}); }
 
   Operand run(Array array) {
     plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{array.value()}, Binding{&params, nullptr, &slots, &pool},
+        graph, std::vector<Value>{array.value()}, Binding{&params, nullptr, &block, &pool},
         PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
     plans.back()->run();
     Operand root = plans.back()->root(0);
-    root.rows = slots.slots.count(root.rows);
+    root.rows = block.slots.count(root.rows);
     return root;
   }
 
   Graph graph;
   ParamStore params;
-  SlotBlock slots;
+  RunBlock block;
   ThreadPool pool;
   int total;  ///< rows
   Random random{3};
@@ -61,7 +62,7 @@ class Scene {
 
  private:
   Shape known(const Shape& shape) const {
-    const auto rows = slots.slots.count(shape.rows().code());
+    const auto rows = block.slots.count(shape.rows().code());
     return shape.rank == 3 ? shape : Shape{rows, shape.cols()};
   }
 };
@@ -156,7 +157,7 @@ TEST(Derivatives, OfNorms) {
 TEST(Derivatives, OfRowsAndColumns) {
   expect_right("embed", [](Scene& s, auto& wrt) {
     wrt = {s.param("e", {5, 6})};
-    return embed(s.slot("tokens", Symbol::kRows), wrt[0], 0.5F);
+    return embed(s.index("tokens", Symbol::kRows), wrt[0], 0.5F);
   });
   expect_right("shift", [](Scene& s, auto& wrt) {
     wrt = {s.x()};
@@ -172,7 +173,7 @@ TEST(Derivatives, OfRowsAndColumns) {
   });
   expect_right("select_rows", [](Scene& s, auto& wrt) {
     wrt = {s.x()};
-    return select_rows(wrt[0], s.slot("output_rows", Symbol::kOutputs));
+    return select_rows(wrt[0], s.index("output_rows", Symbol::kOutputs));
   });
 }
 
@@ -191,7 +192,7 @@ TEST(Derivatives, OfPooling) {
 TEST(Derivatives, OfPositionsAndAttention) {
   expect_right("rope", [](Scene& s, auto& wrt) {
     wrt = {s.x(12)};
-    const Array angles = rope_angles(s.slot("positions", Symbol::kRows), {.dims = 4, .theta = 50});
+    const Array angles = rope_angles(s.index("positions", Symbol::kRows), {.dims = 4, .theta = 50});
     return rope(wrt[0], angles, {.heads = 2, .dims = 4, .begin = 1});
   });
   for (const Mask mask : {Mask::kCausal, Mask::kFull, Mask::kSymmetric})

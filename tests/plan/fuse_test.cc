@@ -21,7 +21,9 @@ class Fusion : public testing::Test {
     return leaf(op::kParam, name, {rows, cols}, ParamAttr{});
   }
   Array input() { return leaf(op::kParam, "x", {Symbol::kRows, kCols}, ParamAttr{}); }
-  Array slot(const std::string& name) { return leaf(op::kSlot, name, {Symbol::kRows, 1}); }
+  Array index(const std::string& name) {
+    return leaf(op::kInput, name, {Symbol::kRows, 1}, InputAttr{DType::kI32});
+  }
   /// Fuses for these roots, whose shapes and order must stay.
   void fuse_for(const std::vector<Array>& wanted) {
     roots.clear();
@@ -150,7 +152,7 @@ TEST_F(Fusion, AValueAddedToItselfIsNoResidual) {
 TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
   constexpr int32_t kHeads = 4, kKvHeads = 2;
   const Array x = input();
-  const Array angles = rope_angles(slot("positions"), {.dims = 4});
+  const Array angles = rope_angles(index("positions"), {.dims = 4});
   const auto cache = [&](const std::string& name, bool keys) {
     return leaf(
         op::kState, name, {Symbol::kRows, 8},

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "model/arch/registry.h"
 #include "plan/plan.h"
+#include "support/run_inputs.h"
 
 namespace veery {
 namespace {
@@ -87,7 +88,7 @@ TransformerConfig tiny(const std::string& architecture) {
 class Trained {
  public:
   explicit Trained(const std::string& architecture)
-      : config(tiny(architecture)), slots(kTokens), pool(2) {
+      : config(tiny(architecture)), block(test::usual_inputs(), kTokens), pool(2) {
     Trace t(graph, TraceMode::kTrain, has_weight(architecture));
     logits = find_architecture(architecture).define(t, config);
     loss = cross_entropy(logits, t.targets());
@@ -104,13 +105,14 @@ class Trained {
     }
     grads = gradient(loss, weights);
     for (int i = 0; i < kTokens; ++i) {
-      slots.tokens[static_cast<size_t>(i)] = static_cast<int32_t>(random.next() % 23);
-      slots.slot("targets")[static_cast<size_t>(i)] =
+      block.input<int32_t>("tokens")[static_cast<size_t>(i)] =
+          static_cast<int32_t>(random.next() % 23);
+      block.input<int32_t>("targets")[static_cast<size_t>(i)] =
           i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
     }
-    slots.add_span(0, kTokens, 0);
-    slots.slots.outputs = kTokens;
-    slots.slots.sequences = 1;
+    block.add_span(0, kTokens, 0);
+    block.slots.outputs = kTokens;
+    block.slots.sequences = 1;
   }
 
   static std::function<bool(const std::string&)> has_weight(const std::string& architecture) {
@@ -127,7 +129,7 @@ class Trained {
   std::unique_ptr<Plan> plan(const std::vector<Array>& arrays, bool fuse) {
     std::vector<Value> roots;
     for (const Array& a : arrays) roots.push_back(a.value());
-    return std::make_unique<Plan>(graph, roots, Binding{&params, nullptr, &slots, &pool},
+    return std::make_unique<Plan>(graph, roots, Binding{&params, nullptr, &block, &pool},
                                   PlanOptions{.rows = kTokens, .outputs = kTokens, .fuse = fuse});
   }
 
@@ -136,7 +138,7 @@ class Trained {
   Array logits, loss;
   std::vector<Array> weights, grads;
   ParamStore params;
-  SlotBlock slots;
+  RunBlock block;
   ThreadPool pool;
 };
 
@@ -204,7 +206,7 @@ TEST_P(Definitions, ServingEqualsTraining) {
   for (bool fuse : {false, true}) {
     StateStore states(
         graph, {.keys = DType::kF32, .values = DType::kF32, .context = 512, .rows = kTokens});
-    SlotBlock slots(kTokens);
+    RunBlock block(graph, kTokens);
     std::vector<std::vector<int32_t>> pages;
     std::vector<PageTable> tables;
     for (const auto& group : states.groups()) {
@@ -213,19 +215,19 @@ TEST_P(Definitions, ServingEqualsTraining) {
         list.push_back(group.ring - 1 - i);  // any order will do
       tables.push_back({list.data(), group.ring});
     }
-    slots.slots.tables = tables.data();
-    slots.slots.sequences = 1;
-    Plan plan(graph, {logits.id()}, {&m.params, &states, &slots, &m.pool},
+    block.slots.tables = tables.data();
+    block.slots.sequences = 1;
+    Plan plan(graph, {logits.id()}, {&m.params, &states, &block, &m.pool},
               {.rows = 5, .outputs = 5, .fuse = fuse});
     for (int begin = 0; begin < kTokens;) {
       const int rows = begin == 0 ? 5 : begin == 5 ? 3 : 1;
       for (int i = 0; i < rows; ++i) {
-        slots.tokens[static_cast<size_t>(i)] = m.slots.tokens[static_cast<size_t>(begin + i)];
-        slots.output_rows[static_cast<size_t>(i)] = i;
+        block.input<int32_t>("tokens")[static_cast<size_t>(i)] =
+            m.block.input<int32_t>("tokens")[static_cast<size_t>(begin + i)];
       }
-      slots.clear();
-      slots.add_span(0, rows, begin);
-      slots.slots.outputs = rows;
+      block.clear();
+      block.add_span(0, rows, begin);
+      for (int i = 0; i < rows; ++i) block.add_output(i);
       plan.run();
       for (int i = 0; i < rows; ++i)
         for (int32_t v = 0; v < 23; ++v)

@@ -9,6 +9,7 @@
 
 #include "array/array.h"
 #include "plan/plan.h"
+#include "support/run_inputs.h"
 
 namespace veery {
 namespace {
@@ -30,8 +31,8 @@ class Shared : public ::testing::Test {
  protected:
   static constexpr int kCols = 32;
 
-  Shared() : slots_(kRows) {
-    slots_.add_span(0, kRows, 0);
+  Shared() : block_(test::usual_inputs(), kRows) {
+    block_.add_span(0, kRows, 0);
     const Operand& x = params_.add("x", {kRows, kCols});
     for (int64_t r = 0; r < kRows; ++r)
       for (int c = 0; c < kCols; ++c) x.row<float>(r)[c] = static_cast<float>(r * kCols + c);
@@ -44,7 +45,7 @@ class Shared : public ::testing::Test {
   std::unique_ptr<Plan> plan(const Array& root) {
     return std::make_unique<Plan>(
         graph_, std::vector<Value>{root.value()},
-        Binding{.params = &params_, .slots = &slots_, .pool = &pool_, .workspace = &workspace_},
+        Binding{.params = &params_, .block = &block_, .pool = &pool_, .workspace = &workspace_},
         PlanOptions{.rows = kRows, .fuse = false});
   }
   static void expect(Plan& plan, float factor) {
@@ -64,7 +65,7 @@ class Shared : public ::testing::Test {
   static constexpr int kRows = 5;
   Graph graph_;
   ParamStore params_;
-  SlotBlock slots_;
+  RunBlock block_;
   ThreadPool pool_{2};
   Workspace workspace_;  // must outlive the plans
 };

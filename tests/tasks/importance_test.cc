@@ -11,7 +11,7 @@
 #include "graph/ops/linear.h"
 #include "model/arch/entry.h"
 #include "plan/plan.h"
-#include "plan/slots.h"
+#include "plan/run_block.h"
 #include "support/models.h"
 
 namespace veery {
@@ -31,11 +31,10 @@ class Values {
   explicit Values(const std::string& name)
       : model(test::fixture_path("tiny/" + name), {.threads = 2, .exact = true}),
         entry(inspect_entry(model.file(), model.config(), false)),
-        block_(kRows) {
+        block_(entry.graph, kRows) {
     block_.slots.sequences = 1;
-    block_.slots.extended = &extended_;
     block_.add_span(0, kRows, 0);
-    std::ranges::copy(some_ids(), block_.tokens.begin());
+    std::ranges::copy(some_ids(), block_.input<int32_t>("tokens").begin());
   }
 
   std::vector<std::vector<float>> rows(Value value) {
@@ -70,8 +69,7 @@ class Values {
   Entry entry;
 
  private:
-  SlotBlock block_;
-  uint8_t extended_ = 0;
+  RunBlock block_;
 };
 
 void expect_close(const std::vector<double>& found, const std::vector<double>& expected,

@@ -57,11 +57,22 @@ Value diagonal_jvp(const JvpContext& c) {
   return c.make(kBack, {c.t(UnaryIn::kX), c.in(UnaryIn::kX)}, c.node().attr);
 }
 
+// Rounding counts as the identity (straight-through). Integers have no gradient.
+Inputs cast_vjp(const VjpContext& c) {
+  const DType from = c.graph.type(c.in(UnaryIn::kX)).dtype;
+  if (from == DType::kI32 || from == DType::kU8) return {};
+  return inputs({c.make(op::kCast, {c.dy()}, CastAttr{from})});
+}
+Value cast_jvp(const JvpContext& c) {
+  return c.make(op::kCast, {c.t(UnaryIn::kX)}, c.node().attr);
+}
+
 constexpr DiffDef kRules[] = {
     {op::kAdd, add_vjp, add_jvp},
     {op::kMul, mul_vjp, mul_jvp},
     {op::kScale, scale_vjp, scale_jvp},
     {op::kActivate, diagonal_vjp<op::kActivateBack>, diagonal_jvp<op::kActivateBack>},
+    {op::kCast, cast_vjp, cast_jvp},
     {op::kSoftcap, diagonal_vjp<op::kSoftcapBack>, diagonal_jvp<op::kSoftcapBack>},
 };
 

@@ -141,8 +141,9 @@ void PlanTable::profile(int32_t repetitions,
     parts_[p].limits = meters[p]->limits();
     parts_[p].spread = meters[p]->spread();
     for (Row& row : parts_[p].rows) {
+      if (row.crosses) continue;  // copied with the inputs of the device's run
       row.seconds = median(std::move(samples[next++]));
-      if (!row.crosses) row.bound = bound(row.cost, row.products, parts_[p].limits);
+      row.bound = bound(row.cost, row.products, parts_[p].limits);
     }
   }
 }

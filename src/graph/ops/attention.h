@@ -7,8 +7,8 @@ namespace veery {
 /// Which positions p of its sequence a row at position r sees. kCausal: p <= r, with a window those
 /// with r - window < p. kFull: all that the sequence has by the end of the run. kSymmetric: of
 /// those |p - r| <= window. kPrefix (no model that is read has it): p <= r, and all of the first
-/// Slots::prefixes of the sequence.
-/// kSource: the first Slots::sources of what an encoder gave, whatever r is.
+/// Span::visible positions.
+/// kSource: the first Span::visible positions of what an encoder gave, whatever r is.
 enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix, kSource };
 
 /// attend, attend_back. `window` 0: no bound; `chunked`: a causal row sees what is since the last

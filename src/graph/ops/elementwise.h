@@ -48,6 +48,11 @@ struct ActivateAttr {
   bool operator==(const ActivateAttr&) const = default;
 };
 
+/// cast: the element type of the result.
+struct CastAttr {
+  DType to = DType::kF32;
+};
+
 struct UnaryIn {
   enum { kX };
 };
@@ -74,6 +79,16 @@ template <typename A>
 Outputs unary_back(const OpContext& c) {
   c.attr<A>();
   return c.same_shape(UnaryBackIn::kDy, UnaryBackIn::kX);
+}
+inline Outputs cast(const OpContext& c) {
+  const DType from = c.type(UnaryIn::kX).dtype, to = c.attr<CastAttr>().to;
+  const auto has_cast = [](DType type) {
+    return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16 ||
+           type == DType::kI32 || type == DType::kU8;
+  };
+  c.require(has_cast(from) && has_cast(to) && from != to,
+            "casts are between two of f32, f16, bf16, i32 and u8");
+  return {c.shape(UnaryIn::kX), to};
 }
 inline Outputs add(const OpContext& c) {
   const Shape& a = c.shape(BinaryIn::kA);
@@ -125,6 +140,9 @@ inline constexpr OpDef kActivateBack{.name = "activate_back",
                                      .inputs = {"dy", "x"},
                                      .infer = detail::unary_back<ActivateAttr>,
                                      .cost = detail::elements<10>};
+/// x in another element type. To f16 and bf16: to nearest, ties to even; to integers: towards zero,
+/// clamped to the range of the type, NaN to 0.
+inline constexpr OpDef kCast{.name = "cast", .inputs = {"x"}, .infer = detail::cast};
 /// factor * tanh(x / factor)
 inline constexpr OpDef kSoftcap{.name = "softcap",
                                 .inputs = {"x"},
@@ -137,7 +155,8 @@ inline constexpr OpDef kSoftcapBack{.name = "softcap_back",
                                     .cost = detail::elements<10>};
 
 inline constexpr Op kElementwise[] = {kAdd,      kMul,          kSumTo,   kScale,
-                                      kActivate, kActivateBack, kSoftcap, kSoftcapBack};
+                                      kActivate, kActivateBack, kCast,    kSoftcap,
+                                      kSoftcapBack};
 
 }  // namespace op
 }  // namespace veery

@@ -26,20 +26,32 @@ struct StateAttr {
   int32_t source = 0;
 };
 
+/// What a decode step of a chain does to an input, so that the next step needs no host.
+enum class Advance : uint8_t {
+  kNone,      ///< unknown: a plan with this input cannot be chained
+  kSame,      ///< keeps its value
+  kToken,     ///< becomes the token that the step has chosen
+  kPosition,  ///< grows by one
+};
+
+/// A value that varies between runs.
+struct InputAttr {
+  DType dtype = DType::kF32;  ///< kF32, kI32, kF16, kBF16 or kU8
+  Advance advance = Advance::kNone;
+};
+
 namespace op {
 
 /// A weight, by name; its type is the file's; [ParamAttr].
 inline constexpr OpDef kParam{.name = "param", .group = OpGroup::kLeaf};
-/// What varies between runs, by name (plan/slots.h).
-inline constexpr OpDef kSlot{.name = "slot", .group = OpGroup::kLeaf, .leaf_type = DType::kI32};
-/// Numbers that a run is given, one row a token, by name (plan/slots.h).
+/// A value that each run is given, by name (plan/run_block.h); InputAttr.
 inline constexpr OpDef kInput{.name = "input", .group = OpGroup::kLeaf};
 /// What a sequence keeps, by name; StateAttr.
 inline constexpr OpDef kState{.name = "state", .group = OpGroup::kLeaf};
 /// ScaleAttr: every element is the factor.
 inline constexpr OpDef kConstant{.name = "constant", .group = OpGroup::kLeaf};
 
-inline constexpr Op kLeaves[] = {kParam, kSlot, kInput, kState, kConstant};
+inline constexpr Op kLeaves[] = {kParam, kInput, kState, kConstant};
 
 }  // namespace op
 }  // namespace veery

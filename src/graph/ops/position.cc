@@ -13,6 +13,8 @@ Outputs rope_angles(const OpContext& c) {
     if (c.has(i)) c.require(c.shape(i) == Shape{1, dims / 2}, "there must be one divisor a pair");
   c.require(c.has(RopeAnglesIn::kDivisors) || !c.has(RopeAnglesIn::kExtended),
             "divisors of extended sequences come with others");
+  c.require(c.has(RopeAnglesIn::kExtended) == c.has(RopeAnglesIn::kIsExtended),
+            "divisors of extended sequences need to know which rows are extended");
   return Shape{c.shape(RopeAnglesIn::kPositions).rows(), dims};
 }
 

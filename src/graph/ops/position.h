@@ -40,7 +40,7 @@ struct QkvRopeAttr {
 };
 
 struct RopeAnglesIn {
-  enum { kPositions, kDivisors, kExtended };
+  enum { kPositions, kDivisors, kExtended, kIsExtended };
 };
 struct RopeIn {
   enum { kX, kAngles };
@@ -64,9 +64,9 @@ inline Cost rope_cost(const OpContext&, const Outputs& out, const RunSize& size)
 }  // namespace detail
 
 /// cos of angle i at column 2i and sin at 2i + 1: [rows, dims]. Frequencies are divided by
-/// `divisors` [1, dims / 2], in rows whose sequence is extended (Slots::extended) by `extended`.
+/// `divisors` [1, dims / 2]; where `is_extended` [rows, 1] i32 is not 0, by `extended` instead.
 inline constexpr OpDef kRopeAngles{.name = "rope_angles",
-                                   .inputs = {"positions", "divisors?", "extended?"},
+                                   .inputs = {"positions", "divisors?", "extended?", "is_extended?"},
                                    .outputs = {"angles"},
                                    .infer = detail::rope_angles};
 /// Rotates x [rows, heads * head_dim] (Su et al., arXiv:2104.09864).

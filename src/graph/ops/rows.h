@@ -69,7 +69,7 @@ inline Outputs columns(const OpContext& c) {
   const Shape& x = c.shape(UnaryIn::kX);
   c.require(attr.begin >= 0 && attr.count > 0 && attr.begin + attr.count <= x.cols(),
             "the columns lie outside of the input");
-  return Shape{x.rows(), attr.count};
+  return {Shape{x.rows(), attr.count}, c.type(UnaryIn::kX).dtype};
 }
 inline Outputs columns_back(const OpContext& c) {
   const auto& attr = c.attr<ColumnsAttr>();

@@ -51,18 +51,15 @@ struct PositionRange {
 
 /// What the row at `position` of a span sees, as AttendAttr::mask says. Both ends grow with the
 /// position.
-inline PositionRange visible(const AttendAttr& attr, const Slots& slots, const Span& span,
-                             int64_t position) {
+inline PositionRange visible(const AttendAttr& attr, const Span& span, int64_t position) {
   const int64_t window = attr.window, end = span.end_position();
   switch (attr.mask) {
     case Mask::kFull: return {0, end - 1};
     case Mask::kSymmetric:
       return {std::max<int64_t>(position - window, 0), std::min(position + window, end - 1)};
-    case Mask::kPrefix: {
-      const int64_t prefix = slots.prefixes == nullptr ? 0 : slots.prefixes[span.sequence];
-      return {0, std::max(position, std::min(prefix, end) - 1)};
-    }
-    case Mask::kSource: return {0, slots.sources[span.sequence] - 1};
+    case Mask::kPrefix:
+      return {0, std::max(position, std::min<int64_t>(span.visible, end) - 1)};
+    case Mask::kSource: return {0, span.visible - 1};
     case Mask::kCausal: break;
   }
   if (attr.chunked && window > 0) return {position / window * window, position};

@@ -17,43 +17,25 @@ namespace {
 // The phases of a GPU kernel are launches, so the host never calls one.
 void never(const Dispatch&, const Slots&, const Worker&) {}
 
-// The inputs that the host writes before a run, and their copies on the device.
-class UploadedInputs {
- public:
-  UploadedInputs(Machine& machine, std::span<const Operand> inputs, const Recorder& recorder) {
-    for (const Operand& host : inputs)
-      inputs_.push_back({host, machine.allocate(static_cast<size_t>(recorder.max_rows(host.rows) *
-                                                                    host.stride))});
-  }
-  bool empty() const { return inputs_.empty(); }
-  /// The steps with addresses of the device.
-  std::vector<Step> on_device(std::span<const Step> steps) const {
-    std::vector<Step> all(steps.begin(), steps.end());
-    for (Step& step : all)
-      for (Operand& in : step.dispatch.in)
-        for (const Input& input : inputs_) {
-          const std::less<> before;
-          const std::byte* const first = input.host.data;
-          if (!in || before(in.data, first) || !before(in.data, first + input.memory.size()))
-            continue;
-          in.data = input.memory.data() + (in.data - first);
-          break;
-        }
-    return all;
-  }
-  void upload(Machine& machine, const Slots& slots) const {
-    for (const Input& input : inputs_)
-      machine.upload(input.memory.data(), input.host.data,
-                     static_cast<size_t>(slots.count(input.host.rows) * input.host.stride));
-  }
-
- private:
-  struct Input {
-    Operand host;
-    Memory memory;
-  };
-  std::vector<Input> inputs_;
-};
+// Gives an input of the run its address in the block at `base`.
+void place_input(Operand& o, const RunInputsLayout& layout, std::byte* base) {
+  if (o.input < 0) return;
+  o.data = layout.input(static_cast<size_t>(o.input), base) + reinterpret_cast<uintptr_t>(o.data);
+  o.input = -1;
+}
+std::vector<Step> with_inputs(std::span<const Step> steps, const RunInputsLayout& layout,
+                              std::byte* base) {
+  std::vector<Step> placed(steps.begin(), steps.end());
+  for (Step& step : placed)
+    for (Operand& in : step.dispatch.in) place_input(in, layout, base);
+  return placed;
+}
+std::vector<Operand> with_inputs(std::span<const Operand> results, const RunInputsLayout& layout,
+                                 std::byte* base) {
+  std::vector<Operand> placed(results.begin(), results.end());
+  for (Operand& result : placed) place_input(result, layout, base);
+  return placed;
+}
 
 class GpuExecutable : public Executable {
  public:
@@ -64,20 +46,19 @@ class GpuExecutable : public Executable {
         layout_(use),
         end_(chain_end(machine, table, results, use)),
         slots_(machine.allocate(layout_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
-    Recorder recorder{machine,     layout_.run(slots_.data()),
-                      *use.slots,  use.rows,
-                      use.outputs, std::min(use.rows, max_sequences(use)),
-                      use.exact,   use.types};
-    int64_t positions = 0;
-    for (int i = 0; i < use.groups * use.slots->sequences; ++i)
-      positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
-    recorder.positions = std::max(positions, use.rows);
-    inputs_.emplace(machine, use.inputs, recorder);
-    const std::vector<Step> steps = inputs_->on_device(table);
+    Recorder recorder{machine,
+                      layout_.run(slots_.data()),
+                      use.rows,
+                      use.outputs,
+                      std::min(use.rows, max_sequences(use)),
+                      use.exact};
+    set_table_sizes(use, recorder);
+    results_ = with_inputs(results, layout_, slots_.data());
+    const std::vector<Step> steps = with_inputs(table, layout_, slots_.data());
     allocate_scratch(steps, recorder);
     recorder.mma_attention = !use.exact && has_mma_gemm(steps, machine);
     dequantize_weights(steps, dequantized, recorder);
-    find_bf16_handovers(steps, results, recorder);
+    find_bf16_handovers(steps, results_, recorder);
     fuse_decode_steps(steps, recorder);
     for (const Step& step : steps) {
       recorder.row_of(step)->record(step.dispatch, recorder);
@@ -85,17 +66,16 @@ class GpuExecutable : public Executable {
     }
     launches_ = recorder.launches;
     Transfers transfers{slots_.data(), layout_.bytes(), {}};
-    for (const Operand& result : results) {
+    for (const Operand& result : results_) {
       const auto most = static_cast<size_t>(recorder.max_rows(result.rows) * result.stride);
       transfers.back.push_back({result.data, most});
     }
     back_ = transfers.back;
-    results_.assign(results.begin(), results.end());
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
     dequantized_ = std::move(recorder.dequantized);
-    // A chain repeats the launches without the host, so there must be no inputs of the host.
-    if (end_ && inputs_->empty()) step_ = recorder.launches;
+    // A chain repeats the launches without the host.
+    if (end_ && layout_.can_chain()) step_ = recorder.launches;
     rows_ = use.rows;
     outputs_ = use.outputs;
     recording_ = machine.record(std::move(recorder.launches), transfers);
@@ -105,7 +85,6 @@ class GpuExecutable : public Executable {
     const bool masked = slots.mask != nullptr && MaskedRun::possible(launches_);
     if (masked && !masked_) make_masked();
     layout_.fill(slots, masked ? masked_->input() : recording_->input());
-    inputs_->upload(machine_, slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
     if (masked)
@@ -118,7 +97,6 @@ class GpuExecutable : public Executable {
     if (!parts_)
       parts_ = machine_.record_parts(launches_, {slots_.data(), layout_.bytes(), {}}, ends_);
     layout_.fill(slots, parts_->input());
-    inputs_->upload(machine_, slots);
     parts_->run({});
     const std::vector<double> of_rows = parts_->seconds();
     seconds.resize(ends_.size(), 0);
@@ -141,6 +119,16 @@ class GpuExecutable : public Executable {
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  static void set_table_sizes(const TableUse& use, Recorder& recorder) {
+    recorder.positions = use.rows;
+    for (int group = 0; group < use.groups; ++group) {
+      int32_t pages = 0;
+      for (int32_t i = 0; i < use.slots->sequences; ++i)
+        pages = std::max(pages, use.slots->table(group, i).count);
+      recorder.group_pages.push_back(pages);
+      recorder.positions = std::max(recorder.positions, int64_t{pages} * kPagePositions);
+    }
+  }
   // One block for all steps, which run one after the other.
   static void allocate_scratch(std::span<const Step> steps, Recorder& recorder) {
     size_t bytes = 0;
@@ -173,7 +161,6 @@ class GpuExecutable : public Executable {
   RunInputsLayout layout_;
   std::optional<ChainEnd> end_;
   Memory slots_;
-  std::optional<UploadedInputs> inputs_;
   std::vector<Memory> memory_;
   std::map<const std::byte*, std::shared_ptr<const Memory>> dequantized_;
   std::vector<Operand> results_;

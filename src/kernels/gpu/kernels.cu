@@ -7,6 +7,7 @@
 #include "kernels/gpu/kernels/attention/attend_ragged.h"
 #include "kernels/gpu/kernels/attention/choose_positions.h"
 #include "kernels/gpu/kernels/attention/qkv_rope_rows.h"
+#include "kernels/gpu/kernels/cast.h"
 #include "kernels/gpu/kernels/conv1d.h"
 #include "kernels/gpu/kernels/experts_exact.h"
 #include "kernels/gpu/kernels/experts_gemv.h"

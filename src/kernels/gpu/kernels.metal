@@ -5,6 +5,7 @@
 #include "kernels/gpu/kernels/attention/attend_f64.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/kernels/attention/choose_positions.h"
+#include "kernels/gpu/kernels/cast.h"
 #include "kernels/gpu/kernels/chain_advance.h"
 #include "kernels/gpu/kernels/conv1d.h"
 #include "kernels/gpu/kernels/experts_exact.h"

@@ -64,7 +64,7 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen&
   const int64_t key_size = keys.cols / keys.rows;
   const int64_t value_size = d.out().cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
-  const PositionRange seen = visible(d.as<AttendAttr>(), slots, span, slots.positions[r]);
+  const PositionRange seen = visible(d.as<AttendAttr>(), span, slots.position(r));
   each_position(seen, chosen, [&](int64_t p) {
     const CachedHead k{keys, page_of(keys, slots, span.sequence, p), kv_head, p};
     const CachedHead v{values, page_of(values, slots, span.sequence, p), kv_head, p};
@@ -84,7 +84,7 @@ void each_row(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& ch
   const int64_t key = kv_head * (keys.cols / attr.kv_heads);
   const int64_t value = kv_head * (values.cols / attr.kv_heads);
   const Span& span = slots.span(r);
-  PositionRange seen = visible(attr, slots, span, slots.positions[r]);
+  PositionRange seen = visible(attr, span, slots.position(r));
   seen.first = std::max<int64_t>(seen.first, span.position);
   each_position(seen, chosen, [&](int64_t p) {
     const int64_t row = span.first_row + p - span.position;
@@ -110,7 +110,7 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
     Running running{.acc = acc};
     const double slope = alibi_slope(attr, h);
     const auto see = [&](int64_t position, const float* k, const float* v) {
-      const auto distance = static_cast<double>(std::abs(position - slots.positions[r]));
+      const auto distance = static_cast<double>(std::abs(position - slots.position(r)));
       running.add(score_of(attr, q, k, n) - slope * distance, v, value_size);
     };
     Chosen chosen;

@@ -37,7 +37,7 @@ struct View {
   // The rows that row i sees.
   Share seen(int64_t i) const {
     const Span& span = slots.span(i);
-    const PositionRange seen = visible(attr, slots, span, slots.positions[i]);
+    const PositionRange seen = visible(attr, span, slots.position(i));
     const int64_t shift = span.first_row - span.position;
     return {std::max<int64_t>(seen.first + shift, span.first_row), seen.last + shift + 1};
   }
@@ -47,7 +47,7 @@ struct View {
   }
   float score(int64_t i, int64_t h, int64_t j, float raw) const {
     const float capped = attr.softcap > 0 ? softcap(raw, attr.softcap) : raw;
-    const auto distance = static_cast<float>(std::abs(slots.positions[j] - slots.positions[i]));
+    const auto distance = static_cast<float>(std::abs(slots.position(j) - slots.position(i)));
     return capped - alibi_slope(attr, h) * distance;
   }
   float dp(int64_t i, int64_t h, int64_t j) const {

@@ -57,7 +57,7 @@ void choose_positions(const Dispatch& d, const Slots& slots, const Worker& worke
     const int64_t r = slots.token_row(d.out().rows, row);
     const Span& span = slots.span(r);
     Best best{scores, d.out().row<int32_t>(row), attr.used};
-    for (int64_t p = in_pages(keys) ? 0 : span.position; p <= slots.positions[r]; ++p)
+    for (int64_t p = in_pages(keys) ? 0 : span.position; p <= slots.position(r); ++p)
       best.add(score_of(attr, d.in[ChooseIn::kQ].row<float>(row),
                         d.in[ChooseIn::kWeights].row<float>(row),
                         key_of(keys, slots, span, p, buffer), keys.cols),

@@ -9,7 +9,7 @@ std::span<const KernelRows> reference_tables() {
       reference_layer_norm(),      reference_rope(),        reference_attend(),
       reference_attend_back(),     reference_recurrence(),  reference_recurrence_back(),
       reference_slstm(),           reference_scan_chunks(), reference_cross_entropy(),
-      reference_choose_positions()};
+      reference_choose_positions(), reference_cast()};
   return tables;
 }
 

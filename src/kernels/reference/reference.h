@@ -6,6 +6,7 @@
 namespace veery {
 
 KernelRows reference_elementwise();
+KernelRows reference_cast();
 KernelRows reference_rows();  ///< embed, select_rows, argmax and their backward kernels
 KernelRows reference_linear();
 KernelRows reference_rms_norm();

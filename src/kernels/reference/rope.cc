@@ -14,11 +14,12 @@ void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const RopeFrequencies extended(
       d.as<AnglesAttr>(),
       d.in[RopeAnglesIn::kExtended] ? d.in[RopeAnglesIn::kExtended].row<float>(0) : nullptr);
+  const Operand& is_extended = d.in[RopeAnglesIn::kIsExtended];
   const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
     const RopeFrequencies& frequency =
-        d.in[RopeAnglesIn::kExtended] && slots.is_extended(r) ? extended : usual;
+        is_extended && *is_extended.row<int32_t>(r) != 0 ? extended : usual;
     const double magnitude = frequency.magnitude(position);
     float* out = d.out().row<float>(r);
     for (int i = 0; i < d.out().cols / 2; ++i) {
@@ -64,7 +65,7 @@ void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 // One head of row r into its page.
 void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x) {
-  const int64_t position = slots.positions[r];
+  const int64_t position = slots.position(r);
   write_cached({cache, page_of(cache, slots, slots.sequence(r), position), head, position}, x);
 }
 

@@ -12,18 +12,17 @@
 #include "kernels/common/formulas.h"
 #include "model/arch/entry.h"
 #include "plan/plan.h"
-#include "plan/slots.h"
+#include "plan/run_block.h"
 
 namespace veery {
 
 /// Some of the inputs, in one plan: the roots of all of them would not fit into memory.
 struct ImportanceCollector::Pass {
-  explicit Pass(int32_t rows) : block(rows) {}
+  Pass(const Graph& graph, int32_t rows) : block(graph, rows) {}
 
   std::vector<const Input*> inputs;
   std::vector<Value> roots;  ///< of each input its value, then its gates if it has some
-  SlotBlock block;
-  uint8_t extended = 0;
+  RunBlock block;
   std::unique_ptr<Plan> plan;
 };
 
@@ -102,7 +101,7 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     double bytes = kMostBytes;
     for (const Input& input : inputs_) {
       const double more = 4.0 * rows * static_cast<double>(entry_.graph.shape(input.value).cols());
-      if (bytes + more > kMostBytes) passes_.push_back(std::make_unique<Pass>(rows)), bytes = 0;
+      if (bytes + more > kMostBytes) passes_.push_back(std::make_unique<Pass>(entry_.graph, rows)), bytes = 0;
       bytes += more;
       Pass& pass = *passes_.back();
       pass.inputs.push_back(&input);
@@ -110,9 +109,9 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
       if (input.gates) pass.roots.push_back(input.gates);
     }
     for (const auto& pass : passes_) {
-      pass->extended = static_cast<uint8_t>(rows > model_.config().rope.original_context);
+      std::ranges::fill(pass->block.find<int32_t>("is_extended"),
+                        rows > model_.config().rope.original_context ? 1 : 0);
       pass->block.slots.sequences = 1;
-      pass->block.slots.extended = &pass->extended;
       pass->block.add_span(0, rows, 0);
       pass->plan =
           std::make_unique<Plan>(entry_.graph, pass->roots,
@@ -125,7 +124,7 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     rows_ = rows;
   }
   for (const auto& pass : passes_) {
-    std::ranges::copy(ids, pass->block.tokens.begin());
+    std::ranges::copy(ids, pass->block.input<int32_t>("tokens").begin());
     pass->plan->run();
     add_rows(*pass, rows);
   }

@@ -233,13 +233,13 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
   const auto rows = static_cast<int32_t>(ids.size());
   const size_t steps = 1 + wanted.layers.size();
   if (progress) progress(0, steps);
-  SlotBlock block(rows);
-  std::ranges::copy(ids, block.tokens.begin());
+  RunBlock block(entry_.graph, rows);
+  std::ranges::copy(ids, block.input<int32_t>("tokens").begin());
   block.add_span(0, rows, 0);
   // The set of RoPE divisors that a session of this length takes.
-  const auto extended = static_cast<uint8_t>(rows > model_.config().rope.original_context);
+  std::ranges::fill(block.find<int32_t>("is_extended"),
+                    rows > model_.config().rope.original_context ? 1 : 0);
   block.slots.sequences = 1;
-  block.slots.extended = &extended;
   Plan plan(entry_.graph, wanted.roots.all(),
             Binding{&model_.params(), nullptr, &block, &model_.pool()},
             {.rows = rows,

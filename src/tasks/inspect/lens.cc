@@ -45,7 +45,7 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
     const Node& node = graph[id];
     NodeId& copy = copies[static_cast<size_t>(id)];
     if (id == from.node) {
-      copy = part.graph.leaf(op::kInput, "features", graph.shape(from));
+      copy = part.graph.leaf(op::kInput, "features", graph.shape(from), InputAttr{});
     } else if (node.op->group == OpGroup::kLeaf) {
       copy = part.graph.leaf(node.op, node.name, node.shape(), node.attr);
     } else {
@@ -60,7 +60,7 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
 }
 
 Lens::Lens(Model& model, const Entry& entry, Value last)
-    : model_(model), part_(part_between(entry.graph, last, entry.root("logits"))), slots_(kRows) {
+    : model_(model), part_(part_between(entry.graph, last, entry.root("logits"))), block_(part_.graph, kRows) {
   const PlanOptions options{.rows = kRows,
                             .outputs = 1,
                             .target = model.target(),
@@ -68,19 +68,19 @@ Lens::Lens(Model& model, const Entry& entry, Value last)
                             .fuse = model.options().fuse};
   plan_ =
       std::make_unique<Plan>(part_.graph, std::vector<Value>{part_.root},
-                             Binding{&model.params(), nullptr, &slots_, &model.pool()}, options);
+                             Binding{&model.params(), nullptr, &block_, &model.pool()}, options);
 }
 
 std::vector<LensToken> Lens::look(const Operand& hidden, int64_t rows, int32_t top) {
   const int64_t dim = model_.config().dim;
   std::vector<LensToken> all(static_cast<size_t>(rows * top));
-  const std::span<float> features = slots_.input("features", dim);
+  const std::span<float> features = block_.input<float>("features");
   for (int64_t first = 0; first < rows; first += kRows) {
     const int64_t count = std::min(kRows, rows - first);
     for (int64_t r = 0; r < count; ++r)
       std::copy_n(hidden.row<float>(first + r), dim, features.begin() + r * dim);
-    slots_.clear();
-    slots_.add_span(0, static_cast<int32_t>(count), static_cast<int32_t>(first));
+    block_.clear();
+    block_.add_span(0, static_cast<int32_t>(count), static_cast<int32_t>(first));
     plan_->run();
     const Operand& logits = plan_->root(0);
     model_.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {

@@ -28,7 +28,7 @@ class Lens {
  private:
   Model& model_;
   GraphPart part_;
-  SlotBlock slots_;
+  RunBlock block_;
   std::unique_ptr<Plan> plan_;
 };
 

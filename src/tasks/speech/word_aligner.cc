@@ -80,10 +80,8 @@ AlignmentWeights WordAligner::weights_of(Pass& pass) const {
                            .positions = pass.positions,
                            .values = {}};
   weights.values.resize(static_cast<size_t>(weights.heads * rows * pass.positions));
-  SlotBlock block(rows);
-  block.add_span(0, rows, 0);
-  const auto sources = static_cast<int32_t>(pass.positions);
-  block.slots.sources = &sources;
+  RunBlock block(std::span<const InputSpec>(), rows);
+  block.add_span(0, rows, 0, static_cast<int32_t>(pass.positions));
   const AttendAttr attend{
       .heads = c.heads, .kv_heads = c.heads, .scale = c.attention_scale, .mask = Mask::kSource};
   const auto matrix = [&](std::vector<float>& values) {

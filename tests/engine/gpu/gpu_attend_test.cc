@@ -23,7 +23,7 @@ void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Opera
   d.attr = attr;
   backend.choose(op, d, {.exact = exact});
   const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.tokens = slots.output_rows = numbers.data();
+  slots.output_rows = numbers.data();
   const Step step{op, d};
   const auto table = backend.lower(
       {&step, 1}, {},

@@ -44,18 +44,16 @@ class Bigrams {
     for (int32_t i = 0; i < count; ++i) batch.add(i, 1, 1);
     const std::vector<int32_t> outputs(last.size());
     Slots slots = batch.slots();
-    slots.tokens = last.data(), slots.output_rows = outputs.data();
+    slots.output_rows = outputs.data();
     Matrix logits(count, vocab()), values(count, kTop), indices(count, kTop, DType::kI32),
         mass(count, 1);
     for (Matrix* m : {&logits, &values, &indices, &mass}) m->operand.rows = kOutputRows;
     Step embed{op::kEmbed, {}}, top{op::kTopK, {}};
-    embed.dispatch.in[EmbedIn::kIds] = {
-        .data = reinterpret_cast<std::byte*>(const_cast<int32_t*>(last.data())),  // NOLINT
-        .stride = 4,
-        .rows = kTokenRows,
-        .cols = 1,
-        .dtype = DType::kI32,
-        .layout = Layout::kRowMajor};
+    Operand& ids = embed.dispatch.in[EmbedIn::kIds];
+    ids = row_major({{Symbol::kRows, 1}, DType::kI32});
+    RunInput tokens{ids, Advance::kToken};
+    tokens.host.data = reinterpret_cast<std::byte*>(const_cast<int32_t*>(last.data()));  // NOLINT
+    ids.input = 0;
     embed.dispatch.in[EmbedIn::kWeight] = table_.operand;
     embed.dispatch.attr = ScaleAttr{1};
     embed.dispatch.out() = logits.operand;
@@ -66,7 +64,12 @@ class Bigrams {
     const Operand results[] = {values.operand, indices.operand, mass.operand, logits.operand};
     const auto made = backend_->lower(
         table, results,
-        {.slots = &slots, .groups = 1, .rows = count, .outputs = count, .first_fetched = 3});
+        {.slots = &slots,
+         .groups = 1,
+         .rows = count,
+         .outputs = count,
+         .first_fetched = 3,
+         .inputs = {&tokens, 1}});
     EXPECT_EQ(made->chain_steps(), 128);
     EXPECT_TRUE(made->chain_draws());
     made->run_chain(slots, rows);

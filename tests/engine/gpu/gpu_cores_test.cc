@@ -34,7 +34,7 @@ class Attention {
     d.out() = out;
     d.attr = attr;
     const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-    slots.tokens = slots.output_rows = numbers.data();
+    slots.output_rows = numbers.data();
     std::vector<Step> steps{{op::kLinear, product_}, {op::kAttend, d}};
     if (!cores_) steps.erase(steps.begin());
     std::vector<std::byte> work(1 << 16);

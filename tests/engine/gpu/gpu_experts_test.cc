@@ -32,7 +32,7 @@ void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, in
   batch.add(0, 0, static_cast<int32_t>(rows));
   const std::vector<int32_t> numbers(static_cast<size_t>(rows));
   Slots slots = batch.slots();
-  slots.tokens = slots.output_rows = numbers.data();
+  slots.output_rows = numbers.data();
   const Step step{op, d};
   const auto table = const_cast<Backend&>(backend).lower(  // NOLINT
       {&step, 1}, {},

@@ -142,7 +142,7 @@ double attention_error(const Setting& s, const std::vector<Span>& parts) {
             to, s.attr, rows.slots(), {supported_targets().front(), 1, false});
   Slots slots = rows.slots();
   const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.tokens = slots.output_rows = numbers.data();
+  slots.output_rows = numbers.data();
   const auto backend = relaxed_emulator();
   backend->choose(op::kAttend, d, {.rows = gpu::kRelaxedRows});
   const Step step{op::kAttend, d};
@@ -183,7 +183,7 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
     const Matrix qkv = test::random_matrix(slots.rows, 9 * 128, random, 1, kPad);
     const Matrix angles = test::random_matrix(slots.rows, 128, random, 1, kPad);
     const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-    slots.tokens = slots.output_rows = numbers.data();
+    slots.output_rows = numbers.data();
     const auto bytes = [&](int64_t rows) {
       test::Cache keys(batch, true, DType::kBF16, 2, 128),
           values(batch, false, DType::kBF16, 2, 128);

@@ -173,7 +173,7 @@ std::function<void(const std::vector<Step>&, Slots)> run_on(int sm_count, size_t
     const Counted& counted = *machine;
     const auto backend = gpu::make_backend(std::move(machine));
     const std::vector<int32_t> numbers(1);
-    slots.tokens = slots.output_rows = numbers.data();
+    slots.output_rows = numbers.data();
     for (const Step& step : steps) backend->choose(step.op, step.dispatch, {});
     backend->lower(steps, {}, {.slots = &slots, .groups = 1, .rows = 1, .outputs = 1})->run(slots);
     EXPECT_EQ(counted.launches(), launches);

@@ -107,7 +107,7 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
   batch.add(0, 0, static_cast<int32_t>(rows));
   const std::vector<int32_t> numbers(static_cast<size_t>(rows));
   Slots slots = batch.slots();
-  slots.tokens = slots.output_rows = numbers.data();
+  slots.output_rows = numbers.data();
   const Step step{op::kTopK, d};
   const auto made = backend->lower({&step, 1}, {}, {&slots, 1, rows, rows});
   made->run(slots);

@@ -99,7 +99,7 @@ struct Problem {
     const int span = slots.span_of[first];
     const int64_t most =
         std::min<int64_t>({slots.spans[span].end_row() - first, rows - r, tile_rows});
-    const int64_t position = slots.positions[first] - start(span);
+    const int64_t position = slots.position(first) - start(span);
     const int64_t whole = position >= used ? 1 : std::min(most, used - position);
     int count = 1;
     while (count < whole && token_row(r + count) == first + count) ++count;
@@ -113,7 +113,7 @@ struct Problem {
   PositionRange seen(const RowTile& t, int64_t i) const {
     if (sparse(t)) return {0, used - 1};
     const int64_t from = start(t.span);
-    const PositionRange all = visible(attr, slots, slots.spans[t.span], from + t.position + i);
+    const PositionRange all = visible(attr, slots.spans[t.span], from + t.position + i);
     return {std::max<int64_t>(all.first - from, 0), all.last - from};
   }
   int64_t first_seen(const RowTile& t) const { return seen(t, 0).first; }

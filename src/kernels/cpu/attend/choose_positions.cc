@@ -92,7 +92,7 @@ void add_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t b
 }
 
 int64_t seen_by(const Dispatch& d, const Slots& slots, int64_t row) {
-  return slots.positions[slots.token_row(d.out().rows, row)] + 1;
+  return slots.position(slots.token_row(d.out().rows, row)) + 1;
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
 // One head of row r into its page. `half` has room for n elements, rounded up to 16.
 HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head,
                            const float* x, int64_t n, uint16_t* half) {
-  const int64_t position = slots.positions[r];
+  const int64_t position = slots.position(r);
   std::byte* page = page_of(cache, slots, slots.sequence(r), position);
   const bool keys = cache.layout == Layout::kKeyPages;
   if (cache.dtype == DType::kQ8_0)
@@ -182,10 +182,12 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
     const RopeFrequencies others(d.as<AnglesAttr>(), d.in[RopeAnglesIn::kExtended].row<float>(0));
     for (int64_t i = 0; i < half; ++i) extended[i] = others(static_cast<int>(i));
   }
+  const Operand& is_extended = d.in[RopeAnglesIn::kIsExtended];
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
     const double magnitude = frequencies.magnitude(position);
-    const double* frequency = slots.is_extended(r) ? extended : usual;
+    const double* frequency =
+        is_extended && *is_extended.row<int32_t>(r) != 0 ? extended : usual;
     float* out = d.out().row<float>(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {

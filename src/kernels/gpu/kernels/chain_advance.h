@@ -17,8 +17,8 @@ VEERY_GPU void take_token(const VEERY_THREAD ChainAdvanceParams& a, VEERY_DEVICE
     state.left = 0;
     return;
   }
-  a.tokens[r] = token;
-  a.positions[r] += 1;
+  if (a.tokens != nullptr) a.tokens[r] = token;
+  if (a.positions != nullptr) a.positions[r] += 1;
   a.spans[r].position += 1;
   if (state.settings.temperature != 0) state.position += 1;
   if (state.window > 0) {

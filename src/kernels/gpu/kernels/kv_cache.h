@@ -73,7 +73,7 @@ VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteParams& a VEERY_CONTEXT)
   wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.x.rows)) return;
-  const int64_t position = a.run.positions[r];
+  const int64_t position = a.run.position(r);
   VEERY_DEVICE uint8_t* page =
       page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
   for (int c = thread(); c < a.x.cols; c += threads()) {

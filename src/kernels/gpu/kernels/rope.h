@@ -55,7 +55,7 @@ class QkvHead {
   /// Finds the page for keys and values; called before store().
   VEERY_GPU void find_page() {
     if (is_query()) return;
-    const int64_t position = a_.run.positions[r_];
+    const int64_t position = a_.run.position(r_);
     const int sequence = a_.run.spans[a_.run.span_of[r_]].sequence;
     set_page(position, page_of(cache(), a_.run, sequence, position));
   }

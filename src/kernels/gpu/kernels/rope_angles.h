@@ -38,9 +38,8 @@ VEERY_GPU void rope_angles(const VEERY_THREAD RopeAnglesParams& a VEERY_CONTEXT)
   wait_for_dependencies();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
-  const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
   const VEERY_DEVICE Float64* frequency =
-      a.extended != nullptr && a.run.extended[sequence] != 0 ? a.extended : a.usual;
+      a.is_extended != nullptr && a.is_extended[r] != 0 ? a.extended : a.usual;
   const Float64 position = to_f64(a.positions[r]);
   const Float64 magnitude =
       a.magnitudes == nullptr

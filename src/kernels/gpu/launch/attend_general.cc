@@ -187,7 +187,7 @@ Cache cache_of(const Operand& o) {
           static_cast<int32_t>(o.cols / o.rows)};
 }
 int32_t max_kv_blocks(const Recorder& to, int16_t group) {
-  const int64_t positions = int64_t{to.slots.table(group, 0).count} * kPagePositions;
+  const int64_t positions = int64_t{to.group_pages[static_cast<size_t>(group)]} * kPagePositions;
   return static_cast<int32_t>((positions + kKvBlock - 1) / kKvBlock + 1);
 }
 

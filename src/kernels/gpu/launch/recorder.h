@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "kernels/common/table.h"
 #include "kernels/gpu/machine/machine.h"
 #include "kernels/gpu/smem/gemv_smem.h"
 
@@ -17,11 +18,10 @@ class DequantizedWeights;
 struct Recorder {
   Machine& machine;
   Run run;
-  const Slots& slots;            ///< those of the host, whose addresses some operands have
   int64_t rows, outputs, spans;  ///< at most
   bool exact = false;
-  const int32_t* types = nullptr;  ///< TableUse::types
-  int64_t positions = 0;           ///< of a sequence, at most
+  std::vector<int32_t> group_pages{};  ///< pages of a sequence in each group, at most
+  int64_t positions = 0;               ///< of a sequence, at most
   std::byte* scratch = nullptr;    ///< LaunchRow::scratch bytes, shared by all steps of the table
   std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
@@ -47,8 +47,8 @@ struct Recorder {
   }
   /// How a step is carried out.
   const LaunchRow* row_of(const Step& step) const;
-  /// Ids or positions; those of a slot are found in device memory.
-  const int32_t* ids(const Operand& o) const;
+  /// Token ids, positions or row indices.
+  static const int32_t* ids(const Operand& o) { return reinterpret_cast<const int32_t*>(o.data); }
   template <typename Params>
   void add(KernelId kernel, const LaunchSize& size, const Params& params) {
     launches.push_back(Launch::of(kernel, size, params));
@@ -95,6 +95,11 @@ inline constexpr int kFewPairs = 8, kManyPairs = 32;
 /// Whether kernels may load four elements of a row at a time.
 inline bool is_vectorizable(const Matrix& m) {
   return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0;
+}
+
+/// Whether an operand holds one i32 a row, without gaps.
+inline bool is_ids(const Operand& o) {
+  return is_matrix(o, DType::kI32) && o.stride == int64_t{sizeof(int32_t)};
 }
 
 inline LaunchSize launch_size(int64_t blocks, int threads, size_t shared = 0) {

@@ -37,7 +37,8 @@ const double* magnitudes(const AnglesAttr& attr, Recorder& to) {
 }
 
 bool accepts_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
+  const Operand& is_extended = d.in[RopeAnglesIn::kIsExtended];
+  return is_ids(d.in[RopeAnglesIn::kPositions]) && (!is_extended || is_ids(is_extended)) &&
          absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
          absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out()) &&
          (d.as<AnglesAttr>().temperature == 0 || d.as<AnglesAttr>().temperature_shift >= 0);
@@ -49,6 +50,7 @@ void record_angles(const Dispatch& d, Recorder& to) {
   RopeAnglesParams a{to.run};
   a.usual = uploaded(frequencies(attr, d.in[RopeAnglesIn::kDivisors], half, to), to);
   if (extended) a.extended = uploaded(frequencies(attr, extended, half, to), to);
+  if (extended) a.is_extended = to.ids(d.in[RopeAnglesIn::kIsExtended]);
   a.magnitude = RopeFrequencies(attr).magnitude(0);
   a.positions = to.ids(d.in[RopeAnglesIn::kPositions]);
   a.out = to.matrix(d.out());

@@ -19,7 +19,7 @@ bool is_packed_weight(const Operand& o) {
 // embed, select_rows, argmax
 
 bool accepts_embed(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[EmbedIn::kIds], DType::kI32) && is_packed_weight(d.in[EmbedIn::kWeight]) &&
+  return is_ids(d.in[EmbedIn::kIds]) && is_packed_weight(d.in[EmbedIn::kWeight]) &&
          is_matrix(d.out());
 }
 void record_embed(const Dispatch& d, Recorder& to) {
@@ -28,7 +28,7 @@ void record_embed(const Dispatch& d, Recorder& to) {
                      to.matrix(d.out()), d.as<ScaleAttr>().factor});
 }
 bool accepts_embed_rows(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[EmbedIn::kIds], DType::kI32) && is_matrix(d.in[EmbedIn::kWeight]) &&
+  return is_ids(d.in[EmbedIn::kIds]) && is_matrix(d.in[EmbedIn::kWeight]) &&
          is_matrix(d.out());
 }
 void record_embed_rows(const Dispatch& d, Recorder& to) {
@@ -38,7 +38,7 @@ void record_embed_rows(const Dispatch& d, Recorder& to) {
 }
 
 bool accepts_select(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[SelectRowsIn::kX]) && is_matrix(d.in[SelectRowsIn::kRows], DType::kI32) &&
+  return is_matrix(d.in[SelectRowsIn::kX]) && is_ids(d.in[SelectRowsIn::kRows]) &&
          is_matrix(d.out());
 }
 void record_select(const Dispatch& d, Recorder& to) {
@@ -116,6 +116,25 @@ void record_elementwise(const Dispatch& d, Recorder& to) {
   size.blocks_y = static_cast<int>(to.max_rows(d.out().rows));
   to.add(KernelId::elementwise, size, a);
 }
+CastType cast_type(DType type) {
+  switch (type) {
+    case DType::kF16: return CastType::kF16;
+    case DType::kBF16: return CastType::kBF16;
+    case DType::kI32: return CastType::kI32;
+    case DType::kU8: return CastType::kU8;
+    default: return CastType::kF32;
+  }
+}
+bool accepts_cast(const Dispatch& d, const KernelChoice&) {
+  return d.in[UnaryIn::kX].layout == Layout::kRowMajor && d.out().layout == Layout::kRowMajor;
+}
+void record_cast(const Dispatch& d, Recorder& to) {
+  const Operand& x = d.in[UnaryIn::kX];
+  to.add(KernelId::cast, launch_size(to.max_rows(d.out().rows), 256),
+         CastParams{to.run, reinterpret_cast<const uint8_t*>(x.data),
+                    reinterpret_cast<uint8_t*>(d.out().data), x.stride, d.out().stride,
+                    d.out().rows, x.cols, cast_type(x.dtype), cast_type(d.out().dtype)});
+}
 void record_concat(const Dispatch& d, Recorder& to) {
   to.add(KernelId::concat, launch_size(to.max_rows(d.out().rows), 256),
          ConcatParams{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.in[BinaryIn::kB]),
@@ -183,6 +202,7 @@ const LaunchRow kRows[] = {
      KernelId::elementwise},
     {op::kSoftcap, accepts_rows, "softcap", nullptr, record_elementwise<Elementwise::kSoftcap>,
      KernelId::elementwise},
+    {op::kCast, accepts_cast, "cast", nullptr, record_cast, KernelId::cast},
     {op::kConcat, accepts_rows, "concat", nullptr, record_concat, KernelId::concat},
     {op::kSumTo, accepts_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
     {op::kShift, accepts_rows, "shift", nullptr, record_shift, KernelId::shift},

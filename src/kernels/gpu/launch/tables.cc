@@ -19,15 +19,6 @@ ActivationParams activation_params(const ActivateAttr& attr) {
   return {static_cast<int32_t>(attr.kind), attr.positive, attr.negative, attr.beta, attr.eps};
 }
 
-const int32_t* Recorder::ids(const Operand& o) const {
-  const auto* at = reinterpret_cast<const int32_t*>(o.data);
-  return at == slots.tokens        ? run.tokens
-         : at == slots.positions   ? run.positions
-         : at == slots.output_rows ? run.output_rows
-         : at == types             ? run.types
-                                   : at;
-}
-
 const LaunchRow* Recorder::row_of(const Step& step) const {
   return find_row(step.op, step.dispatch,
                   {.rows = max_rows(step.dispatch.in[0].rows), .exact = exact}, machine);

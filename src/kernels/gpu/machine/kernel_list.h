@@ -165,6 +165,7 @@
   VEERY_GPU_SINGLE(X, elementwise, ElementwiseParams, 256)           \
   VEERY_GPU_SINGLE(X, select_rows, SelectRowsParams, 256)            \
   VEERY_GPU_SINGLE(X, argmax, ArgmaxParams, 256)                     \
+  VEERY_GPU_SINGLE(X, cast, CastParams, 256)                         \
   VEERY_GPU_SINGLE(X, concat, ConcatParams, 256)                     \
   VEERY_GPU_SINGLE(X, sum_to, SumToParams, 64)                       \
   VEERY_GPU_SINGLE(X, shift, ShiftParams, 256)                       \

@@ -17,6 +17,7 @@ struct RopeAnglesParams {
   const VEERY_DEVICE Float64 *usual, *extended;  ///< radians per position; extended may be nullptr
   Float64 magnitude;
   const VEERY_DEVICE int32_t* positions;
+  const VEERY_DEVICE int32_t* is_extended;  ///< [rows] not 0: `extended`; nullptr without that
   Matrix out;
   /// Instead of `magnitude`: one for each time that position + shift exceeds the context.
   const VEERY_DEVICE Float64* magnitudes;

@@ -32,8 +32,8 @@ struct ChainTokens {
 /// chain_advance(): samples the next tokens and writes the inputs of the next step.
 struct ChainAdvanceParams {
   Run run;
-  VEERY_DEVICE int32_t *tokens, *positions;  ///< of `run`, to be overwritten
-  VEERY_DEVICE RunSpan* spans;
+  VEERY_DEVICE int32_t *tokens, *positions;  ///< inputs to be overwritten; nullptr: not declared
+  VEERY_DEVICE RunSpan* spans;               ///< of `run`, to be overwritten
   VEERY_DEVICE ChainState* states;
   VEERY_DEVICE ChainLists* lists;  ///< nullptr: all rows are greedy
   Matrix values, mass;             ///< of top_k(), if there are lists

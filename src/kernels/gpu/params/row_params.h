@@ -66,6 +66,17 @@ struct ArgmaxParams {
   Matrix x, out;  ///< out: i32
 };
 
+enum class CastType : int32_t { kF32, kF16, kBF16, kI32, kU8 };
+struct CastParams {
+  Run run;
+  const VEERY_DEVICE uint8_t* x;
+  VEERY_DEVICE uint8_t* out;
+  int64_t x_stride, out_stride;  ///< bytes
+  int64_t rows;                  ///< a code of Operand::rows
+  int32_t cols;
+  CastType from, to;
+};
+
 struct ConcatParams {
   Run run;
   Matrix a, b, out;

@@ -22,7 +22,7 @@ struct Norm {
   float eps;
 };
 
-/// veery::Span.
+/// veery::Span, without what only CPU kernels need.
 struct RunSpan {
   int32_t sequence, first_row, rows, position;
 };
@@ -31,14 +31,13 @@ VEERY_GPU RunSpan span_at(const VEERY_DEVICE RunSpan* at) {
   return {at->sequence, at->first_row, at->rows, at->position};
 }
 
-/// The inputs of a run (veery::Slots) in device memory.
+/// The shape of a run (veery::Slots) in device memory.
 struct Run {
   const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences
-  const VEERY_DEVICE int32_t *tokens, *types, *positions, *output_rows, *span_of;
+  const VEERY_DEVICE int32_t *output_rows, *span_of;
   const VEERY_DEVICE RunSpan* spans;
   const VEERY_DEVICE int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
   const VEERY_DEVICE int32_t* pages;
-  const VEERY_DEVICE int32_t* extended;  ///< [sequence]
 
   /// The number of rows that a code of Operand::rows stands for in this run.
   VEERY_GPU int64_t count(int64_t code) const {
@@ -50,6 +49,11 @@ struct Run {
   /// The code of `times` as many rows as `code` stands for.
   static int64_t times(int64_t code, int64_t times) {
     return code >= 0 ? code * times : code - 16 * times;
+  }
+  /// The position of a token row in its sequence.
+  VEERY_GPU int32_t position(int64_t row) const {
+    const RunSpan own = span_at(spans + span_of[row]);
+    return own.position + static_cast<int32_t>(row) - own.first_row;
   }
   /// The token row that row r of an operand belongs to.
   VEERY_GPU int64_t token_row(int64_t code, int64_t r) const {

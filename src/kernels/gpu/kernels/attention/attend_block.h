@@ -25,7 +25,7 @@ class Attention {
   VEERY_GPU Attention(const VEERY_THREAD AttendParams& params, int64_t row, int part VEERY_CONTEXT)
       : VEERY_CONTEXT_INIT a_(&params), row_(row) {
     const int64_t token = params.run.token_row(params.q.rows, row);
-    position_ = params.run.positions[token];
+    position_ = params.run.position(token);
     sequence_ = params.run.spans[params.run.span_of[token]].sequence;
     const int group = a_->group, parts = (group + kMaxHeads - 1) / kMaxHeads;
     kv_ = parts == 1 ? part : part / parts;

@@ -22,7 +22,7 @@ class F64Attention {
     const int64_t token = a_.run.token_row(a_.out.rows, row);
     const RunSpan span = span_at(a_.run.spans + a_.run.span_of[token]);
     sequence_ = span.sequence;
-    own_ = a_.run.positions[token];
+    own_ = a_.run.position(token);
     seen_ = visible_range(a_, span, own_);
     if (a_.chosen && own_ >= a_.chosen.cols) {
       chosen_ = reinterpret_cast<const VEERY_DEVICE int32_t*>(a_.chosen.row(row));

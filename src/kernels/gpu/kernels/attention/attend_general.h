@@ -90,10 +90,10 @@ class GeneralAttention {
     sequence_ = span.sequence;
     first_row_ = span.first_row;
     const int64_t from = a_.key_rows ? span.position : 0;
-    const VisibleRange seen = visible_range(a_, span, a_.run.positions[token]);
+    const VisibleRange seen = visible_range(a_, span, a_.run.position(token));
     first_ = seen.first > from ? seen.first - from : 0;
     last_ = seen.last - from;
-    own_ = a_.run.positions[token] - from;
+    own_ = a_.run.position(token) - from;
     if constexpr (kLatent)
       if (a_.chosen && own_ >= a_.chosen.cols) {
         chosen_ = reinterpret_cast<const VEERY_DEVICE int32_t*>(a_.chosen.row(row));

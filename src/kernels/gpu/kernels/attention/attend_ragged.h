@@ -21,7 +21,7 @@ VEERY_GPU uint32_t ragged_tiles(const AttendParams& a, int64_t first, int64_t ro
     const int64_t token = a.run.token_row(a.q.rows, r);
     const int64_t before = a.run.token_row(a.q.rows, r - 1);
     if (a.run.span_of[token] != a.run.span_of[before] ||
-        a.run.positions[token] != a.run.positions[before] + 1)
+        a.run.position(token) != a.run.position(before) + 1)
       atomic_or(bits, 1U << tile);
   }
   sync_block();

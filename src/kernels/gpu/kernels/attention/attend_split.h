@@ -120,7 +120,7 @@ VEERY_GPU bool is_contiguous(const VEERY_THREAD AttendParams& a, int64_t first, 
   for (int64_t r = first + lane(); r <= last; r += kWarp) {
     const int64_t token = a.run.token_row(a.q.rows, r);
     same = same && a.run.span_of[token] == a.run.span_of[begin] &&
-           a.run.positions[token] == a.run.positions[begin] + static_cast<int32_t>(r - first);
+           a.run.position(token) == a.run.position(begin) + static_cast<int32_t>(r - first);
   }
   return ballot(!same) == 0;
 }

@@ -105,7 +105,7 @@ VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY
   wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_y();
   if (row >= a.run.count(a.out.rows)) return;
-  const int64_t token = a.run.token_row(a.out.rows, row), last = a.run.positions[token];
+  const int64_t token = a.run.token_row(a.out.rows, row), last = a.run.position(token);
   if (last < a.used || int64_t{block_x()} * threads() > last) return;
   const PositionScores scores(a, row, a.run.spans[a.run.span_of[token]].sequence VEERY_CONTEXT_ARG);
   VEERY_DEVICE float* to = a.scores + block_y() * a.stride;
@@ -215,7 +215,7 @@ VEERY_GPU void choose_positions(const VEERY_THREAD ChoosePositionsParams& a VEER
   wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_x();
   if (row >= a.run.count(a.out.rows)) return;
-  const int seen = a.run.positions[a.run.token_row(a.out.rows, row)] + 1;
+  const int seen = a.run.position(a.run.token_row(a.out.rows, row)) + 1;
   auto* out = reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(row));
   if (seen <= a.used) {
     for (int i = thread(); i < a.used; i += threads()) out[i] = i < seen ? i : -1;

@@ -17,7 +17,7 @@ class QkvRow {
         second_(a_.interleaved != 0 ? first_ + 2 : first_ + a_.pairs) {
     const auto angles = load<Four<float>>(a_.angles.row(row) + 4 * lane());
     cos_[0] = angles.x, sin_[0] = angles.y, cos_[1] = angles.z, sin_[1] = angles.w;
-    position_ = a_.run.positions[row];
+    position_ = a_.run.position(row);
     sequence_ = a_.run.spans[a_.run.span_of[row]].sequence;
   }
 

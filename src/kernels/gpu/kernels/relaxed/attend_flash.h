@@ -25,7 +25,7 @@ class FlashAttention {
     const TileHeads heads = tile_heads(a_, part);
     kv_ = heads.kv, head_ = heads.first, heads_ = heads.count;
     const int64_t token = a_.run.token_row(a_.q.rows, row_);
-    begin_ = a_.run.positions[token];
+    begin_ = a_.run.position(token);
     end_ = begin_ + static_cast<int>(last_row_ - row_);
     sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
     VEERY_UNROLL(2)

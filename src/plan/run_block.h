@@ -1,0 +1,80 @@
+// run_block.h: what varies between runs, in one block of host memory: the inputs that graphs
+// declare, and the shape of a run.
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/memory.h"
+#include "graph/graph.h"
+#include "kernels/dispatch.h"
+
+namespace veery {
+
+/// An input as a graph declares it (op::kInput).
+struct InputSpec {
+  std::string name;
+  ValueType type;
+};
+/// The inputs of a graph, each once. Throws kBug naming one that is declared with two types.
+std::vector<InputSpec> inputs_of(const Graph& graph);
+
+/// The memory of inputs. It stays in place, so that plans may point into it. Write inputs through
+/// the spans that input() returns; add_span() and add_output() say which rows the run has.
+class RunBlock {
+ public:
+  /// Lays out `inputs` for runs of up to `rows` tokens. All values are zero at first.
+  RunBlock(std::span<const InputSpec> inputs, int32_t rows);
+  /// The same with all inputs of a graph.
+  RunBlock(const Graph& graph, int32_t rows) : RunBlock(inputs_of(graph), rows) {}
+  RunBlock(const RunBlock&) = delete;
+  RunBlock& operator=(const RunBlock&) = delete;
+
+  /// The most tokens of a run.
+  int32_t rows() const { return rows_; }
+  /// The elements of an input, row by row: T is int32_t, float, uint8_t, or uint16_t for the bits of
+  /// f16 and bf16. Throws kBug if no graph declares it, or if it has elements of another type.
+  template <typename T>
+  std::span<T> input(std::string_view name) const {
+    const Operand& value = operand(name);
+    check_type(name, value, sizeof(T), std::is_integral_v<T>);
+    return {reinterpret_cast<T*>(value.data), elements(value)};
+  }
+  /// The same; empty if no graph declares it.
+  template <typename T>
+  std::span<T> find(std::string_view name) const {
+    return operands_.contains(name) ? input<T>(name) : std::span<T>();
+  }
+  /// Where an input lies. Throws kBug if no graph declares it.
+  const Operand& operand(std::string_view name) const;
+
+  /// Begins a run without rows, outputs and masks. Inputs keep their values.
+  void clear() {
+    slots.rows = slots.outputs = slots.span_count = 0;
+    slots.mask = nullptr;
+  }
+  /// Appends `rows` rows of `sequence`, the first at `position`; writes the input "positions", if
+  /// there is one. `visible`: Span::visible.
+  void add_span(int32_t sequence, int32_t rows, int32_t position, int32_t visible = 0);
+  /// Appends an output: the result of this row of the run is requested. Rows must ascend.
+  void add_output(int32_t row) { output_rows_[static_cast<size_t>(slots.outputs++)] = row; }
+
+  Slots slots;
+
+ private:
+  size_t elements(const Operand& value) const {
+    return static_cast<size_t>(capacity(value.rows) * value.cols);
+  }
+  int64_t capacity(int64_t rows) const { return rows >= 0 ? rows : rows_; }
+  static void check_type(std::string_view name, const Operand& value, size_t bytes, bool integral);
+
+  int32_t rows_;
+  Memory memory_;
+  std::map<std::string, Operand, std::less<>> operands_;
+  std::span<Span> spans_;
+  std::span<int32_t> span_of_, output_rows_, positions_;
+};
+
+}  // namespace veery
