@@ -1,19 +1,23 @@
-/* veery.h: veery from C and from whatever calls C. docs/c-api.md explains it call by call.
+/* veery.h: the C API of veery. docs/c-api.md describes each call.
  *
- * - A call that can fail returns a veery_status; veery_last_message() then says what was wrong. No
- *   C++ exception leaves a call.
- * - Structures begin with their size, which the caller sets to sizeof; the veery_..._init()
- * functions do that and fill in the defaults. Null in place of options: the defaults.
- * - Handles are freed in any order: what still needs a model keeps it. A handle must not be used
- *   while or after it is freed. What a call gives in a char**, int32_t** or float** belongs to the
- *   caller, who gives it to veery_free().
- * - Texts are UTF-8 with a length in bytes; VEERY_NUL: up to the first zero byte. Malformed bytes
- * of a text are allowed, of JSON refused. Texts that are given are followed by a zero byte.
- * - Calls are safe on several threads at once, on one handle too, unless they say otherwise.
- * - A model belongs to the process that loaded it: after fork(), calls with it return
- *   VEERY_ERROR_UNSUPPORTED in the child, and free calls do nothing.
- * - While a file is mapped the library handles SIGBUS for its pages, and passes other faults to the
- *   handler that was there before. A call whose model's file changed returns VEERY_ERROR_IO. */
+ * - Errors: a call that can fail returns a veery_status; veery_last_message() returns the message.
+ *   After an error, outputs are null or 0. No C++ exception leaves a call.
+ * - Structures that begin with `size`: set it to sizeof, or call veery_..._init(), which also fills
+ *   in the defaults. A smaller size, of an older header, is accepted: members that it lacks have
+ *   their defaults. A larger size is accepted if the members that this library does not know are 0.
+ *   A null pointer to options stands for the defaults.
+ * - Ownership: handles may be freed in any order; sessions and answers keep their model. Do not use
+ *   a handle during or after its free call. The caller owns what a call returns through a char**,
+ *   int32_t** or float**, and passes it to veery_free(). Free calls accept null.
+ * - Texts are UTF-8 with a length in bytes; VEERY_NUL: up to the first zero byte. Invalid UTF-8 is
+ *   accepted in texts and refused in JSON. Returned texts end with a zero byte.
+ * - Thread safety: calls may run on several threads at once, also on one handle, unless their
+ *   comment says otherwise.
+ * - fork(): a model belongs to the process that loaded it. In a child process, calls with it return
+ *   VEERY_ERROR_UNSUPPORTED, and free calls do nothing.
+ * - Signals: while a file is mapped, the library handles SIGBUS for its pages and passes other
+ *   faults to the previous handler. If the model's file has changed, calls return VEERY_ERROR_IO.
+ */
 #ifndef VEERY_VEERY_H
 #define VEERY_VEERY_H
 
@@ -34,17 +38,17 @@ extern "C" {
 
 typedef enum veery_status {
   VEERY_OK = 0,
-  VEERY_ERROR_INPUT = 1,       /* an argument is wrong */
-  VEERY_ERROR_FORMAT = 2,      /* a file, or JSON, does not hold what its format promises */
-  VEERY_ERROR_UNSUPPORTED = 3, /* understood, but not implemented for this case or this model */
-  VEERY_ERROR_LIMIT = 4,       /* more than context, memory or queue hold */
+  VEERY_ERROR_INPUT = 1,       /* an argument is invalid */
+  VEERY_ERROR_FORMAT = 2,      /* a file or JSON is malformed */
+  VEERY_ERROR_UNSUPPORTED = 3, /* not supported for this case or this model */
+  VEERY_ERROR_LIMIT = 4,       /* the context, the memory or the queue is too small */
   VEERY_ERROR_NOT_FOUND = 5,   /* a file or a name does not exist */
-  VEERY_ERROR_IO = 6,          /* the system refused to read or write */
-  VEERY_ERROR_BUG = 7,         /* veery itself is wrong */
-  VEERY_ERROR_MEMORY = 8,      /* the system gave no memory */
-  VEERY_ERROR_BUSY = 9,        /* not while an answer of this handle is in the making */
-  VEERY_END = 10,              /* no error: the answer is over */
-  VEERY_TIMEOUT = 11           /* no error: nothing came in that time */
+  VEERY_ERROR_IO = 6,          /* a read or write failed, or a mapped file changed */
+  VEERY_ERROR_BUG = 7,         /* an internal error */
+  VEERY_ERROR_MEMORY = 8,      /* out of memory */
+  VEERY_ERROR_BUSY = 9,        /* an answer of this handle is unfinished */
+  VEERY_END = 10,              /* not an error: the answer is over */
+  VEERY_TIMEOUT = 11           /* not an error: no text within the time limit */
 } veery_status;
 
 typedef struct veery_model veery_model;
@@ -54,22 +58,22 @@ typedef struct veery_transcript veery_transcript;
 typedef struct veery_profile veery_profile;
 typedef struct veery_inspection veery_inspection;
 
-/* "0.1.0" */
+/* Returns the version of the library: "0.1.0". */
 VEERY_API const char* veery_version(void);
-/* "input" for VEERY_ERROR_INPUT; "unknown" for what is none. */
+/* Returns "input" for VEERY_ERROR_INPUT, and so on; "unknown" for other values. */
 VEERY_API const char* veery_status_name(veery_status status);
-/* What was wrong with the last call of this thread that failed; "" before the first. Valid until
- * the next call of this thread that fails. */
+/* Returns the message of this thread's last failed call; "" if none has failed. Valid until the
+ * next failed call of this thread. */
 VEERY_API const char* veery_last_message(void);
-/* Frees a text or an array that a call gave; null is nothing. */
+/* Frees a text or an array that a call returned. */
 VEERY_API void veery_free(void* memory);
 
 /* ---- models ---- */
 
 typedef enum veery_kind {
-  VEERY_KIND_AUTO = 0, /* what the file is made for */
+  VEERY_KIND_AUTO = 0, /* as the file says */
   VEERY_KIND_TEXT = 1,
-  VEERY_KIND_EMBED = 2, /* any decoder can be loaded as this too */
+  VEERY_KIND_EMBED = 2, /* also possible for any decoder */
   VEERY_KIND_RERANK = 3,
   VEERY_KIND_SPEECH = 4
 } veery_kind;
@@ -77,18 +81,19 @@ typedef enum veery_kind {
 typedef struct veery_load_options {
   size_t size;
   int32_t kind;         /* veery_kind */
-  int32_t threads;      /* 0: the cores this process may use */
+  int32_t threads;      /* 0: the cores that this process may use */
   int32_t context;      /* positions of one sequence; 0: the model's, at most 4096 */
-  int32_t chunk;        /* most tokens of one run of a prompt; 0: 256 on a CPU, 2048 on a GPU */
-  int32_t exact;        /* not 0: f32 activations and caches */
-  int32_t slots;        /* answers in the making at a time; others wait */
-  int32_t queue;        /* requests that may wait */
-  int32_t kept;         /* sequences kept for prompts that begin alike, at most */
-  uint64_t cache_bytes; /* memory of all caches of a text model together, at most */
+  int32_t chunk;        /* tokens of a prefill chunk; 0: 256 on a CPU, 2048 on a GPU */
+  int32_t exact;        /* not 0: f32 activations and KV cache */
+  int32_t slots;        /* answers that are generated at the same time */
+  int32_t queue;        /* requests that may wait for a slot */
+  int32_t kept;         /* sequences in the prefix cache */
+  uint64_t cache_bytes; /* limit of all KV caches of a text model, in bytes; 0: 4 GiB, or more if
+                           one sequence of the context needs more */
   const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto"; null: "cpu" */
-  int32_t gpu_layers;   /* the last layers that are on the device, with the head; -1: all, 0: none */
-  int32_t relaxed;      /* not 0: prompts on an NVIDIA GPU by cuBLASLt, with other bits than the CPU's */
-  uint64_t device_bytes; /* the device's memory for weights, caches and plans, at most; 0: all */
+  int32_t gpu_layers;   /* last layers on the device, with the output head; -1: all, 0: none */
+  int32_t relaxed; /* not 0: prefill by cuBLASLt on NVIDIA GPUs; results differ from the CPU's */
+  uint64_t device_bytes; /* limit of weights, KV cache and plans on the device, in bytes; 0: none */
 } veery_load_options;
 
 typedef struct veery_model_info {
@@ -97,56 +102,56 @@ typedef struct veery_model_info {
   int32_t vocab;
   int32_t context; /* positions of one sequence */
   int32_t has_template;
-  int32_t columns; /* of an embedding; 0: it makes none */
+  int32_t columns; /* of an embedding; 0: the model does not embed */
   int64_t parameters;
-  uint64_t weight_bytes; /* of the file's tensors */
+  uint64_t weight_bytes; /* of the tensors in the file */
   double load_seconds;
 } veery_model_info;
 
-/* Bytes of the memory of a model's device. On a CPU, whose memory is the system's, all are 0. */
+/* Memory of a model's device, in bytes; all 0 on a CPU. */
 typedef struct veery_device_memory {
   size_t size;
-  uint64_t active;    /* in use by weights, caches and plans */
-  uint64_t peak;      /* the most that `active` was since loading, or since it was asked to begin anew */
-  uint64_t cached;    /* released and kept for what comes next */
-  uint64_t available; /* what can be had beside `active`: what is kept, and free within the limit */
+  uint64_t active;    /* in use by weights, KV cache and plans */
+  uint64_t peak;      /* maximum of `active` since loading or veery_model_clear_device_cache() */
+  uint64_t cached;    /* released by the model, kept for its next allocations */
+  uint64_t available; /* can be allocated: `cached`, and free memory within the limit */
 } veery_device_memory;
 
+/* `size`: sizeof(veery_load_options) in the caller's header; the same for other init calls. */
 VEERY_API veery_status veery_load_options_init(veery_load_options* options, size_t size);
-/* A GGUF file or a folder of Hugging Face or MLX; where nothing is at `path`, the model that has it
- * as its name, as on the command line. `options` may be null. */
+/* Loads a GGUF file, or a model folder of Hugging Face or MLX. If `path` does not exist, it is
+ * taken as the name of a model, as on the command line. `options` may be null. */
 VEERY_API veery_status veery_model_load(const char* path, const veery_load_options* options,
                                         veery_model** model);
 VEERY_API void veery_model_free(veery_model* model);
-/* `info->size` is read, the rest written. */
+/* Set `info->size` before the call. */
 VEERY_API veery_status veery_model_get_info(const veery_model* model, veery_model_info* info);
-
-/* `memory->size` is read, the rest written. */
+/* Set `memory->size` before the call. */
 VEERY_API veery_status veery_model_get_device_memory(const veery_model* model,
                                                      veery_device_memory* memory);
-/* From now on: the most bytes in use and kept together, and the most that are kept once they are
- * released (0 unless set). UINT64_MAX: no limit. What is in use stays; where more is wanted than
- * `bytes` allows, the call that wants it fails with VEERY_ERROR_LIMIT. VEERY_ERROR_UNSUPPORTED on a
- * CPU, whose caches `cache_bytes` bounds. */
+/* Sets two limits in bytes; UINT64_MAX: none. `bytes`: memory in use and cached together; later
+ * calls that need more fail with VEERY_ERROR_LIMIT, and memory in use is not freed. `cached`:
+ * released memory that is kept, 0 after loading. Returns VEERY_ERROR_UNSUPPORTED on a CPU; see
+ * veery_load_options.cache_bytes. */
 VEERY_API veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes,
                                                        uint64_t cached);
-/* Gives what is kept back to the device, and lets `peak` begin anew. */
+/* Frees the cached memory, and resets `peak` to `active`. */
 VEERY_API veery_status veery_model_clear_device_cache(veery_model* model);
 
 /* ---- texts ---- */
 
-/* `special`: BOS and EOS as the model wants them are added, and special tokens written in the text
- * become their ids. */
+/* Encodes a text. `special` not 0: adds BOS and EOS as the model expects them, and parses special
+ * tokens that are written in the text. */
 VEERY_API veery_status veery_tokenize(const veery_model* model, const char* text, size_t length,
                                       int32_t special, int32_t** ids, size_t* count);
-/* `special`: special tokens are written out. `length` may be null. */
+/* Decodes ids. `special` not 0: the text includes special tokens. `length` may be null. */
 VEERY_API veery_status veery_detokenize(const veery_model* model, const int32_t* ids, size_t count,
                                         int32_t special, char** text, size_t* length);
-/* The prompt of a conversation: `messages` is JSON, [{"role": "user", "content": "Hello"}];
- * `variables` a JSON object of more variables of the template, or null. Two of them are read here
- * too: "tools", a list of functions as OpenAI has it, and "parse_special". If that is true, special
- * tokens written in messages and tools ("<|im_end|>") act as tokens; if it is false or absent, they
- * are text, so that what a user types cannot end a turn. */
+/* Renders the prompt of a conversation. `messages`: a JSON list, [{"role": "user", "content":
+ * "Hello"}]. `variables`: a JSON object of template variables, or null. Two members of it have a
+ * meaning of their own. "tools": functions in OpenAI's form. "parse_special": true parses special
+ * tokens that are written in messages and tools ("<|im_end|>"); false, the default, encodes them as
+ * text, so that user input cannot end a turn. */
 VEERY_API veery_status veery_apply_template(const veery_model* model, const char* messages,
                                             const char* variables, char** text, size_t* length);
 
@@ -157,10 +162,17 @@ typedef struct veery_bias {
   float value; /* added to the logit */
 } veery_bias;
 
+/* A sampling parameter by its name: "min_p". Reaches parameters without a member of their own. */
+typedef struct veery_parameter {
+  const char* name;
+  double value;
+} veery_parameter;
+
+/* docs/cli.md describes the sampling parameters and lists their ranges. */
 typedef struct veery_generate_options {
   size_t size;
-  int64_t max_tokens; /* less than 0: as many as the context holds */
-  uint64_t seed;      /* the same seed gives the same text, whatever else runs */
+  int64_t max_tokens; /* less than 0: up to the end of the context */
+  uint64_t seed;      /* equal seeds give equal texts, whatever else runs */
   float temperature;  /* 0: always the most probable token */
   float top_p, min_p, typical_p, top_n_sigma;
   float repeat_penalty, frequency_penalty, presence_penalty;
@@ -170,34 +182,36 @@ typedef struct veery_generate_options {
   float mirostat_tau, mirostat_eta;
   int32_t top_k, repeat_last_n, dry_allowed_length, dry_last_n;
   int32_t mirostat;         /* 0 or 2 */
-  int32_t ignore_eos;       /* not 0: tokens that end an answer do not */
-  int32_t logprobs;         /* so many most probable tokens beside each one; -1: no scores */
-  int32_t priority;         /* higher ones are begun first */
-  const char* const* stops; /* the text ends before the first of these */
+  int32_t ignore_eos;       /* not 0: end-of-sequence tokens do not end the answer */
+  int32_t logprobs;         /* most probable tokens that are scored for each token; -1: no scores */
+  int32_t priority;         /* requests with a higher one start first */
+  const char* const* stops; /* the answer ends before the first of these texts */
   size_t stop_count;
   const veery_bias* bias;
   size_t bias_count;
-  /* What the answer is held to: at most one of the three. Behind reasoning, in a chat. */
+  /* Constrained decoding: at most one of the three. In a chat, reasoning is not constrained. */
   const char* json_schema;
   const char* regex;
-  const char* grammar; /* GBNF; its first rule is "root" */
-  /* Of veery_start_chat() alone: a JSON object of variables of the template, or null. */
+  const char* grammar; /* GBNF with the first rule "root" */
+  /* For veery_start_chat() only: a JSON object of template variables, or null. */
   const char* variables;
+  const veery_parameter* parameters; /* set after the members above, in order */
+  size_t parameter_count;
 } veery_generate_options;
 
 typedef struct veery_token {
   int32_t id;
-  float logprob; /* natural, of the model's own logits */
+  float logprob; /* natural logarithm, before penalties and temperature */
 } veery_token;
 
-/* What came since the last piece. Valid until the next call with the same answer. */
+/* The text since the last piece. Valid until the next call with the same answer. */
 typedef struct veery_piece {
   const char* text;
   size_t length;
 } veery_piece;
 
 typedef enum veery_finish {
-  VEERY_FINISH_NONE = 0, /* it is not over */
+  VEERY_FINISH_NONE = 0, /* unfinished */
   VEERY_FINISH_STOP = 1,
   VEERY_FINISH_LENGTH = 2,
   VEERY_FINISH_CANCELLED = 3
@@ -205,117 +219,120 @@ typedef enum veery_finish {
 
 typedef struct veery_usage {
   size_t size;
-  int32_t finish;         /* veery_finish */
-  uint64_t prompt_tokens; /* all of the prompt */
-  uint64_t reused_tokens; /* of them, found in caches */
-  uint64_t made_tokens;
+  int32_t finish; /* veery_finish */
+  uint64_t prompt_tokens;
+  uint64_t reused_tokens; /* prompt tokens that the prefix cache had */
+  uint64_t made_tokens;   /* generated */
   double prompt_seconds, decode_seconds;
 } veery_usage;
 
-/* Returns not 0 to end the answer. It must not throw, nor free the answer. */
+/* Returns a value other than 0 to end the answer. Must not throw, and must not free the answer. */
 typedef int32_t (*veery_on_piece)(void* user, const veery_piece* piece);
 
-/* The defaults that the makers of the model recommend; `model` may be null. */
+/* Fills in the sampling parameters that the file of `model` recommends; `model` may be null. */
 VEERY_API veery_status veery_generate_options_init(veery_generate_options* options, size_t size,
                                                    const veery_model* model);
-/* Begins an answer and returns at once. */
+/* Starts an answer to token ids, and returns without waiting for it. */
 VEERY_API veery_status veery_start(veery_model* model, const int32_t* ids, size_t count,
                                    const veery_generate_options* options, veery_answer** answer);
-/* The answer to a conversation (veery_apply_template). A last message of the assistant is the
- * beginning of its answer, which goes on. */
+/* Starts the answer to a conversation; see veery_apply_template(). If the last message is the
+ * assistant's, the answer continues it. */
 VEERY_API veery_status veery_start_chat(veery_model* model, const char* messages,
                                         const veery_generate_options* options,
                                         veery_answer** answer);
-/* Waits for more text, at most so many seconds (less than 0: as long as it takes). VEERY_OK with a
- * piece, VEERY_TIMEOUT, VEERY_END, or the error that ended it. One thread reads. */
+/* Waits up to `seconds` for more text; less than 0: no time limit. Returns VEERY_OK with a piece,
+ * VEERY_TIMEOUT, VEERY_END, or the error that ended the answer. Only one thread may read an
+ * answer. */
 VEERY_API veery_status veery_answer_next(veery_answer* answer, double seconds, veery_piece* piece);
-/* Reads all that comes; `on_piece` may be null. One thread reads. */
+/* Reads to the end; `on_piece` may be null. Only one thread may read an answer. */
 VEERY_API veery_status veery_answer_wait(veery_answer* answer, veery_on_piece on_piece, void* user);
-/* Ends it with the next token, from any thread. */
+/* Ends the answer at its next token. */
 VEERY_API void veery_answer_cancel(veery_answer* answer);
-/* Cancels what is not over. */
+/* Frees the answer; cancels it if it is unfinished. */
 VEERY_API void veery_answer_free(veery_answer* answer);
-/* veery_start() and veery_answer_wait() of a text, which is encoded as a prompt. The answer is
- * given in `answer`, which is null after an error. */
+/* Encodes a prompt, calls veery_start() and veery_answer_wait(), and returns the finished answer.
+ */
 VEERY_API veery_status veery_generate(veery_model* model, const char* prompt, size_t length,
                                       const veery_generate_options* options,
                                       veery_on_piece on_piece, void* user, veery_answer** answer);
-/* Of what was read so far; pointers are valid until the next call that reads. "" and null, 0 for a
- * null answer. `length` and `count` may be null. */
+/* Returns the text read so far, "" for a null answer. Valid until the next call that reads.
+ * `length` may be null. */
 VEERY_API const char* veery_answer_text(const veery_answer* answer, size_t* length);
-/* After its end: all that were made, one that ended the answer included. */
+/* Returns all generated ids, with the one that ended the answer; null before the end and for a null
+ * answer. Valid as long as the answer. `count` may be null. */
 VEERY_API const int32_t* veery_answer_ids(const veery_answer* answer, size_t* count);
-/* `usage->size` is read, the rest written; counts are 0 before the end. */
+/* Set `usage->size` before the call. Counts of generated tokens are 0 before the end. */
 VEERY_API veery_status veery_answer_get_usage(const veery_answer* answer, veery_usage* usage);
-/* With options.logprobs >= 0: of token `index` of those read, and the most probable in its place,
- * `top_count` of them. `top` and `top_count` may be null. */
+/* Returns the score of token `index` of those read, and the `top_count` most probable tokens at its
+ * position, most probable first. Requires options.logprobs >= 0. `top` is valid until the next call
+ * that reads; `top` and `top_count` may be null. */
 VEERY_API veery_status veery_answer_logprob(const veery_answer* answer, size_t index,
                                             veery_token* token, const veery_token** top,
                                             size_t* top_count);
-/* The message of the assistant as JSON, taken apart into content, reasoning_content and tool_calls;
- * of veery_start_chat() alone. */
+/* Returns the assistant's message as JSON, with content, reasoning_content and tool_calls. Only for
+ * answers of veery_start_chat(). */
 VEERY_API veery_status veery_answer_message(const veery_answer* answer, char** json,
                                             size_t* length);
 
-/* How probable each label is behind the prompt: `logprobs[i]` is the natural logarithm of the
- * probability of all tokens of labels[i], `probabilities[i]` (may be null) its share among the
- * labels. Both have `count` entries, of the caller. */
+/* Scores labels as continuations of the prompt. `logprobs[i]`: the natural logarithm of the
+ * probability of all tokens of labels[i]. `probabilities[i]`: its share among the labels; may be
+ * null. The caller provides `count` entries for both. */
 VEERY_API veery_status veery_classify(veery_model* model, const char* prompt, size_t length,
                                       const char* const* labels, size_t count, float* logprobs,
                                       float* probabilities);
 
-/* ---- sessions: a text that grows, and branches ---- */
+/* ---- sessions: texts that grow and branch ---- */
 
 VEERY_API veery_status veery_session_create(veery_model* model, veery_session** session);
 VEERY_API void veery_session_free(veery_session* session);
-/* A session that begins with all tokens of another. */
+/* Creates a session with a copy of the tokens; the KV cache is shared. */
 VEERY_API veery_status veery_session_fork(const veery_session* session, veery_session** fork);
-/* A text behind the others; at the front it is encoded as a prompt, with its BOS. */
+/* Appends a text. In an empty session it is encoded as a prompt, with BOS if the model expects it.
+ */
 VEERY_API veery_status veery_session_append(veery_session* session, const char* text,
                                             size_t length);
 VEERY_API veery_status veery_session_append_ids(veery_session* session, const int32_t* ids,
                                                 size_t count);
-/* Forgets everything after the first `count` tokens. */
+/* Removes all but the first `count` tokens. */
 VEERY_API veery_status veery_session_cut(veery_session* session, size_t count);
 VEERY_API veery_status veery_session_ids(const veery_session* session, int32_t** ids,
                                          size_t* count);
-/* Writes its tokens to a file, with what the caches hold of them; what had the name is replaced
- * once the file is whole. */
+/* Writes the tokens and their KV cache to a file. An existing file is replaced atomically. */
 VEERY_API veery_status veery_session_save(const veery_session* session, const char* path);
-/* A session of such a file, which the same model with caches of the same types has saved: what it
- * holds is not computed again. */
+/* Loads a saved session without recomputing its KV cache. The file must come from the same model
+ * and the same KV cache types. */
 VEERY_API veery_status veery_session_load(veery_model* model, const char* path,
                                           veery_session** session);
-/* Begins to continue it. The answer's tokens become its own where the answer is read to its end;
- * VEERY_ERROR_BUSY for all that changes the session until the answer is over or freed. */
+/* Starts an answer that continues the session. Its tokens are appended when it has been read to its
+ * end. Until it is over or freed, calls that change the session return VEERY_ERROR_BUSY. */
 VEERY_API veery_status veery_session_continue(veery_session* session,
                                               const veery_generate_options* options,
                                               veery_answer** answer);
-/* Chain decode: the next `count` most probable tokens, whatever they are, into `ids` and the
- * session; `made`: how many, fewer where the context ends. No logits are written meanwhile; a GPU
- * makes up to 128 of them in one submission. */
+/* Chained decode: appends the next `count` most probable tokens, and writes them to `ids`. Tokens
+ * that end an answer do not stop it. `made`: the number of tokens, less than `count` at the end of
+ * the context. A GPU decodes up to 128 tokens in one submission. */
 VEERY_API veery_status veery_session_chain(veery_session* session, int32_t* ids, size_t count,
                                            size_t* made);
 
 /* ---- other models ---- */
 
-/* Embeddings of `count` texts, zero-terminated: (count, columns), row by row. */
+/* Embeds `count` zero-terminated texts. `values`: [count][columns], row-major. */
 VEERY_API veery_status veery_embed(veery_model* model, const char* const* texts, size_t count,
                                    float** values, size_t* columns);
-/* How well each document answers the query: `scores` has `count` entries, of the caller. */
+/* Scores how well each document answers the query. The caller provides `count` scores. */
 VEERY_API veery_status veery_rerank(veery_model* model, const char* query,
                                     const char* const* documents, size_t count, float* scores);
 
 typedef struct veery_transcribe_options {
   size_t size;
-  const char* language; /* "en" or "english"; null: the one that is most probable */
-  const char* prompt;   /* what was said before; or null */
-  int32_t translate;    /* not 0: into English */
-  int32_t times;        /* 0: a window is one segment */
-  int32_t beams;
+  const char* language; /* "en" or "english"; null: detected */
+  const char* prompt;   /* text that precedes the sound; or null */
+  int32_t translate;    /* not 0: translate into English */
+  int32_t times;        /* 0: no timestamps, one segment per window */
+  int32_t beams;        /* of the beam search at temperature 0 */
   uint64_t seed;
-  int32_t words; /* not 0: when each word was said */
-  int32_t vad;   /* not 0: listens only where somebody speaks */
+  int32_t words; /* not 0: with timestamps of words */
+  int32_t vad;   /* not 0: transcribe only where voice activity is detected */
 } veery_transcribe_options;
 
 typedef struct veery_segment {
@@ -326,42 +343,42 @@ typedef struct veery_segment {
 typedef struct veery_word {
   double start, end; /* seconds */
   double probability;
-  const char* text; /* with the space before it, if there is one */
-  size_t segment;   /* that it is of, from 0 */
+  const char* text; /* with its leading space, if there is one */
+  size_t segment;   /* index of its segment */
 } veery_word;
 
 VEERY_API veery_status veery_transcribe_options_init(veery_transcribe_options* options,
                                                      size_t size);
-/* A sound file (WAV, FLAC, Ogg, MP3 ...). `options` may be null. */
+/* Transcribes a sound file (WAV, FLAC, Ogg, MP3, ...). `options` may be null. */
 VEERY_API veery_status veery_transcribe(veery_model* model, const char* path,
                                         const veery_transcribe_options* options,
                                         veery_transcript** transcript);
 VEERY_API void veery_transcript_free(veery_transcript* transcript);
-/* Valid as long as the transcript; "" for null. */
+/* Texts are valid as long as the transcript; "" for a null transcript. */
 VEERY_API const char* veery_transcript_text(const veery_transcript* transcript);
 VEERY_API const char* veery_transcript_language(const veery_transcript* transcript);
 VEERY_API size_t veery_transcript_count(const veery_transcript* transcript);
 VEERY_API veery_status veery_transcript_segment(const veery_transcript* transcript, size_t index,
                                                 veery_segment* segment);
-/* Of all segments together; 0 where they were not asked for. */
+/* Returns the number of words in all segments; 0 unless options.words was set. */
 VEERY_API size_t veery_transcript_word_count(const veery_transcript* transcript);
 VEERY_API veery_status veery_transcript_word(const veery_transcript* transcript, size_t index,
                                              veery_word* word);
 
-/* ---- where the time goes ---- */
+/* ---- profiling ---- */
 
-/* One row of the table that a step runs through. Texts are valid as long as the profile. */
+/* One kernel of a step. Texts are valid as long as the profile. */
 typedef struct veery_profile_row {
   const char* op;
   const char* kernel;
-  const char* detail; /* name of a weight or a node */
+  const char* detail; /* name of the weight or node */
   double seconds;     /* median over the runs */
-  double bytes;       /* read and written, by the shapes */
+  double bytes;       /* read and written, computed from the shapes */
   double flops;
 } veery_profile_row;
 
-/* Runs a step of `rows` tokens `repetitions` times. Of text models on the CPU; VEERY_ERROR_BUSY
- * while answers are in the making. Sequences kept by the model are forgotten. */
+/* Runs a step of `rows` tokens `repetitions` times. For text models on the CPU. Returns
+ * VEERY_ERROR_BUSY while answers are unfinished. Clears the model's prefix cache. */
 VEERY_API veery_status veery_profile_step(veery_model* model, int32_t rows, int32_t repetitions,
                                           veery_profile** profile);
 VEERY_API void veery_profile_free(veery_profile* profile);
@@ -369,69 +386,70 @@ VEERY_API size_t veery_profile_count(const veery_profile* profile);
 VEERY_API veery_status veery_profile_get_row(const veery_profile* profile, size_t index,
                                              veery_profile_row* row);
 
-/* ---- what goes on in a model ---- */
+/* ---- inspection ---- */
 
-/* Parts of a layer that can be asked for; their sum is veery_inspect_options.what. */
+/* Parts of a layer; veery_inspect_options.what is a sum of them. */
 typedef enum veery_inspect_part {
   VEERY_INSPECT_ATTENTION = 1, /* [heads][queries][keys], probabilities */
-  VEERY_INSPECT_QUERIES = 2,   /* [heads][positions][size of a head], behind RoPE */
-  VEERY_INSPECT_KEYS = 4,      /* [key heads][positions][size of a head], behind RoPE */
-  VEERY_INSPECT_HIDDEN = 8,    /* [positions][width], behind the layer */
+  VEERY_INSPECT_QUERIES = 2,   /* [heads][positions][head size], after RoPE */
+  VEERY_INSPECT_KEYS = 4,      /* [key heads][positions][head size], after RoPE */
+  VEERY_INSPECT_HIDDEN = 8,    /* [positions][width], after the layer */
   VEERY_INSPECT_LENS = 16      /* veery_inspection_lens() */
 } veery_inspect_part;
 
 typedef struct veery_inspect_options {
   size_t size;
   int32_t what;          /* sum of veery_inspect_part */
-  int32_t top;           /* tokens of the lens at each position */
+  int32_t top;           /* logit lens: tokens at each position */
   const int32_t* layers; /* from 0, ascending */
   size_t layer_count;    /* 0: all */
-  const int32_t* heads;  /* of queries, from 0, ascending */
+  const int32_t* heads;  /* query heads, from 0, ascending */
   size_t head_count;     /* 0: all */
-  uint64_t most_bytes;   /* that values and results may take together */
+  uint64_t most_bytes;   /* limit of intermediate values and results together, in bytes */
 } veery_inspect_options;
 
-/* Of a layer of an inspection; valid as long as that. */
+/* A layer of an inspection; pointers are valid as long as the inspection. */
 typedef struct veery_inspected_layer {
   int32_t layer;
-  int32_t attends;   /* 0: the layer has neither keys nor queries nor maps */
+  int32_t attends;   /* 0: the layer has no queries, keys and attention maps */
   const char* mixer; /* "attention", "Mamba-2", "attention and Mamba-2" ... */
-  int32_t window;    /* positions that it sees; 0: all */
-  int32_t chunked;   /* what is since the last multiple of the window */
-  int32_t sinks;     /* not 0: what rows of maps lack of 1 went to sinks */
-  float scale;       /* of the product of query and key */
+  int32_t window;    /* positions that it attends to; 0: all */
+  int32_t chunked;   /* not 0: only positions since the last multiple of the window */
+  int32_t sinks;     /* not 0: rows of maps sum to less than 1, the rest is that of sinks */
+  float scale;       /* factor of the product of query and key */
   const int32_t* heads;
   size_t head_count;
-  const int32_t* key_heads; /* those that the heads use */
+  const int32_t* key_heads; /* key heads that `heads` use */
   size_t key_head_count;
 } veery_inspected_layer;
 
-/* Row-major; sizes[2] is 1 where there are two dimensions. Null and zeros: it is not there. */
+/* A row-major array; sizes[2] is 1 if there are two dimensions. Null and zeros: absent. */
 typedef struct veery_values {
   const float* data;
   size_t sizes[3];
 } veery_values;
 
-/* The lens of all layers. */
+/* Defaults: the logit lens of all layers. */
 VEERY_API veery_status veery_inspect_options_init(veery_inspect_options* options, size_t size);
-/* Runs the tokens once, between two steps of answers in the making, and keeps what was asked for.
- * Of text models on the CPU. `options` may be null. */
+/* Runs the tokens once and keeps the selected values; running answers wait meanwhile. For text
+ * models on the CPU. `options` may be null. */
 VEERY_API veery_status veery_inspect(veery_model* model, const int32_t* ids, size_t count,
                                      const veery_inspect_options* options,
                                      veery_inspection** inspection);
 VEERY_API void veery_inspection_free(veery_inspection* inspection);
-/* Layers that were asked for; 0 for null. */
+/* Returns the number of inspected layers; 0 for null. */
 VEERY_API size_t veery_inspection_count(const veery_inspection* inspection);
 VEERY_API veery_status veery_inspection_get_layer(const veery_inspection* inspection, size_t index,
                                                   veery_inspected_layer* layer);
-/* One part of the layer at `index`: one of veery_inspect_part, but not the lens. */
+/* Returns one part of the layer at `index`. `part`: a veery_inspect_part other than the lens. */
 VEERY_API veery_status veery_inspection_get_values(const veery_inspection* inspection, size_t index,
                                                    int32_t part, veery_values* values);
-/* With VEERY_INSPECT_HIDDEN: what the first layer was given and what the last norm gave,
- * [positions][width]. Either may be null. */
+/* Returns the input of the first layer and the output of the last norm, [positions][width].
+ * Requires VEERY_INSPECT_HIDDEN. Either pointer may be null. */
 VEERY_API veery_status veery_inspection_get_ends(const veery_inspection* inspection,
                                                  veery_values* embedding, veery_values* final);
-/* What the layer at `index` would say behind a position, the most probable first. */
+/* Logit lens: returns the tokens that the layer at `index` predicts after a position, most probable
+ * first. */
 VEERY_API veery_status veery_inspection_lens(const veery_inspection* inspection, size_t index,
                                              size_t position, const veery_token** top,
                                              size_t* top_count);

@@ -1,5 +1,5 @@
-// veery.hpp: thin owners over veery.h. Each holds one handle, frees it, and turns a status that is
-// an error into a veery::Failure. Header only, C++17.
+// veery.hpp: owners for the handles of veery.h. Each holds one handle, frees it, and throws
+// veery::c::Failure if a call fails. Header only, C++17.
 #ifndef VEERY_VEERY_HPP
 #define VEERY_VEERY_HPP
 
@@ -16,7 +16,7 @@
 
 namespace veery::c {
 
-/// What a call said was wrong.
+/// The status and message of a failed call.
 class Failure : public std::runtime_error {
  public:
   Failure(veery_status status, const std::string& message)
@@ -27,7 +27,7 @@ class Failure : public std::runtime_error {
   veery_status status_;
 };
 
-/// Throws Failure unless `status` is none of an error.
+/// Throws Failure if `status` is an error; returns it otherwise.
 inline veery_status check(veery_status status) {
   if (status != VEERY_OK && status != VEERY_END && status != VEERY_TIMEOUT)
     throw Failure(status, veery_last_message());
@@ -44,7 +44,7 @@ struct Freed {
 template <typename T, auto Free>
 using Owned = std::unique_ptr<T, Freed<Free>>;
 
-/// A text or an array that a call gave.
+/// Owns a text or an array that a call returned.
 template <typename T>
 using Given = Owned<T, veery_free>;
 
@@ -56,12 +56,12 @@ inline veery_load_options load_options() {
 
 class Answer {
  public:
-  using OnText = std::function<bool(std::string_view)>;  ///< false: the answer ends
+  using OnText = std::function<bool(std::string_view)>;  ///< returns false to end the answer
 
   explicit Answer(veery_answer* answer) : handle_(answer) {}
   veery_answer* get() const { return handle_.get(); }
 
-  /// Reads all that comes. What `on_text` throws is passed on; the answer can be read further.
+  /// Reads to the end. Exceptions of `on_text` propagate; the answer can be read further.
   Answer& wait(const OnText& on_text = {}) {
     veery_piece piece;
     while (check(veery_answer_next(get(), -1, &piece)) == VEERY_OK)
@@ -85,7 +85,7 @@ class Answer {
     check(veery_answer_get_usage(get(), &usage));
     return usage;
   }
-  /// Of a chat: the message of the assistant as JSON.
+  /// Returns the message of the assistant as JSON; only for chats.
   std::string message() const {
     char* json = nullptr;
     check(veery_answer_message(get(), &json, nullptr));

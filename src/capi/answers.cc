@@ -1,74 +1,18 @@
-// Answers as they are made.
+#include "capi/answers.h"
+
 #include <cmath>
 #include <utility>
 
-#include "capi/handles.h"
+#include "capi/generate_options.h"
+#include "capi/results.h"
+#include "capi/structures.h"
+#include "capi/texts.h"
 #include "chat/chat.h"
-#include "engine/sequence_breakers.h"
-#include "sample/sampler.h"
 
 namespace veery::capi {
 namespace {
 
-constexpr double kMostSeconds = 1e8;  // clocks hold it
-
-using Given = veery_generate_options;
-using Ours = SamplerOptions;
-
-constexpr std::pair<float Given::*, float Ours::*> kNumbers[] = {
-    {&Given::temperature, &Ours::temperature},
-    {&Given::top_p, &Ours::top_p},
-    {&Given::min_p, &Ours::min_p},
-    {&Given::typical_p, &Ours::typical_p},
-    {&Given::top_n_sigma, &Ours::top_n_sigma},
-    {&Given::repeat_penalty, &Ours::repeat_penalty},
-    {&Given::frequency_penalty, &Ours::frequency_penalty},
-    {&Given::presence_penalty, &Ours::presence_penalty},
-    {&Given::dynatemp_range, &Ours::dynatemp_range},
-    {&Given::dynatemp_exponent, &Ours::dynatemp_exponent},
-    {&Given::xtc_probability, &Ours::xtc_probability},
-    {&Given::xtc_threshold, &Ours::xtc_threshold},
-    {&Given::dry_multiplier, &Ours::dry_multiplier},
-    {&Given::dry_base, &Ours::dry_base},
-    {&Given::mirostat_tau, &Ours::mirostat_tau},
-    {&Given::mirostat_eta, &Ours::mirostat_eta},
-};
-constexpr std::pair<int32_t Given::*, int32_t Ours::*> kCounts[] = {
-    {&Given::top_k, &Ours::top_k},
-    {&Given::repeat_last_n, &Ours::repeat_last_n},
-    {&Given::dry_allowed_length, &Ours::dry_allowed_length},
-    {&Given::dry_last_n, &Ours::dry_last_n},
-    {&Given::mirostat, &Ours::mirostat},
-};
-
-void add_bias(const veery_generate_options& given, const LoadedModel& model,
-              SamplerOptions& sampling) {
-  if (given.bias_count > 0) required(given.bias, "veery_generate_options: bias");
-  const int64_t vocab = model.model().config().vocab;
-  for (size_t i = 0; i < given.bias_count; ++i) {
-    const veery_bias& bias = given.bias[i];
-    if (bias.id < 0 || bias.id >= vocab || !(std::abs(bias.value) <= kMostBias))
-      throw Error(ErrorKind::kInput,
-                  "veery_generate_options: bias[{}] is {} for token {}, expected -{} to {} for a "
-                  "token of 0 to {}",
-                  i, bias.value, bias.id, kMostBias, kMostBias, vocab - 1);
-    sampling.bias.push_back({bias.id, bias.value});
-  }
-}
-
-void hold(GenerateRequest& request, const veery_generate_options& given, LoadedModel& model) {
-  const int forms =
-      (given.json_schema != nullptr) + (given.regex != nullptr) + (given.grammar != nullptr);
-  if (forms > 1)
-    throw Error(ErrorKind::kInput,
-                "veery_generate_options: found {} of json_schema, regex and grammar, expected one "
-                "at most",
-                forms);
-  if (given.json_schema != nullptr)
-    request.grammar = model.grammars().json_schema(parse_json(given.json_schema, "json_schema"));
-  if (given.regex != nullptr) request.grammar = model.grammars().regex(given.regex);
-  if (given.grammar != nullptr) request.grammar = model.grammars().ebnf(given.grammar);
-}
+constexpr double kMostSeconds = 1e8;  // representable by every clock
 
 veery_token to_c(const TokenChance& chance) { return {chance.id, chance.logprob}; }
 
@@ -83,47 +27,13 @@ veery_finish to_c(FinishReason reason) {
 
 }  // namespace
 
-veery_generate_options default_options(const LoadedModel* model) {
-  SamplerOptions sampling;
-  if (model != nullptr) sampling = recommended_sampling(model->model().file().metadata);
-  veery_generate_options result{};
-  result.size = sizeof result;
-  result.max_tokens = -1;
-  for (const auto& [given, own] : kNumbers) result.*given = sampling.*own;
-  for (const auto& [given, own] : kCounts) result.*given = sampling.*own;
-  result.logprobs = -1;
-  return result;
-}
-
-GenerateOptions read_options(const LoadedModel& model, const veery_generate_options& given) {
-  GenerateOptions options;
-  SamplerOptions& sampling = options.sampling;
-  for (const auto& [member, own] : kNumbers) sampling.*own = given.*member;
-  for (const auto& [member, own] : kCounts) sampling.*own = given.*member;
-  sampling.seed = given.seed;
-  if (sampling.dry_multiplier > 0)
-    sampling.dry_breakers = sequence_breakers(
-        model.model().tokenizer(), model.model().config().vocab, usual_sequence_breakers());
-  add_bias(given, model, sampling);
-  if (given.max_tokens >= 0) options.max_tokens = given.max_tokens;
-  options.stops = texts_of(given.stops, given.stop_count, "veery_generate_options: stops");
-  options.ignore_eos = given.ignore_eos != 0;
-  return options;
-}
-
 std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
                                     std::vector<int32_t> ids, const veery_generate_options* options,
                                     const RenderedConversation* chat, bool whole) {
   model->require(Makes::kTexts);
-  const auto given = options_or(options, default_options(model.get()), "veery_generate_options");
-  if (given.logprobs < -1 || given.logprobs > 1000)
-    throw Error(ErrorKind::kInput, "veery_generate_options: logprobs is {}, expected -1 to 1000",
-                given.logprobs);
-  GenerateRequest request{std::move(ids), read_options(*model, given)};
-  request.logprobs = given.logprobs;
-  request.priority = given.priority;
+  GenerateRequest request =
+      make_request(*model, std::move(ids), generate_options_or(*model, options));
   request.whole = whole;
-  hold(request, given, *model);
   auto answer = std::make_unique<veery_answer>(model, nullptr);
   if (chat != nullptr) {
     request.options.marks = chat->format;
@@ -149,12 +59,7 @@ void veery_answer::end(bool whole) {
   if (over) return;
   over = true;
   if (parser) parser->finish();
-  if (session) {
-    const std::lock_guard lock(session->mutex);
-    session->busy = false;
-    const std::vector<int32_t>& made = ticket->result().ids;
-    if (whole) session->ids.insert(session->ids.end(), made.begin(), made.end());
-  }
+  if (on_end) on_end(whole ? ticket->result().ids : std::vector<int32_t>());
   lease.release();
 }
 
@@ -189,9 +94,8 @@ veery_status veery_answer::next(double seconds, veery_piece* given) {
 veery_status veery_generate_options_init(veery_generate_options* options, size_t size,
                                          const veery_model* model) {
   return guarded([&] {
-    veery_generate_options& given = required(options, "options");
-    check_size<veery_generate_options>(size, "veery_generate_options");
-    given = default_options(model == nullptr ? nullptr : required(model, "model").loaded.get());
+    const LoadedModel* loaded = model == nullptr ? nullptr : required(model, "model").loaded.get();
+    give_structure(options, size, default_generate_options(loaded), "veery_generate_options");
     return VEERY_OK;
   });
 }
@@ -211,7 +115,7 @@ veery_status veery_start_chat(veery_model* model, const char* messages,
     required(answer, "answer") = nullptr;
     const std::shared_ptr<LoadedModel>& loaded = required(model, "model").loaded;
     loaded->require(Makes::kTexts);
-    const auto given = options_or(options, default_options(loaded.get()), "veery_generate_options");
+    const veery_generate_options given = generate_options_or(*loaded, options);
     const RenderedConversation chat = render_chat(*loaded, messages, given.variables);
     *answer = start(loaded, chat.ids, &given, &chat).release();
     return VEERY_OK;
@@ -221,7 +125,7 @@ veery_status veery_start_chat(veery_model* model, const char* messages,
 veery_status veery_answer_next(veery_answer* answer, double seconds, veery_piece* piece) {
   return guarded([&] {
     required(piece, "piece") = {"", 0};
-    if (std::isnan(seconds)) throw Error(ErrorKind::kInput, "seconds is no number");
+    if (std::isnan(seconds)) throw Error(ErrorKind::kInput, "seconds is NaN, expected a number");
     return required(answer, "answer").next(std::min(seconds, kMostSeconds), piece);
   });
 }
@@ -277,9 +181,7 @@ const int32_t* veery_answer_ids(const veery_answer* answer, size_t* count) {
 veery_status veery_answer_get_usage(const veery_answer* answer, veery_usage* usage) {
   return guarded([&] {
     const veery_answer& of = required(answer, "answer");
-    check_size<veery_usage>(required(usage, "usage").size, "veery_usage");
     veery_usage result{};
-    result.size = sizeof result;
     const std::lock_guard lock(of.mutex);
     result.prompt_tokens = of.ticket->request().prompt.size();
     if (of.over) {
@@ -290,7 +192,7 @@ veery_status veery_answer_get_usage(const veery_answer* answer, veery_usage* usa
       result.prompt_seconds = made.prompt_seconds;
       result.decode_seconds = made.decode_seconds;
     }
-    *usage = result;
+    give_structure(usage, required(usage, "usage").size, result, "veery_usage");
     return VEERY_OK;
   });
 }

@@ -1,7 +1,8 @@
-// What goes on in a model while it reads a text.
+// Attention maps, queries, keys, hidden states and the logit lens.
 #include <cmath>
 
 #include "capi/handles.h"
+#include "capi/structures.h"
 #include "tasks/inspect/inspect.h"
 
 using namespace veery;
@@ -73,9 +74,7 @@ veery_values values_of(const std::vector<float>& all, size_t first, size_t secon
 
 veery_status veery_inspect_options_init(veery_inspect_options* options, size_t size) {
   return guarded([&] {
-    veery_inspect_options& given = required(options, "options");
-    check_size<veery_inspect_options>(size, "veery_inspect_options");
-    given = default_options();
+    give_structure(options, size, default_options(), "veery_inspect_options");
     return VEERY_OK;
   });
 }

@@ -67,7 +67,7 @@ void LoadedModel::require(Makes makes) const {
                 model().path(), name(makes_), name(makes));
 }
 
-// Stays as long as a lease is out. Made anew behind alone().
+// Returns the scheduler, which lives as long as a lease is held; creates it after alone().
 Scheduler& LoadedModel::scheduler() {
   const std::lock_guard lock(mutex_);
   if (!scheduler_) scheduler_ = std::make_unique<Scheduler>(*model_, options_);
@@ -124,7 +124,7 @@ bool LoadedModel::alone(const std::function<void(Model&)>& use) {
   require(Makes::kTexts);
   const std::lock_guard lock(mutex_);
   if (leases_ > 0) return false;
-  scheduler_.reset();  // scheduler() makes another one
+  scheduler_.reset();  // scheduler() creates the next one
   use(*model_);
   return true;
 }

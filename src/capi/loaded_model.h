@@ -1,4 +1,4 @@
-// loaded_model.h: a model with what runs it.
+// loaded_model.h: a model with its scheduler, or its embedder, reranker or transcriber.
 #pragma once
 #include <sys/types.h>
 
@@ -16,16 +16,16 @@ namespace veery::capi {
 
 enum class Makes { kTexts = 1, kEmbeddings, kScores, kTranscripts };
 
-/// Safe to use from several threads: answers run side by side on its scheduler, of all else one at
-/// a time.
+/// Thread-safe: answers run together on the scheduler; embeddings, scores and transcripts are
+/// computed one call at a time.
 class LoadedModel {
  public:
-  /// `makes`: absent: what the file is made for. Throws as Model does.
+  /// `makes`: the kind of output; absent: as the file says. Throws as Model does.
   LoadedModel(const std::string& path, std::optional<Makes> makes, const LoadOptions& load,
               const SchedulerOptions& options);
 
-  /// False in a process that was forked after loading: it has none of the model's threads, so that
-  /// calls would wait for ever.
+  /// Returns false in a process that was forked after loading: it lacks the model's threads, so
+  /// calls would wait forever.
   bool is_here() const;
   /// Throws kUnsupported unless is_here().
   void check_process() const;
@@ -36,22 +36,22 @@ class LoadedModel {
   int64_t columns() const { return embedder_ ? embedder_->columns() : 0; }
   int32_t slots() const { return options_.slots; }
 
-  /// Each throws kUnsupported where the model makes something else.
+  /// The next four throw kUnsupported if the model makes another kind of output.
   std::shared_ptr<Ticket> submit(GenerateRequest request);
   std::vector<TextEmbedding> embed(std::span<const std::string> texts);
   std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
   Transcript transcribe(Sound& sound, const TranscribeOptions& options);
   GrammarCompiler& grammars();
-  /// Scheduler::save() and load(), without a note. To be called with a lease.
+  /// Scheduler::save() without a note, and Scheduler::load(). The caller holds a lease.
   void save(std::span<const int32_t> ids, const std::string& path);
   std::vector<int32_t> load(const std::string& path);
 
-  /// Runs `use` while nothing else runs the model; what its scheduler kept is forgotten. False: a
-  /// lease is out, nothing was done.
+  /// Runs `use` with exclusive access to the model, and clears the prefix cache. Returns false
+  /// without running it while a lease is held.
   bool alone(const std::function<void(Model&)>& use);
 
-  /// Runs `use` while nothing else runs the model; answers in the making wait so long. To be called
-  /// with a lease.
+  /// Runs `use` with exclusive access to the model, between two steps of running answers. The
+  /// caller holds a lease.
   void between_steps(const std::function<void(Model&)>& use);
 
   void require(Makes makes) const;
@@ -64,7 +64,7 @@ class LoadedModel {
   const pid_t process_;
   Makes makes_;
   SchedulerOptions options_;
-  std::mutex mutex_;  // of the scheduler's pointer, leases_, encoders
+  std::mutex mutex_;  // guards scheduler_, leases_ and the use of the encoders
   int64_t leases_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Embedder> embedder_;
@@ -75,7 +75,7 @@ class LoadedModel {
   std::unique_ptr<Scheduler> scheduler_;
 };
 
-/// Held by what uses the scheduler.
+/// Keeps the scheduler alive: LoadedModel::alone() does nothing while one is held.
 class Lease {
  public:
   explicit Lease(std::shared_ptr<LoadedModel> model);

@@ -1,5 +1,9 @@
-// Embeddings, scores of documents, transcripts, and where the time of a step goes.
+// Embeddings, scores of documents, transcripts and profiles.
+#include <algorithm>
+
 #include "capi/handles.h"
+#include "capi/results.h"
+#include "capi/structures.h"
 #include "engine/sequence_reader.h"
 
 using namespace veery;
@@ -33,7 +37,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The slots stay as feed() has filled them, so the plan can be run again.
+// feed() fills the slots, which runs do not change: the plan can run again.
 void profile(Model& model, int32_t rows, int32_t repetitions, veery_profile& into) {
   SequenceReader reader(model, rows);
   Plan& plan = reader.plan(rows);
@@ -103,9 +107,7 @@ static veery_transcribe_options default_transcribe_options() {
 
 veery_status veery_transcribe_options_init(veery_transcribe_options* options, size_t size) {
   return guarded([&] {
-    veery_transcribe_options& given = required(options, "options");
-    check_size<veery_transcribe_options>(size, "veery_transcribe_options");
-    given = default_transcribe_options();
+    give_structure(options, size, default_transcribe_options(), "veery_transcribe_options");
     return VEERY_OK;
   });
 }
@@ -199,7 +201,7 @@ veery_status veery_profile_step(veery_model* model, int32_t rows, int32_t repeti
       throw Error(ErrorKind::kUnsupported, "a step can be profiled on the CPU only");
     auto made = std::make_unique<veery_profile>();
     if (!loaded.alone([&](Model& of) { profile(of, rows, repetitions, *made); }))
-      throw Busy("answers of the model are in the making: read them to the end, or free them");
+      throw Busy("the model has unfinished answers: read them to the end, or free them");
     *given = made.release();
     return VEERY_OK;
   });

@@ -1,8 +1,29 @@
-// Sessions, and labels scored. Both are requests to the scheduler, which finds what they begin with
-// in its caches.
-#include "capi/handles.h"
+// Sessions and classification. Both submit requests to the scheduler, whose prefix cache has what
+// they share.
+#include <algorithm>
+
+#include "capi/answers.h"
+#include "capi/generate_options.h"
+#include "capi/results.h"
 #include "chat/chat.h"
 #include "tasks/classify.h"
+
+namespace veery::capi {
+
+/// The tokens of a session; the answer that continues it shares them with the handle.
+struct SessionState {
+  std::shared_ptr<LoadedModel> model;
+  std::mutex mutex;
+  std::vector<int32_t> ids;
+  bool busy = false;
+};
+
+}  // namespace veery::capi
+
+struct veery_session {
+  std::shared_ptr<veery::capi::SessionState> state;
+  const veery::capi::LoadedModel& model() const { return *state->model; }
+};
 
 namespace veery::capi {
 namespace {
@@ -19,7 +40,11 @@ std::unique_ptr<veery_answer> go_on(veery_session& session, const veery_generate
   check_idle(*state);
   auto made = start(state->model, state->ids, options, nullptr, whole);
   state->busy = true;
-  made->session = state;
+  made->on_end = [state](const std::vector<int32_t>& ids) {
+    const std::lock_guard ended(state->mutex);
+    state->busy = false;
+    state->ids.insert(state->ids.end(), ids.begin(), ids.end());
+  };
   return made;
 }
 
@@ -144,7 +169,7 @@ veery_status veery_session_chain(veery_session* session, int32_t* ids, size_t co
   return guarded([&] {
     required(made, "made") = 0;
     if (count > 0) required(ids, "ids");
-    veery_generate_options options = default_options(nullptr);
+    veery_generate_options options = default_generate_options(nullptr);
     options.temperature = 0;
     options.ignore_eos = 1;
     options.max_tokens = static_cast<int64_t>(std::min<size_t>(count, INT32_MAX));

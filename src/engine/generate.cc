@@ -1,21 +1,23 @@
 #include "engine/generate.h"
 
+#include <algorithm>
+
+#include "sample/parameters.h"
+
 namespace veery {
 
 SamplerOptions recommended_sampling(const Metadata& metadata, const SamplerOptions& defaults) {
   SamplerOptions options = defaults;
-  const auto set = [&](const char* key, float& value) {
-    if (const auto found = metadata.number(key)) value = static_cast<float>(*found);
-  };
-  const auto set_count = [&](const char* key, int32_t& value) {
-    if (const auto found = metadata.integer(key)) value = static_cast<int32_t>(*found);
-  };
-  set("general.sampling.temp", options.temperature);
-  set("general.sampling.top_p", options.top_p);
-  set("general.sampling.min_p", options.min_p);
-  set_count("general.sampling.top_k", options.top_k);
-  set("general.sampling.penalty_repeat", options.repeat_penalty);
-  set_count("general.sampling.penalty_last_n", options.repeat_last_n);
+  for (const SamplingParameter& parameter : sampling_parameters()) {
+    const std::string key(parameter.file_key);
+    if (key.empty()) continue;
+    if (parameter.real != nullptr) {
+      if (const auto found = metadata.number(key)) parameter.set(options, *found);
+    } else if (const auto found = metadata.integer(key)) {
+      parameter.set(options,
+                    static_cast<double>(std::clamp<int64_t>(*found, INT32_MIN, INT32_MAX)));
+    }
+  }
   return options;
 }
 

@@ -5,23 +5,12 @@
 #include <utility>
 
 #include "plan/params.h"
+#include "plan/weight_use.h"
 
 namespace veery {
 namespace {
 
 constexpr int64_t kGrain = 16 * 16;  // rows that a thread packs at a time
-
-// What the graph does with a parameter.
-WeightUse use_of(const Graph& graph, const std::string& name) {
-  WeightUse use;
-  for (const Node& node : graph.nodes())
-    for (size_t i = 0; i < node.in.size(); ++i) {
-      if (!node.in[i] || graph[node.in[i]].op != op::kParam || graph[node.in[i]].name != name)
-        continue;
-      (node.op == op::kEmbed && i == EmbedIn::kWeight ? use.gathered : use.multiplied) = true;
-    }
-  return use;
-}
 
 // A single row, or a matrix that is read element by element: f32.
 std::vector<std::byte> floats_of(const TensorView& tensor, const Shape& shape) {
@@ -43,7 +32,7 @@ struct Stored {
   bool packed = false;  ///< by the backend; else f32
 };
 
-Stored stored_as(const TensorView& tensor, const Graph& graph, const Node& node,
+Stored stored_as(const TensorView& tensor, const Node& node, const ParamUse& uses,
                  const Backend& backend) {
   const Shape& shape = node.shape();
   Operand operand{.stride = shape.cols() * int64_t{sizeof(float)},
@@ -51,8 +40,11 @@ Stored stored_as(const TensorView& tensor, const Graph& graph, const Node& node,
                   .cols = static_cast<int32_t>(shape.cols()),
                   .layout = Layout::kRowMajor};
   if (!is_matrix(node)) return {operand, static_cast<size_t>(operand.rows * operand.stride), false};
-  WeightUse use = use_of(graph, node.name);
-  use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
+  WeightUse use{.dtype = tensor.dtype,
+                .rows = operand.rows,
+                .cols = operand.cols,
+                .gathered = uses.gathered,
+                .multiplied = uses.multiplied};
   if (shape.rank > 2) use.stack = shape[0].size;
   operand = backend.weight(use);
   return {operand, backend.weight_bytes(operand), true};
@@ -64,10 +56,12 @@ std::vector<std::pair<const Node*, Stored>> wanted_of(const ModelFile& file, con
                                                       const std::map<std::string, Operand>& there) {
   std::vector<std::pair<const Node*, Stored>> wanted;
   std::set<std::string_view> seen;
+  std::map<std::string, ParamUse> uses = param_uses(graph);
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kParam || there.contains(node.name) || !seen.insert(node.name).second)
       continue;
-    wanted.emplace_back(&node, stored_as(checked_tensor(file, node), graph, node, backend));
+    const TensorView& tensor = checked_tensor(file, node);
+    wanted.emplace_back(&node, stored_as(tensor, node, uses[node.name], backend));
   }
   return wanted;
 }

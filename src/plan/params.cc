@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "kernels/kernels.h"
+#include "plan/weight_use.h"
 
 namespace veery {
 namespace {
@@ -74,21 +75,7 @@ std::set<std::string> argmax_weights(const Graph& graph) {
   return names;
 }
 
-// The weights of which only rows are taken, by ids. They may be most of a file, and a run reads
-// little of them.
-std::set<std::string> gathered_weights(const Graph& graph) {
-  std::set<std::string> gathered, multiplied;
-  for (const Node& node : graph.nodes())
-    for (size_t i = 0; i < node.in.size(); ++i) {
-      if (!node.in[i] || graph[node.in[i]].op != op::kParam) continue;
-      const bool takes_rows = node.op == op::kEmbed && i == EmbedIn::kWeight;
-      (takes_rows ? gathered : multiplied).insert(graph[node.in[i]].name);
-    }
-  for (const std::string& name : multiplied) gathered.erase(name);
-  return gathered;
-}
-
-// Such a weight is read where it lies, if it lies in a file.
+// Whether a weight that is only gathered can be read from the mapped file without a copy.
 bool can_stay(const ModelFile& file, const Entry& entry) {
   return entry.tensor->source == nullptr && entry.rows() > 1 && entry.stack == 1 &&
          file.mapping_of(*entry.tensor) != nullptr;
@@ -173,11 +160,11 @@ Laid lay_out_entries(const ModelFile& file, const Graph& graph,
                      const std::map<std::string, Operand>& there) {
   Laid laid;
   const std::set<std::string> largest = argmax_weights(graph);
-  const std::set<std::string> gathered = gathered_weights(graph);
+  std::map<std::string, ParamUse> uses = param_uses(graph);
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kParam || there.contains(node.name)) continue;
     Entry entry = find_entry(file, node);
-    if (gathered.contains(node.name) && can_stay(file, entry)) {
+    if (uses[node.name].is_only_gathered() && can_stay(file, entry)) {
       entry.packed = false;
       entry.mapped = true;
       entry.bytes = 0;

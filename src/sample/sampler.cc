@@ -8,70 +8,12 @@
 #include "base/error.h"
 #include "kernels/common/softmax_mass.h"
 #include "kernels/draw.h"
+#include "sample/parameters.h"
 
 namespace veery {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-constexpr double kMostTokens = std::numeric_limits<int32_t>::max();
-using Options = SamplerOptions;
-constexpr SamplerRange kRanges[] = {
-    {"temperature", &Options::temperature, nullptr, 0, 1000,
-     "Temperature; 0: always the most probable token"},
-    {"top_p", &Options::top_p, nullptr, 0, 1,
-     "Keep the most probable tokens up to this mass; 1: off"},
-    {"min_p", &Options::min_p, nullptr, 0, 1,
-     "Keep tokens this probable relative to the best; 0: off"},
-    {"top_k", nullptr, &Options::top_k, -1, kMostTokens,
-     "Keep the N most probable tokens; 0, -1: off"},
-    {"repeat_penalty", &Options::repeat_penalty, nullptr, 0.001, 1000,
-     "Above 1: make recent tokens less likely, below 1: more; 1: off"},
-    {"presence_penalty", &Options::presence_penalty, nullptr, -100, 100,
-     "Subtract from logits of recent tokens"},
-    {"frequency_penalty", &Options::frequency_penalty, nullptr, -100, 100,
-     "Subtract for each recent occurrence of a token"},
-    {"repeat_last_n", nullptr, &Options::repeat_last_n, -1, kMostTokens,
-     "Tokens that count as recent; -1: all, 0: none"},
-    {"typical_p", &Options::typical_p, nullptr, 0, 1,
-     "Keep tokens about as surprising as usual; 1: off"},
-    {"top_n_sigma", &Options::top_n_sigma, nullptr, -1, 1e9,
-     "Keep logits within X standard deviations of the best; 0, -1: off"},
-    {"xtc_probability", &Options::xtc_probability, nullptr, 0, 1,
-     "XTC: how often the most probable tokens are excluded; 0: off"},
-    {"xtc_threshold", &Options::xtc_threshold, nullptr, 0, 1,
-     "XTC: exclude all tokens above it but the least probable of them"},
-    {"dynatemp_range", &Options::dynatemp_range, nullptr, 0, 100,
-     "Vary the temperature by up to this with the entropy; 0: off"},
-    {"dynatemp_exponent", &Options::dynatemp_exponent, nullptr, 0, 1000,
-     "Exponent of the normalised entropy in dynamic temperature"},
-    {"dry_multiplier", &Options::dry_multiplier, nullptr, 0, 1000,
-     "DRY: penalty of tokens that repeat earlier text; 0: off"},
-    {"dry_base", &Options::dry_base, nullptr, 1, 1000,
-     "DRY: penalty = multiplier * base^(length - allowed)"},
-    {"dry_allowed_length", nullptr, &Options::dry_allowed_length, 0, kMostTokens,
-     "DRY: longest repetition that is only penalised by the multiplier"},
-    {"dry_last_n", nullptr, &Options::dry_last_n, -1, kMostTokens,
-     "DRY: tokens that are searched; -1: all"},
-    {"mirostat", nullptr, &Options::mirostat, 0, 2,
-     "2: hold the surprise at a level by mirostat 2.0; 0: off"},
-    {"mirostat_tau", &Options::mirostat_tau, nullptr, 0, 1000,
-     "Mirostat: target surprise in bits, tau"},
-    {"mirostat_eta", &Options::mirostat_eta, nullptr, 0, 1, "Mirostat: learning rate, eta"},
-};
-
-void check_ranges(const SamplerOptions& options) {
-  for (const SamplerRange& range : kRanges) {
-    const bool real = range.real != nullptr;
-    // Flags and requests give decimals, which are rounded to float: so are the bounds.
-    const double value = range.get(options);
-    const double low = real ? static_cast<float>(range.low) : range.low;
-    if (!(value >= low && value <= range.high))
-      throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", range.name,
-                  real ? fmt::format("{}", options.*range.real) : fmt::format("{}", value),
-                  range.low, range.high);
-  }
-}
 
 constexpr size_t kLanes = 16;  // independent, so that the compiler can use vectors
 
@@ -137,19 +79,9 @@ double divergence(std::span<const float> reference, std::span<const float> logit
   return sum < 0 ? 0 : sum;  // by rounding; what is no number stays that
 }
 
-std::span<const SamplerRange> sampler_ranges() { return kRanges; }
-
-const SamplerRange& sampler_range(std::string_view name) {
-  const auto* const found = std::ranges::find(kRanges, name, &SamplerRange::name);
-  VEERY_CHECK(found != std::end(kRanges));
-  return *found;
-}
-
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options), random_(options.seed), bound_(2 * options.mirostat_tau) {
-  check_ranges(options);
-  if (options.mirostat != 0 && options.mirostat != 2)
-    throw Error(ErrorKind::kInput, "mirostat is {}, expected 0 or 2", options.mirostat);
+  check_sampling(options);
 }
 
 bool Sampler::penalizes() const {

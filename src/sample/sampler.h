@@ -54,31 +54,6 @@ struct SamplerOptions {
 /// Largest magnitude of SamplerOptions::Bias::value.
 inline constexpr float kMostBias = 1e6F;
 
-/// A number of SamplerOptions with its range: one table for the sampler, the server, the flags and
-/// the C API. Those that are used most come first.
-struct SamplerRange {
-  std::string_view name;  ///< as in SamplerOptions
-  float SamplerOptions::*real = nullptr;
-  int32_t SamplerOptions::*whole = nullptr;  ///< in place of `real`
-  double low = 0, high = 0;                  ///< both are in the range
-  std::string_view help;                     ///< without default and range
-
-  double get(const SamplerOptions& options) const {
-    if (real != nullptr) return options.*real;
-    return options.*whole;  // exactly: a float would round it
-  }
-  /// `value` is in the range, and an integer if `whole` is set.
-  void set(SamplerOptions& options, double value) const {
-    if (real != nullptr)
-      options.*real = static_cast<float>(value);
-    else
-      options.*whole = static_cast<int32_t>(value);
-  }
-};
-std::span<const SamplerRange> sampler_ranges();
-/// The range of a member of SamplerOptions; a bug if it has none.
-const SamplerRange& sampler_range(std::string_view name);
-
 /// The index of the largest logit, the lowest among equals; NaN is never the largest. Throws
 /// kFormat if no logit is a number.
 int32_t argmax(std::span<const float> logits);
@@ -101,7 +76,7 @@ struct TopLogits {
 /// after the first token of a vocabulary.
 class Sampler {
  public:
-  /// Throws kInput naming an option that is out of range.
+  /// Throws kInput naming a parameter that is out of range.
   explicit Sampler(const SamplerOptions& options);
 
   /// The next token after `history` (prompt and answer, oldest first). Draws one random number,

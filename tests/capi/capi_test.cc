@@ -163,7 +163,7 @@ TEST_F(CApi, SessionsGrowForkAndAreRefusedWhileTheyAreContinued) {
   expect_failure(veery_session_append(session.get(), "x", 1), VEERY_ERROR_BUSY, "being continued");
   veery_profile* profile = nullptr;
   expect_failure(veery_profile_step(model.get(), 1, 1, &profile), VEERY_ERROR_BUSY,
-                 "in the making");
+                 "unfinished answers");
   answer.wait();
   EXPECT_EQ(answer.ids(), engine(expected, 5, 0));
   EXPECT_GE(answer.usage().reused_tokens, 3U);

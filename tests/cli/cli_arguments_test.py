@@ -21,7 +21,7 @@ NUMBERS = [
     ("run", "-s", ["-1", "9223372036854775807"], ["-2", "9223372036854775808"]),
     ("run", "-c", ["0", "64"], ["-1", "1073741825"]),
     ("run", "-t", ["0", "2"], ["-1", "1025"]),
-    ("run", "--top-k", ["0", "2147483647"], ["-1", "2147483648", "1.5"]),
+    ("run", "--top-k", ["-1", "0", "2147483647"], ["-2", "2147483648", "1.5"]),
     ("run", "--repeat-last-n", ["-1", "0", "5"], ["-2", "1.5"]),
     ("run", "--temp", ["0", "0.5", "1e-1", ".5"], ["-0.1", "-1", "1e10"]),
     ("run", "--top-p", ["0", "1", "0.5"], ["-0.1", "1.01"]),
@@ -58,6 +58,18 @@ FOREIGN = [
     "--format", "--reasoning", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
 
 
+MANUAL = pathlib.Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def sampling_flags():
+    """(flag, lowest value, highest value, values outside the range) of each row of the manual's table, which a test
+    compares with the program's own."""
+    table = MANUAL.read_text().split("<!-- sampling parameters -->")[1].split("<!-- end -->")[0]
+    for flag, low, high, whole in re.findall(r"^\| `(--[a-z-]+)` \| ([-.\d]+) (?:to|or) ([-.\d]+)(, whole)? \|", table, re.MULTILINE):
+        outside = [str(float(low) - 1), str(float(high) * 2 + 1), "x"]
+        yield flag, low, high, [value.removesuffix(".0") for value in outside] + (["0.5"] if whole else [])
+
+
 class Flags(CliTest):
     def setUp(self):
         self.text = self.write("text.txt", "some text, and some more of it. " * 4)
@@ -85,6 +97,18 @@ class Flags(CliTest):
                     message = self.error(verb, self.model, *self.usual(verb), flag, value, status=2)
                     self.assertIn(value, message)
                     self.assertRegex(message, "number|empty")
+
+    def test_sampling_parameters_have_the_ranges_of_the_manual(self):
+        rows = list(sampling_flags())
+        self.assertGreater(len(rows), 20)
+        for column in (1, 2):  # all lowest values, all highest values
+            self.veery("run", self.model, *self.usual("run"), *(word for row in rows for word in (row[0], row[column])))
+        for flag, low, high, outside in rows:
+            for value in outside:
+                with self.subTest(flag=flag, value=value):
+                    message = self.error("run", self.model, *self.usual("run"), flag, value, status=2)
+                    self.assertIn(flag, message)
+                    self.assertRegex(message, f"number|{low} or {high}")
 
     def test_a_number_is_decimal(self):
         self.assertEqual(len(self.json("logits", self.model, "-p", "x", "--top", "010")["positions"][0]["top"]), 10)

@@ -75,6 +75,15 @@ def read_page():
     return rules, accepted
 
 
+def sampling_fields():
+    """(field, lowest value, highest value, whole) of each name in the page's table of sampling parameters."""
+    table = PAGE.read_text().split("## Sampling parameters")[1].split("## Text generation")[0]
+    row = re.compile(r"^\| `([^|]*)` \| ([-.\d]+) (?:to|or) ([-.\d]+)(, whole)? \|", re.MULTILINE)
+    for names, low, high, whole in row.findall(table):
+        for name in names.split("`, `"):
+            yield name, json.loads(low), json.loads(high), bool(whole)
+
+
 def with_field(body, name, value):
     """A copy of `body` with a field set, in the first item of each list of its path."""
     body = copy.deepcopy(body)
@@ -148,6 +157,25 @@ class Fields(CliTest):
             self.assertIn(name.split(".")[-1], text)
 
         self.each("kept", test)
+
+    def test_sampling_parameters_have_the_ranges_of_the_page(self):
+        fields = list(sampling_fields())
+        self.assertGreater(len(fields), 20)
+        for endpoint, rules in self.rules.items():
+            prefix = "options." if "options.top_k" in rules else ""
+            if prefix + "top_k" not in rules:  # no text is generated
+                continue
+            for limits in zip(*((low, high) for _, low, high, _ in fields)):  # all lowest values, all highest values
+                body = BODIES[endpoint]
+                for (name, *_), value in zip(fields, limits):
+                    body = with_field(body, prefix + name, value)
+                self.assertEqual(self.send(endpoint, body)[:2], (200, ""), endpoint)
+            for name, low, high, whole in fields:
+                for value in [low - 1, high * 2 + 1, "1", True] + ([0.5] if whole else []):
+                    with self.subTest(endpoint=endpoint, field=name, value=value):
+                        status, _, text = self.send(endpoint, with_field(BODIES[endpoint], prefix + name, value))
+                        self.assertEqual(status, 400, text)
+                        self.assertIn(f"{prefix + name} is ", text)
 
     def test_an_ignored_field_changes_nothing(self):
         plain = {endpoint: self.answer(endpoint, body) for endpoint, body in BODIES.items()}

@@ -8,7 +8,7 @@
 
 #include "file/gguf/gguf_format.h"
 
-namespace veery {
+namespace veery::test {
 
 /// Appends fields as they are given; nothing is checked.
 class GgufBytes {
@@ -83,4 +83,4 @@ inline GgufBytes valid_gguf() {
   return b;
 }
 
-}  // namespace veery
+}  // namespace veery::test

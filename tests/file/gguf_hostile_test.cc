@@ -33,7 +33,7 @@ Outcome outcome_of(std::span<const std::byte> bytes) {
 
 struct Case {
   const char* name;
-  GgufBytes bytes;
+  test::GgufBytes bytes;
   std::vector<std::string> words;
   ErrorKind kind = ErrorKind::kFormat;
 };
@@ -42,19 +42,19 @@ constexpr uint64_t kHuge = uint64_t{1} << 62;
 constexpr uint64_t kMost = ~uint64_t{0};
 constexpr int64_t kBig = int64_t{1} << 62;
 
-GgufBytes b() { return {}; }
-GgufBytes one_key() { return GgufBytes().header(0, 1); }
-GgufBytes one_tensor() { return GgufBytes().header(1, 0); }
+test::GgufBytes b() { return {}; }
+test::GgufBytes one_key() { return test::GgufBytes().header(0, 1); }
+test::GgufBytes one_tensor() { return test::GgufBytes().header(1, 0); }
 
-GgufBytes one_array(ValueType element, uint64_t count) {
+test::GgufBytes one_array(ValueType element, uint64_t count) {
   return one_key().array("k", element, count).zeros(64);
 }
 
-GgufBytes aligned_to(uint32_t alignment) {
+test::GgufBytes aligned_to(uint32_t alignment) {
   return one_key().key("general.alignment", ValueType::kUint32).number(alignment);
 }
 
-GgufBytes two_tensors(uint64_t first, uint64_t second) {
+test::GgufBytes two_tensors(uint64_t first, uint64_t second) {
   return b().header(2, 0).tensor("a", {20}, 0, first).tensor("b", {20}, 0, second).pad().zeros(256);
 }
 
@@ -192,7 +192,7 @@ TEST(GgufHostile, Metadata) { check_cases(metadata_cases()); }
 TEST(GgufHostile, Tensors) { check_cases(tensor_cases()); }
 
 TEST(GgufHostile, EveryCutThrows) {
-  const GgufBytes whole = valid_gguf();
+  const test::GgufBytes whole = test::valid_gguf();
   ASSERT_EQ(outcome_of(whole.span()).message, "");
   for (size_t size = 0; size < whole.span().size(); ++size) {
     const Outcome outcome = outcome_of(whole.span().first(size));
@@ -202,7 +202,7 @@ TEST(GgufHostile, EveryCutThrows) {
 }
 
 TEST(GgufHostile, EveryChangedByteReadsOrThrows) {
-  const std::string whole = valid_gguf().text();
+  const std::string whole = test::valid_gguf().text();
   size_t thrown = 0;
   for (size_t at = 0; at < whole.size(); ++at)
     for (const char value : {'\x00', '\x01', '\x7F', '\x80', '\xFF'}) {

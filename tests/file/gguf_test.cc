@@ -56,7 +56,7 @@ void expect_contains(const std::string& text, const std::string& part) {
 }
 
 TEST(Gguf, EveryTypeOfValueIsRead) {
-  const GgufBytes bytes = valid_gguf();
+  const test::GgufBytes bytes = test::valid_gguf();
   const ModelFile model = parse_gguf(bytes.span(), "memory");
   const Metadata& m = model.metadata;
   EXPECT_EQ(m.integer("a.u8"), 200);
@@ -80,7 +80,7 @@ TEST(Gguf, EveryTypeOfValueIsRead) {
 }
 
 TEST(Gguf, TensorsAreRowMajorViewsIntoTheFile) {
-  const GgufBytes bytes = valid_gguf();
+  const test::GgufBytes bytes = test::valid_gguf();
   const ModelFile model = parse_gguf(bytes.span(), "memory");
   ASSERT_EQ(model.tensors.size(), 2U);
   const TensorView& first = model.at("t.first");
@@ -97,7 +97,7 @@ TEST(Gguf, TensorsAreRowMajorViewsIntoTheFile) {
 }
 
 TEST(Gguf, WrongTypeOfAKeyNamesFoundAndExpected) {
-  const GgufBytes bytes = valid_gguf();
+  const test::GgufBytes bytes = test::valid_gguf();
   const ModelFile model = parse_gguf(bytes.span(), "memory");
   const Metadata& m = model.metadata;
   EXPECT_STREQ(error_of([&] { m.integer("a.text"); }).what(),
@@ -111,7 +111,7 @@ TEST(Gguf, WrongTypeOfAKeyNamesFoundAndExpected) {
 
 TEST(Gguf, Version2AndOtherAlignmentsAreRead) {
   for (const uint32_t alignment : {1U, 8U, 64U, 4096U}) {
-    GgufBytes b;
+    test::GgufBytes b;
     b.header(2, 1, 2).key("general.alignment", gguf::ValueType::kUint32).number(alignment);
     b.tensor("a", {1}, 0, 0).tensor("b", {1}, 0, std::max(4U, alignment)).pad(alignment);
     const size_t start = b.text().size();
@@ -125,7 +125,7 @@ TEST(Gguf, Version2AndOtherAlignmentsAreRead) {
 }
 
 TEST(Gguf, WithoutTensorsNoDataIsNeeded) {
-  GgufBytes b;
+  test::GgufBytes b;
   b.header(0, 1).key("k", gguf::ValueType::kBool).number(uint8_t{0});
   EXPECT_EQ(parse_gguf(b.span(), "memory").metadata.boolean("k"), false);
 }
@@ -283,7 +283,7 @@ TEST(GgufOpen, FileWithoutReadPermissionThrows) {
   const Folder folder;
   ::chmod(folder.file("").c_str(), 0755);
   const std::string path = folder.file("secret.gguf");
-  std::ofstream(path) << valid_gguf().text();
+  std::ofstream(path) << test::valid_gguf().text();
   ::chmod(path.c_str(), 0200);
   const AsNobody nobody;
   if (::geteuid() == 0) GTEST_SKIP() << "root cannot become another user here";
@@ -331,7 +331,7 @@ TEST(FiniteScales, TheBadBlockIsNamedAndNoOtherByteMatters) {
 
 // ggml's block_q2_0: d as f16, then 64 codes of 2 bits, lowest first; d * (code - 1).
 TEST(Gguf, Q2IsReadAsGroupsWithTheSameValues) {
-  GgufBytes bytes;
+  test::GgufBytes bytes;
   bytes.header(1, 0).tensor("w", {128, 2}, 42, 0).pad();
   for (int block = 0; block < 4; ++block) {
     bytes.number(f32_to_f16(block % 2 == 0 ? 0.37F : -1.5F));
@@ -350,7 +350,7 @@ TEST(Gguf, Q2IsReadAsGroupsWithTheSameValues) {
       EXPECT_EQ(found[static_cast<size_t>(64 * block + i)], d * code) << block << " " << i;
     }
   }
-  GgufBytes odd;
+  test::GgufBytes odd;
   odd.header(1, 0).tensor("w", {96}, 42, 0).pad().zeros(64);
   EXPECT_THROW(parse_gguf(odd.span(), "q2"), Error);
 }

@@ -6,10 +6,10 @@
 namespace veery {
 namespace {
 
-using testing::describe;
-using testing::Options;
-using testing::Problem;
-using testing::same_bits;
+using test::describe;
+using test::Options;
+using test::Problem;
+using test::same_bits;
 
 constexpr DType kBlocks[] = {DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0, DType::kQ5_1,
                              DType::kQ8_0, DType::kIQ4_NL, DType::kMXFP4};
@@ -139,7 +139,7 @@ TEST_F(AmxLinear, TheLargestSumsAreExact) {
     for (const int codes : {0x00, 0xff})
       for (const int scales : {0x80, 0x7f, 0xff, 0x00}) {
         Problem p({type}, {16}, 512, 34);
-        testing::Bytes bytes = p.weights(0);
+        test::Bytes bytes = p.weights(0);
         std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(codes));
         for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(info(type).bytes)) {
           const auto put = [&](size_t offset, size_t size) {

@@ -19,7 +19,7 @@ struct Sizes {
 class Heads {
  public:
   Heads(DType type, const Sizes& s)
-      : type_(type), s_(s), source_(testing::random_weight(type, s.heads * s.out, s.in, 4)) {
+      : type_(type), s_(s), source_(test::random_weight(type, s.heads * s.out, s.in, 4)) {
     const auto row = static_cast<int64_t>(byte_size(type, s.in));
     plain_ = {source_.data(), row, s.heads * s.out, int32_t(s.in), type, Layout::kRowMajor};
     memory_ = test::Bytes(static_cast<size_t>(s.heads) * packed_bytes(type, s.out, s.in));
@@ -65,7 +65,7 @@ class Heads {
         float* to = out[r] + h * (s_.out + s_.rest);
         const std::vector<float> part(from, from + s_.in);
         for (int64_t n = 0; n < s_.out; ++n)
-          to[n] = testing::contract(type_, plain_.row<std::byte>(h * s_.out + n), part, exact);
+          to[n] = test::contract(type_, plain_.row<std::byte>(h * s_.out + n), part, exact);
         std::copy_n(from + s_.in, s_.rest, to + s_.out);
       }
     return out;
@@ -75,7 +75,7 @@ class Heads {
   DType type_;
   Sizes s_;
   Random random_{9};
-  testing::Bytes source_;
+  test::Bytes source_;
   test::Bytes memory_;
   Operand packed_, plain_;
 };
@@ -102,7 +102,7 @@ TEST_P(HeadLinearOfType, ContractHoldsForEveryTargetAndNumberOfRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, HeadLinearOfType, ::testing::ValuesIn(testing::typical_types()),
+INSTANTIATE_TEST_SUITE_P(Types, HeadLinearOfType, ::testing::ValuesIn(test::typical_types()),
                          [](const auto& at) { return std::string(veery::info(at.param).name); });
 
 TEST(HeadLinear, OddSizesAndTheReference) {

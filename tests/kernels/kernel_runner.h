@@ -14,9 +14,9 @@
 namespace veery::test {
 
 /// Memory aligned to 64 bytes.
-class Bytes {
+class AlignedBytes {
  public:
-  explicit Bytes(size_t size = 0) : storage_(size + 64) {}
+  explicit AlignedBytes(size_t size = 0) : storage_(size + 64) {}
   std::byte* data() {
     return storage_.data() + (64 - reinterpret_cast<uintptr_t>(storage_.data()) % 64) % 64;
   }
@@ -28,13 +28,13 @@ class Bytes {
 /// An f32 or i32 matrix; `pad` more columns than it shows, so that strides matter.
 struct Matrix {
   Matrix(int64_t rows, int32_t cols, DType type = DType::kF32, int pad = 3)
-      : bytes(std::make_shared<Bytes>(static_cast<size_t>(rows * (cols + pad) * 4))) {
+      : bytes(std::make_shared<AlignedBytes>(static_cast<size_t>(rows * (cols + pad) * 4))) {
     operand = {bytes->data(), (cols + pad) * int64_t{4}, rows, cols, type, Layout::kRowMajor};
   }
   float* operator[](int64_t r) { return operand.row<float>(r); }
   const float* operator[](int64_t r) const { return operand.row<float>(r); }
 
-  std::shared_ptr<Bytes> bytes;
+  std::shared_ptr<AlignedBytes> bytes;
   Operand operand;
 };
 
@@ -104,12 +104,12 @@ struct Cache {
     const auto page =
         static_cast<int64_t>(byte_size(type, int64_t{kPagePositions} * kv_heads * head_dim));
     const size_t size = static_cast<size_t>(page * batch.page_count);
-    bytes = std::make_shared<Bytes>(size);
+    bytes = std::make_shared<AlignedBytes>(size);
     std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN, where nothing was written
     operand = {bytes->data(),       page, kv_heads,
                kv_heads * head_dim, type, keys ? Layout::kKeyPages : Layout::kValuePages};
   }
-  std::shared_ptr<Bytes> bytes;
+  std::shared_ptr<AlignedBytes> bytes;
   Operand operand;
 };
 
@@ -129,12 +129,12 @@ inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Ope
   const int64_t rows = std::max(slots.rows, slots.outputs);
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
   const RunExtent extent{rows, std::max(1, slots.span_count), with.workers};
-  Bytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
+  AlignedBytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
   // NaN, where a kernel reads what it has not written.
   if (kernel.work != nullptr) std::fill_n(work.data(), kernel.work(d, extent), std::byte{0xff});
   d.work = work.data();
   const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, extent) : 0;
-  std::vector<Bytes> own(static_cast<size_t>(with.workers), Bytes(scratch));
+  std::vector<AlignedBytes> own(static_cast<size_t>(with.workers), AlignedBytes(scratch));
   for (const KernelFn phase : kernel.phases)
     for (int i = 0; phase != nullptr && i < with.workers; ++i)
       phase(d, slots, {i, with.workers, own[static_cast<size_t>(i)].data()});

@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-using testing::Problem;
+using test::Problem;
 
 // No library's random numbers of normal distribution: they need logarithms.
 float activation(size_t i) {
@@ -116,8 +116,8 @@ const std::map<std::string_view, uint64_t> kRecorded = {
 };
 
 TEST(LinearBits, AreThoseRecordedOnAnotherMachine) {
-  EXPECT_EQ(kRecorded.size(), testing::packed_types().size());
-  for (const DType type : testing::packed_types()) {
+  EXPECT_EQ(kRecorded.size(), test::packed_types().size());
+  for (const DType type : test::packed_types()) {
     Problem p({type}, {37}, info(type).block == 256 ? 512 : info(type).block == 128 ? 384 : 192, 3);
     p.set_activations(activation);
     const auto recorded = kRecorded.find(info(type).name);

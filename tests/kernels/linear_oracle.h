@@ -16,7 +16,7 @@
 #include "dtype/fp8.h"
 #include "kernels/kernels.h"
 
-namespace veery::testing {
+namespace veery::test {
 
 using Bytes = std::vector<std::byte>;
 
@@ -499,4 +499,4 @@ inline std::vector<float> normed(const std::vector<float>& x, const float* weigh
   return out;
 }
 
-}  // namespace veery::testing
+}  // namespace veery::test

@@ -13,7 +13,7 @@
 #include "kernels/cpu/pruned_head/search.h"
 #include "kernels/linear_oracle.h"
 
-namespace veery::testing {
+namespace veery::test {
 
 struct Options {
   ActivateAttr gate;
@@ -50,7 +50,7 @@ class Problem {
     fill(residual_, rows * width_);
     for (size_t i = 0; i < types_.size(); ++i) {
       source_.push_back(
-          testing::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
+          test::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
       packed_.emplace_back(packed_bytes(format(i), heights_[i], cols));
       pack(i);
       fill(bias_[i], heights_[i]);
@@ -132,7 +132,7 @@ class Problem {
     std::vector<float> y;
     for (int64_t r = 0; r < rows_; ++r) {
       std::vector<float> x(x_.begin() + r * (cols_ + 5), x_.begin() + r * (cols_ + 5) + cols_);
-      if (options_.norm) x = testing::normed(x, norm_.data(), 1e-5F);
+      if (options_.norm) x = test::normed(x, norm_.data(), 1e-5F);
       const bool active = options_.gate != Activation::kNone;
       const bool gated = active && types_.size() == 2;
       int64_t column = 0;
@@ -170,7 +170,7 @@ class Problem {
   float output(size_t i, int64_t n, const std::vector<float>& x) const {
     const auto at = static_cast<size_t>(n) * byte_size(types_[i], cols_);
     const float y =
-        testing::contract(types_[i], source_[i].data() + at, x, options_.exact, options_.two_terms);
+        test::contract(types_[i], source_[i].data() + at, x, options_.exact, options_.two_terms);
     return options_.bias ? y + bias_[i][static_cast<size_t>(n)] : y;
   }
   float gate(float v) const {
@@ -242,4 +242,4 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
 }
 
-}  // namespace veery::testing
+}  // namespace veery::test

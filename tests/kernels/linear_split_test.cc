@@ -14,18 +14,18 @@
 namespace veery {
 namespace {
 
-using testing::Bytes;
-using testing::describe;
-using testing::Options;
-using testing::Problem;
-using testing::same_bits;
+using test::Bytes;
+using test::describe;
+using test::Options;
+using test::Problem;
+using test::same_bits;
 
 constexpr DType kType = DType::kQ8_0;
 
 TEST(SplitPanels, RowsDecodeAsTheFileDoes) {
   for (const int64_t rows : {1, 16, 17, 40}) {
     const int64_t cols = 96;
-    const auto source = testing::random_weight(kType, rows, cols, 7);
+    const auto source = test::random_weight(kType, rows, cols, 7);
     const WeightFormat format = format_for_argmax(kType);
     Bytes packed(packed_bytes(format, rows, cols));
     for (int64_t p = 0; p < (rows + 15) / 16; ++p)
@@ -159,7 +159,7 @@ TEST_P(SplitRows, LargestAmongEqualsIsTheFirst) {
   Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
   p.set_activations([](size_t i) { return wave(i % 133); });  // rows are that far apart
   for (const std::vector<int64_t>& rows : {std::vector<int64_t>{399}, {17, 18}, {390, 5, 200}}) {
-    Bytes weights = testing::random_weight(kType, height, cols, 3);
+    Bytes weights = test::random_weight(kType, height, cols, 3);
     for (const int64_t row : rows) point(weights, row, cols, wave, 100);
     p.set_weights(0, weights);
     const auto want = static_cast<int32_t>(*std::min_element(rows.begin(), rows.end()));
@@ -274,7 +274,7 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     const int64_t rows = seed % 2 == 0 ? 1 : 2 + seed;
     Problem p({kType}, {height}, cols, rows, {.split = true, .two_terms = true});
-    Bytes weights = testing::random_weight(kType, height, cols, seed);
+    Bytes weights = test::random_weight(kType, height, cols, seed);
     std::mt19937 random(seed);
     for (int64_t i = 0; i < height * cols / 32; ++i) {
       const float size = std::exp2(static_cast<float>(random() % 20) - 14.0F);
@@ -295,7 +295,7 @@ void expect_only_two_panels_read(int64_t peak) {
   const int64_t height = panels * 16;
   Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
-  Bytes weights = testing::random_weight(kType, height, cols, 3);
+  Bytes weights = test::random_weight(kType, height, cols, 3);
   point(weights, 9, cols, wave, 100);
   point(weights, peak * 16 + 3, cols, wave, 127);
   p.set_weights(0, weights);

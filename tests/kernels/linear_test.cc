@@ -15,11 +15,11 @@
 namespace veery {
 namespace {
 
-using testing::Bytes;
-using testing::describe;
-using testing::Options;
-using testing::Problem;
-using testing::same_bits;
+using test::Bytes;
+using test::describe;
+using test::Options;
+using test::Problem;
+using test::same_bits;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
 
@@ -84,7 +84,7 @@ TEST(Linear, TwoTermsAreNearTheFloats) {
     EXPECT_LT(error(type, true), error(type, false) / 50) << info(type).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, LinearOfType, ::testing::ValuesIn(testing::typical_types()),
+INSTANTIATE_TEST_SUITE_P(Types, LinearOfType, ::testing::ValuesIn(test::typical_types()),
                          [](const auto& at) { return std::string(veery::info(at.param).name); });
 
 TEST(Linear, ContractHoldsForAllGroupsOfCodes) {
@@ -113,7 +113,7 @@ TEST(Linear, ExactHoldsForOddWidthsOfFloats) {
 TEST(Linear, Bf16KnowsNoSubnormalNumbers) {
   constexpr int64_t kRows = 20, kCols = 66;
   std::mt19937 rng(1);
-  testing::Bytes weights(kRows * kCols * 2);
+  test::Bytes weights(kRows * kCols * 2);
   for (size_t i = 0; i < kRows * kCols; ++i) {
     const float v =
         std::ldexp(1.0F + static_cast<float>(rng() % 64) / 64, static_cast<int>(rng() % 90) - 145);
@@ -295,7 +295,7 @@ TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
   // Columns of zeros: all logits are 0.
   std::vector<float> x(64, 0.0F);
   Bytes packed(packed_bytes(DType::kQ4_0, 50, 64));
-  const auto source = testing::random_weight(DType::kQ4_0, 50, 64, 1);
+  const auto source = test::random_weight(DType::kQ4_0, 50, 64, 1);
   pack_panels(DType::kQ4_0, source.data(), 50, 64, packed.data(), 0, 4);
   int32_t out = -1;
   Dispatch d;

@@ -99,7 +99,7 @@ class Mixture {
   void add(int64_t rows, int64_t cols) {
     const int64_t height = rows / s_.experts;
     const auto seed = static_cast<uint32_t>(packed_.size() + 3);
-    sources_.push_back(testing::random_weight(type_, rows, cols, seed));
+    sources_.push_back(test::random_weight(type_, rows, cols, seed));
     const auto row = static_cast<int64_t>(byte_size(type_, cols));
     plain_.push_back({sources_.back().data(), row, rows, int32_t(cols), type_, Layout::kRowMajor});
     memory_.emplace_back(static_cast<size_t>(s_.experts) * packed_bytes(type_, height, cols));
@@ -116,7 +116,7 @@ class Mixture {
     packed_.push_back(w);
   }
   float product(size_t i, int64_t row, const std::vector<float>& x, bool exact) const {
-    const float y = testing::contract(type_, plain_[i].row<std::byte>(row), x, exact);
+    const float y = test::contract(type_, plain_[i].row<std::byte>(row), x, exact);
     return extras_.biases ? y + biases_[i][0][row] : y;
   }
   void add_expert(int64_t e, float gate, const std::vector<float>& x, bool exact,
@@ -134,7 +134,7 @@ class Mixture {
   Extras extras_;
   MoeAttr attr_;
   Random random_;
-  std::vector<testing::Bytes> sources_;
+  std::vector<test::Bytes> sources_;
   std::vector<test::Bytes> memory_;
   std::vector<Operand> packed_, plain_;
   std::vector<Matrix> biases_;
@@ -197,7 +197,7 @@ TEST_P(MoeOfType, BitsDependOnNeitherTargetNorWorkersNorOtherRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, MoeOfType, ::testing::ValuesIn(testing::typical_types()),
+INSTANTIATE_TEST_SUITE_P(Types, MoeOfType, ::testing::ValuesIn(test::typical_types()),
                          [](const auto& at) { return std::string(veery::info(at.param).name); });
 
 TEST(Moe, ReferenceIsTheDefinition) {

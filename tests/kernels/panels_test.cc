@@ -7,11 +7,11 @@ namespace veery {
 namespace {
 
 TEST(Panels, RowsDecodeAsTheFileDoes) {
-  for (const DType type : testing::packed_types())
+  for (const DType type : test::packed_types())
     for (const int64_t rows : {1, 15, 16, 17, 40}) {
       const int64_t cols = info(type).block == 1 ? 37 : info(type).block * 3;
-      const auto source = testing::random_weight(type, rows, cols, 7);
-      testing::Bytes packed(packed_bytes(type, rows, cols));
+      const auto source = test::random_weight(type, rows, cols, 7);
+      test::Bytes packed(packed_bytes(type, rows, cols));
       const int64_t panels = (rows + 15) / 16;
       for (int64_t p = 0; p < panels; ++p)
         pack_panels(type, source.data(), rows, cols, packed.data(), p, p + 1);
@@ -34,8 +34,8 @@ TEST(Panels, RowsDecodeAsTheFileDoes) {
 }
 
 TEST(Panels, RowMajorRowsDecodeToo) {
-  const auto source = testing::random_weight(DType::kQ5_K, 3, 512, 3);
-  testing::Bytes copy = source;
+  const auto source = test::random_weight(DType::kQ5_K, 3, 512, 3);
+  test::Bytes copy = source;
   const Operand w = {.data = copy.data(),
                      .stride = 352,
                      .rows = 3,

@@ -45,7 +45,7 @@ TEST(RmsNorm, InsideOfALinearGivesTheSameBits) {
   const Matrix norm = random_matrix(1, n, random);
   std::vector<float> plain(33 * n);
   for (float& w : plain) w = random.normal();
-  Bytes packed(packed_bytes(DType::kF32, 33, n));
+  AlignedBytes packed(packed_bytes(DType::kF32, 33, n));
   pack_panels(DType::kF32, reinterpret_cast<const std::byte*>(plain.data()), 33, n, packed.data(),
               0, 3);
   const Operand weight{

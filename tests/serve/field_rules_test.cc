@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "sample/sampler.h"
+#include "sample/parameters.h"
 #include "serve/page/page.h"
 #include "serve/rules/groups.h"
 
@@ -130,18 +130,6 @@ TEST(FieldRules, TheOpenApiDocumentNamesKeptFieldsAlone) {
   }
 }
 
-TEST(FieldRules, TheOpenApiDocumentHasTheRangesOfTheSampler) {
-  const Json document = parse_json(kOpenApi, "the document");
-  const Json& schemas = document["components"]["schemas"]["Sampling"]["properties"];
-  for (const SamplerRange& range : sampler_ranges()) {
-    if (range.name == "mirostat") continue;  // 0 or 2
-    const Json& schema =
-        schemas[range.name == "dry_last_n" ? "dry_penalty_last_n" : std::string(range.name)];
-    EXPECT_EQ(schema["minimum"].number(), range.low) << range.name;
-    EXPECT_EQ(schema["maximum"].number(), range.high) << range.name;
-  }
-}
-
 const char* word_of(FieldUse use) {
   switch (use) {
     case FieldUse::kKept: return "kept";
@@ -212,6 +200,14 @@ std::string page() {
       "endpoints to them. `VEERY_WRITE_DOCS=1 build/release/bin/serve_test\n"
       "--gtest_filter='FieldRules.*'` writes the page.\n";
   const std::span<const FieldRules* const> all = all_rules();
+  text +=
+      "\n## Sampling parameters\n\n"
+      "Every endpoint that generates text keeps these fields; Ollama's have them in `options`.\n"
+      "Without a field, the recommendation of the model's file holds, else the default.\n\n"
+      "| field | range | default | effect |\n|---|---|---|---|\n";
+  for (const SamplingParameter& row : sampling_parameters())
+    text += fmt::format("| `{}` | {} | {} | {} |\n", fmt::join(row.fields(), "`, `"),
+                        row.range(), row.text(row.get()), row.help);
   text += "\n## Text generation\n\n";
   text += matrix(all.first(kGenerating));
   text += "\n## Other endpoints\n\n";

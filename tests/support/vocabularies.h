@@ -10,7 +10,7 @@
 #include "file/model_file.h"
 #include "text/common/byte_alphabet.h"
 
-namespace veery {
+namespace veery::test {
 
 /// Collects tokens and turns them into the metadata of a model file. Must outlive the files that it
 /// makes.
@@ -62,4 +62,4 @@ class VocabularyBuilder {
   std::vector<double> scores_;
 };
 
-}  // namespace veery
+}  // namespace veery::test

@@ -9,6 +9,8 @@
 namespace veery {
 namespace {
 
+using test::VocabularyBuilder;
+
 std::unique_ptr<Tokenizer> bytes_only() {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();

@@ -7,6 +7,7 @@
 namespace veery {
 namespace {
 
+using test::VocabularyBuilder;
 using Ids = std::vector<int32_t>;
 
 struct Encoded {

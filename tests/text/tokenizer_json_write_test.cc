@@ -18,6 +18,8 @@
 namespace veery {
 namespace {
 
+using test::VocabularyBuilder;
+
 std::unique_ptr<Tokenizer> written_again(const ModelFile& file, const Tokenizer& tokenizer) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", tokenizer_json(file, tokenizer));

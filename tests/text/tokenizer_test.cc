@@ -19,6 +19,7 @@
 namespace veery {
 namespace {
 
+using test::VocabularyBuilder;
 using Ids = std::vector<int32_t>;
 constexpr EncodeOptions kPlain{.add_special = false, .parse_special = false};
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sample/parameters.h"
+
 namespace veery::cli {
 namespace {
 
@@ -32,14 +34,9 @@ constexpr Synonym kSynonyms[] = {
     {"--num-predict", "--predict"},
     {"--max-new-tokens", "--predict"},
     {"--max-length", "--predict"},
-    {"--temperature", "--temp"},
-    {"--repetition-penalty", "--repeat-penalty"},
     {"--repetition-context-size", "--repeat-last-n"},
     {"--typical", "--typical-p"},
     {"--top-nsigma", "--top-n-sigma"},
-    {"--dynatemp-exponent", "--dynatemp-exp"},
-    {"--mirostat-tau", "--mirostat-ent"},
-    {"--mirostat-eta", "--mirostat-lr"},
     {"--ctx", "--ctx-size"},
     {"--n-ctx", "--ctx-size"},
     {"--num-ctx", "--ctx-size"},
@@ -269,6 +266,14 @@ std::vector<std::string> synonyms(std::string_view flag) {
   if (dashed != flag && flag.starts_with("--")) others.push_back(dashed);
   for (const Synonym& row : kSynonyms)
     if (row.theirs == dashed) others.emplace_back(row.ours);
+  // The names that sampling parameters have in the server and in chat files.
+  for (const SamplingParameter& row : sampling_parameters()) {
+    std::vector<std::string_view> names = row.fields();
+    names.push_back(row.name);
+    for (const std::string_view name : names)
+      if (with_dashes("--" + std::string(name)) == dashed && row.flag() != dashed)
+        others.push_back(row.flag());
+  }
   return others;
 }
 

@@ -7,38 +7,36 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "sample/sampler.h"
+#include "sample/parameters.h"
 
 namespace veery::cli {
 namespace {
 
-// The rows of the sampler, and what GenerateOptions has beside them.
+// Sets a sampling parameter, max_tokens or the seed.
 void apply_parameter(GenerateOptions& options, const std::string& name, double value,
                      const std::string& where) {
-  const auto refuse = [&](double low, double high, bool whole) {
-    if (value >= low && value <= high && (!whole || value == std::floor(value))) return;
-    throw Error(ErrorKind::kInput, "{}: {} is {}, expected a {}number from {} to {}", where, name,
-                value, whole ? "whole " : "", low, high);
+  const auto check_whole = [&](double low, double high) {
+    if (value >= low && value <= high && value == std::floor(value)) return;
+    throw Error(ErrorKind::kInput, "{}: {} is {}, expected a whole number from {} to {}", where,
+                name, value, low, high);
   };
   if (name == "max_tokens") {
-    refuse(-1, 1e15, true);
+    check_whole(-1, 1e15);
     options.max_tokens = value < 0 ? GenerateOptions().max_tokens : static_cast<int64_t>(value);
     return;
   }
   if (name == "seed") {
-    refuse(-1, 9e15, true);
+    check_whole(-1, 9e15);
     if (value >= 0) options.sampling.seed = static_cast<uint64_t>(value);
     return;
   }
-  for (const SamplerRange& row : sampler_ranges()) {
-    if (row.name != name) continue;
-    refuse(row.low, row.high, row.whole != nullptr);
-    if (name == "mirostat" && value == 1)
-      throw Error(ErrorKind::kInput, "{}: mirostat is 1, expected 0 or 2", where);
-    row.set(options.sampling, value);
-    return;
-  }
-  throw Error(ErrorKind::kInput, "{}: there is no parameter '{}'", where, printable(name, 40));
+  const SamplingParameter* row = find_sampling_parameter(name);
+  if (row == nullptr)
+    throw Error(ErrorKind::kInput, "{}: there is no parameter '{}'", where, printable(name, 40));
+  if (!row->accepts(value))
+    throw Error(ErrorKind::kInput, "{}: {} is {}, expected {}", where, name, value,
+                row->expected());
+  row->set(options.sampling, value);
 }
 
 }  // namespace
@@ -48,16 +46,14 @@ ChatFile chat_file_of(const ChatState& state) {
                 .template_args = state.chat.variables(),
                 .tools = state.chat.tools(),
                 .messages = state.chat.messages()};
-  const SamplerOptions usual;
-  for (const SamplerRange& row : sampler_ranges()) {
+  for (const SamplingParameter& row : sampling_parameters()) {
     const double value = row.get(state.options.sampling);
     const bool shown = row.name == "temperature" || row.name == "top_k" || row.name == "top_p" ||
                        row.name == "min_p";
-    if (!shown && value == row.get(usual)) continue;
+    if (!shown && value == row.get()) continue;
     // A float as it was written: 0.7, not the double next to it.
-    file.parameters[row.name] =
-        row.whole != nullptr ? Json(static_cast<int64_t>(value))
-                             : parse_json(fmt::format("{}", static_cast<float>(value)), "number");
+    file.parameters[row.name] = row.whole != nullptr ? Json(static_cast<int64_t>(value))
+                                                     : parse_json(row.text(value), "number");
   }
   if (state.options.max_tokens < GenerateOptions().max_tokens)
     file.parameters["max_tokens"] = state.options.max_tokens;

@@ -11,7 +11,7 @@
 #include "chat/reasoning.h"
 #include "cli/flags/conversation_flags.h"
 #include "engine/sequence_breakers.h"
-#include "sample/sampler.h"
+#include "sample/parameters.h"
 
 namespace veery::cli {
 namespace {
@@ -91,8 +91,7 @@ std::string change_parameter(ChatState& state, const std::string& given, std::st
 
 bool is_parameter(std::string_view name) {
   return name == "max_tokens" || name == "num_predict" || name == "n_predict" || name == "seed" ||
-         std::ranges::any_of(sampler_ranges(),
-                             [&](const SamplerRange& row) { return row.name == name; });
+         find_sampling_parameter(name) != nullptr;
 }
 
 // One line, whatever the text is.
@@ -113,7 +112,7 @@ const std::vector<std::string>& setting_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = {"context_shift", "hide_thinking", "max_tokens",   "quiet",
                                     "seed",          "system",        "template_arg", "think"};
-    for (const SamplerRange& row : sampler_ranges()) all.emplace_back(row.name);
+    for (const SamplingParameter& row : sampling_parameters()) all.emplace_back(row.name);
     std::ranges::sort(all);
     return all;
   }();

@@ -9,35 +9,17 @@
 #include <random>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "base/printable.h"
 #include "engine/generate.h"
 #include "engine/sequence_breakers.h"
-#include "sample/sampler.h"
+#include "sample/parameters.h"
 
 namespace veery::cli {
 namespace {
 
 constexpr const char* kGroup = "Sampling";
 constexpr const char* kMoreGroup = "Sampling, advanced";
-
-// The names of llama.cpp where they are not those of the parameters.
-constexpr std::pair<std::string_view, const char*> kNames[] = {
-    {"temperature", "--temp"},
-    {"dynatemp_exponent", "--dynatemp-exp"},
-    {"mirostat_tau", "--mirostat-ent"},
-    {"mirostat_eta", "--mirostat-lr"},
-    {"dry_last_n", "--dry-penalty-last-n"},
-};
-
-std::string flag_of(std::string_view parameter) {
-  for (const auto& [name, flag] : kNames)
-    if (name == parameter) return flag;
-  std::string flag = "--" + std::string(parameter);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
 
 // "15043+1.5" or "15043-1".
 SamplerOptions::Bias parse_bias(const std::string& text, int64_t vocab) {
@@ -61,12 +43,12 @@ SamplerOptions::Bias parse_bias(const std::string& text, int64_t vocab) {
 }  // namespace
 
 void SamplingFlags::add(Arguments& app) {
-  const std::span<const SamplerRange> parameters = sampler_ranges();
+  const std::span<const SamplingParameter> parameters = sampling_parameters();
   values_.resize(parameters.size());  // the options refer to its elements
   const char* group = kGroup;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const SamplerRange& row = parameters[i];
-    if (row.name == "typical_p") {
+    const SamplingParameter& row = parameters[i];
+    if (row.advanced && group == kGroup) {
       app.option("-s,--seed", seed_, "Same seed, same text; -1: another one each time")
           .type_name("N")
           .group(group)
@@ -75,18 +57,15 @@ void SamplingFlags::add(Arguments& app) {
       group = kMoreGroup;
     }
     const Option option =
-        app.option(flag_of(row.name), values_[i],
-                   fmt::format("{} [{}]", row.help, static_cast<float>(row.get({}))))
+        app.option(row.flag(), values_[i], fmt::format("{} [{}]", row.help, row.text(row.get())))
             .type_name(row.whole != nullptr ? "N"
                        : row.high == 1      ? "P"
                                             : "X")
             .group(group);
-    // Requests of other programs write -1 for no limit; on a command line 0 does.
-    const double low = row.name == "top_k" ? 0 : row.low;
     if (row.whole != nullptr)
-      option.whole_number(static_cast<int64_t>(low), static_cast<int64_t>(row.high));
+      option.whole_number(static_cast<int64_t>(row.low), static_cast<int64_t>(row.high));
     else
-      option.real_number(low, row.high);
+      option.real_number(row.low, row.high);
   }
   app.option("--dry-sequence-breaker", dry_breakers_,
              "DRY: repetitions end at tokens with this text, none: nowhere;\n"
@@ -99,10 +78,14 @@ void SamplingFlags::add(Arguments& app) {
 }
 
 void SamplingFlags::apply(SamplerOptions& options) const {
-  const std::span<const SamplerRange> parameters = sampler_ranges();
-  for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i]) parameters[i].set(options, *values_[i]);
-  if (options.mirostat == 1) throw Misuse("--mirostat", "found 1, expected 0 or 2");
+  const std::span<const SamplingParameter> parameters = sampling_parameters();
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (!values_[i]) continue;
+    const SamplingParameter& row = parameters[i];
+    if (!row.accepts(*values_[i]))
+      throw Misuse(row.flag(), fmt::format("found {}, expected {}", *values_[i], row.expected()));
+    row.set(options, *values_[i]);
+  }
   options.seed = seed_ >= 0 ? static_cast<uint64_t>(seed_) : std::random_device{}();
 }
 

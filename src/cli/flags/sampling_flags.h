@@ -25,7 +25,7 @@ class SamplingFlags {
  private:
   void apply(SamplerOptions& options) const;
 
-  std::vector<std::optional<double>> values_;  ///< of sampler_ranges()
+  std::vector<std::optional<double>> values_;  ///< of sampling_parameters()
   std::vector<std::string> biases_, dry_breakers_;
   int64_t seed_ = -1;
 };

@@ -58,6 +58,13 @@ std::optional<double> Fields::number(const char* field, double low, double high)
   return value;
 }
 
+double Fields::parameter(const char* field, const SamplingParameter& parameter) const {
+  const Json* found = find(field);
+  const double value = found != nullptr && found->is_number() ? found->number() : std::nan("");
+  if (!parameter.accepts(value)) fail(field, parameter.expected());
+  return value;
+}
+
 std::optional<bool> Fields::flag(const char* field) const {
   const Json* found = find(field);
   if (found == nullptr) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "sample/parameters.h"
 #include "serve/http/message.h"
 #include "serve/rules/field_rules.h"
 
@@ -22,6 +23,8 @@ class Fields {
   const Json* find(const char* name) const;
   std::optional<int64_t> integer(const char* name, int64_t low, int64_t high) const;
   std::optional<double> number(const char* name, double low, double high) const;
+  /// Returns the value of a sampling parameter, which must be present.
+  double parameter(const char* name, const SamplingParameter& parameter) const;
   std::optional<bool> flag(const char* name) const;
   std::optional<std::string> text(const char* name) const;
   /// A text, or a list of texts.

@@ -96,21 +96,10 @@ void read_template_fields(const Fields& fields, const Model& model, ChatPrompt& 
 namespace {
 
 void read_sampling(const Fields& fields, const Model& model, SamplerOptions& sampling) {
-  const auto read = [&](const char* name, std::string_view member) {
-    const SamplerRange& range = sampler_range(member);
-    if (range.real != nullptr) {
-      if (const auto given = fields.number(name, range.low, range.high))
-        sampling.*range.real = static_cast<float>(*given);
-    } else if (const auto given = fields.integer(name, static_cast<int64_t>(range.low),
-                                                 static_cast<int64_t>(range.high))) {
-      sampling.*range.whole = static_cast<int32_t>(*given);
-    }
-  };
-  for (const SamplerRange& range : sampler_ranges())
-    if (range.name != "dry_last_n") read(std::string(range.name).c_str(), range.name);
-  read("repetition_penalty", "repeat_penalty");
-  read("dry_penalty_last_n", "dry_last_n");
-  if (sampling.mirostat == 1) fields.fail("mirostat", "0 or 2");
+  for (const SamplingParameter& parameter : sampling_parameters())
+    for (const std::string_view field : parameter.fields())
+      if (fields.has(std::string(field).c_str()))
+        parameter.set(sampling, fields.parameter(std::string(field).c_str(), parameter));
   const std::vector<std::string> breakers = fields.texts("dry_sequence_breakers");
   if (sampling.dry_multiplier > 0)
     sampling.dry_breakers = sequence_breakers(

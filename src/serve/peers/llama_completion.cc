@@ -94,35 +94,18 @@ class PromptReader {
 
 // Returns generation_settings, the options that the answer repeats.
 Json settings_of(const GenerateRequest& request, int32_t context) {
-  const SamplerOptions& s = request.options.sampling;
+  const SamplerOptions& sampling = request.options.sampling;
   const int64_t most = request.options.max_tokens;
-  return {{"n_ctx", context},
-          {"n_predict", most > INT32_MAX ? -1 : most},
-          {"seed", s.seed},
-          {"temperature", s.temperature},
-          {"dynatemp_range", s.dynatemp_range},
-          {"dynatemp_exponent", s.dynatemp_exponent},
-          {"top_k", s.top_k},
-          {"top_p", s.top_p},
-          {"min_p", s.min_p},
-          {"typical_p", s.typical_p},
-          {"top_n_sigma", s.top_n_sigma},
-          {"xtc_probability", s.xtc_probability},
-          {"xtc_threshold", s.xtc_threshold},
-          {"repeat_last_n", s.repeat_last_n},
-          {"repeat_penalty", s.repeat_penalty},
-          {"presence_penalty", s.presence_penalty},
-          {"frequency_penalty", s.frequency_penalty},
-          {"dry_multiplier", s.dry_multiplier},
-          {"dry_base", s.dry_base},
-          {"dry_allowed_length", s.dry_allowed_length},
-          {"dry_penalty_last_n", s.dry_last_n},
-          {"mirostat", s.mirostat},
-          {"mirostat_tau", s.mirostat_tau},
-          {"mirostat_eta", s.mirostat_eta},
-          {"stop", request.options.stops},
-          {"ignore_eos", request.options.ignore_eos},
-          {"n_probs", std::max(request.logprobs, 0)}};
+  Json settings = {{"n_ctx", context},
+                   {"n_predict", most > INT32_MAX ? -1 : most},
+                   {"seed", sampling.seed},
+                   {"stop", request.options.stops},
+                   {"ignore_eos", request.options.ignore_eos},
+                   {"n_probs", std::max(request.logprobs, 0)}};
+  for (const SamplingParameter& row : sampling_parameters())
+    settings[row.field()] =
+        row.real != nullptr ? Json(sampling.*row.real) : Json(sampling.*row.whole);
+  return settings;
 }
 
 void read_options(const Fields& fields, NativeRequest& request) {

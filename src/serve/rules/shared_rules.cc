@@ -1,33 +1,13 @@
 // Rules that several endpoints share.
+#include "sample/parameters.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
 
-constexpr FieldRule kSampling[] = {
-    kept("temperature"),
-    kept("top_p"),
-    kept("top_k"),
-    kept("min_p"),
-    kept("typical_p"),
-    kept("top_n_sigma"),
-    kept("xtc_probability"),
-    kept("xtc_threshold"),
-    kept("repeat_penalty"),
-    kept("repetition_penalty"),
-    kept("repeat_last_n"),
-    kept("presence_penalty"),
-    kept("frequency_penalty"),
-    kept("dry_multiplier"),
-    kept("dry_base"),
-    kept("dry_allowed_length"),
-    kept("dry_penalty_last_n"),
+// The fields beside those of the table of sampling parameters.
+constexpr FieldRule kGeneration[] = {
     kept("dry_sequence_breakers"),
-    kept("dynatemp_range"),
-    kept("dynatemp_exponent"),
-    kept("mirostat"),
-    kept("mirostat_tau"),
-    kept("mirostat_eta"),
     kept("seed"),
     kept("logit_bias"),
     kept("stop"),
@@ -185,7 +165,15 @@ constexpr FieldRule kLlamaCpp[] = {
 
 }  // namespace
 
-std::span<const FieldRule> sampling_rules() { return kSampling; }
+std::span<const FieldRule> sampling_rules() {
+  static const std::vector<FieldRule> all = [] {
+    std::vector<FieldRule> rules(std::begin(kGeneration), std::end(kGeneration));
+    for (const SamplingParameter& parameter : sampling_parameters())
+      for (const std::string_view field : parameter.fields()) rules.push_back(kept(field));
+    return rules;
+  }();
+  return all;
+}
 std::span<const FieldRule> reasoning_rules() { return kReasoning; }
 std::span<const FieldRule> account_rules() { return kAccountRules; }
 std::span<const FieldRule> message_rules() { return kMessages; }

@@ -24,7 +24,7 @@ void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, in
                 bool exact = false) {
   const Kernel kernel = backend.choose(op, d, {.exact = exact});
   const size_t size = kernel.work != nullptr ? kernel.work(d, {rows, 1, 1}) : 0;
-  test::Bytes work(size);
+  test::AlignedBytes work(size);
   std::fill_n(work.data(), size, std::byte{0xff});
   d.work = work.data();
   d.out() = out.operand;

@@ -62,11 +62,11 @@ Rows logits_behind(const std::string& path, const LoadOptions& options,
 
 // Elements are those of decode.h, rounded to bf16.
 TEST(GpuExpand, HasTheElementsOfEachType) {
-  for (const DType type : testing::typical_types()) {
+  for (const DType type : test::typical_types()) {
     if (!gpu::weight_format(type)) continue;
     const gpu::WeightFormat format = *gpu::weight_format(type);
     const int64_t rows = 40, cols = info(type).block == 1 ? 72 : std::lcm(info(type).block, 32) * 3;
-    const auto source = testing::random_weight(type, rows, cols, 7);
+    const auto source = test::random_weight(type, rows, cols, 7);
     const int64_t panel = gpu::panel_bytes(format, cols);
     std::vector<std::byte> packed(static_cast<size_t>(panel * 3));
     gpu::pack_rows(type, source.data(), cols, {0, rows}, packed.data());

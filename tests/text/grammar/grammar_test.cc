@@ -11,6 +11,8 @@
 namespace veery {
 namespace {
 
+using test::VocabularyBuilder;
+
 class Grammars : public ::testing::Test {
  protected:
   void SetUp() override {
