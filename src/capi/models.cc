@@ -40,14 +40,14 @@ void place(LoadOptions& options, const veery_load_options& given) {
     throw Error(ErrorKind::kInput, "veery_load_options: found exact and relaxed, expected one");
   if (given.gpu_layers > 0 && device == "cpu") refuse("gpu_layers", "a GPU");
   std::string why;
-  options.backend = find_backend(device, why, given.relaxed != 0);
+  options.backends = find_backends(device, why, given.relaxed != 0);
   if (given.gpu_layers >= 0) options.backend_layers = given.gpu_layers;
   if (given.device_bytes > 0) {
-    MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;
-    if (pool == nullptr && device != "auto") refuse("device_bytes", "one with memory of its own");
-    if (pool != nullptr) pool->set_limit(given.device_bytes);
+    if (device == "cpu") refuse("device_bytes", "one with memory of its own");
+    for (const auto& backend : options.backends)
+      if (MemoryPool* pool = backend->device().pool()) pool->set_limit(given.device_bytes);
   }
-  const bool filled = options.backend && given.gpu_layers != 0;
+  const bool filled = !options.backends.empty() && given.gpu_layers != 0;
   options.chunk = given.chunk > 0 ? given.chunk
                   : filled        ? LoadOptions::kBackendChunk
                                   : LoadOptions().chunk;
@@ -75,12 +75,6 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
     scheduling.at_least_one = false;
   }
   return std::make_shared<LoadedModel>(path, makes, options, scheduling);
-}
-
-// Returns null if the model is in the system's memory.
-MemoryPool* pool_of(const veery_model& model) {
-  Backend* backend = model.loaded->model().backend();
-  return backend == nullptr ? nullptr : backend->device().pool();
 }
 
 }  // namespace
@@ -132,16 +126,15 @@ veery_status veery_model_get_info(const veery_model* model, veery_model_info* in
 
 veery_status veery_model_get_device_memory(const veery_model* model, veery_device_memory* memory) {
   return guarded([&] {
-    const MemoryPool* pool = pool_of(required(model, "model"));
+    const Model& of = required(model, "model").loaded->model();
     required(memory, "memory");
     veery_device_memory result{};
-    if (pool != nullptr) {
-      const DeviceMemory used = pool->memory();
-      result.active = used.active;
-      result.peak = used.peak;
-      result.cached = used.cached;
-      result.available = pool->available();
+    if (const auto used = of.device_memory()) {
+      result.active = used->active;
+      result.peak = used->peak;
+      result.cached = used->cached;
     }
+    for (const MemoryPool* pool : of.memory_pools()) result.available += pool->available();
     give_structure(memory, memory->size, result, "veery_device_memory");
     return VEERY_OK;
   });
@@ -149,18 +142,20 @@ veery_status veery_model_get_device_memory(const veery_model* model, veery_devic
 
 veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes, uint64_t cached) {
   return guarded([&] {
-    MemoryPool* pool = pool_of(required(model, "model"));
-    if (pool == nullptr)
+    const std::vector<MemoryPool*> pools = required(model, "model").loaded->model().memory_pools();
+    if (pools.empty())
       throw Error(ErrorKind::kUnsupported, "the model's device has no memory of its own");
-    pool->set_cache_limit(cached);
-    pool->set_limit(bytes);
+    for (MemoryPool* pool : pools) {
+      pool->set_cache_limit(cached);
+      pool->set_limit(bytes);
+    }
     return VEERY_OK;
   });
 }
 
 veery_status veery_model_clear_device_cache(veery_model* model) {
   return guarded([&] {
-    if (MemoryPool* pool = pool_of(required(model, "model"))) {
+    for (MemoryPool* pool : required(model, "model").loaded->model().memory_pools()) {
       pool->clear_cache();
       pool->reset_peak();
     }

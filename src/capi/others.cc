@@ -197,7 +197,7 @@ veery_status veery_profile_step(veery_model* model, int32_t rows, int32_t repeti
       throw Error(ErrorKind::kInput, "rows is {}, expected 1 to {}", rows, most);
     if (repetitions < 1 || repetitions > 100000)
       throw Error(ErrorKind::kInput, "repetitions is {}, expected 1 to 100000", repetitions);
-    if (options.backend)
+    if (!options.backends.empty())
       throw Error(ErrorKind::kUnsupported, "a step can be profiled on the CPU only");
     auto made = std::make_unique<veery_profile>();
     if (!loaded.alone([&](Model& of) { profile(of, rows, repetitions, *made); }))

@@ -14,6 +14,9 @@ class Device : public MemoryOwner {
   virtual std::string description() const = 0;  ///< "NVIDIA H200 (cuda:0), 139.8 GiB"
   /// Zeroed, 256-byte aligned. Throws kLimit with the sizes wanted and free if there is not enough.
   virtual Memory allocate(size_t size) = 0;
+  /// As allocate(); only parts of the memory will be touched, and the others should cost nothing
+  /// where the device can do that.
+  virtual Memory reserve(size_t size) { return allocate(size); }
   /// What allocate() takes from; nullptr: the system's memory, which the host has too.
   virtual MemoryPool* pool() { return nullptr; }
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;

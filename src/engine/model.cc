@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/host_device.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "base/printable.h"
 #include "file/folder/find_model.h"
 #include "file/folder/folder.h"
@@ -48,7 +50,10 @@ bool same_values(const TensorView& a, const TensorView& b) {
 }  // namespace
 
 Model::Model(const std::string& path, const LoadOptions& options)
-    : options_(options), pool_(options.threads), target_(best_target(options.target)) {
+    : options_(options),
+      pool_(options.threads),
+      target_(best_target(options.target)),
+      cpu_(make_cpu_backend(pool_, target_)) {
   const double start = seconds_now();
   file_ = open_model(path);
   file_.checked([&] { load(options); });
@@ -75,7 +80,7 @@ void Model::load(const LoadOptions& options) {
   warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
-  find_front();
+  find_places();
   load_params(options.progress);
   file_.release_all();  // the system maps neighbours of what is read
 }
@@ -85,6 +90,7 @@ Model::Model(const Model& base, const Change& change,
     : options_(base.options_),
       pool_(base.options_.threads),
       target_(base.target_),
+      cpu_(make_cpu_backend(pool_, target_)),
       file_(base.file_),
       config_(base.config_),
       tokenizer_(base.tokenizer_),
@@ -111,9 +117,9 @@ void Model::load_changed(const Model& base, const Change& change) {
     if (now != nullptr && before != nullptr && same_values(*now, *before) && has_shape(*now, node))
       kept.push_back(node.name);
   }
-  params_.borrow(base.params_, kept);
-  front_params_.borrow(base.front_params_, kept);
-  find_front();
+  find_places();
+  for (size_t place = 0; place < places_.size(); ++place)
+    params_.emplace_back().borrow(base.params_[place], kept);
   load_params({});
 }
 
@@ -137,31 +143,88 @@ void Model::define() {
   entry_ = options_.entry ? options_.entry(file_, config_) : decode_entry(file_, config_);
 }
 
-void Model::find_front() {
-  if (options_.backend_layers == 0) options_.backend.reset();
-  if (!options_.backend || !options_.backend_layers) return;
-  if (*options_.backend_layers < 0)
+// The CPU alone, one device, several in a pipeline, or the CPU before these.
+void Model::find_places() {
+  if (options_.backend_layers == 0) options_.backends.clear();
+  if (options_.backend_layers && *options_.backend_layers < 0)
     throw Error(ErrorKind::kInput, "{} layers are to be on the device, expected 0 or more",
                 *options_.backend_layers);
-  front_layers_ = std::max(config_.layers - *options_.backend_layers, 0);
+  const int32_t layers = options_.backend_layers.value_or(config_.layers);
+  const int32_t first = std::max(config_.layers - layers, 0);  // on a device
+  const auto add = [&](Backend& backend, int32_t first_layer) {
+    places_.push_back(
+        {&backend, first_layer, options_.layout_only ? &host_device() : &backend.device()});
+  };
+  if (options_.backends.empty() || first > 0) add(*cpu_, 0);
+  for (size_t i = 0; i < options_.backends.size(); ++i) {
+    const int32_t from = i == 0 ? first : split_layer(first, i, options_.backends.size());
+    if (i > 0 && from <= places_.back().first_layer) continue;  // more devices than layers
+    add(*options_.backends[i], from);
+  }
 }
 
-// Weights of a model in two places: each has what its part of the graph names.
+// The first layer of part `part` of `parts` when layers from `first` on are shared by the bytes of
+// their weights.
+int32_t Model::split_layer(int32_t first, size_t part, size_t parts) const {
+  std::vector<double> bytes(static_cast<size_t>(config_.layers));
+  for (const Node& node : entry_.graph.nodes()) {
+    const int32_t layer = node.op == op::kParam ? layer_of(node.name) : -1;
+    if (layer < first || layer >= config_.layers) continue;
+    if (const TensorView* tensor = file_.find(node.name))
+      bytes[static_cast<size_t>(layer)] += static_cast<double>(tensor->bytes());
+  }
+  const double wanted = std::reduce(bytes.begin(), bytes.end()) * static_cast<double>(part) /
+                        static_cast<double>(parts);
+  double before = 0;
+  for (int32_t layer = first; layer < config_.layers; ++layer) {
+    const double own = bytes[static_cast<size_t>(layer)];
+    if (before + own / 2 >= wanted) return layer;
+    before += own;
+  }
+  return config_.layers;
+}
+
+// Each place loads what its part of the graph names.
 void Model::load_params(const ParamStore::Progress& progress) {
-  const bool only = options_.layout_only;
-  if (only && front_layers_ == 0) return params_.lay_out(file_, entry_.graph, backend());
-  if (!options_.backend) return params_.load(file_, entry_.graph, pool_, progress);
-  if (front_layers_ == 0)
-    return params_.load(file_, entry_.graph, pool_, *options_.backend, progress);
+  params_.resize(places_.size());
+  const auto load = [&](size_t place, const Graph& graph) {
+    Backend& backend = *places_[place].backend;
+    if (options_.layout_only) return params_[place].lay_out(file_, graph, backend);
+    params_[place].load(file_, graph, pool_, backend, progress);
+  };
   std::vector<Value> roots;
   for (const auto& [name, value] : entry_.roots) roots.push_back(value);
-  const SplitGraph parts = split(entry_.graph, roots, front_layers_);
-  if (only) {
-    front_params_.lay_out(file_, parts.front, nullptr);
-    return params_.lay_out(file_, parts.back, backend());
+  std::vector<Graph> parts(places_.size());
+  Graph rest = entry_.graph;
+  for (size_t place = places_.size() - 1; place > 0; --place) {
+    SplitGraph split = veery::split(rest, roots, places_[place].first_layer);
+    parts[place] = std::move(split.back);
+    rest = std::move(split.front);
+    roots = std::move(split.crossing);
   }
-  front_params_.load(file_, parts.front, pool_, progress);
-  params_.load(file_, parts.back, pool_, *options_.backend, progress);
+  parts[0] = std::move(rest);
+  for (size_t place = 0; place < places_.size(); ++place) load(place, parts[place]);
+}
+
+std::vector<MemoryPool*> Model::memory_pools() const {
+  std::vector<MemoryPool*> pools;
+  for (const Place& place : places_)
+    if (MemoryPool* const pool = place.backend->device().pool(); pool != nullptr)
+      pools.push_back(pool);
+  return pools;
+}
+
+std::optional<DeviceMemory> Model::device_memory() const {
+  const std::vector<MemoryPool*> pools = memory_pools();
+  if (pools.empty()) return {};
+  DeviceMemory sum;
+  for (const MemoryPool* const pool : pools) {
+    const DeviceMemory own = pool->memory();
+    sum.active += own.active;
+    sum.peak += own.peak;
+    sum.cached += own.cached;
+  }
+  return sum;
 }
 
 void Model::warn_of_unused() const {

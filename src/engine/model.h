@@ -11,6 +11,7 @@
 #include "model/arch/entry.h"
 #include "model/config.h"
 #include "plan/params.h"
+#include "plan/placement.h"
 #include "plan/plan.h"
 #include "text/answer/answer_format.h"
 #include "text/chat/chat_templates.h"
@@ -42,10 +43,11 @@ struct LoadOptions {
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
-  /// Where weights and caches are and plans run; absent: the CPU.
-  std::shared_ptr<Backend> backend;
-  /// Layers that the backend has, the last ones, with the head; those before them are on the CPU,
-  /// with their caches. Absent, or as many as there are: all; 0: the CPU alone.
+  /// Devices that have the weights and caches and run the plans, in the order of layers; empty: the
+  /// CPU. Several share the layers evenly, by the bytes of their weights (a pipeline).
+  std::vector<std::shared_ptr<Backend>> backends;
+  /// Layers that these have, the last ones, with the head; those before them are on the CPU, with
+  /// their caches. Absent, or as many as there are: all; 0: the CPU alone.
   std::optional<int32_t> backend_layers;
   /// What is made of the model; absent: decode_entry().
   std::function<Entry(ModelFile&, const TransformerConfig&)> entry;
@@ -72,7 +74,7 @@ class Model {
 
   /// Whether the weights that are read from the file during runs are those that were loaded; if
   /// not, every run throws FileChanged.
-  bool is_unchanged() const { return params_.is_unchanged() && front_params_.is_unchanged(); }
+  bool is_unchanged() const { return std::ranges::all_of(params_, &ParamStore::is_unchanged); }
 
   const std::string& path() const { return file_.path; }
   const ModelFile& file() const { return file_; }
@@ -93,17 +95,24 @@ class Model {
   int threads() { return pool_.size(); }
   Target target() const { return target_; }
   ThreadPool& pool() { return pool_; }
-  /// nullptr: the CPU.
-  Backend* backend() const { return options_.backend.get(); }
-  /// Whose memory caches and activations are in; nullptr: the host's.
-  Backend* memory_backend() const { return options_.layout_only ? nullptr : backend(); }
-  /// Bytes of its weights as they are in memory; those that stay in the file apart.
-  size_t weight_bytes() const { return params_.bytes() + front_params_.bytes(); }
-  const ParamStore& params() const { return params_; }
-  /// The first layers that are on the CPU where all else has a backend, and what they have; 0:
-  /// none.
-  int32_t front_layers() const { return front_layers_; }
-  const ParamStore& front_params() const { return front_params_; }
+  /// Where its layers run.
+  const Placement& places() const { return places_; }
+  /// That of the last place, which has the head.
+  Backend& backend() const { return *places_.back().backend; }
+  /// The memory that its devices have of their own, one for each device.
+  std::vector<MemoryPool*> memory_pools() const;
+  /// The sum over these; empty if there are none.
+  std::optional<DeviceMemory> device_memory() const;
+  /// Whether all of it runs on the CPU.
+  bool runs_on_host() const { return places_.size() == 1 && backend().runs_on_host(); }
+  /// Bytes of its weights in memory, without those that stay in the file.
+  size_t weight_bytes() const {
+    size_t bytes = 0;
+    for (const ParamStore& params : params_) bytes += params.bytes();
+    return bytes;
+  }
+  /// The weights of a place.
+  const ParamStore& params(size_t place) const { return params_[place]; }
   const Entry& entry() const { return entry_; }
   double load_seconds() const { return load_seconds_; }
 
@@ -112,13 +121,15 @@ class Model {
   void load_changed(const Model& base, const Change& change);
   void load_templates();
   void define();
-  void find_front();
+  void find_places();
+  int32_t split_layer(int32_t first, size_t part, size_t parts) const;
   void load_params(const ParamStore::Progress& progress);
   void warn_of_unused() const;
 
   LoadOptions options_;
   ThreadPool pool_;
   Target target_;
+  std::unique_ptr<Backend> cpu_;
   ModelFile file_;
   TransformerConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -126,8 +137,8 @@ class Model {
   std::shared_ptr<const ChatTemplates> templates_;
   std::shared_ptr<const ControlGuard> guard_;
   Entry entry_;
-  int32_t front_layers_ = 0;
-  ParamStore params_, front_params_;
+  Placement places_;
+  std::vector<ParamStore> params_;  ///< of each place
   double load_seconds_ = 0;
 };
 

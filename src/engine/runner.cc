@@ -77,7 +77,7 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       snapshot_every_(options.snapshot_every),
       features_(options.features),
       also_(options.also),
-      states_(model.entry().graph, state_options(model, options), model.memory_backend()),
+      states_(model.entry().graph, state_options(model, options), memory_of(model)),
       pages_(states_),
       block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows_))),
       tokens_(block_.find<int32_t>("tokens")),
@@ -85,14 +85,13 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       features_input_(features_ > 0 ? block_.input<float>("features") : std::span<float>()),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
-      source_positions_(model.config().source.positions),
-      workspace_(model.memory_backend() != nullptr ? &model.backend()->device() : nullptr),
-      front_{&model.front_params(), &front_workspace_, model.front_layers()} {
+      source_positions_(model.config().source.positions) {
   block_.slots.tables = pages_.tables();
   block_.slots.sequences = options.sequences;
-  if (options.activations.own > 0) workspace_.block(options.activations.own);
+  for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
+  for (size_t i = 0; i < options.activations.places.size(); ++i)
+    if (const size_t bytes = options.activations.places[i]; bytes > 0) workspaces_[i].block(bytes);
   if (options.activations.source > 0) source_workspace_.block(options.activations.source);
-  if (options.activations.front > 0) front_workspace_.block(options.activations.front);
 }
 
 int32_t Runner::open(int32_t positions) {
@@ -260,7 +259,7 @@ bool Runner::fits(std::span<const RunPart> parts, int32_t times) {
 // Made when it is first needed: a run is as long as the encoder's input.
 Plan& Runner::source_plan() {
   if (source_plan_) return *source_plan_;
-  if (model_.backend() != nullptr)
+  if (!model_.runs_on_host())
     throw Error(ErrorKind::kUnsupported,
                 "{}: an encoder that a decoder attends to is computed on the CPU only",
                 model_.path());
@@ -269,12 +268,10 @@ Plan& Runner::source_plan() {
   source_block_->slots.tables = pages_.tables();
   source_block_->slots.sequences = block_.slots.sequences;
   const PlanOptions options{.rows = source.positions,
-                            .target = model_.target(),
                             .exact = model_.options().exact,
                             .fuse = model_.options().fuse};
   source_plan_ = std::make_unique<Plan>(model_.entry().graph, source_roots(model_),
-                                        Binding{&model_.params(), &states_, source_block_.get(),
-                                                &model_.pool(), nullptr, &source_workspace_},
+                                        source_binding(model_, states_, *source_block_, source_workspace_),
                                         options);
   return *source_plan_;
 }
@@ -345,7 +342,7 @@ void Runner::run(std::span<const RunPart> parts) {
 }
 
 int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
-  if (parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX) return 0;
+  if (parts.empty() || model_.backend().runs_on_host() || most_undone() != INT32_MAX) return 0;
   const bool plain = std::ranges::all_of(
       parts, [](const RunPart& part) { return part.ids.size() == 1 && part.outputs == 1; });
   if (!plain || (draws && !has_top(model_))) return 0;
@@ -527,10 +524,9 @@ std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vect
                                         size_t first_fetched) {
   check_inputs(roots);
   // A graph whose first layers are on the CPU is split before it is fused.
-  const bool splits = model_.front_layers() > 0, fuses = model_.options().fuse && !splits;
+  const bool splits = model_.places().size() > 1, fuses = model_.options().fuse && !splits;
   const PlanOptions options{.rows = rows,
                             .outputs = outputs,
-                            .target = model_.target(),
                             .exact = model_.options().exact,
                             .fuse = model_.options().fuse && splits,
                             .first_fetched = first_fetched};
@@ -541,8 +537,7 @@ std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vect
     roots = made.roots;
   }
   return std::make_unique<Plan>(*graph, std::move(roots),
-                                Binding{&model_.params(), &states_, &block_, &model_.pool(),
-                                        model_.backend(), &workspace_, splits ? &front_ : nullptr},
+                                binding_of(model_, workspaces_, &states_, &block_),
                                 options);
 }
 

@@ -57,7 +57,9 @@ class Runner {
   size_t cache_bytes() const { return states_.bytes(); }
   /// Of the workspaces, as far as they were reserved or plans took them.
   size_t activation_bytes() const {
-    return workspace_.bytes() + front_workspace_.bytes() + source_workspace_.bytes();
+    size_t bytes = source_workspace_.bytes();
+    for (const Workspace& workspace : workspaces_) bytes += workspace.bytes();
+    return bytes;
   }
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }
@@ -205,8 +207,7 @@ class Runner {
   std::unique_ptr<RunBlock> source_block_;
   Workspace source_workspace_;  ///< apart: encoded() holds between runs
   std::unique_ptr<Plan> source_plan_;
-  Workspace workspace_, front_workspace_;
-  FrontBinding front_;
+  std::deque<Workspace> workspaces_;  ///< of each place
   std::deque<Fused> fused_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   /// Of run_with().

@@ -21,7 +21,7 @@ class ActivationMeter {
         // Operands of caches do not depend on how many pages there are.
         states_(model.entry().graph, small_states(model, options)),
         block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows(model, options)))),
-        front_{&model.front_params(), &front_workspace_, model.front_layers()},
+        workspaces_(model.places().size()),
         also_(options.also),
         most_rows_(plan_rows(most_rows(model, options))),
         most_outputs_(plan_rows(most_outputs(model, options))) {}
@@ -33,7 +33,9 @@ class ActivationMeter {
         continue;
       measure(run_roots(model_, wants, also_));
     }
-    return {workspace_.largest(), front_workspace_.largest(), source_bytes()};
+    ActivationBytes bytes{.source = source_bytes()};
+    for (const Workspace& workspace : workspaces_) bytes.places.push_back(workspace.largest());
+    return bytes;
   }
 
  private:
@@ -45,13 +47,11 @@ class ActivationMeter {
   }
 
   void measure(RunRoots roots) {
-    const bool splits = model_.front_layers() > 0, fuses = model_.options().fuse && !splits;
+    const bool splits = model_.places().size() > 1, fuses = model_.options().fuse && !splits;
     const Graph* graph = &model_.entry().graph;
     Graph fused;
     if (fuses) graph = &(fused = fuse(*graph, roots.values));
-    const Binding binding{
-        &model_.params(),          &states_, &block_, &model_.pool(), model_.backend(), &workspace_,
-        splits ? &front_ : nullptr};
+    const Binding binding = binding_of(model_, workspaces_, &states_, &block_);
     std::vector<int64_t> sizes(std::begin(kBuckets), std::end(kBuckets));
     std::erase_if(sizes, [&](int64_t rows) { return rows >= most_rows_; });
     sizes.push_back(most_rows_);
@@ -60,7 +60,6 @@ class ActivationMeter {
         Plan(*graph, roots.values, binding,
              {.rows = rows,
               .outputs = outputs,
-              .target = model_.target(),
               .exact = model_.options().exact,
               .fuse = model_.options().fuse && splits,
               .first_fetched = roots.first_fetched,
@@ -70,13 +69,12 @@ class ActivationMeter {
 
   size_t source_bytes() {
     const SourceConfig& source = model_.config().source;
-    if (source.layers == 0 || model_.backend() != nullptr) return 0;
+    if (source.layers == 0 || !model_.runs_on_host()) return 0;
     Workspace workspace;
     RunBlock block(model_.entry().graph, source.positions);
     Plan(model_.entry().graph, source_roots(model_),
-         Binding{&model_.params(), &states_, &block, &model_.pool(), nullptr, &workspace},
+         source_binding(model_, states_, block, workspace),
          {.rows = source.positions,
-          .target = model_.target(),
           .exact = model_.options().exact,
           .fuse = model_.options().fuse,
           .places_only = true});
@@ -86,11 +84,16 @@ class ActivationMeter {
   Model& model_;
   StateStore states_;
   RunBlock block_;
-  Workspace workspace_, front_workspace_;  // of the host, and never touched
-  FrontBinding front_;
+  std::deque<Workspace> workspaces_;  // of the host, and never touched
   std::string also_;
   int64_t most_rows_, most_outputs_;
 };
+
+std::vector<int32_t> first_layers(const Model& model) {
+  std::vector<int32_t> layers;
+  for (const Place& place : model.places()) layers.push_back(place.first_layer);
+  return layers;
+}
 
 }  // namespace
 
@@ -125,11 +128,31 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .positions = options.positions,
           .kept = options.kept,
           .snapshots = options.snapshots,
-          .front_layers = model.front_layers()};
+          .first_layers = first_layers(model)};
+}
+
+std::vector<Device*> memory_of(const Model& model) {
+  std::vector<Device*> devices;
+  for (const Place& place : model.places()) devices.push_back(place.memory);
+  return devices;
+}
+
+Binding binding_of(const Model& model, std::deque<Workspace>& workspaces, const StateStore* states,
+                   RunBlock* block) {
+  Binding binding{.states = states, .block = block};
+  for (size_t i = 0; i < model.places().size(); ++i)
+    binding.places.push_back({model.places()[i].backend, &model.params(i), &workspaces[i],
+                              model.places()[i].first_layer});
+  return binding;
+}
+
+Binding source_binding(const Model& model, const StateStore& states, RunBlock& block,
+                       Workspace& workspace) {
+  return {{{&model.backend(), &model.params(0), &workspace}}, &states, &block};
 }
 
 bool has_top(const Model& model) {
-  return model.backend() != nullptr && model.backend()->has(op::kTopK) &&
+  return !model.backend().runs_on_host() && model.backend().has(op::kTopK) &&
          model.entry().roots.contains("top");
 }
 

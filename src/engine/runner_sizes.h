@@ -3,20 +3,23 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "engine/model.h"
+#include "plan/plan.h"
 #include "plan/states.h"
 
 namespace veery {
 
-/// Bytes of workspaces, scratch memory of workers included: of the layers on the model's device, of
-/// those on the CPU where the first layers are there (Model::front_layers()), and of an encoder
-/// that the decoder attends to.
+/// Bytes of workspaces, scratch memory of workers included: of each place of the model, and of an
+/// encoder that the decoder attends to.
 struct ActivationBytes {
-  size_t own = 0, front = 0, source = 0;
-  size_t total() const { return own + front + source; }
+  std::vector<size_t> places;
+  size_t source = 0;
+  size_t total() const { return std::reduce(places.begin(), places.end(), source); }
 };
 
 struct RunnerOptions {
@@ -60,6 +63,14 @@ struct RunRoots {
   std::vector<Value> values;
   size_t first_fetched = SIZE_MAX;
 };
+/// The devices that have the caches and activations of each place.
+std::vector<Device*> memory_of(const Model& model);
+/// Binds plans to the places of a model. `workspaces`: of each place. `states` may be nullptr.
+Binding binding_of(const Model& model, std::deque<Workspace>& workspaces, const StateStore* states,
+                   RunBlock* block);
+/// Binds the plan of an encoder that the decoder attends to, for models on the CPU.
+Binding source_binding(const Model& model, const StateStore& states, RunBlock& block,
+                       Workspace& workspace);
 RunRoots run_roots(const Model& model, Wants wants, const std::string& also);
 /// What the plan of an encoder computes that the decoder attends to.
 std::vector<Value> source_roots(const Model& model);

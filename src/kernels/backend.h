@@ -1,5 +1,5 @@
-// backend.h: what carries plans out on a device other than the CPU: its memory, the layout of
-// weights, the choice of kernels, and tables made ready to run.
+// backend.h: the interface of everything that runs plans: its memory, the layout of weights, the
+// choice of kernels, and tables made ready to run.
 #pragma once
 #include <memory>
 #include <span>
@@ -12,10 +12,17 @@
 namespace veery {
 
 /// A row of a table and the op that it carries out. Addresses are in the device's memory; inputs of
-/// the run (Operand::input) have none yet.
+/// the run (Operand::input) have none yet, unless the backend runs on the host.
 struct Step {
   Op op;
   Dispatch dispatch;
+};
+
+/// Memory of a table that only a backend of the host uses.
+struct HostMemory {
+  std::span<std::byte> values;   ///< of all steps
+  std::byte* scratch = nullptr;  ///< of the first worker
+  size_t scratch_stride = 0;     ///< from one worker to the next
 };
 
 /// An input of a run, which the host writes before each run.
@@ -33,6 +40,7 @@ struct TableUse {
   bool exact = false;                ///< KernelChoice::exact
   size_t first_fetched = SIZE_MAX;   ///< results from this one on come to the host by fetch() only
   std::span<const RunInput> inputs;  ///< Operand::input is an index of these
+  HostMemory memory = {};
 };
 
 /// Bytes in a device's memory.
@@ -47,7 +55,7 @@ struct PeakRates {
   double f32 = 0;     ///< operations per second; a multiply-add is two
   double bf16 = 0;    ///< the same, of products of bf16
   double int8 = 0;    ///< the same, of products of int8
-  double launch = 0;  ///< seconds that each step takes at least
+  double least = 0;   ///< seconds that each step takes at least: a launch, or a barrier
 };
 
 /// A table on its device.
@@ -79,19 +87,29 @@ class Executable {
   virtual const std::byte* result(size_t i) const = 0;
 };
 
-/// What a graph does with a weight.
+/// What a file holds of a weight, and how a graph reads it.
 struct WeightUse {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
-  int64_t stack = 1;        ///< matrices below each other, rows of all of them
-  bool gathered = false;    ///< rows are taken by ids
-  bool multiplied = false;  ///< products are made with it
+  int64_t stack = 1;           ///< matrices below each other, rows of all of them
+  bool only_gathered = false;  ///< rows are looked up by ids, and nothing else reads it
+  bool argmax = false;         ///< of its products with a row often only the largest is needed
+  bool in_file = false;        ///< its rows lie in a mapped file as they are
 };
 
+/// What runs plans: the memory of a device, the layout of weights, the choice of kernels, and
+/// tables made ready to run. The CPU is a backend too (kernels/cpu/cpu_backend.h).
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Device& device() = 0;
+  /// Whether kernels are functions of the host: they read and write the host's memory, and inputs
+  /// of a run where the host has them.
+  virtual bool runs_on_host() const { return false; }
+  /// The threads that share the work of a kernel, each with scratch memory of its own.
+  virtual int workers() const { return 0; }
+  /// The instruction set of its kernels; empty if they have one only.
+  virtual std::string_view target_name() const { return {}; }
   /// Whether many rows are computed in another order than the CPU's, which depends on how many they
   /// are: docs/numerics.md.
   virtual bool relaxed() const { return false; }
@@ -101,16 +119,18 @@ class Backend {
   /// The operand of a matrix, all but its address; throws kUnsupported naming the type if there is
   /// no layout for it.
   virtual Operand weight(const WeightUse& use) const = 0;
+  /// Whether kernels read such a weight in its file, so that it needs no memory.
+  virtual bool reads_in_file(const WeightUse&) const { return false; }
   /// Bytes of such an operand.
   virtual size_t weight_bytes(const Operand& weight) const = 0;
-  /// Lays the rows [first, last) of a matrix out: `rows` are those rows as the file has them,
-  /// `packed` is where the operand's bytes begin in the host's memory. `first` is a multiple of 16,
-  /// `last` too or the end. Callable from several threads for different rows.
+  /// Lays out the rows [first, last) of one matrix of a stack: `rows` are those rows as the file
+  /// has them, `packed` is where the matrix begins in the host's memory. `first` is a multiple of
+  /// 16, `last` too or the end. Callable from several threads for different rows.
   virtual void pack(const Operand& weight, const std::byte* rows, int64_t first, int64_t last,
                     std::byte* packed) const = 0;
 
-  /// The kernel for `op` on these operands, whose phases are never called on the host. Throws
-  /// kUnsupported, naming op, types and device, if there is none.
+  /// The kernel for `op` on these operands. Throws kUnsupported, naming op, types and device, if
+  /// there is none.
   virtual Kernel choose(Op op, const Dispatch& dispatch, const KernelChoice& choice) const = 0;
   /// Whether lower() may compute two successive steps in one kernel, in tables of `rows` rows. The
   /// memory of the first step's inputs must then not overlap the outputs of the second step.

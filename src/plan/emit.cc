@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "plan/place.h"
+#include "plan/offsets.h"
 
 namespace veery {
 namespace {
@@ -21,6 +21,7 @@ class Emitter {
       : graph_(graph),
         roots_(roots),
         binding_(binding),
+        backend_(binding.backend()),
         options_(options),
         needed_(needed_for(graph, roots)),
         used_(needed_.size()),
@@ -40,22 +41,21 @@ class Emitter {
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
     lifetimes();
-    const Placement placement = place(lifetimes_);
+    const ValueOffsets layout = assign_offsets(lifetimes_);
     // A line between workers: neighbours must not share one.
     const size_t stride = aligned(scratch_) + kAlignment;
-    const auto workers =
-        static_cast<size_t>(binding_.backend != nullptr ? 0 : binding_.pool->size());
-    const size_t arena_bytes = aligned(placement.bytes);
+    const auto workers = static_cast<size_t>(backend_.workers());
+    const size_t arena_bytes = aligned(layout.bytes);
     std::byte* arena = workspace.block(arena_bytes + stride * workers);
     if (options_.places_only) return {};
     Memory constants = write_constants();
-    bind(arena, placement);
+    bind(arena, layout);
     Emitted result = finish();
     result.constants = std::move(constants);
     result.arena = arena;
-    result.arena_bytes = placement.bytes;
-    if (workers > 0) result.scratch = arena + arena_bytes;
-    result.scratch_stride = stride;
+    result.arena_bytes = layout.bytes;
+    if (workers > 0)
+      result.memory = {{arena, layout.bytes}, arena + arena_bytes, stride};
     return result;
   }
 
@@ -91,7 +91,7 @@ class Emitter {
   void describe(NodeId id) {
     const Node& node = graph_[id];
     if (node.op == op::kParam) {
-      at(values_, id) = binding_.params->at(node.name);
+      at(values_, id) = binding_.place().params->at(node.name);
     } else if (node.op == op::kState) {
       VEERY_CHECK(binding_.states != nullptr);
       at(values_, id) = binding_.states->at(node.name);
@@ -111,7 +111,7 @@ class Emitter {
     const Operand host = received != nullptr && received->contains(node.name)
                              ? received->at(node.name)
                              : binding_.block->operand(node.name);
-    if (binding_.backend == nullptr) return host;
+    if (backend_.runs_on_host()) return host;
     Operand value = row_major(node.outputs.types[0]);
     value.input = static_cast<int16_t>(inputs_.size());
     inputs_.push_back({host, node.as<InputAttr>().advance});
@@ -142,11 +142,9 @@ class Emitter {
     step.dispatch.attr = node.attr;
     fill_operands(node, id, step.dispatch);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
-    const KernelChoice choice{.target = options_.target, .rows = rows, .exact = options_.exact};
-    step.kernel = binding_.backend != nullptr
-                      ? binding_.backend->choose(node.op, step.dispatch, choice)
-                      : choose_kernel(node.op, step.dispatch, choice);
-    const RunExtent run{rows, options_.sequences, binding_.pool->size()};
+    step.kernel =
+        backend_.choose(node.op, step.dispatch, {.rows = rows, .exact = options_.exact});
+    const RunExtent run{rows, options_.sequences, std::max(backend_.workers(), 1)};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
       step.work = static_cast<int>(lifetimes_.size());
@@ -176,8 +174,8 @@ class Emitter {
   // outputs of the next step.
   bool may_fuse_with_next(int i) const {
     const auto step = static_cast<size_t>(i);
-    return binding_.backend != nullptr && step + 1 < steps_.size() &&
-           binding_.backend->may_fuse(graph_[steps_[step].node].op,
+    return step + 1 < steps_.size() &&
+           backend_.may_fuse(graph_[steps_[step].node].op,
                                       graph_[steps_[step + 1].node].op, most_rows(kTokenRows));
   }
 
@@ -201,20 +199,20 @@ class Emitter {
                                         byte_size(value.dtype, begin));
   }
 
-  void bind(std::byte* base, const Placement& placement) {
+  void bind(std::byte* base, const ValueOffsets& layout) {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!needed_[index(id)]) continue;
       const Node& node = graph_[id];
       for (int i = 0; i < node.outputs.count; ++i)
         if (const int lifetime = at(place_, {id, i}); lifetime >= 0)
-          at(values_, {id, i}).data = base + placement.offsets[static_cast<size_t>(lifetime)];
+          at(values_, {id, i}).data = base + layout.offsets[static_cast<size_t>(lifetime)];
       if (is_view(node))
         at(values_, id).data = columns_of(at(values_, aliased(node)), node.as<ColumnsAttr>().begin);
     }
     for (Step& step : steps_) {
       fill_operands(graph_[step.node], step.node, step.dispatch);
       if (step.work >= 0)
-        step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
+        step.dispatch.work = base + layout.offsets[static_cast<size_t>(step.work)];
     }
   }
 
@@ -230,8 +228,7 @@ class Emitter {
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (constant(id)) bytes += bytes_of(at(values_, id));
     if (bytes == 0) return {};
-    Memory memory =
-        binding_.backend != nullptr ? binding_.backend->device().allocate(bytes) : Memory(bytes);
+    Memory memory = backend_.device().allocate(bytes);
     std::byte* next = memory.data();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!constant(id)) continue;
@@ -246,11 +243,7 @@ class Emitter {
   void fill_constant(const Node& node, const Operand& value) const {
     const std::vector<float> row(static_cast<size_t>(value.cols), node.as<ScaleAttr>().factor);
     for (int64_t r = 0; r < value.rows; ++r)
-      if (binding_.backend != nullptr)
-        binding_.backend->device().upload(value.row<std::byte>(r), row.data(),
-                                          row.size() * sizeof(float));
-      else
-        std::copy(row.begin(), row.end(), value.row<float>(r));
+      backend_.device().upload(value.row<std::byte>(r), row.data(), row.size() * sizeof(float));
   }
 
   // What the step works on, for people: the names of its weights, or its own.
@@ -284,6 +277,7 @@ class Emitter {
   const Graph& graph_;
   const std::vector<Value>& roots_;
   const Binding& binding_;
+  Backend& backend_;
   const PlanOptions& options_;
   std::vector<bool> needed_;
   OfValues<bool> used_;

@@ -15,8 +15,7 @@ struct Emitted {
   Memory constants;             ///< written already
   std::byte* arena = nullptr;   ///< where all other values lie, in the workspace
   size_t arena_bytes = 0;
-  std::byte* scratch = nullptr;  ///< of the first worker, in the workspace; nullptr on a device
-  size_t scratch_stride = 0;     ///< from one worker to the next
+  HostMemory memory;  ///< of a table of the host
 };
 
 /// Chooses kernels and places what `roots` need in `workspace`.

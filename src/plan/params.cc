@@ -5,26 +5,26 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "kernels/kernels.h"
 #include "plan/weight_use.h"
 
 namespace veery {
 namespace {
 
-struct Entry {
-  const TensorView* tensor;
-  Shape shape;
-  bool matrix;  // which products are made with; else f32
-  bool packed;
-  uint8_t format;  // WeightFormat::panels
-  bool mapped;     // stays in the file
-  int64_t stack;   // matrices in panels of their own
-  size_t offset, bytes;
+constexpr size_t kParamAlignment = 256;  // of each parameter: what GPUs' bulk copies need
+constexpr int64_t kGrainBytes = int64_t{1} << 18;  // of a panel's worth of work for one thread
 
-  int64_t rows() const { return shape.rows().size; }  // of all matrices
-  int64_t cols() const { return shape.cols(); }
-  int64_t height() const { return rows() / stack; }
-  int64_t panels() const { return (height() + kLanes - 1) / kLanes; }  // of a matrix
+/// A parameter as it will lie in memory.
+struct ParamLayout {
+  std::string name;
+  const TensorView* tensor = nullptr;
+  Operand operand;      ///< without its address
+  bool matrix = false;  ///< packed by the backend; else f32
+  bool mapped = false;  ///< stays in the file
+  size_t offset = 0, bytes = 0;
+};
+struct ParamLayouts {
+  std::vector<ParamLayout> all;
+  size_t bytes = 0;
 };
 
 ParamAttr attr_of(const Node& node) {
@@ -32,36 +32,7 @@ ParamAttr attr_of(const Node& node) {
   return given == nullptr ? ParamAttr{} : *given;
 }
 
-Entry find_entry(const ModelFile& file, const Node& node) {
-  const TensorView& tensor = checked_tensor(file, node);
-  const Shape& shape = node.shape();
-  const bool matrix = is_matrix(node);
-  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), 0, false, 1, 0, 0};
-  if (shape.rank > 2) entry.stack = shape[0].size;
-  entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
-                                   packed_bytes(tensor.dtype, entry.height(), entry.cols())
-                : matrix ? tensor.bytes()
-                         : static_cast<size_t>(entry.rows() * entry.cols()) * sizeof(float);
-  return entry;
-}
-
-Operand make_operand(const Entry& entry, std::byte* base) {
-  const TensorView& tensor = *entry.tensor;
-  // Nothing writes to weights.
-  Operand operand{.data = entry.mapped ? const_cast<std::byte*>(tensor.data.data())  // NOLINT
-                                       : base + entry.offset,
-                  .rows = entry.rows(),
-                  .cols = static_cast<int32_t>(entry.cols())};
-  operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
-  operand.format = entry.format;
-  operand.dtype = entry.matrix ? tensor.dtype : DType::kF32;
-  operand.stack = static_cast<int32_t>(entry.stack);
-  operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.cols())
-                                                     : byte_size(operand.dtype, entry.cols()));
-  return operand;
-}
-
-// The weights of whose products only the largest is wanted, in some runs.
+// The weights of whose products only the largest is needed, in some runs.
 std::set<std::string> argmax_weights(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes()) {
@@ -75,127 +46,130 @@ std::set<std::string> argmax_weights(const Graph& graph) {
   return names;
 }
 
-// Whether a weight that is only gathered can be read from the mapped file without a copy.
-bool can_stay(const ModelFile& file, const Entry& entry) {
-  return entry.tensor->source == nullptr && entry.rows() > 1 && entry.stack == 1 &&
-         file.mapping_of(*entry.tensor) != nullptr;
+ParamLayout layout_of(const ModelFile& file, const Node& node, WeightUse use,
+                      const Backend& backend) {
+  const TensorView& tensor = checked_tensor(file, node);
+  const Shape& shape = node.shape();
+  ParamLayout layout{.name = node.name, .tensor = &tensor, .matrix = is_matrix(node)};
+  if (!layout.matrix) {
+    layout.operand = row_major({shape, DType::kF32});
+    layout.bytes = static_cast<size_t>(layout.operand.rows * layout.operand.stride);
+    return layout;
+  }
+  use.dtype = tensor.dtype;
+  use.rows = shape.rows().size;
+  use.cols = shape.cols();
+  if (shape.rank > 2) use.stack = shape[0].size;
+  use.in_file = tensor.source == nullptr && file.mapping_of(tensor) != nullptr;
+  layout.operand = backend.weight(use);
+  layout.mapped = backend.reads_in_file(use);
+  layout.bytes = layout.mapped ? 0 : backend.weight_bytes(layout.operand);
+  return layout;
 }
 
-// Such a weight has panels for it, if there are any for its type. A tensor that is computed is
-// packed in pieces, each as if it were a weight, which these need not allow.
-void format_for_argmax(Entry& entry) {
-  if (!entry.packed || entry.stack != 1 || entry.tensor->source != nullptr) return;
-  const WeightFormat format = veery::format_for_argmax(entry.tensor->dtype);
-  entry.format = format.panels;
-  entry.bytes = packed_bytes(format, entry.height(), entry.cols());
+// The layouts and offsets of all parameters of a graph except those in `there`.
+ParamLayouts lay_out_params(const ModelFile& file, const Graph& graph, const Backend& backend,
+                            const std::map<std::string, Operand>& there) {
+  ParamLayouts layouts;
+  const std::set<std::string> largest = argmax_weights(graph);
+  std::map<std::string, ParamUse> uses = param_uses(graph);
+  std::set<std::string_view> seen;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != op::kParam || there.contains(node.name) || !seen.insert(node.name).second)
+      continue;
+    const WeightUse use{.only_gathered = uses[node.name].is_only_gathered(),
+                        .argmax = largest.contains(node.name)};
+    ParamLayout& layout = layouts.all.emplace_back(layout_of(file, node, use, backend));
+    layout.offset = layouts.bytes;
+    layouts.bytes += (layout.bytes + kParamAlignment - 1) / kParamAlignment * kParamAlignment;
+  }
+  return layouts;
 }
 
-// Copies one tensor into its layout as a whole.
-void fill_plain(const TensorView& tensor, const Entry& entry, const Operand& operand) {
-  std::vector<std::byte> buffer;
+// Known before the first tensor is read: loading a large model takes minutes.
+void check_room(size_t bytes, Device& device) {
+  const MemoryPool* pool = device.pool();
+  if (pool != nullptr && bytes > pool->available())
+    throw Error(ErrorKind::kLimit, "{}: the weights take {} bytes, {} can be had", pool->name(),
+                bytes, pool->available());
+}
+
+// A single row, or a matrix that is read element by element, to f32.
+void decode_floats(const TensorView& tensor, std::span<float> out) {
+  std::vector<std::byte> stored;
   TensorView whole = tensor;
-  whole.data = tensor.read(buffer);
+  whole.data = tensor.read(stored);
   check_finite_scales(whole);
-  if (entry.matrix)
-    std::copy(whole.data.begin(), whole.data.end(), operand.data);
-  else
-    decode(tensor.dtype, whole.data,
-           {operand.row<float>(0), static_cast<size_t>(entry.rows() * entry.cols())});
+  decode(tensor.dtype, whole.data, out);
 }
 
-// Panels [first, last) of the matrix `index` of a stack.
-struct Piece {
-  int64_t index, first, last;
-};
-
-// Packs panels of a tensor whose rows are computed.
-void pack_made(const Entry& entry, const Piece& p, const Operand& operand) {
-  const TensorView& tensor = *entry.tensor;
-  const int64_t begin = p.index * entry.height() + p.first * kLanes;
-  const int64_t rows = std::min(p.last * kLanes, entry.height()) - p.first * kLanes;
-  std::vector<std::byte> buffer(byte_size(tensor.dtype, rows * entry.cols()));
-  tensor.source->read(begin, begin + rows, buffer.data());
+// Packs the rows [first, last) of the matrix `index` of a stack; `matrix`: where that begins in the
+// host's memory.
+void pack_rows(const ModelFile& file, const ParamLayout& layout, int64_t index, int64_t first,
+               int64_t last, const Backend& backend, std::byte* matrix) {
+  const TensorView& tensor = *layout.tensor;
+  const size_t row = byte_size(tensor.dtype, layout.operand.cols);
+  const int64_t before = index * (layout.operand.rows / layout.operand.stack);
+  const size_t begin = static_cast<size_t>(before + first) * row;
+  const size_t size = static_cast<size_t>(last - first) * row;
+  if (tensor.source == nullptr) {
+    check_finite_scales(tensor, begin, size);
+    backend.pack(layout.operand, tensor.data.data() + begin, first, last, matrix);
+    return file.release(tensor, begin, size);
+  }
+  std::vector<std::byte> computed(size);
+  tensor.source->read(before + first, before + last, computed.data());
   TensorView piece = tensor;
-  piece.data = buffer;
+  piece.data = computed;
   check_finite_scales(piece);
-  pack_panels(tensor.dtype, buffer.data(), rows, entry.cols(),
-              operand.of_stack(p.index).data + p.first * operand.stride, 0, p.last - p.first);
+  backend.pack(layout.operand, computed.data(), first, last, matrix);
 }
 
-// Packs panels of a tensor that lies in the file.
-void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
-                 const Operand& operand) {
-  const TensorView& tensor = *entry.tensor;
-  const size_t row = byte_size(tensor.dtype, entry.cols());
-  const size_t matrix = static_cast<size_t>(p.index * entry.height()) * row;
-  const size_t begin = matrix + static_cast<size_t>(p.first * kLanes) * row;
-  const size_t bytes =
-      matrix + static_cast<size_t>(std::min(p.last * kLanes, entry.height())) * row - begin;
-  check_finite_scales(tensor, begin, bytes);
-  pack_panels({tensor.dtype, entry.format}, tensor.data.data() + matrix, entry.height(),
-              entry.cols(), operand.of_stack(p.index).data, p.first, p.last);
-  file.release(tensor, begin, bytes);
+// A matrix as the backend's kernels read it, in pieces so that all threads have work.
+void pack(const ModelFile& file, const ParamLayout& layout, ThreadPool& pool,
+          const Backend& backend, std::byte* bytes) {
+  const Operand& operand = layout.operand;
+  const int64_t height = operand.rows / operand.stack;
+  const int64_t panel = std::max<int64_t>(1, operand.stride * (in_panels(operand) ? 1 : kLanes));
+  const int64_t rows = std::max<int64_t>(1, kGrainBytes / panel) * kLanes;
+  const int64_t pieces = (height + rows - 1) / rows;
+  const size_t matrix = layout.bytes / static_cast<size_t>(operand.stack);
+  pool.parallel_for(operand.stack * pieces, 1, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const int64_t index = i / pieces, first = i % pieces * rows;
+      pack_rows(file, layout, index, first, std::min(first + rows, height), backend,
+                bytes + static_cast<size_t>(index) * matrix);
+    }
+  });
+}
+
+// Writes a parameter to its place.
+void fill(const ModelFile& file, const ParamLayout& layout, const Operand& operand,
+          ThreadPool& pool, Backend& backend) {
+  Device& device = backend.device();
+  std::byte* const shared = device.host(operand.data);  // no copy
+  std::vector<std::byte> staged(shared != nullptr ? 0 : layout.bytes);
+  std::byte* const bytes = shared != nullptr ? shared : staged.data();
+  if (layout.matrix)
+    pack(file, layout, pool, backend, bytes);
+  else
+    decode_floats(*layout.tensor,
+                  {reinterpret_cast<float*>(bytes), layout.bytes / sizeof(float)});
+  if (shared == nullptr) device.upload(operand.data, bytes, layout.bytes);
+  file.release(*layout.tensor);  // the pages that two pieces share, and those mapped ahead
 }
 
 // Reads through a tensor that stays in the file.
-void check_mapped(const ModelFile& file, const Entry& entry, ThreadPool& pool) {
-  const TensorView& tensor = *entry.tensor;
-  const size_t row = byte_size(tensor.dtype, entry.cols());
+void check_mapped(const ModelFile& file, const ParamLayout& layout, ThreadPool& pool) {
+  const TensorView& tensor = *layout.tensor;
+  const size_t row = byte_size(tensor.dtype, layout.operand.cols);
   const auto grain = static_cast<int64_t>(std::max<size_t>(1, (size_t{1} << 20) / row));
-  pool.parallel_for(entry.rows(), grain, [&](int64_t first, int64_t last) {
+  pool.parallel_for(layout.operand.rows, grain, [&](int64_t first, int64_t last) {
     const size_t begin = static_cast<size_t>(first) * row;
     const size_t bytes = static_cast<size_t>(last - first) * row;
     check_finite_scales(tensor, begin, bytes);
     file.release(tensor, begin, bytes);
   });
-}
-
-struct Laid {
-  std::vector<std::pair<std::string, Entry>> entries;
-  size_t bytes = 0;
-};
-
-// The layouts and offsets of all parameters of a graph except those in `there`.
-Laid lay_out_entries(const ModelFile& file, const Graph& graph,
-                     const std::map<std::string, Operand>& there) {
-  Laid laid;
-  const std::set<std::string> largest = argmax_weights(graph);
-  std::map<std::string, ParamUse> uses = param_uses(graph);
-  for (const Node& node : graph.nodes()) {
-    if (node.op != op::kParam || there.contains(node.name)) continue;
-    Entry entry = find_entry(file, node);
-    if (uses[node.name].is_only_gathered() && can_stay(file, entry)) {
-      entry.packed = false;
-      entry.mapped = true;
-      entry.bytes = 0;
-    }
-    if (largest.contains(node.name)) format_for_argmax(entry);
-    entry.offset = laid.bytes;
-    laid.bytes += aligned(entry.bytes);
-    laid.entries.emplace_back(node.name, entry);
-  }
-  return laid;
-}
-
-// Copies one tensor into its layout, in pieces of some panels so that all threads have work.
-void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
-  const TensorView& tensor = *entry.tensor;
-  if (!entry.packed) return fill_plain(tensor, entry, operand);
-  const int64_t each = entry.panels();
-  const int64_t grain =
-      std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
-  pool.parallel_for(entry.stack * each, grain, [&](int64_t first, int64_t last) {
-    for (int64_t at = first; at < last;) {
-      const int64_t index = at / each;
-      const Piece piece{index, at % each, std::min(last - index * each, each)};
-      if (tensor.source)
-        pack_made(entry, piece, operand);
-      else
-        pack_stored(file, entry, piece, operand);
-      at = index * each + piece.last;
-    }
-  });
-  file.release(tensor);  // the pages that two pieces share, and those that the system mapped ahead
 }
 
 }  // namespace
@@ -240,33 +214,41 @@ bool has_shape(const TensorView& tensor, const Node& node) {
   return dims.size() == 2 && Dim(dims[0]) == shape.rows() && dims[1] == shape.cols();
 }
 
-void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
+void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
                       const Progress& progress) {
-  const Laid laid = lay_out_entries(file, graph, operands_);
-  Memory& memory = memory_.emplace_back(laid.bytes);
-  bytes_ += laid.bytes;
+  const ParamLayouts layouts = lay_out_params(file, graph, backend, operands_);
+  check_room(layouts.bytes, backend.device());
+  Memory& memory = memory_.emplace_back();
+  if (layouts.bytes > 0) memory = backend.device().allocate(layouts.bytes);
+  bytes_ += layouts.bytes;
   size_t done = 0;
-  for (const auto& [name, entry] : laid.entries) {
-    const Operand operand = make_operand(entry, memory.data());
-    if (entry.mapped) {
-      check_mapped(file, entry, pool);
-      mappings_.push_back(file.mapping_of(*entry.tensor));
+  for (const ParamLayout& layout : layouts.all) {
+    Operand operand = layout.operand;
+    if (layout.mapped) {
+      check_mapped(file, layout, pool);
+      mappings_.push_back(file.mapping_of(*layout.tensor));
+      operand.data = const_cast<std::byte*>(layout.tensor->data.data());  // NOLINT: read only
     } else {
-      fill(file, entry, operand, pool);
+      operand.data = memory.data() + layout.offset;
+      fill(file, layout, operand, pool, backend);
     }
-    operands_.emplace(name, operand);
-    done += entry.bytes;
-    if (progress) progress(done, laid.bytes);
+    operands_.emplace(layout.name, operand);
+    done += layout.bytes;
+    if (progress) progress(done, layouts.bytes);
   }
 }
 
-void ParamStore::lay_out(const ModelFile& file, const Graph& graph, const Backend* backend) {
-  if (backend != nullptr) return lay_out_on(file, graph, *backend);
-  const Laid laid = lay_out_entries(file, graph, operands_);
-  const Memory& memory = memory_.emplace_back(laid.bytes, true);
-  bytes_ += laid.bytes;
-  for (const auto& [name, entry] : laid.entries)
-    operands_.emplace(name, make_operand(entry, memory.data()));
+void ParamStore::lay_out(const ModelFile& file, const Graph& graph, const Backend& backend) {
+  const ParamLayouts layouts = lay_out_params(file, graph, backend, operands_);
+  const Memory& memory = memory_.emplace_back(layouts.bytes, true);
+  bytes_ += layouts.bytes;
+  for (const ParamLayout& layout : layouts.all) {
+    Operand operand = layout.operand;
+    operand.data = layout.mapped
+                       ? const_cast<std::byte*>(layout.tensor->data.data())  // NOLINT: read only
+                       : memory.data() + layout.offset;
+    operands_.emplace(layout.name, operand);
+  }
 }
 
 void ParamStore::borrow(const ParamStore& other, std::span<const std::string> names) {

@@ -21,22 +21,19 @@ class ParamStore {
   /// Called with bytes done and bytes in all.
   using Progress = std::function<void(size_t, size_t)>;
 
-  /// Loads every parameter that `graph` names: matrices repacked into panels, single rows as f32.
-  /// The file's pages are let go as soon as they are copied. A matrix of which only rows are taken
-  /// by ids stays in the file, whose mapping this then keeps. Throws kFormat naming a tensor that
-  /// is missing, has another shape than the definition says or holds scales that are no numbers.
-  void load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
-            const Progress& progress = {});
-
-  /// The same in the memory of a backend, all of it, as its kernels read it. Throws kUnsupported
-  /// too, naming a tensor whose type or use it has no layout for.
+  /// Loads every parameter that `graph` names into memory of the backend: matrices as its kernels
+  /// read them, single rows as f32. Releases the file's pages as soon as they are copied. A matrix
+  /// that the backend reads in the file stays there, and the store keeps the mapping. Throws
+  /// kFormat naming a tensor that is missing, has another shape than the definition says or holds
+  /// scales that are not finite; kUnsupported naming a tensor whose type the backend has no layout
+  /// for; kLimit with both numbers if the device has too little memory.
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
             const Progress& progress = {});
 
   /// Lays out the parameters as load() does, in reserved host memory that is never touched: reads
-  /// no weight, and all values are zeros. `backend`: determines the layouts; nullptr: the CPU.
-  /// Allocates nothing on its device. Throws the errors of load() that the file's header shows.
-  void lay_out(const ModelFile& file, const Graph& graph, const Backend* backend);
+  /// no weight, and all values are zeros. Allocates nothing on the backend's device. Throws the
+  /// errors of load() that the file's header shows.
+  void lay_out(const ModelFile& file, const Graph& graph, const Backend& backend);
 
   /// Refers to those of these operands that `other` has, which must outlive this store; load()
   /// passes them over.
@@ -57,8 +54,6 @@ class ParamStore {
   }
 
  private:
-  void lay_out_on(const ModelFile& file, const Graph& graph, const Backend& backend);
-
   std::map<std::string, Operand> operands_;
   std::vector<Memory> memory_;
   std::vector<std::shared_ptr<MappedFile>> mappings_;

@@ -1,9 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
@@ -14,146 +12,108 @@ namespace veery {
 Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
            const PlanOptions& options)
     : options_(options), binding_(binding) {
-  if (binding.front == nullptr) {
+  VEERY_CHECK(!binding.places.empty());
+  if (binding.places.size() == 1) {
     graph_ = options.fuse ? fuse(graph, roots) : graph;
+    for (size_t i = 0; i < roots.size(); ++i) roots_.push_back({{}, false, i});
   } else {
-    make_front(graph, roots);
+    roots = make_front(graph, roots);
     if (options.fuse) graph_ = fuse(graph_, roots);
   }
   compile(roots);
 }
 
-// Layers of the front as a plan of the CPU, and the rest as the graph of this one.
-void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
-  const FrontBinding& front = *binding_.front;
-  SplitGraph parts = split(graph, roots, front.layers);
+// The layers of all places but the last as a plan, and the rest as the graph of this one, whose
+// roots it returns.
+std::vector<Value> Plan::make_front(const Graph& graph, const std::vector<Value>& roots) {
+  SplitGraph parts = split(graph, roots, binding_.place().first_layer);
   Binding binding = binding_;
-  binding.params = front.params;
-  binding.workspace = front.workspace;
-  binding.backend = nullptr;
-  binding.front = nullptr;
+  binding.places.pop_back();
   PlanOptions options = options_;
   options.first_fetched = SIZE_MAX;
   front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
+  binding_.places.erase(binding_.places.begin(), binding_.places.end() - 1);
+  if (binding_.received != nullptr) received_ = *binding_.received;
   for (size_t i = 0; i < parts.inputs.size(); ++i) {
     const Node& node = parts.front[parts.crossing[i]];
-    crossings_.push_back({node.name.empty() ? std::string(node.op->name) : node.name,
-                          parts.front.type(parts.crossing[i])});
-    received_.emplace(parts.inputs[i], options_.places_only
-                                           ? row_major(parts.front.type(parts.crossing[i]))
-                                           : front_->root(i));
+    const ValueType& type = parts.front.type(parts.crossing[i]);
+    crossings_.push_back({node.name.empty() ? std::string(node.op->name) : node.name, type});
+    received_.emplace(parts.inputs[i], options_.places_only ? row_major(type) : front_->root(i));
   }
   binding_.received = &received_;
   graph_ = std::move(parts.back);
-  roots = std::move(parts.roots);
+  std::vector<Value> own;
+  for (const SplitGraph::Root& root : parts.roots) {
+    const bool front = root.crossing >= 0;
+    roots_.push_back({{}, front, front ? static_cast<size_t>(root.crossing) : own.size()});
+    if (!front) own.push_back(root.value);
+  }
+  return own;
 }
 
 void Plan::compile(const std::vector<Value>& roots) {
-  const Binding& binding = binding_;
-  Emitted emitted = emit(graph_, roots, binding, options_, workspace());
+  Emitted emitted = emit(graph_, roots, binding_, options_, workspace());
   if (options_.places_only) return;
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
-  roots_ = std::move(emitted.roots);
   constants_ = std::move(emitted.constants);
   arena_ = emitted.arena;
   arena_bytes_ = emitted.arena_bytes;
-  scratch_ = emitted.scratch;
-  scratch_stride_ = emitted.scratch_stride;
-  if (binding.backend != nullptr) {
-    lower(emitted.ops, emitted.inputs);
-    return;
-  }
-  taken_ =
-      std::vector<std::atomic<int32_t>>(table_.size() * static_cast<size_t>(binding.pool->size()));
+  lower(emitted);
 }
 
 Workspace& Plan::workspace() {
-  if (binding_.workspace != nullptr) return *binding_.workspace;
-  own_ = std::make_unique<Workspace>(binding_.backend != nullptr ? &binding_.backend->device()
-                                                                 : nullptr);
+  if (binding_.place().workspace != nullptr) return *binding_.place().workspace;
+  own_ = std::make_unique<Workspace>(binding_.backend().device());
   return *own_;
 }
 
-void Plan::lower(const std::vector<Op>& ops, std::span<const RunInput> inputs) {
+void Plan::lower(Emitted& emitted) {
   std::vector<Step> steps;
-  for (size_t i = 0; i < table_.size(); ++i) steps.push_back({ops[i], table_[i]});
+  for (size_t i = 0; i < table_.size(); ++i) steps.push_back({emitted.ops[i], table_[i]});
   const auto groups =
       binding_.states == nullptr ? 0 : static_cast<int>(binding_.states->groups().size());
-  executable_ = binding_.backend->lower(
-      steps, roots_,
-      {&binding_.block->slots, groups, options_.rows, options_.outputs,
-       groups == 0 ? options_.sequences : 0, options_.exact, options_.first_fetched, inputs});
-  for (size_t i = 0; i < roots_.size(); ++i)                          // read only
-    roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
-}
-
-void Plan::start_run() noexcept {
-#ifndef NDEBUG
-  // Another plan may have left anything there: what is read before it is written shows as NaN.
-  std::memset(arena_, 0xff, arena_bytes_);
-#endif
-  for (std::atomic<int32_t>& count : taken_) count.store(0, std::memory_order_relaxed);
-}
-
-Worker Plan::worker(int index) noexcept {
-  return {index, binding_.pool->size(), scratch_ + scratch_stride_ * static_cast<size_t>(index),
-          taken_.data()};
+  size_t first_fetched = 0;  // of the results of the table
+  for (size_t i = 0; i < std::min(options_.first_fetched, roots_.size()); ++i)
+    if (!roots_[i].front) ++first_fetched;
+  executable_ = binding_.backend().lower(
+      steps, emitted.roots,
+      {.slots = &binding_.block->slots,
+       .groups = groups,
+       .rows = options_.rows,
+       .outputs = options_.outputs,
+       .sequences = groups == 0 ? options_.sequences : 0,
+       .exact = options_.exact,
+       .first_fetched = options_.first_fetched == SIZE_MAX ? SIZE_MAX : first_fetched,
+       .inputs = emitted.inputs,
+       .memory = emitted.memory});
+  for (Root& root : roots_) {
+    root.operand = root.front ? front_->root(root.index) : emitted.roots[root.index];
+    if (!root.front)  // read only
+      root.operand.data = const_cast<std::byte*>(executable_->result(root.index));  // NOLINT
+  }
 }
 
 void Plan::run() {
   if (front_) front_->run();
-  const Slots& slots = binding_.block->slots;
-  if (executable_ != nullptr) return executable_->run(slots);
-  SpinBarrier& barrier = binding_.pool->barrier();
-  start_run();
-  binding_.pool->run([&](int index) {
-    Worker worker = this->worker(index);
-    for (const Dispatch& dispatch : table_) {
-      dispatch.run(dispatch, slots, worker);
-      worker.taken += worker.count;
-      barrier.wait();
-    }
-  });
+  executable_->run(binding_.block->slots);
   check_files();
 }
 
-void Plan::check_files() const {
-  if (binding_.params != nullptr) binding_.params->check_unchanged();
-}
+void Plan::check_files() const { binding_.place().params->check_unchanged(); }
 
 void Plan::fetch(size_t i) {
-  if (executable_ != nullptr) executable_->fetch(i);
+  if (!roots_[i].front) executable_->fetch(roots_[i].index);
 }
 
-void Plan::run_profiled(std::vector<double>& seconds, std::vector<double>* front) {
-  if (front_ && front != nullptr) {
-    std::vector<double> once;
-    front_->run_profiled(once);
-    front->resize(once.size(), 0);
-    for (size_t i = 0; i < once.size(); ++i) (*front)[i] += once[i];
-  } else if (front_) {
-    front_->run();
-  }
-  const Slots& slots = binding_.block->slots;
-  if (executable_ != nullptr) return executable_->run_profiled(slots, seconds);
-  seconds.resize(table_.size(), 0);
-  SpinBarrier& barrier = binding_.pool->barrier();
-  start_run();
-  binding_.pool->run([&](int index) {
-    Worker worker = this->worker(index);
-    double last = seconds_now();
-    for (size_t i = 0; i < table_.size(); ++i) {
-      table_[i].run(table_[i], slots, worker);
-      worker.taken += worker.count;
-      barrier.wait();
-      if (index != 0) continue;
-      const double now = seconds_now();
-      seconds[i] += now - last;
-      last = now;
-    }
-  });
+void Plan::run_profiled(std::vector<double>& seconds) {
+  std::vector<double> before, own;
+  if (front_) front_->run_profiled(before);
+  executable_->run_profiled(binding_.block->slots, own);
   check_files();
+  before.insert(before.end(), own.begin(), own.end());
+  seconds.resize(before.size(), 0);
+  for (size_t i = 0; i < before.size(); ++i) seconds[i] += before[i];
 }
 
 DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {

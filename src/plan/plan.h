@@ -1,14 +1,12 @@
 // plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of
 // dispatches.
 #pragma once
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "device/memory.h"
 #include "graph/graph.h"
 #include "kernels/backend.h"
@@ -19,12 +17,13 @@
 
 namespace veery {
 
+struct Emitted;
+
 /// What a plan is specialised for; whatever else may change between runs is an input.
 struct PlanOptions {
   int64_t rows = 1;       ///< most tokens of a run
   int64_t outputs = 1;    ///< most rows whose output is wanted
   int64_t sequences = 1;  ///< most spans of a run, where values have one row for each
-  Target target = Target::kReference;
   bool exact = false;
   bool fuse = true;
   /// Roots from this one on stay on a device until fetch().
@@ -44,32 +43,33 @@ struct Label {
   float weight_share = 1;  ///< of the bytes of its weights, what it reads at least
 };
 
-/// Where the first layers run, if that is another place than the backend: on the CPU.
-struct FrontBinding {
-  const ParamStore* params = nullptr;
-  Workspace* workspace = nullptr;  ///< of the host
-  int32_t layers = 0;              ///< how many
-};
-
-/// A value of the first layers that the others are given.
+/// A value that one place computes and the next one reads.
 struct Crossing {
   std::string name;  ///< of its node, or of the op that makes it
   ValueType type;
 };
 
-/// Where the values of one run go to and come from. All of it must outlive the plan.
-struct Binding {
+/// What a plan uses in one place (plan/placement.h).
+struct PlaceBinding {
+  Backend* backend = nullptr;
   const ParamStore* params = nullptr;
-  const StateStore* states = nullptr;  ///< nullptr: a graph without caches
-  RunBlock* block = nullptr;               ///< has every input of the graph
-  ThreadPool* pool = nullptr;
-  Backend* backend = nullptr;           ///< nullptr: the CPU. Else that of params and states
-  Workspace* workspace = nullptr;       ///< of the backend's device; nullptr: the plan has its own
-  const FrontBinding* front = nullptr;  ///< nullptr: all layers are in one place
-  /// Inputs that another plan computes, in the host's memory; nullptr: none.
-  const std::map<std::string, Operand>* received = nullptr;
+  Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
+  int32_t first_layer = 0;         ///< Place::first_layer
 };
 
+/// Where the values of one run go to and come from. All of it must outlive the plan.
+struct Binding {
+  std::vector<PlaceBinding> places;    ///< at least one, in the order of layers
+  const StateStore* states = nullptr;  ///< nullptr: a graph without caches
+  RunBlock* block = nullptr;           ///< has every input of the graph
+  /// Inputs that another plan computes, in the host's memory; nullptr: none.
+  const std::map<std::string, Operand>* received = nullptr;
+
+  const PlaceBinding& place() const { return places.back(); }
+  Backend& backend() const { return *places.back().backend; }
+};
+
+/// The table of the last place, and a plan of all places before it (front()).
 class Plan {
  public:
   /// Compiles what `roots` need. Throws kUnsupported, naming op, types and target, where a kernel
@@ -79,32 +79,33 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Runs the front, if there is one, then the table on the inputs in the binding's block. Does not
-  /// allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if weights that
+  /// Runs the places before, if there are any, then the table on the inputs in the binding's block.
+  /// On the CPU it does not allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if weights that
   /// are read from their file may have been others.
   void run();
   /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
-  int32_t chain_steps() { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
-  bool chain_draws() const { return executable_ != nullptr && executable_->chain_draws(); }
+  int32_t chain_steps() { return front_ != nullptr ? 0 : executable_->chain_steps(); }
+  bool chain_draws() const { return executable_->chain_draws(); }
   void run_chain(std::span<const ChainRow> rows) {
     executable_->run_chain(binding_.block->slots, rows);
   }
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
-  /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
-  /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
-  /// `front`: gets those of the front's rows, nothing without a front.
-  void run_profiled(std::vector<double>& seconds, std::vector<double>* front = nullptr);
+  /// As run(), adding the seconds that each row took to `seconds`: one entry for each row of the
+  /// tables of all places, in order. On a device the host sees none of the results; throws
+  /// kUnsupported where it cannot be timed.
+  void run_profiled(std::vector<double>& seconds);
 
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
   /// the same workspace.
-  const Operand& root(size_t i) const { return roots_[i]; }
+  const Operand& root(size_t i) const { return roots_[i].operand; }
   /// Brings root `i`, one of those that stay on a device, to where root() says.
   void fetch(size_t i);
 
-  /// The first layers, where they run on the CPU and the others elsewhere; nullptr: all are here.
+  /// The layers of all places before this one; nullptr: there is one place.
   const Plan* front() const { return front_.get(); }
+  /// What the front gives the table of this place.
   const std::vector<Crossing>& crossings() const { return crossings_; }
-  /// Of the backend, where first layers run elsewhere.
+  Backend& backend() const { return binding_.backend(); }
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }
   const Graph& graph() const { return graph_; }
@@ -114,13 +115,18 @@ class Plan {
   const std::byte* arena() const { return arena_; }
 
  private:
+  /// A requested root: of the table, or one of the front.
+  struct Root {
+    Operand operand;
+    bool front = false;
+    size_t index = 0;  ///< among the results of the table, or the roots of the front
+  };
+
   void compile(const std::vector<Value>& roots);
-  void make_front(const Graph& graph, std::vector<Value>& roots);
-  void lower(const std::vector<Op>& ops, std::span<const RunInput> inputs);
+  std::vector<Value> make_front(const Graph& graph, const std::vector<Value>& roots);
+  void lower(Emitted& emitted);
   Workspace& workspace();
-  void start_run() noexcept;
   void check_files() const;
-  Worker worker(int index) noexcept;  // for the first row of the table
 
   Graph graph_;
   PlanOptions options_;
@@ -132,13 +138,10 @@ class Plan {
   std::unique_ptr<Workspace> own_;  ///< where the binding has none
   std::byte* arena_ = nullptr;
   size_t arena_bytes_ = 0;
-  std::byte* scratch_ = nullptr;
-  size_t scratch_stride_ = 0;
-  std::vector<std::atomic<int32_t>> taken_;  // [row of the table][worker], see Worker
   std::vector<Dispatch> table_;
   std::vector<Label> labels_;
-  std::vector<Operand> roots_;
-  std::unique_ptr<Executable> executable_;  ///< of a device; nullptr: run() walks through the table
+  std::vector<Root> roots_;
+  std::unique_ptr<Executable> executable_;
 };
 
 /// One row of `veery plan`: what a dispatch reads and writes, and the work it does.

@@ -1,5 +1,6 @@
 #include "plan/split.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -24,15 +25,12 @@ class Splitter {
   }
 
   SplitGraph run(const std::vector<Value>& roots) {
-    for (Value root : roots)
-      if (!is_back_[index(root.node)])
-        throw Error(ErrorKind::kUnsupported,
-                    "'{}' is a value of the layers on the CPU, which is not kept there while other "
-                    "layers are on a device",
-                    graph_[root].name);
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (needed_[index(id)] && is_back_[index(id)] && !is_leaf(graph_[id])) copy_to_back(id);
-    for (Value root : roots) result_.roots.push_back(mapped(to_back_, root));
+    for (Value root : roots)
+      result_.roots.push_back(is_back_[index(root.node)]
+                                  ? SplitGraph::Root{mapped(to_back_, root)}
+                                  : SplitGraph::Root{{}, static_cast<int>(find_crossing(root))});
     return std::move(result_);
   }
 
@@ -78,9 +76,17 @@ class Splitter {
       value = graph_[value].in[static_cast<size_t>(graph_[value].op->alias)];
     return graph_[value].op == op::kState ? value.node : kNoNode;
   }
+  // The index of a value of the front among those that leave it.
+  size_t find_crossing(Value value) {
+    const auto known = std::ranges::find(crossing_, value);
+    if (known != crossing_.end()) return static_cast<size_t>(known - crossing_.begin());
+    crossing_.push_back(value);
+    result_.crossing.push_back(in_front(value));
+    result_.inputs.push_back(fmt::format("front.{}.{}", value.node, value.output));
+    crossed_.emplace_back();
+    return crossing_.size() - 1;
+  }
   Value crossed(Value value) {
-    for (size_t i = 0; i < crossing_.size(); ++i)
-      if (crossing_[i] == value) return crossed_[i];
     if (const NodeId state = state_of(value); state != kNoNode)
       throw Error(ErrorKind::kUnsupported,
                   "layers from {} on read the cache {} of a layer before them: both have to be on "
@@ -92,12 +98,11 @@ class Splitter {
                   "layers from {} on take '{}' ({}) of a layer before them: both have to be on the "
                   "same side",
                   first_, graph_[value].name, graph_[value].op->name);
-    crossing_.push_back(value);
-    result_.crossing.push_back(in_front(value));
-    result_.inputs.push_back(fmt::format("front.{}.{}", value.node, value.output));
-    crossed_.push_back(result_.back.leaf(op::kInput, result_.inputs.back(), type.shape,
-                                         InputAttr{.dtype = type.dtype}));
-    return crossed_.back();
+    const size_t i = find_crossing(value);
+    if (!crossed_[i])
+      crossed_[i] = result_.back.leaf(op::kInput, result_.inputs[i], type.shape,
+                                      InputAttr{.dtype = type.dtype});
+    return crossed_[i];
   }
   // Copies a value of the front with all that it needs.
   Value in_front(Value value) {

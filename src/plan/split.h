@@ -1,4 +1,4 @@
-// split.h: a graph in two parts: the first layers for the host, what follows for a device.
+// split.h: a graph in two parts, for two places: the first layers, and what follows.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,14 +13,18 @@ int32_t layer_of(std::string_view name);
 
 struct SplitGraph {
   Graph front, back;
-  std::vector<Value> crossing;      ///< values of the front that the back takes as inputs
+  /// Values of the front that the back takes as inputs, and roots that the front computes.
+  std::vector<Value> crossing;
   std::vector<std::string> inputs;  ///< names of these, the same for the same value of the graph
-  std::vector<Value> roots;         ///< in the back
+  struct Root {
+    Value value;       ///< in the back, unless
+    int crossing = -1;  ///< it is this one of `crossing`
+  };
+  std::vector<Root> roots;
 };
 
-/// What layers from `first` on go into is the back, all else that it takes the front. Throws
-/// kUnsupported, naming what it is, where a root is in the front, or where the back takes more from
-/// it than rows of numbers: a cache that it shares with a layer of the front.
+/// The back has what depends on layers from `first` on, the front all else that is needed. Throws
+/// kUnsupported, naming the value, if the back reads a cache of a layer of the front.
 SplitGraph split(const Graph& graph, const std::vector<Value>& roots, int32_t first);
 
 }  // namespace veery

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "device/host_device.h"
 #include "kernels/common/pages.h"
-#include "plan/split.h"
 
 namespace veery {
 namespace {
@@ -96,7 +96,7 @@ void StateLayout::describe(const Node& node) {
   }
   operand.stride = static_cast<int64_t>(bytes);
   groups_[static_cast<size_t>(group)].page_bytes += bytes;
-  states_[node.name] = {operand, 0, layer_of(node.name) < options_.front_layers};
+  states_[node.name] = {operand, place_of(options_.first_layers, node.name), 0};
 }
 
 // How many pages each group has: those of sequences, and those of snapshots.
@@ -119,7 +119,8 @@ void StateLayout::size_groups() {
   }
 }
 
-StateLayout::StateLayout(const Graph& graph, const StateOptions& options) : options_(options) {
+StateLayout::StateLayout(const Graph& graph, const StateOptions& options)
+    : options_(options), place_bytes_(std::max<size_t>(1, options.first_layers.size())) {
   if (options.context < 1)
     throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
   if (options.kept < 1)
@@ -129,7 +130,7 @@ StateLayout::StateLayout(const Graph& graph, const StateOptions& options) : opti
     if (node.op == op::kState) describe(node);
   size_groups();
   for (auto& [name, state] : states_) {
-    size_t& total = state.front ? front_bytes_ : back_bytes_;
+    size_t& total = place_bytes_[state.place];
     state.offset = total;
     const Group& group = groups_[static_cast<size_t>(state.operand.group)];
     total += aligned(static_cast<size_t>(state.operand.stride) * static_cast<size_t>(group.pages));
@@ -143,19 +144,22 @@ size_t StateLayout::growing_page_bytes() const {
   return bytes;
 }
 
-StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend* backend)
-    : layout_(graph, options), backend_(backend) {
-  memory_ = backend != nullptr ? backend->device().allocate(layout_.back_bytes())
-                               : Memory(layout_.back_bytes(), true);
-  if (layout_.front_bytes() > 0) front_memory_ = Memory(layout_.front_bytes(), true);
+StateStore::StateStore(const Graph& graph, const StateOptions& options,
+                       std::span<Device* const> devices)
+    : layout_(graph, options), devices_(devices.begin(), devices.end()) {
+  devices_.resize(layout_.place_bytes().size(), &host_device());
+  for (size_t place = 0; place < devices_.size(); ++place) {
+    const size_t bytes = layout_.place_bytes()[place];
+    memory_.push_back(bytes > 0 ? devices_[place]->reserve(bytes) : Memory());
+  }
   for (const auto& [name, state] : layout_.states()) {
     Operand& operand = operands_[name] = state.operand;
-    operand.data = (state.front ? front_memory_ : memory_).data() + state.offset;
+    operand.data = memory_[state.place].data() + state.offset;
   }
 }
 
-Backend* StateStore::backend_of(const std::string& name) const {
-  return layout_.states().at(name).front ? nullptr : backend_;
+Device& StateStore::device_of(const std::string& name) const {
+  return *devices_[layout_.states().at(name).place];
 }
 
 const Operand& StateStore::at(const std::string& name) const {
@@ -170,10 +174,7 @@ void StateStore::copy_page(int group, int32_t from, int32_t to) {
     std::byte* const target = operand.data + to * operand.stride;
     const std::byte* const source = operand.data + from * operand.stride;
     const auto bytes = static_cast<size_t>(operand.stride);
-    if (Backend* const backend = backend_of(name); backend != nullptr)
-      backend->device().copy(target, source, bytes);
-    else
-      std::memcpy(target, source, bytes);
+    device_of(name).copy(target, source, bytes);
   }
 }
 
@@ -183,10 +184,7 @@ void StateStore::read_page(int group, int32_t page, int64_t positions,
     if (operand.group != group) continue;
     const auto bytes = static_cast<size_t>(operand.stride);
     const std::byte* const source = operand.data + page * operand.stride;
-    if (Backend* const backend = backend_of(name); backend != nullptr)
-      backend->device().download(out.data(), source, bytes);
-    else
-      std::memcpy(out.data(), source, bytes);
+    device_of(name).download(out.data(), source, bytes);
     if (operand.layout != Layout::kBlocks) forget_positions(operand, positions, out.data());
     out = out.subspan(bytes);
   }
@@ -197,10 +195,7 @@ void StateStore::write_page(int group, int32_t page, std::span<const std::byte> 
     if (operand.group != group) continue;
     const auto own = bytes.first(static_cast<size_t>(operand.stride));
     std::byte* const target = operand.data + page * operand.stride;
-    if (Backend* const backend = backend_of(name); backend != nullptr)
-      backend->device().upload(target, own.data(), own.size());
-    else
-      std::memcpy(target, own.data(), own.size());
+    device_of(name).upload(target, own.data(), own.size());
     bytes = bytes.subspan(own.size());
   }
 }

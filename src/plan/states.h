@@ -2,13 +2,14 @@
 // groups that forget at the same rate.
 #pragma once
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "device/memory.h"
 #include "graph/graph.h"
-#include "kernels/backend.h"
+#include "plan/placement.h"
 
 namespace veery {
 
@@ -25,8 +26,8 @@ struct StateOptions {
   /// Snapshots that there is memory for, of all sequences together. Where one is large, fewer: what
   /// fits in kSnapshotBytes, but no fewer than two.
   int32_t snapshots = 0;
-  /// With a backend: so many first layers have theirs in the host's memory.
-  int32_t front_layers = 0;
+  /// Place::first_layer of each place; empty: there is one.
+  std::vector<int32_t> first_layers = {};
 };
 inline constexpr size_t kSnapshotBytes = size_t{512} << 20;
 
@@ -49,8 +50,8 @@ class StateLayout {
   };
   struct State {
     Operand operand;     ///< without its address
-    size_t offset = 0;   ///< in front_bytes() or back_bytes()
-    bool front = false;  ///< StateOptions::front_layers
+    size_t place = 0;   ///< index of StateOptions::first_layers
+    size_t offset = 0;  ///< in the bytes of its place
   };
 
   /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32; kInput
@@ -62,9 +63,9 @@ class StateLayout {
   const std::map<std::string, State>& states() const { return states_; }
   /// Snapshots that there is memory for; 0 too where none is ever needed.
   int32_t snapshots() const { return snapshots_; }
-  size_t front_bytes() const { return front_bytes_; }
-  size_t back_bytes() const { return back_bytes_; }
-  size_t bytes() const { return front_bytes_ + back_bytes_; }
+  /// Bytes of each place.
+  std::span<const size_t> place_bytes() const { return place_bytes_; }
+  size_t bytes() const { return std::reduce(place_bytes_.begin(), place_bytes_.end()); }
   /// Bytes of one more page in all caches that grow; 0 if none grows.
   size_t growing_page_bytes() const;
 
@@ -77,7 +78,7 @@ class StateLayout {
   int32_t snapshots_ = 0;
   std::vector<Group> groups_;
   std::map<std::string, State> states_;
-  size_t front_bytes_ = 0, back_bytes_ = 0;
+  std::vector<size_t> place_bytes_;
 };
 
 /// The memory of a StateLayout. It is reserved at once and taken from the system when a page is
@@ -86,9 +87,10 @@ class StateStore {
  public:
   using Group = StateLayout::Group;
 
-  /// Throws as StateLayout does. `backend`: whose memory it is, nullptr: the CPU's; it must outlive
-  /// the store.
-  StateStore(const Graph& graph, const StateOptions& options, Backend* backend = nullptr);
+  /// Throws as StateLayout does. `devices`: whose memory it is, of each place; they must outlive the
+  /// store. Empty: the host's.
+  StateStore(const Graph& graph, const StateOptions& options,
+             std::span<Device* const> devices = {});
 
   const Operand& at(const std::string& name) const;
   /// What page `from` holds in every layer of the group, page `to` then holds as well.
@@ -104,16 +106,16 @@ class StateStore {
   const StateOptions& options() const { return layout_.options(); }
   int32_t snapshots() const { return layout_.snapshots(); }
   /// Bytes that all pages together can take.
-  size_t bytes() const { return memory_.size() + front_memory_.size(); }
+  size_t bytes() const { return layout_.bytes(); }
 
  private:
-  /// Whose memory a state is in; nullptr: the host's.
-  Backend* backend_of(const std::string& name) const;
+  /// Whose memory a state is in.
+  Device& device_of(const std::string& name) const;
 
   StateLayout layout_;
-  Backend* backend_ = nullptr;
+  std::vector<Device*> devices_;  ///< of each place
   std::map<std::string, Operand> operands_;
-  Memory memory_, front_memory_;  ///< of the backend, of the host where there is one too
+  std::vector<Memory> memory_;  ///< of each place
 };
 
 }  // namespace veery

@@ -6,7 +6,7 @@ namespace veery {
 
 std::byte* Workspace::block(size_t size) {
   if (blocks_.empty() || blocks_.back().size() < size)
-    blocks_.push_back(device_ != nullptr ? device_->allocate(size) : Memory(size, true));
+    blocks_.push_back(device_->reserve(size));
   return blocks_.back().data();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "device/device.h"
+#include "device/host_device.h"
 
 namespace veery {
 
@@ -10,8 +10,8 @@ namespace veery {
 /// until the next of them runs. Must outlive them. Not thread-safe.
 class Workspace {
  public:
-  /// `device`, which must outlive it: whose memory it is; nullptr: the host's.
-  explicit Workspace(Device* device = nullptr) : device_(device) {}
+  /// `device`: whose memory it is; must outlive the workspace.
+  explicit Workspace(Device& device = host_device()) : device_(&device) {}
 
   /// At least `size` bytes, whose contents nobody may rely on. Plans keep the addresses, so a block
   /// that is too small for the next plan stays, and a larger one is taken beside it.

@@ -15,7 +15,7 @@ constexpr size_t kMostWaiting = 32;
 }  // namespace
 
 bool HeadDraft::possible(const Model& model) {
-  return model.backend() == nullptr && model.entry().roots.contains(kRoot);
+  return model.runs_on_host() && model.entry().roots.contains(kRoot);
 }
 
 std::unique_ptr<Model> HeadDraft::make_model(const Model& target) {

@@ -432,7 +432,7 @@ int32_t Scheduler::chain_tokens(int32_t most) const {
 // What an answer does not want of them, those behind its end, has to be taken back.
 bool Scheduler::make_chain() {
   chain_rows_.clear();
-  if (!waiting_.empty() || model_.backend() == nullptr) return false;
+  if (!waiting_.empty() || model_.backend().runs_on_host()) return false;
   {
     const std::lock_guard lock(mutex_);
     if (!incoming_.empty() || !uses_.empty()) return false;
@@ -480,7 +480,7 @@ void Scheduler::choose() {
     return part.outputs > 0 && part.wants == Wants::kLogits;
   };
   const bool quick = runner_.chained() ||
-                     (model_.backend() != nullptr && std::ranges::none_of(parts_, needs_logits));
+                     (!model_.backend().runs_on_host() && std::ranges::none_of(parts_, needs_logits));
   model_.pool().parallel_for(
       std::ssize(parts_), quick ? kQuick : 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/runner.h"
+#include "engine/runner_sizes.h"
 
 namespace veery {
 namespace {
@@ -29,31 +30,28 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 
 }  // namespace
 
-Encoder::Encoder(Model& model, std::string root)
-    : model_(model),
-      root_(std::move(root)),
-      workspace_(model.memory_backend() != nullptr ? &model.backend()->device() : nullptr),
-      front_{&model.front_params(), &front_workspace_, model.front_layers()} {}
+Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {
+  for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
+}
+
+size_t Encoder::activation_bytes() const {
+  size_t bytes = 0;
+  for (const Workspace& workspace : workspaces_) bytes += workspace.bytes();
+  return bytes;
+}
 
 void Encoder::reserve(int64_t rows) {
   grow_block(rows);
-  Workspace own, front;  // of the host, and never touched
-  const FrontBinding front_part{&model_.front_params(), &front, model_.front_layers()};
-  const Binding binding{&model_.params(),
-                        nullptr,
-                        block_.get(),
-                        &model_.pool(),
-                        model_.backend(),
-                        &own,
-                        model_.front_layers() > 0 ? &front_part : nullptr};
+  std::deque<Workspace> measured(workspaces_.size());  // of the host, and never touched
+  const Binding binding = binding_of(model_, measured, nullptr, block_.get());
   for (int64_t size = 1; size <= bucket(rows); size *= 2)
     for (const int64_t sequences : {int64_t{1}, size}) {
       PlanOptions options = plan_options(size, sequences);
       options.places_only = true;
       Plan(model_.entry().graph, std::vector<Value>{model_.entry().root(root_)}, binding, options);
     }
-  workspace_.block(own.largest());
-  if (front.largest() > 0) front_workspace_.block(front.largest());
+  for (size_t i = 0; i < measured.size(); ++i)
+    if (measured[i].largest() > 0) workspaces_[i].block(measured[i].largest());
 }
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
@@ -112,7 +110,6 @@ PlanOptions Encoder::plan_options(int64_t rows, int64_t sequences) const {
   return {.rows = rows,
           .outputs = rows,
           .sequences = sequences,
-          .target = model_.target(),
           .exact = model_.options().exact,
           .fuse = model_.options().fuse};
 }
@@ -124,8 +121,7 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
   if (!slot) {
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        Binding{&model_.params(), nullptr, block_.get(), &model_.pool(), model_.backend(),
-                &workspace_, model_.front_layers() > 0 ? &front_ : nullptr},
+        binding_of(model_, workspaces_, nullptr, block_.get()),
         plan_options(rows, sequences));
   }
   return *slot;

@@ -1,5 +1,6 @@
 // encoder.h: runs an entry that has no cache on batches of whole sequences.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -26,7 +27,7 @@ class Encoder {
   /// Takes the memory for runs of up to so many tokens at once.
   void reserve(int64_t rows);
   /// Of the workspaces, as far as they were reserved or plans took them.
-  size_t activation_bytes() const { return workspace_.bytes() + front_workspace_.bytes(); }
+  size_t activation_bytes() const;
 
   /// Runs the sequences together, one row a token and no padding. Throws kInput for an id outside
   /// of the vocabulary, a type outside of the model's table, types that are not one for each token
@@ -46,8 +47,7 @@ class Encoder {
   Model& model_;
   std::string root_;
   std::unique_ptr<RunBlock> block_;
-  Workspace workspace_, front_workspace_;
-  FrontBinding front_;
+  std::deque<Workspace> workspaces_;  ///< of each place of the model
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
   const Plan* last_ = nullptr;
 };

@@ -58,7 +58,7 @@ class OnFakeGpu : public ::testing::Test {
  protected:
   OnFakeGpu() {
     LoadOptions options{.threads = 1};
-    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0))};
     model_.loaded = std::make_shared<capi::LoadedModel>(file_.path(), std::nullopt, options,
                                                         SchedulerOptions{.slots = 1});
   }

@@ -17,7 +17,7 @@ LoadOptions options_on(metal::FakeGpu* gpu, std::optional<int32_t> layers) {
   LoadOptions options;
   options.threads = 1;
   options.entry = text_entry;
-  if (gpu != nullptr) options.backend = metal::make_fake_backend(*gpu);
+  if (gpu != nullptr) options.backends = {metal::make_fake_backend(*gpu)};
   options.backend_layers = layers;
   return options;
 }
@@ -31,7 +31,7 @@ void with_table(metal::FakeGpu* gpu, std::optional<int32_t> layers, const Check&
   SequenceReader reader(model);
   reader.feed(std::span(ids).first(2));
   reader.feed(std::span(ids).subspan(2));
-  PlanTable table(reader.plan(3), model, {.rows = 3, .context = 5});
+  PlanTable table(reader.plan(3), {.rows = 3, .context = 5});
   check(table, reader.plan(3));
 }
 
@@ -148,7 +148,7 @@ TEST(PlanTable, OfAnEncoderOnTwoDevices) {
   const TokenSequence text{ids, {}};
   encoder.run({&text, 1});
   const std::vector<float> before(encoder.row(0).begin(), encoder.row(0).end());
-  PlanTable table(encoder.plan(3, 1), model, {.rows = 3, .outputs = 3, .context = 3});
+  PlanTable table(encoder.plan(3, 1), {.rows = 3, .outputs = 3, .context = 3});
   table.profile(2, [](int32_t, int32_t) {});
   const Json all = table.json();
   EXPECT_FALSE(rows_of(all, "cpu").empty());

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/random.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
 #include "support/run_inputs.h"
 
@@ -51,6 +52,7 @@ class Decompose : public testing::Test {
   std::unique_ptr<StateStore> states;
   RunBlock block;
   ThreadPool pool;
+  std::unique_ptr<Backend> backend = make_cpu_backend(pool, Target::kReference);
   Random random{5};
   std::vector<std::unique_ptr<Plan>> plans;
 };

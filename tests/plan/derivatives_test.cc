@@ -11,6 +11,7 @@
 #include "autodiff/gradient.h"
 #include "base/random.h"
 #include "graph/ops/recurrence_back.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
 #include "support/run_inputs.h"
 
@@ -56,6 +57,7 @@ class Scene {
   ParamStore params;
   RunBlock block;
   ThreadPool pool;
+  std::unique_ptr<Backend> backend = make_cpu_backend(pool, Target::kReference);
   int total;  ///< rows
   Random random{3};
   std::vector<std::unique_ptr<Plan>> plans;

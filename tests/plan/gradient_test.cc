@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "model/arch/registry.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
 #include "support/run_inputs.h"
 
@@ -140,6 +141,7 @@ class Trained {
   ParamStore params;
   RunBlock block;
   ThreadPool pool;
+  std::unique_ptr<Backend> backend = make_cpu_backend(pool, Target::kReference);
 };
 
 class Definitions : public ::testing::TestWithParam<const char*> {};
@@ -217,7 +219,7 @@ TEST_P(Definitions, ServingEqualsTraining) {
     }
     block.slots.tables = tables.data();
     block.slots.sequences = 1;
-    Plan plan(graph, {logits.id()}, {&m.params, &states, &block, &m.pool},
+    Plan plan(graph, {logits.id()}, {{{m.backend.get(), &m.params}}, &states, &block},
               {.rows = 5, .outputs = 5, .fuse = fuse});
     for (int begin = 0; begin < kTokens;) {
       const int rows = begin == 0 ? 5 : begin == 5 ? 3 : 1;

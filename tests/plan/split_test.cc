@@ -57,21 +57,19 @@ TEST(Split, TheBackBeginsAtItsFirstLayer) {
   EXPECT_EQ(parts.front[parts.crossing[0]].name, "blk.0.weight.out");
   EXPECT_TRUE(TwoLayers::names(parts.back, parts.inputs[0]));
   ASSERT_EQ(parts.roots.size(), 1U);
-  EXPECT_EQ(parts.back[parts.roots[0]].name, "output.weight.out");
+  EXPECT_EQ(parts.back[parts.roots[0].value].name, "output.weight.out");
   // The same value has one name, whatever the roots are.
   EXPECT_EQ(split(of.graph, {of.second}, 1).inputs, parts.inputs);
 }
 
-TEST(Split, RootsOfTheFrontAreRefused) {
+TEST(Split, RootsOfTheFrontStayThere) {
   TwoLayers of;
-  try {
-    split(of.graph, {of.head, of.first}, 1);
-    ADD_FAILURE() << "nothing was refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_NE(std::string(error.what()).find("'blk.0.weight.out'"), std::string::npos)
-        << error.what();
-  }
+  const SplitGraph parts = split(of.graph, {of.head, of.first}, 1);
+  ASSERT_EQ(parts.roots.size(), 2U);
+  EXPECT_EQ(parts.roots[0].crossing, -1);
+  ASSERT_EQ(parts.roots[1].crossing, 0);  // the back reads the same value
+  EXPECT_EQ(parts.front[parts.crossing[0]].name, "blk.0.weight.out");
+  EXPECT_EQ(parts.crossing.size(), 1U);
 }
 
 }  // namespace

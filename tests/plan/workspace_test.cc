@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "array/array.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
 #include "support/run_inputs.h"
 
@@ -45,7 +46,7 @@ class Shared : public ::testing::Test {
   std::unique_ptr<Plan> plan(const Array& root) {
     return std::make_unique<Plan>(
         graph_, std::vector<Value>{root.value()},
-        Binding{.params = &params_, .block = &block_, .pool = &pool_, .workspace = &workspace_},
+        Binding{.places = {{backend_.get(), &params_, &workspace_}}, .block = &block_},
         PlanOptions{.rows = kRows, .fuse = false});
   }
   static void expect(Plan& plan, float factor) {
@@ -67,6 +68,7 @@ class Shared : public ::testing::Test {
   ParamStore params_;
   RunBlock block_;
   ThreadPool pool_{2};
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(pool_, Target::kReference);
   Workspace workspace_;  // must outlive the plans
 };
 

@@ -44,7 +44,7 @@ using Answers = std::vector<std::vector<int32_t>>;
 
 LoadOptions options_for(bool gpu) {
   LoadOptions options{.threads = 1, .context = 64, .chunk = 16};
-  if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+  if (gpu) options.backends = {gpu::make_backend(gpu::make_emulator())};
   return options;
 }
 
@@ -91,8 +91,8 @@ TEST(GpuAnswers, FailWhereMemoryEndsAndGoOnWhenThereIsSome) {
   all.resize(1);
   const Answers expected = answers(model, false, all, 2);
   LoadOptions options = options_for(false);
-  options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
-  MemoryPool& pool = *options.backend->device().pool();
+  options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0))};
+  MemoryPool& pool = *options.backends[0]->device().pool();
   Model loaded(model.path(), options);
   Scheduler scheduler(loaded, {.slots = 2, .longest_step = 1e9, .draft_tokens = 0});
   const auto ids = [&] {
@@ -142,7 +142,7 @@ TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
   const Answers expected = answers(model, false, all, 6);
   metal::FakeGpu metal;
   LoadOptions on_metal = options_for(false);
-  on_metal.backend = metal::make_fake_backend(metal);
+  on_metal.backends = {metal::make_fake_backend(metal)};
   EXPECT_EQ(answers(model.path(), on_metal, all, 6), expected) << "metal";
   EXPECT_EQ(metal.faults, "");
   int64_t chained = 0;
@@ -191,7 +191,7 @@ TEST(GpuAnswers, ThatAreReadAsAWholeAreOneSubmission) {
   for (const bool whole : {true, false}) {
     request[0].whole = whole;
     if (!whole) request[0].options.max_tokens = 33;
-    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0))};
     Model loaded(model.path(), options);
     Scheduler scheduler(loaded, {.slots = 2, .longest_step = 0.02, .draft_tokens = 0});
     const std::vector<int32_t> ids = generate(scheduler, request[0]).ids;
@@ -210,7 +210,7 @@ TEST(MetalAnswers, AreThoseOfTheCpu) {
   const std::vector<GenerateRequest> all = requests();
   metal::FakeGpu gpu;
   LoadOptions options = options_for(false);
-  options.backend = metal::make_fake_backend(gpu);
+  options.backends = {metal::make_fake_backend(gpu)};
   EXPECT_EQ(answers(model.path(), options, all, 8), answers(model, false, all, 8));
   EXPECT_EQ(gpu.faults, "");
   EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_select"), 1);
@@ -230,7 +230,7 @@ TEST(MetalAnswers, GreedyOnesAreChained) {
   for (const int32_t slots : {1, 3}) {
     metal::FakeGpu gpu;
     LoadOptions options = options_for(false);
-    options.backend = metal::make_fake_backend(gpu);
+    options.backends = {metal::make_fake_backend(gpu)};
     int64_t chained = 0;
     EXPECT_EQ(answers(model.path(), options, all, slots, &chained), expected) << slots;
     EXPECT_GT(chained, 10) << slots;
@@ -310,7 +310,7 @@ TEST(GpuAnswers, HeldToAGrammarBringBackNoLogits) {
     request[0].options.sampling.temperature = temperature;
     const Answers expected = answers(model.path(), options_for(false), request, 2);
     ASSERT_EQ(expected[0].size(), 21U);
-    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0))};
     Model loaded(model.path(), options);
     Scheduler scheduler(loaded, {.slots = 2, .draft_tokens = 0});
     EXPECT_EQ(generate(scheduler, request[0]).ids, expected[0]);

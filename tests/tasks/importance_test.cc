@@ -38,8 +38,8 @@ class Values {
   }
 
   std::vector<std::vector<float>> rows(Value value) {
-    Plan plan(entry.graph, {value}, Binding{&model.params(), nullptr, &block_, &model.pool()},
-              PlanOptions{.rows = kRows, .target = model.target(), .exact = true});
+    Plan plan(entry.graph, {value}, Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_},
+              PlanOptions{.rows = kRows, .exact = true});
     plan.run();
     std::vector<std::vector<float>> all;
     for (int64_t r = 0; r < kRows; ++r) {

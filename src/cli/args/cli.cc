@@ -141,23 +141,23 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
     throw Misuse("--relaxed", fmt::format("the device is {}, expected --device cuda", device));
   if (relaxed && exact) throw Misuse("--relaxed", "--exact asks for numbers that it does not give");
   std::string why;
-  options.backend = find_backend(device, why, relaxed);
+  options.backends = find_backends(device, why, relaxed);
   if (relaxed)
     write_error(
         "veery: --relaxed: prompts are computed by cuBLASLt and in bf16: their numbers differ from "
         "the CPU's\n");
   if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
   if (device_memory > 0) {
-    MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;
-    if (pool == nullptr)
+    if (options.backends.empty() || options.backends[0]->device().pool() == nullptr)
       throw Misuse("--device-memory",
                    fmt::format("the device {} has no memory of its own", device));
-    pool->set_limit(static_cast<size_t>(device_memory) * 1'000'000);
+    for (const auto& backend : options.backends)
+      backend->device().pool()->set_limit(static_cast<size_t>(device_memory) * 1'000'000);
   }
   if (gpu_layers > 0 && device == "cpu")
     throw Misuse("--gpu-layers", "the device is cpu, expected --device cuda, metal or auto too");
   if (gpu_layers >= 0) options.backend_layers = gpu_layers;
-  if (options.backend && gpu_layers != 0)
+  if (!options.backends.empty() && gpu_layers != 0)
     options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
   options.chat_template = chosen_template();
   options.parse_special = parse_special;
@@ -279,12 +279,11 @@ std::string read_file(const std::string& path, const FileKind& kind) {
 }
 
 Json device_memory(const Model& model) {
-  MemoryPool* pool = model.backend() != nullptr ? model.backend()->device().pool() : nullptr;
-  if (pool == nullptr) return nullptr;
-  const DeviceMemory memory = pool->memory();
-  return {{"active_bytes", memory.active},
-          {"peak_bytes", memory.peak},
-          {"cached_bytes", memory.cached}};
+  const std::optional<DeviceMemory> memory = model.device_memory();
+  if (!memory) return nullptr;
+  return {{"active_bytes", memory->active},
+          {"peak_bytes", memory->peak},
+          {"cached_bytes", memory->cached}};
 }
 
 size_t peak_memory() {

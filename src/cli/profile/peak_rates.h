@@ -4,8 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/thread_pool.h"
-#include "kernels/kernels.h"
 #include "plan/plan.h"
 
 namespace veery::cli {
@@ -34,8 +32,8 @@ Bound bound(const DispatchCost& cost, Arithmetic products, const Roofline& limit
 /// Measures peak rates between other runs: medians of the samples.
 class PeakRateMeter {
  public:
-  /// `backend`: the device to measure; nullptr: the CPU.
-  PeakRateMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan);
+  /// Measures the backend of `plan`.
+  explicit PeakRateMeter(const Plan& plan);
   /// Throws as Backend::peak_rates().
   void sample();
   Roofline limits() const;
@@ -43,12 +41,7 @@ class PeakRateMeter {
   double spread() const;
 
  private:
-  double read_rate();
-  double barrier_seconds();
-
-  ThreadPool& pool_;
-  Target target_;
-  Backend* backend_;
+  Backend& backend_;
   std::vector<MemoryPiece> weights_;  ///< each once, in the order in which the plan reads them
   std::vector<double> memory_, f32_, bf16_, int8_, least_;
 };

@@ -72,20 +72,20 @@ void keep(std::vector<std::vector<double>>& samples, const std::vector<double>& 
 
 }  // namespace
 
-PlanTable::PlanTable(Plan& plan, Model& model, const RunSize& size) : plan_(plan), model_(model) {
-  const bool device = model.backend() != nullptr;
+PlanTable::PlanTable(Plan& plan, const RunSize& size) : plan_(plan) { add_places(plan, size); }
+
+// The places in order: those of the front first.
+void PlanTable::add_places(const Plan& plan, const RunSize& size) {
   if (plan.front() != nullptr) {
-    add_part(*plan.front(), false, size);
-    add_crossings(size);
+    add_places(*plan.front(), size);
+    add_crossings(plan, size);
   }
-  add_part(plan, device, size);
+  add_part(plan, size);
 }
 
-void PlanTable::add_part(const Plan& plan, bool device, const RunSize& size) {
-  Part part{.plan = &plan,
-            .device = device,
-            .name = device ? model_.backend()->device().description()
-                           : std::string(name(plan.options().target))};
+void PlanTable::add_part(const Plan& plan, const RunSize& size) {
+  const bool device = !plan.backend().runs_on_host();
+  Part part{.plan = &plan, .device = device, .name = plan.backend().device().description()};
   for (size_t i = 0; i < plan.table().size(); ++i) {
     const Dispatch& dispatch = plan.table()[i];
     const Node& node = plan.graph()[plan.labels()[i].node];
@@ -100,9 +100,9 @@ void PlanTable::add_part(const Plan& plan, bool device, const RunSize& size) {
   parts_.push_back(std::move(part));
 }
 
-// Behind the rows of the CPU, by which they are copied.
-void PlanTable::add_crossings(const RunSize& size) {
-  for (const Crossing& crossing : plan_.crossings()) {
+// After the rows of the place that computes them.
+void PlanTable::add_crossings(const Plan& plan, const RunSize& size) {
+  for (const Crossing& crossing : plan.crossings()) {
     const Shape& shape = crossing.type.shape;
     parts_.back().rows.push_back({.label = {"copy", "to_device", crossing.name},
                                   .shape = to_string(shape),
@@ -117,17 +117,15 @@ void PlanTable::profile(int32_t repetitions,
                         const std::function<void(int32_t, int32_t)>& progress) {
   std::vector<std::unique_ptr<PeakRateMeter>> meters;
   for (const Part& part : parts_)
-    meters.push_back(std::make_unique<PeakRateMeter>(
-        model_.pool(), model_.target(), part.device ? model_.backend() : nullptr, *part.plan));
+    meters.push_back(std::make_unique<PeakRateMeter>(*part.plan));
   std::vector<std::vector<double>> samples;
   std::vector<double> whole;
   for (int32_t r = 0; r < repetitions; ++r) {
     for (const auto& meter : meters) meter->sample();
-    std::vector<double> seconds, own;
-    plan_.run_profiled(own, &seconds);
-    seconds.insert(seconds.end(), own.begin(), own.end());
+    std::vector<double> seconds;
+    plan_.run_profiled(seconds);
     keep(samples, seconds);
-    if (model_.backend() != nullptr) {
+    if (std::ranges::any_of(parts_, &Part::device)) {
       const double start = seconds_now();
       plan_.run();
       whole.push_back(seconds_now() - start);
@@ -302,7 +300,7 @@ void PlanTable::add_sums(std::vector<std::string>& lines) const {
     lines.push_back(fmt::format(
         "limits of {}, measured between the runs: memory {:.1f} GB/s (a plain read loop over the "
         "weights),\n  f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s{}, {} {:.2f} us",
-        part.device ? part.name : fmt::format("{} threads", model_.threads()), limits.memory / 1e9,
+        part.device ? part.name : fmt::format("{} threads", part.plan->backend().workers()), limits.memory / 1e9,
         limits.f32 / 1e9, limits.bf16 / 1e9, limits.int8 / 1e9,
         part.device ? "" : fmt::format(" ({})", part.name), limits.what_least, limits.least * 1e6));
   }

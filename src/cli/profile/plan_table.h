@@ -16,7 +16,7 @@ namespace veery::cli {
 /// value that the device is given, then those of the device.
 class PlanTable {
  public:
-  PlanTable(Plan& plan, Model& model, const RunSize& size);
+  PlanTable(Plan& plan, const RunSize& size);
 
   /// Measures all rows, medians of so many runs of the plan, whose slots are filled and stay as
   /// they are; the runs alternate with the loops that find the limits. Throws as
@@ -58,16 +58,16 @@ class PlanTable {
   };
   struct Widths;
 
-  void add_part(const Plan& plan, bool device, const RunSize& size);
-  void add_crossings(const RunSize& size);
+  void add_places(const Plan& plan, const RunSize& size);
+  void add_part(const Plan& plan, const RunSize& size);
+  void add_crossings(const Plan& plan, const RunSize& size);
   Total total() const;
   std::string line(const Widths& widths, const std::string& index, std::string_view place,
                    const Row& row, const std::string& bytes) const;
   void add_sums(std::vector<std::string>& lines) const;
 
   Plan& plan_;
-  Model& model_;
-  std::vector<Part> parts_;  ///< one, or those of the CPU and of the device
+  std::vector<Part> parts_;  ///< one for each place
   bool profiled_ = false;
   double whole_ = 0;  ///< seconds of a run with a device, whose rows go over into each other
 };

@@ -139,13 +139,13 @@ class Bench {
     while (sequences_ < row.batch) runner_.open(), ++sequences_;
     for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
       for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
-      const Backend* const device = model_.backend();
-      const double waited = device != nullptr ? device->waited() : 0, start = seconds_now();
+      const Backend& backend = model_.backend();
+      const double waited = backend.waited(), start = seconds_now();
       run();
       const double seconds = seconds_now() - start;
       if (r >= 0) row.speeds.push_back(row.count * row.batch / seconds);
-      if (r >= 0 && device != nullptr)
-        row.host.push_back((seconds - (device->waited() - waited)) / (row.count * row.batch));
+      if (r >= 0 && !backend.runs_on_host())
+        row.host.push_back((seconds - (backend.waited() - waited)) / (row.count * row.batch));
       bar.show(r + 2, settings_.repetitions + 1);
     }
     return row;
@@ -226,7 +226,7 @@ class Bench {
   void refuse_chain() const {
     throw Error(ErrorKind::kUnsupported,
                 "--chain {}: {} makes one token of this model and its settings at a time",
-                settings_.chain, model_.backend() != nullptr ? "the device" : "the CPU");
+                settings_.chain, !model_.backend().runs_on_host() ? "the device" : "the CPU");
   }
 
   void go_to(int32_t sequence, int32_t depth) {

@@ -54,7 +54,7 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
 
 void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& flags,
           const Settings& settings) {
-  PlanTable table(plan, model, size);
+  PlanTable table(plan, size);
   if (settings.profile) {
     Progress bar("profile");
     table.profile(settings.repetitions, [&](int32_t done, int32_t all) { bar.show(done, all); });

@@ -147,7 +147,7 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
                  {"peak_memory_bytes", peak_memory()}}}};
   if (Json memory = device_memory(model); !memory.is_null())
     json["timings"]["device_memory"] = std::move(memory);
-  if (model.backend() != nullptr) json["relaxed"] = model.backend()->relaxed();
+  if (!model.backend().runs_on_host()) json["relaxed"] = model.backend().relaxed();
   return json;
 }
 

@@ -75,7 +75,7 @@ PeakRates measure_peak_rates(Machine& machine, std::span<const MemoryPiece> weig
           .f32 = math_rate(machine, Math::kF32, sink),
           .bf16 = math_rate(machine, bf16, sink),
           .int8 = math_rate(machine, Math::kInt8, sink),
-          .launch = launch_seconds(machine, sink)};
+          .least = launch_seconds(machine, sink)};
 }
 
 }  // namespace veery::gpu

@@ -56,7 +56,7 @@ uint64_t prefix_model_key(Runner& runner) {
   hash.add(static_cast<int64_t>(model_fingerprint(runner)));
   hash.add(static_cast<int64_t>(
       model.file().checked([&] { return content_hash(model.file(), runner.model().pool()); })));
-  const bool relaxed = model.backend() != nullptr && model.backend()->relaxed();
+  const bool relaxed = model.backend().relaxed();
   for (const bool flag :
        {model.options().exact, relaxed, model.config().long_context, model.config().sparse})
     hash.add(int64_t{flag});

@@ -115,12 +115,10 @@ void add_models(const std::vector<Models::View>& views, MetricsText& text) {
       [](View view) { return view.loads; });
   text.family("device_memory_bytes", "gauge", "Memory of the device that the model is on.");
   for (const Models::View& view : views) {
-    Backend* backend = view.model ? view.model->model().backend() : nullptr;
-    MemoryPool* pool = backend != nullptr ? backend->device().pool() : nullptr;
-    if (pool == nullptr) continue;
-    const DeviceMemory memory = pool->memory();
+    const auto memory = view.model ? view.model->model().device_memory() : std::nullopt;
+    if (!memory) continue;
     for (const auto& [state, bytes] :
-         {std::pair{"active", memory.active}, {"peak", memory.peak}, {"cached", memory.cached}})
+         {std::pair{"active", memory->active}, {"peak", memory->peak}, {"cached", memory->cached}})
       text.sample({{"model_name", view.card->id}, {"state", state}}, static_cast<double>(bytes));
   }
 }

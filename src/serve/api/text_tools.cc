@@ -180,7 +180,7 @@ void props(Context& context, const HttpRequest& http, Reply& reply) {
                                  ? model.model().chat_templates()->source(/*tools=*/false)
                                  : ""},
            {"build_info", "veery " + context.version},
-           {"relaxed", model.model().backend() != nullptr && model.model().backend()->relaxed()},
+           {"relaxed", model.model().backend().relaxed()},
            {"uptime_seconds", seconds_now() - context.started}}));
 }
 

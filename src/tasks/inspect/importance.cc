@@ -33,7 +33,7 @@ constexpr double kMostBytes = 512e6;  // of the roots of a plan
 }  // namespace
 
 ImportanceCollector::ImportanceCollector(Model& model) : model_(model) {
-  if (model.backend() != nullptr)
+  if (!model.runs_on_host())
     throw Error(ErrorKind::kUnsupported, "{}: importances are collected on the CPU only",
                 model.path());
   entry_ = inspect_entry(model.file(), model.config(), false);
@@ -115,9 +115,8 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
       pass->block.add_span(0, rows, 0);
       pass->plan =
           std::make_unique<Plan>(entry_.graph, pass->roots,
-                                 Binding{&model_.params(), nullptr, &pass->block, &model_.pool()},
+                                 Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &pass->block},
                                  PlanOptions{.rows = rows,
-                                             .target = model_.target(),
                                              .exact = model_.options().exact,
                                              .fuse = model_.options().fuse});
     }

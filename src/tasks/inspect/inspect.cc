@@ -93,7 +93,7 @@ struct Inspector::Wanted {
 };
 
 Inspector::Inspector(Model& model) : model_(model) {
-  if (model.backend() != nullptr)
+  if (!model.runs_on_host())
     throw Error(ErrorKind::kUnsupported, "{}: models are inspected on the CPU only", model.path());
   // A decoder that makes embeddings was loaded without its head.
   const bool logits = model.entry().roots.count("logits") != 0;
@@ -241,9 +241,8 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
                     rows > model_.config().rope.original_context ? 1 : 0);
   block.slots.sequences = 1;
   Plan plan(entry_.graph, wanted.roots.all(),
-            Binding{&model_.params(), nullptr, &block, &model_.pool()},
+            Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &block},
             {.rows = rows,
-             .target = model_.target(),
              .exact = model_.options().exact,
              .fuse = model_.options().fuse});
   plan.run();

@@ -63,12 +63,11 @@ Lens::Lens(Model& model, const Entry& entry, Value last)
     : model_(model), part_(part_between(entry.graph, last, entry.root("logits"))), block_(part_.graph, kRows) {
   const PlanOptions options{.rows = kRows,
                             .outputs = 1,
-                            .target = model.target(),
                             .exact = model.options().exact,
                             .fuse = model.options().fuse};
   plan_ =
       std::make_unique<Plan>(part_.graph, std::vector<Value>{part_.root},
-                             Binding{&model.params(), nullptr, &block_, &model.pool()}, options);
+                             Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_}, options);
 }
 
 std::vector<LensToken> Lens::look(const Operand& hidden, int64_t rows, int32_t top) {

@@ -273,7 +273,7 @@ struct Counted {
 Counted chain_on_cuda(const SmallModel& model, bool loops, const SamplerOptions& sampling,
                       int32_t count) {
   LoadOptions options{.threads = 1, .context = 64, .chunk = 16};
-  options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(loops), {}, 0));
+  options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(loops), {}, 0))};
   Model of(model.path(), options);
   Runner runner(of);
   Sampler sampler(sampling);

@@ -39,7 +39,7 @@ LoadOptions options_for(bool gpu) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = 64;
-  if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+  if (gpu) options.backends = {gpu::make_backend(gpu::make_emulator())};
   return options;
 }
 

@@ -8,6 +8,7 @@
 
 #include "array/array.h"
 #include "base/random.h"
+#include "kernels/cpu/backend/cpu_backend.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/metal/machine.h"
 #include "kernels/metal/metal.h"
@@ -67,9 +68,10 @@ std::vector<std::byte> results(Backend* backend, int32_t rows) {
   block.add_span(0, rows, 3);
   block.slots.sequences = 1;
   ThreadPool pool(2);
+  const auto cpu = make_cpu_backend(pool, Target::kReference);
   ParamStore params;
   Plan plan(g.graph, {g.y.value(), g.rounded.value()},
-            {.params = &params, .block = &block, .pool = &pool, .backend = backend},
+            {.places = {{backend != nullptr ? backend : cpu.get(), &params}}, .block = &block},
             {.rows = kRows, .fuse = false});
   std::vector<std::byte> all;
   for (int round = 0; round < 2; ++round) {  // the second with other values
@@ -113,11 +115,10 @@ TEST(GpuInputs, AnInputWithoutAdvancePreventsChains) {
     block.add_span(0, 1, 0);
     block.add_output(0);
     block.slots.sequences = 1;
-    ThreadPool pool(1);
     ParamStore params;
     const auto backend = gpu::make_backend(gpu::make_emulator());
     Plan plan(graph, {best.value()},
-              {.params = &params, .block = &block, .pool = &pool, .backend = backend.get()}, {});
+              {.places = {{backend.get(), &params}}, .block = &block}, {});
     EXPECT_EQ(plan.chain_steps() > 0, advance == Advance::kSame);
     if (advance == Advance::kNone) continue;
     ChainRow row;

@@ -19,7 +19,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend, std::optional<int32_t> 
   LoadOptions options;
   options.threads = 1;
   options.chunk = 4;
-  options.backend = std::move(backend);
+  options.backends = {std::move(backend)};
   options.backend_layers = layers;
   return options;
 }
@@ -41,6 +41,34 @@ TEST(CudaLayers, TextIsThatOfTheCpuForAnyNumber) {
         << n;
 }
 
+// Two GPUs share the layers, with and without some on the CPU: the same logits as one CPU's.
+TEST(CudaLayers, APipelineOfTwoGpusGivesTheLogitsOfTheCpu) {
+  for (const std::optional<int32_t> layers : {std::optional<int32_t>(), std::optional(kLayers - 1)}) {
+    LoadOptions options = options_on(nullptr, layers);
+    options.backends = {gpu::make_backend(gpu::make_emulator()),
+                        gpu::make_backend(gpu::make_emulator())};
+    Model model(folder(), options);
+    ASSERT_EQ(model.places().size(), layers ? 3U : 2U);
+    for (size_t i = 1; i < model.places().size(); ++i)
+      EXPECT_LT(model.places()[i - 1].first_layer, model.places()[i].first_layer);
+    LoadOptions on_cpu = options_on(nullptr, {});
+    on_cpu.backends.clear();
+    Model cpu(folder(), on_cpu);
+    Runner piped(model, {.sequences = 2, .positions = 512}), one(cpu, {.sequences = 2});
+    const RunPart parts[] = {{piped.open(), kIds, 2}, {piped.open(), std::span(kIds).first(3), 1}};
+    const RunPart same[] = {{one.open(), kIds, 2}, {one.open(), std::span(kIds).first(3), 1}};
+    for (int round = 0; round < 2; ++round) {  // prefill, then more tokens of the same sequences
+      piped.run(parts);
+      one.run(same);
+      for (int32_t i = 0; i < 3; ++i) {
+        const auto a = piped.logits(i), b = one.logits(i);
+        EXPECT_TRUE(std::ranges::equal(a, b)) << i << " round " << round;
+      }
+    }
+    EXPECT_EQ(piped.chain_steps({parts, 1}, false), 0);
+  }
+}
+
 // Weights, caches and values of layers are where the layers are; the head is on the GPU.
 TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
   size_t last = 0;
@@ -49,10 +77,10 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
         gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
     Model model(folder(), options_on(backend, n));
     ASSERT_EQ(model.config().layers, kLayers);
-    EXPECT_EQ(model.front_layers(), n == 0 ? 0 : kLayers - n);
+    EXPECT_EQ(model.places().back().first_layer, n == 0 ? 0 : kLayers - n);
     const size_t weights = backend->device().pool()->memory().active;
     if (n == 0) {
-      EXPECT_EQ(model.backend(), nullptr);
+      EXPECT_EQ(model.runs_on_host(), true);
       EXPECT_EQ(weights, 0U);
       continue;
     }
@@ -64,11 +92,11 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
     for (int32_t layer = 0; layer < kLayers; ++layer) {
       const std::string name = fmt::format("blk.{}.attn_k.weight", layer);
       if (layer < kLayers - n) {
-        EXPECT_NO_THROW(static_cast<void>(model.front_params().at(name)));
-        EXPECT_THROW(static_cast<void>(model.params().at(name)), Error);
+        EXPECT_NO_THROW(static_cast<void>(model.params(0).at(name)));
+        EXPECT_THROW(static_cast<void>(model.params(1).at(name)), Error);
       } else {
-        EXPECT_NO_THROW(static_cast<void>(model.params().at(name)));
-        EXPECT_THROW(static_cast<void>(model.front_params().at(name)), Error);
+        EXPECT_NO_THROW(static_cast<void>(model.params(1).at(name)));
+        EXPECT_THROW(static_cast<void>(model.params(0).at(name)), Error);
       }
     }
     const RunPart part{runner.open(), kIds, 1, Wants::kBest};

@@ -20,7 +20,7 @@ TEST_P(GpuModels, LogitsHaveTheBitsOfTheCpu) {
     LoadOptions options;
     options.chunk = chunk;
     options.context = 256;
-    if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+    if (gpu) options.backends = {gpu::make_backend(gpu::make_emulator())};
     Model model(path, options);
     test::Session session(model);
     std::vector<std::vector<float>> rows;

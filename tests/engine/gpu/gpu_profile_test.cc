@@ -21,7 +21,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = 8;
-  options.backend = std::move(backend);
+  options.backends = {std::move(backend)};
   return options;
 }
 
@@ -116,7 +116,7 @@ TEST(MetalProfile, LimitsAreOperationsAndBytesOverTime) {
   const std::array<MemoryPiece, 2> weights = {
       {{first.data(), first.size()}, {second.data(), second.size()}}};
   const PeakRates rates = backend->peak_rates(weights);
-  EXPECT_DOUBLE_EQ(rates.launch, 2e-3);
+  EXPECT_DOUBLE_EQ(rates.least, 2e-3);
   EXPECT_DOUBLE_EQ(rates.memory, (4096 + 96) / 2e-3);
   // 2 processors with 2 blocks of 8 warps each, 64 turns; bf16 is multiplied as f32.
   EXPECT_DOUBLE_EQ(rates.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 2e-3);
@@ -174,7 +174,7 @@ TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {
   const std::array<MemoryPiece, 2> weights = {
       {{first.data(), first.size()}, {second.data(), second.size()}}};
   const PeakRates rates = backend->peak_rates(weights);
-  EXPECT_DOUBLE_EQ(rates.launch, 1e-3);
+  EXPECT_DOUBLE_EQ(rates.least, 1e-3);
   EXPECT_DOUBLE_EQ(rates.memory, (4096 + 96) / 1e-3);
   // 2 multiprocessors with 2 blocks of 8 warps each, 64 turns in the millisecond of a launch.
   EXPECT_DOUBLE_EQ(rates.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 1e-3);

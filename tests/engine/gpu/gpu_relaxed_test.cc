@@ -34,7 +34,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = kRows;
-  options.backend = std::move(backend);
+  options.backends = {std::move(backend)};
   return options;
 }
 std::shared_ptr<Backend> relaxed_emulator() {
@@ -293,7 +293,7 @@ TEST(CudaRelaxed, WeightsAreExpandedInEachRunWhereMemoryIsShort) {
     const cuda::Driver& driver = cuda::fake_driver();
     LoadOptions options =
         options_on(gpu::make_backend(cuda::make_machine(driver, {}, 0, &cuda::fake_cublas_lt())));
-    MemoryPool& pool = *options.backend->device().pool();
+    MemoryPool& pool = *options.backends[0]->device().pool();
     if (is_short) pool.set_limit(size_t{1} << 30);
     EXPECT_LT(test::distance(logits_behind(model.path(), options, ids), expected), kNearQuantised);
     EXPECT_EQ(cuda::fake_lt_state().fault, "");
@@ -332,7 +332,7 @@ TEST(Relaxed, IsRefusedOnOtherDevices) {
   for (const char* device : {"cpu", "metal"}) {
     std::string why;
     try {
-      find_backend(device, why, true);
+      find_backends(device, why, true);
       ADD_FAILURE() << device;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInput);

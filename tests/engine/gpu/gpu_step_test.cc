@@ -211,7 +211,7 @@ TEST(GpuStep, PrefetchesTheCacheAfterAGemvOnly) {
     const Counted& counted = *machine;
     LoadOptions options;
     options.threads = 1;
-    options.backend = gpu::make_backend(std::move(machine));
+    options.backends = {gpu::make_backend(std::move(machine))};
     Model of(model.path(), options);
     test::Session session(of);
     session.feed(test::some_ids(3));

@@ -31,7 +31,7 @@ LoadOptions options_for(On on, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  options.backend = backend_for(on);
+  options.backends = {backend_for(on)};
   return options;
 }
 
@@ -116,7 +116,7 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
     static_assert(gpu::gemm_skinny_smem(gpu::kK4M, false, 8448, 163 << 10).warps ==
                   gpu::GemmSkinnySmem::kWarps);
     LoadOptions options = options_for(On::kGpu, 4);
-    options.backend = gpu::make_backend(gpu::make_emulator(163 << 10));
+    options.backends = {gpu::make_backend(gpu::make_emulator(163 << 10))};
     EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name;
   }
 }
@@ -136,7 +136,7 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
     EXPECT_EQ(all_logits(model.path(), options_for(On::kGpu, 150), ids), expected)
         << info(type).name << hidden;
     for (const auto& [room, sm_count] : {std::pair(128, 2), std::pair(227, 64)}) {
-      options.backend = gpu::make_backend(gpu::make_emulator(room << 10, sm_count));
+      options.backends = {gpu::make_backend(gpu::make_emulator(room << 10, sm_count))};
       EXPECT_EQ(all_logits(model.path(), options, ids), expected)
           << info(type).name << hidden << " " << room;
     }
@@ -166,7 +166,7 @@ TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
           << chunk << " " << experts;
     // Where a block has room for little.
     LoadOptions options = options_for(On::kCpu, 2);
-    options.backend = gpu::make_backend(gpu::make_emulator(48 << 10));
+    options.backends = {gpu::make_backend(gpu::make_emulator(48 << 10))};
     EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(3)), first(3)) << experts;
 
     Model of(model.path(), options_for(On::kGpu, 80));
@@ -191,7 +191,7 @@ TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
     const auto ids = some_ids(2);
     LoadOptions options = options_for(On::kCpu, 1);
     const Rows expected = all_logits(model.path(), options, ids);
-    options.backend = gpu::make_backend(gpu::make_emulator(48 << 10));
+    options.backends = {gpu::make_backend(gpu::make_emulator(48 << 10))};
     EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << experts;
   }
 }
@@ -218,7 +218,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
     LoadOptions options = options_for(On::kCpu, 266);
     options.cache_keys = options.cache_values = cache;
     const auto last = [&](On on) {
-      options.backend = backend_for(on);
+      options.backends = {backend_for(on)};
       Model of(model.path(), options);
       test::Session session(of);
       session.feed(std::span(ids).first(266));
@@ -241,7 +241,7 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
   const std::span all(ids);
   const auto logits = [&](std::shared_ptr<Backend> backend) {
     LoadOptions options = options_for(On::kCpu, 262);
-    options.backend = std::move(backend);
+    options.backends = {std::move(backend)};
     Model of(model.path(), options);
     Runner runner(of, {.sequences = 3});
     const int32_t first = runner.open(), second = runner.open(), third = runner.open();
@@ -408,9 +408,9 @@ TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
   LoadOptions options = options_for(On::kCpu, 3);
   const cuda::Driver& driver = cuda::fake_driver();
-  options.backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
+  options.backends = {gpu::make_backend(cuda::make_machine(driver, {}, 0))};
   EXPECT_EQ(all_logits(model.path(), options, ids), expected);
-  options.backend.reset();
+  options.backends.clear();
   const cuda::FakeState& state = cuda::fake_state();
   EXPECT_EQ(state.runs, 2);
   EXPECT_GT(state.launches, 20);
@@ -432,9 +432,9 @@ TEST(Cuda, GpusWithoutWarpgroupsHaveTheSameBits) {
       auto machine = cuda::make_machine(driver, {}, 0);
       EXPECT_EQ(machine->has(gpu::KernelId::gemm_wgmma_k4m), major == 9);
       EXPECT_EQ(machine->has(gpu::KernelId::gemm_wgmma_bf16), major == 9);
-      options.backend = gpu::make_backend(std::move(machine));
+      options.backends = {gpu::make_backend(std::move(machine))};
       EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << major;
-      options.backend.reset();
+      options.backends.clear();
     }
   }
 }
@@ -447,7 +447,7 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
     const cuda::Driver& driver = cuda::fake_driver();
     change(cuda::fake_state());
     try {
-      options.backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
+      options.backends = {gpu::make_backend(cuda::make_machine(driver, {}, 0))};
       all_logits(model.path(), options, ids);
     } catch (const Error& error) {
       return std::string(error.what());
@@ -470,8 +470,8 @@ TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(6);
   LoadOptions options = options_for(On::kCpu, 6);
-  options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
-  MemoryPool& pool = *options.backend->device().pool();
+  options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0))};
+  MemoryPool& pool = *options.backends[0]->device().pool();
   {
     Model of(model.path(), options);
     const size_t weights = pool.memory().active;

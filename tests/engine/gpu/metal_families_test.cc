@@ -20,7 +20,7 @@ LoadOptions options_for(metal::FakeGpu* gpu, int32_t chunk = 64) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  if (gpu != nullptr) options.backend = metal::make_fake_backend(*gpu);
+  if (gpu != nullptr) options.backends = {metal::make_fake_backend(*gpu)};
   return options;
 }
 

@@ -30,7 +30,7 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  options.backend = std::move(backend);
+  options.backends = {std::move(backend)};
   return options;
 }
 // What is said where something cannot be done.
@@ -326,7 +326,7 @@ TEST(MetalHost, APlanIsOneBufferOfCommands) {
     LoadOptions options = options_for(metal::make_fake_backend(gpu), 3);
     EXPECT_EQ(gpu.functions, std::vector<std::string>{"veery_elementwise"});  // it was measured
     const int measured = gpu.runs;
-    EXPECT_EQ(options.backend->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
+    EXPECT_EQ(options.backends[0]->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
     all_logits(model.path(), options, some_ids(6));
     EXPECT_EQ(gpu.runs, measured + 2);
     EXPECT_EQ(gpu.commands[0], "veery_rope_angles");
@@ -387,7 +387,7 @@ TEST(MetalText, HasThreadForMemoryOnly) {
 TEST(MetalRefusals, NameWhatThereIsNotHere) {
 #if !defined(__APPLE__)
   std::string why;
-  EXPECT_EQ(message_of([&] { find_backend("metal", why); }),
+  EXPECT_EQ(message_of([&] { find_backends("metal", why); }),
             "device metal: there is no Metal but on macOS");
 #endif
   EXPECT_TRUE(is_device("metal"));

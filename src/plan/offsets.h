@@ -1,5 +1,5 @@
-// place.h: where values lie in one block of memory: two that are never alive together may share a
-// place.
+// offsets.h: the memory layout of values in one block: two that are never alive together may
+// overlap.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -13,12 +13,12 @@ struct Lifetime {
   size_t bytes = 0;
 };
 
-struct Placement {
+struct ValueOffsets {
   std::vector<size_t> offsets;  ///< one a lifetime, 64-byte aligned
   size_t bytes = 0;             ///< of the whole block
 };
 
 /// First fit, the largest first: near the lower bound for the sizes that models have.
-Placement place(const std::vector<Lifetime>& lifetimes);
+ValueOffsets assign_offsets(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace veery

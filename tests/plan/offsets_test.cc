@@ -1,5 +1,5 @@
-// Placement: two values that are alive together never share a byte.
-#include "plan/place.h"
+// ValueOffsets: two values that are alive together never share a byte.
+#include "plan/offsets.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-TEST(Place, LivesThatOverlapDoNotShareMemory) {
+TEST(ValueOffsets, OverlappingLifetimesDoNotShareMemory) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
     std::vector<Lifetime> lives;
@@ -18,7 +18,7 @@ TEST(Place, LivesThatOverlapDoNotShareMemory) {
       lives.push_back({first, first + static_cast<int>(random() % 8), random() % 5000});
       sum += lives.back().bytes + 64;
     }
-    const Placement p = place(lives);
+    const ValueOffsets p = assign_offsets(lives);
     ASSERT_LE(p.bytes, sum);
     for (size_t a = 0; a < lives.size(); ++a) {
       ASSERT_EQ(p.offsets[a] % 64, 0U);
@@ -33,10 +33,10 @@ TEST(Place, LivesThatOverlapDoNotShareMemory) {
   }
 }
 
-TEST(Place, AChainNeedsRoomForTwo) {
+TEST(ValueOffsets, AChainNeedsMemoryForTwo) {
   std::vector<Lifetime> chain;
   for (int i = 0; i < 100; ++i) chain.push_back({i, i + 1, 1024});
-  EXPECT_EQ(place(chain).bytes, 2048U);
+  EXPECT_EQ(assign_offsets(chain).bytes, 2048U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "plan/place.h"
+#include "plan/offsets.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,12 +7,12 @@
 
 namespace veery {
 
-Placement place(const std::vector<Lifetime>& lifetimes) {
+ValueOffsets assign_offsets(const std::vector<Lifetime>& lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  Placement result;
+  ValueOffsets result;
   result.offsets.assign(lifetimes.size(), 0);
   std::vector<size_t> placed;  // by offset
   for (size_t item : order) {
