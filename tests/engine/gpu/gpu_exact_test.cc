@@ -22,7 +22,7 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk = 64) {
   options.threads = 1;
   options.chunk = chunk;
   options.exact = true;
-  options.backends = {std::move(backend)};
+  if (backend) options.backends = {std::move(backend)};
   return options;
 }
 std::shared_ptr<Backend> on_cuda() { return gpu::make_backend(gpu::make_emulator()); }

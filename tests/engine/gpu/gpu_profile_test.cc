@@ -21,7 +21,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = 8;
-  options.backends = {std::move(backend)};
+  if (backend) options.backends = {std::move(backend)};
   return options;
 }
 

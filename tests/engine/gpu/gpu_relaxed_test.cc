@@ -34,7 +34,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = kRows;
-  options.backends = {std::move(backend)};
+  if (backend) options.backends = {std::move(backend)};
   return options;
 }
 std::shared_ptr<Backend> relaxed_emulator() {

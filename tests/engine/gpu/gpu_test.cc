@@ -241,7 +241,7 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
   const std::span all(ids);
   const auto logits = [&](std::shared_ptr<Backend> backend) {
     LoadOptions options = options_for(On::kCpu, 262);
-    options.backends = {std::move(backend)};
+    if (backend) options.backends = {std::move(backend)};
     Model of(model.path(), options);
     Runner runner(of, {.sequences = 3});
     const int32_t first = runner.open(), second = runner.open(), third = runner.open();

@@ -30,7 +30,7 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  options.backends = {std::move(backend)};
+  if (backend) options.backends = {std::move(backend)};
   return options;
 }
 // What is said where something cannot be done.
