@@ -183,7 +183,7 @@ typedef struct veery_generate_options {
   int32_t top_k, repeat_last_n, dry_allowed_length, dry_last_n;
   int32_t mirostat;         /* 0 or 2 */
   int32_t ignore_eos;       /* not 0: end-of-sequence tokens do not end the answer */
-  int32_t logprobs;         /* most probable tokens that are scored for each token; -1: no scores */
+  int32_t logprobs;         /* scores of each token and of the N most probable ones; -1: none */
   int32_t priority;         /* requests with a higher one start first */
   const char* const* stops; /* the answer ends before the first of these texts */
   size_t stop_count;
@@ -250,8 +250,7 @@ VEERY_API veery_status veery_answer_wait(veery_answer* answer, veery_on_piece on
 VEERY_API void veery_answer_cancel(veery_answer* answer);
 /* Frees the answer; cancels it if it is unfinished. */
 VEERY_API void veery_answer_free(veery_answer* answer);
-/* Encodes a prompt, calls veery_start() and veery_answer_wait(), and returns the finished answer.
- */
+/* Encodes a prompt, starts an answer, and reads it to the end as veery_answer_wait() does. */
 VEERY_API veery_status veery_generate(veery_model* model, const char* prompt, size_t length,
                                       const veery_generate_options* options,
                                       veery_on_piece on_piece, void* user, veery_answer** answer);
@@ -283,18 +282,20 @@ VEERY_API veery_status veery_classify(veery_model* model, const char* prompt, si
 
 /* ---- sessions: texts that grow and branch ---- */
 
+/* Creates an empty session. */
 VEERY_API veery_status veery_session_create(veery_model* model, veery_session** session);
 VEERY_API void veery_session_free(veery_session* session);
 /* Creates a session with a copy of the tokens; the KV cache is shared. */
 VEERY_API veery_status veery_session_fork(const veery_session* session, veery_session** fork);
-/* Appends a text. In an empty session it is encoded as a prompt, with BOS if the model expects it.
- */
+/* Appends a text. In an empty session it is encoded as a prompt, with its BOS. */
 VEERY_API veery_status veery_session_append(veery_session* session, const char* text,
                                             size_t length);
+/* Appends ids; VEERY_ERROR_INPUT if one is not in the vocabulary. */
 VEERY_API veery_status veery_session_append_ids(veery_session* session, const int32_t* ids,
                                                 size_t count);
 /* Removes all but the first `count` tokens. */
 VEERY_API veery_status veery_session_cut(veery_session* session, size_t count);
+/* Returns a copy of all tokens. */
 VEERY_API veery_status veery_session_ids(const veery_session* session, int32_t** ids,
                                          size_t* count);
 /* Writes the tokens and their KV cache to a file. An existing file is replaced atomically. */

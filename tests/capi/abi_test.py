@@ -88,7 +88,8 @@ def main():
     wrong = set()
     if more and pathlib.Path(more[0]).exists():
         wrong = exported(more[0]) ^ names(lines)
-        print(f"{more[0]}: {len(wrong)} symbols are exported but not declared, or declared but not exported", *sorted(wrong))
+        if wrong:
+            print(f"{more[0]}: exported but not declared, or declared but not exported:", *sorted(wrong))
     return 1 if changes or wrong else 0
 
 

@@ -120,6 +120,18 @@ TEST_F(CApiOptions, SizesThatNoHeaderHasAreRefused) {
   }
 }
 
+TEST_F(CApiOptions, CacheBytesAreALimitOnlyIfTheyAreSet) {
+  veery_load_options options = c::load_options();
+  EXPECT_EQ(options.cache_bytes, 0U);
+  options.threads = 1;
+  options.cache_bytes = 1;
+  veery_model* none = nullptr;
+  EXPECT_EQ(veery_model_load(file_.path().c_str(), &options, &none), VEERY_ERROR_LIMIT);
+  EXPECT_EQ(none, nullptr);
+  options.cache_bytes = uint64_t{1} << 24;
+  EXPECT_NO_THROW(c::Model(file_.path(), &options));
+}
+
 // Numbers just outside of a parameter's range.
 std::vector<double> outside(const SamplingParameter& row) {
   std::vector<double> values = {row.low - 1, row.high * 2 + 1, NAN};
