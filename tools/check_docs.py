@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """Checks names in the documentation against the tree.
 
-Fails if
-- a relative link of a *.md file leads to no file or to no heading;
-- a path in backticks is not in the tree, or a function in docs/layout.md is not in src;
-- a folder of src is not listed in docs/layout.md;
-- docs/c-api.md and the header of the C interface do not name the same calls;
-- the OpenAPI document and the server's table of routes do not name the same paths.
-A function (`name()`) has to be in one of the files that its paragraph or list item names, if it names any.
+Fails if a relative link of a *.md file has no target file or heading, if a path or function in backticks in
+docs/layout.md does not exist, if a folder of src is not listed there, if docs/c-api.md and the header of the C interface
+name different functions, or if the OpenAPI document and the server's route table name different paths. A function
+(`name()`) must be in one of the files that its paragraph or list item names, if it names any.
 
 usage: check_docs.py [REPOSITORY]
 """

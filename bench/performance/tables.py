@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md and README.md from recorded measurements.
+"""Writes the tables of docs/performance.md and README.md from the JSON in docs/performance.
 
     bench/performance/tables.py            # after a measurement was added to docs/performance
-    bench/performance/tables.py --check    # a test: fails if a page is not what the JSON gives
+    bench/performance/tables.py --check    # for tests: fails if a page does not match the JSON
 
 Reads docs/performance/peers-*.json (bench/peers/compare.py), model-*.json (measure.py), load-*.json (peers/load.py),
-labels-*.json (peers/classify.py), drafts-*.json (drafts.py) and the newest bench/h200/compare-*.json (compare.py
-there). Replaces the text between `<!-- tables: NAME -->` and `<!-- end -->` in both pages. A value that a file lacks is
-"not recorded"; a test that was not measured has no row. Needs Python 3.11, nothing else.
+labels-*.json (peers/classify.py) and drafts-*.json (drafts.py), and replaces the text between
+`<!-- tables: NAME -->` and `<!-- end -->` in both pages. Missing facts are "not recorded"; a test that was
+not measured has no row. Requires only Python 3.11.
 """
 
 import argparse
@@ -166,7 +166,8 @@ def readme_row(name, processor, prefill, decode):
 
 
 def readme_table(peers, gpus=()):
-    """One row per model and processor: prefill and greedy decoding. docs/performance.md has the other tests."""
+    """One row per model and processor: prefill and greedy decoding. docs/performance.md has the other tests.
+    `gpus` are reports of bench/h200/compare.py."""
     lines = [README_COLUMNS]
     for name, (report, rows) in newest(peers).items():
         tests = {re.sub(r"\d+$", "", row["test"]): row for row in rows}
