@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks names in the documentation against the tree.
 
-Fails if a relative link of a *.md file leads to no file or to no heading, if a path or a function in backticks in
-docs/layout.md is not in the tree, if a folder of src is not listed there, if docs/c-api.md and the header of the C
-interface do not name the same calls, or if the OpenAPI document and the server's table of routes do not name the same
-paths. A function (`name()`) has to be in one of the files that its paragraph or list item names, where it names any.
+Fails if a relative link of a *.md file has no target file or heading, if a path or function in backticks in
+docs/layout.md does not exist, if a folder of src is not listed there, if docs/c-api.md and the header of the C interface
+name different functions, or if the OpenAPI document and the server's route table name different paths. A function
+(`name()`) must be in one of the files that its paragraph or list item names, if it names any.
 
 usage: check_docs.py [REPOSITORY]
 """
@@ -19,6 +19,8 @@ CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"^[A-Za-z_]\w*(?:::~?[A-Za-z_]\w*)*(\(\))?$")
 PATH = re.compile(r"^[\w.*-]+(?:/[\w.*-]+)*$")
 SUFFIXES = {".h", ".cc", ".py", ".md", ".txt", ".sh"}
+ROOTS = ("src/", "tests/", "tools/", "docs/", "fuzz/", "bench/", "scripts/", "examples/", "include/")
+PLACEHOLDER = re.compile(r"/(?:[A-Z]{4,}\b|x(?:_|$))|^bench/linear_bench$")  # NAME.cc, x_test.cc; a program
 SKIPPED = {"build", "install", "node_modules"}
 ITEM = re.compile(r"^(?:\d+\. |- |\| )", re.MULTILINE)
 
@@ -60,6 +62,18 @@ def broken_links(root):
                     yield f"{where}: link to {target}, which is no file"
                 elif anchor and found.suffix == ".md" and anchor not in anchors(found.resolve()):
                     yield f"{where}: link to {target}, found no such heading"
+
+
+def missing_paths(root):
+    """Paths in backticks that are not in the tree, on all pages but docs/layout.md, which layout_violations() reads."""
+    for page in pages(root):
+        where = page.relative_to(root).as_posix()
+        if where == "docs/layout.md":
+            continue
+        for number, line in enumerate(without_fences(page.read_text()).splitlines(), 1):
+            for word in CODE.findall(line):
+                if PATH.match(word) and word.startswith(ROOTS) and not PLACEHOLDER.search(word) and not any(root.glob(word)):
+                    yield f"{where}:{number}: path `{word}`, which is not in the tree"
 
 
 def blocks(text):
@@ -147,7 +161,7 @@ def http_violations(root):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*broken_links(root), *layout_violations(root), *c_api_violations(root), *http_violations(root)]
+    found = [*broken_links(root), *missing_paths(root), *layout_violations(root), *c_api_violations(root), *http_violations(root)]
     print("\n".join(found) if found else "docs: no violation")
     return bool(found)
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md and README.md from the JSON beside the former.
+"""Writes the tables of docs/performance.md and README.md from the JSON in docs/performance.
 
     bench/performance/tables.py            # after a measurement was added to docs/performance
-    bench/performance/tables.py --check    # a test: fails if a page is not what the JSON gives
+    bench/performance/tables.py --check    # for tests: fails if a page does not match the JSON
 
 Reads docs/performance/peers-*.json (bench/peers/compare.py), model-*.json (measure.py), load-*.json (peers/load.py),
-labels-*.json (peers/classify.py) and drafts-*.json (drafts.py), and replaces what is between `<!-- tables: NAME -->` and `<!-- end -->` in both pages. What a file does not have is "not recorded"; a test
-that was not measured has no row. Needs Python 3.11, nothing else.
+labels-*.json (peers/classify.py) and drafts-*.json (drafts.py), and replaces the text between
+`<!-- tables: NAME -->` and `<!-- end -->` in both pages. Missing facts are "not recorded"; a test that was
+not measured has no row. Requires only Python 3.11.
 """
 
 import argparse
@@ -147,30 +148,38 @@ def newest(peers):
     return dict(sorted(found.items(), key=lambda item: item[1][1][0]["model_bytes"]))
 
 
-def label(test):
-    kind, _, rest = test.partition(",")
-    for short, words in (("pp", "prompt of {}"), ("tg", "answer of {}, " + (rest.strip() or "greedy"))):
-        if re.fullmatch(short + r"\d+", kind):
-            return words.format(kind[2:])
-    return test
+README_COLUMNS = ["model", "processor", "prefill", "vs llama.cpp", "vs ik_llama.cpp", "decode", "vs llama.cpp",
+                  "vs ik_llama.cpp"]  # fmt: skip
+SHAPES = {"8B": "Llama 3.1 8B shape", "1B": "Llama 3.2 1B shape"}  # bench/h200/models.py
 
 
-def readme_table(peers):
-    lines = [["model", "test", *PROGRAMS, "to llama.cpp", "to ik_llama.cpp"]]
-    notes = []
+def short_cells(row):
+    """Tokens per second and the median ratio to each peer; "-" for what was not measured."""
+    if row is None:
+        return ["-"] * len(PROGRAMS)
+    return [number(row["veery"]["median"]),
+            *(f"{ratio(row, peer)['median']:.2f}" if peer in row else "-" for peer in PROGRAMS[1:])]  # fmt: skip
+
+
+def readme_row(name, processor, prefill, decode):
+    return [name, processor, *short_cells(prefill), *short_cells(decode)]
+
+
+def readme_table(peers, gpus=()):
+    """One row per model and processor: prefill and greedy decoding. docs/performance.md has the other tests.
+    `gpus` are reports of bench/h200/compare.py."""
+    lines = [README_COLUMNS]
     for name, (report, rows) in newest(peers).items():
-        for index, row in enumerate(row for row in rows if row["unit"] != "MiB"):
-            lines.append([
-                title(name) if index == 0 else "", f"{label(row['test'])}, {row['unit']}",
-                *(number(row[program]["median"]) if program in row else "-" for program in PROGRAMS),
-                *(ratio_text(ratio(row, peer)) if peer in row else "-" for peer in PROGRAMS[1:]),
-            ])  # fmt: skip
-        settings = report["settings"]
-        notes.append(
-            f"- {title(name)}: commit {commit_text(report)}; {machine_of(report)}; {load_text(report)}; "
-            f"{settings['threads']} threads, rounds: {settings['rounds']}"
-        )
-    return [*table(lines), "", *notes]
+        tests = {re.sub(r"\d+$", "", row["test"]): row for row in rows}
+        lines.append(readme_row(title(name), f"{report['machine']['cpus']} CPU cores", tests.get("pp"), tests.get("tg")))
+    for report in gpus:
+        processor = re.search(r"[A-Z]\d+", report["gpu"]["name"])[0]
+        for model in dict.fromkeys(row["model"] for row in report["results"]):
+            tests = {re.sub(r" of \d+$", "", row["test"]): row for row in report["results"] if row["model"] == model}
+            size, kind = model.split()
+            name = f"{SHAPES[size]}, {kind.upper()}"
+            lines.append(readme_row(name, processor, tests.get("prompt"), tests.get("steps")))
+    return table(lines)
 
 
 def replaced(text, name, lines):
@@ -192,12 +201,13 @@ def pages(repository):
     data = repository / "docs/performance"
     peers, models = read(data, "peers-*.json"), read(data, "model-*.json")
     page, readme = repository / "docs/performance.md", repository / "README.md"
+    gpus = [json.loads(path.read_text()) for path in sorted((repository / "bench/h200").glob("compare-*.json"))[-1:]]
     text = replaced(page.read_text(), "performance", page_tables(peers, models))
     for name, lines in other_tables.sections(data).items():
         text = replaced(text, name, lines)
     return {
         page: text,
-        readme: replaced(readme.read_text(), "speed", readme_table(peers)),
+        readme: replaced(readme.read_text(), "speed", readme_table(peers, gpus)),
     }
 
 

@@ -53,7 +53,8 @@ class Pages(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def test_ratios_are_of_rounds(self):
-        self.assertIn("2.50 (2.25 - 2.75)", "\n".join(tables.readme_table([report()])))
+        self.assertIn("2.50 (2.25 - 2.75)", "\n".join(tables.page_tables([report()], [])))
+        self.assertIn("| 2.50 |", "\n".join(tables.readme_table([report()])))
 
     def test_what_was_not_recorded_is_said(self):
         text = "\n".join(tables.page_tables([report()], []))
@@ -69,11 +70,23 @@ class Tables(unittest.TestCase):
         self.assertIn("Commit: `0123456789ab` with changes", text)
         self.assertIn("at most 25% of the processors' time used by others", text)
 
-    def test_what_was_not_measured_has_no_row(self):
-        self.assertNotIn("sampled", "\n".join(tables.readme_table([report()])))
+    def test_the_readme_has_prefill_and_greedy_decoding_only(self):
         both = report()
-        both["results"].append({**both["results"][0], "test": "tg128, sampled"})
-        self.assertIn("answer of 128, sampled", "\n".join(tables.readme_table([both])))
+        both["results"].append({**both["results"][0], "test": "tg128, sampled", "unit": "tok/s"})
+        both["results"][1]["veery"] = {"median": 4321, "samples": [4321, 4321]}
+        lines = tables.readme_table([both])
+        self.assertNotIn("4321", "\n".join(lines))
+        self.assertEqual(lines[2], "| m.gguf | 2 CPU cores | - | - | - | 25 | 2.50 | - |")
+
+    def test_the_readme_has_a_row_for_each_model_of_a_gpu(self):
+        own = report()["results"][0]
+        gpu = {"gpu": {"name": "NVIDIA H100 80GB"}, "results": [
+            {**own, "model": "8B q4_k", "test": "steps"},
+            {**own, "model": "8B q4_k", "test": "prompt of 2048"},
+            {**own, "model": "8B q4_k", "test": "prompt of 2048 --relaxed", "veery": {"median": 4321, "samples": [1, 1]}},
+        ]}  # fmt: skip
+        lines = tables.readme_table([], [gpu])
+        self.assertEqual(lines[2:], ["| Llama 3.1 8B shape, Q4_K | H100 | 25 | 2.50 | - | 25 | 2.50 | - |"])
 
     def test_the_newest_report_of_a_model_counts_in_the_readme(self):
         new = report(rounds=[(50, 10)])

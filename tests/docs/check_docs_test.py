@@ -56,6 +56,13 @@ class CheckDocs(unittest.TestCase):
         gone = LAYOUT.replace("1. ", "| `src/c` | more |\n\n1. ")
         self.assertIn("docs/layout.md: lists src/c, which holds no sources", self.violations(gone))
 
+    def test_a_path_on_another_page_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name).resolve()
+            (root / "src").mkdir()
+            (root / "README.md").write_text("`src/x.cc` `src/NAME.cc` `fuzz/x_fuzz.cc` `other/x.cc`\n")
+            self.assertEqual([*check_docs.missing_paths(root)], ["README.md:1: path `src/x.cc`, which is not in the tree"])
+
 
 if __name__ == "__main__":
     unittest.main()
