@@ -239,24 +239,24 @@ TEST(HostileTokenizer, PatternsThatBacktrackForeverAreRefusedByName) {
                       std::string(200, 'a') + "!b", {"(a+)+b", "too many steps"});
 }
 
-TEST(HostileTokenizer, WhatIsWrongWithAPatternIsSaid) {
+TEST(HostileTokenizer, InvalidPatternsReportTheCause) {
   const struct {
     std::string pattern;
     const char* what;
-  } kCases[] = {{"(a", "a ( is never closed"},
-                {"a)", "a ) closes nothing"},
-                {"[a", "a [ is never closed"},
+  } kCases[] = {{"(a", "missing )"},
+                {"a)", "unmatched )"},
+                {"[a", "missing ]"},
                 {"*a", "nothing to repeat"},
-                {"a\\", "stands at its end"},
+                {"a\\", "at the end of the pattern"},
                 {"a{3,2}", "out of order"},
                 {"a{99999}", "too large"},
                 {"[z-a]", "out of order"},
-                {"\\p{Klingon}", "property that is not known"},
-                {"(?<=a+)b", "no fixed length"},
-                {"\\3", "a group that it does not have"},
+                {"\\p{Klingon}", "unknown property"},
+                {"(?<=a+)b", "without a fixed length"},
+                {"\\3", "a group that does not exist"},
                 {"(?<n>a)(?<n>b)", "the same name"},
-                {"(?P<1>a)", "name of a group"},
-                {"(?<>a)", "name of a group"},
+                {"(?P<1>a)", "group name"},
+                {"(?<>a)", "group name"},
                 {"a\\Cb", "\\C"},
                 {std::string(300, '(') + std::string(300, ')'), "too deeply"},
                 {"((a{1,500}){1,500}){1,500}", "too large"}};

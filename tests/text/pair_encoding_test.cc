@@ -116,16 +116,17 @@ TEST(PairEncoding, AMaximumWithoutRoomIsRefused) {
   const auto tokenizer = make(kBert);
   const std::string none =
       message_of([&] { tokenizer->encode_pair("a", "b", {.max_tokens = 2}); }, ErrorKind::kInput);
-  EXPECT_EQ(none, "at most 2 tokens are wanted, 3 special ones are always there");
+  EXPECT_EQ(none, "the maximum is 2 tokens, but 3 special tokens are required");
   const std::string second = message_of(
       [&] {
         tokenizer->encode_pair("a a a a", "b b",
                                {.max_tokens = 7, .strategy = TruncationStrategy::kOnlySecond});
       },
       ErrorKind::kInput);
-  EXPECT_EQ(second,
-            "the first text has 4 tokens, which leaves nothing for the second one: 7 tokens are "
-            "possible, 3 of them special");
+  EXPECT_EQ(
+      second,
+      "the first text has 4 tokens, which leaves no room for the second text: the maximum is 7 "
+      "tokens, 3 of them special");
 }
 
 TEST(PairEncoding, LostBytesAreCountedThroughBothTexts) {

@@ -290,9 +290,7 @@ std::optional<std::vector<std::string>> Dfa::finite_words(size_t most) const {
   while (!stack.empty()) {
     const Open open = std::move(stack.back());
     stack.pop_back();
-    if (open.depth > states_.size())
-      return {};  // longer than the number of states: there is a
-                  // cycle
+    if (open.depth > states_.size()) return {};  // the automaton has a cycle
     const State& state = states_[static_cast<size_t>(open.state)];
     if (state.accepts) found.push_back(open.text);
     if (found.size() > most) return {};

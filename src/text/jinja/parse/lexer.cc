@@ -19,7 +19,7 @@ bool name_byte(char c) {
          static_cast<unsigned char>(c) >= 0x80;
 }
 
-// Line ends become \n, and one at the end goes away.
+// Converts line ends to \n and removes one at the end.
 std::string normalize(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -53,7 +53,7 @@ class Lexer {
     fail("line {}, column {}: {}", line_, column(),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  // Lines are counted up to where the reading stands, once.
+  // Counts lines up to the current position; each line is counted once.
   void locate() {
     for (; counted_ < std::min(at_, source_.size()); ++counted_) {
       if (source_[counted_] != '\n') continue;
@@ -83,8 +83,8 @@ class Lexer {
   std::string source_;
   size_t at_ = 0, counted_ = 0, line_start_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // what follows stands at the start of a line
-  std::vector<char> open_;     // closing brackets that are awaited
+  bool line_starting_ = true;  // the next text is at the start of a line
+  std::vector<char> open_;     // expected closing brackets
   std::vector<Token> tokens_;
 };
 
@@ -131,7 +131,8 @@ std::vector<Token> Lexer::run() {
   return std::move(tokens_);
 }
 
-// After "%}" or "#}": a minus takes all white space, a plus nothing, otherwise one line end goes.
+// After "%}" or "#}": a minus sign strips all whitespace, a plus sign none, otherwise one line end
+// is removed.
 void Lexer::after_block_end(char sign) {
   const size_t before = at_;
   if (sign == '-')
@@ -150,7 +151,7 @@ void Lexer::comment() {
   after_block_end(sign);
 }
 
-// A raw block, if one begins here: its text is data.
+// Reads a raw block, if one begins here: its text is data.
 bool Lexer::raw() {
   const size_t start = at_;
   at_ += peek(2) == '-' || peek(2) == '+' ? 3 : 2;
@@ -233,7 +234,7 @@ void Lexer::token() {
 
 bool Lexer::number() {
   const std::string_view text = rest();
-  const auto digits = [&](size_t i) {  // the end of digits with single underscores, or i
+  const auto digits = [&](size_t i) {  // end of digits with single underscores, or i
     while (i < text.size() && digit(text[i]))
       i += i + 2 < text.size() && text[i + 1] == '_' && digit(text[i + 2]) ? 2 : 1;
     return i;
@@ -278,7 +279,7 @@ void Lexer::string_literal() {
   at_ = end + 1;
 }
 
-// The escapes of Python's string literals; an unknown one stays as it is written.
+// Converts the escapes of Python string literals; unknown ones are kept.
 std::string Lexer::unescape(std::string_view body) {
   constexpr std::string_view kPlain = "\\'\"abfnrtv";
   constexpr std::string_view kMeaning = "\\'\"\a\b\f\n\r\t\v";

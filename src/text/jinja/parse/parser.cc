@@ -69,7 +69,7 @@ void Parser::refuse_unknown(size_t from) const {
   if (unknown_.size() > from) fail_at(unknown_[from].token, "{}", unknown_[from].message);
 }
 
-// Up to a tag that begins with one of `ends`, whose name is then current.
+// Parses up to a tag that begins with one of `ends`, which is then the current token.
 Body Parser::body(std::initializer_list<std::string_view> ends) {
   const Nest nest(*this);
   Body out;
@@ -77,7 +77,7 @@ Body Parser::body(std::initializer_list<std::string_view> ends) {
     const Token& token = current();
     if (token.kind == Kind::kEnd) {
       if (ends.size() > 0)
-        fail_at(token, "the template ends where '{}' was expected", *ends.begin());
+        fail_at(token, "unexpected end of the template, expected '{}'", *ends.begin());
       return out;
     }
     advance();
@@ -101,7 +101,7 @@ Body Parser::body(std::initializer_list<std::string_view> ends) {
   }
 }
 
-// The body of a statement: the rest of its tag has been read.
+// Parses the rest of a statement's tag and its body.
 Body Parser::inner_body(std::initializer_list<std::string_view> ends) {
   skip_op(":");
   if (current().kind != Kind::kBlockEnd) fail_unexpected();
@@ -188,7 +188,7 @@ std::unique_ptr<Stmt> Parser::set_statement() {
   return stmt;
 }
 
-// A body that is a macro of its own: break does not leave it, and it has its own varargs.
+// Parses a body that is a macro of its own: break does not leave it, and it has its own varargs.
 void Parser::macro_body(Stmt& stmt, std::string_view end) {
   const Uses outer = std::exchange(uses_, Uses{});
   const int loops = std::exchange(loops_, 0);
@@ -240,7 +240,7 @@ std::unique_ptr<Stmt> Parser::call_statement() {
   return stmt;
 }
 
-// transformers' tag around an assistant's answer: the body is rendered as by a call block.
+// transformers' tag around an assistant's answer; its body is rendered like a call block.
 std::unique_ptr<Stmt> Parser::generation_statement() {
   auto stmt = std::make_unique<Stmt>(StmtKind::kGeneration, advance().line);
   macro_body(*stmt, "endgeneration");
@@ -272,7 +272,7 @@ std::unique_ptr<Stmt> Parser::with_statement() {
   return stmt;
 }
 
-// Nothing extends a chat template, so a block is its own body.
+// Chat templates are never extended, so a block is equivalent to its body.
 std::unique_ptr<Stmt> Parser::block_statement() {
   auto stmt = std::make_unique<Stmt>(StmtKind::kScope, advance().line);
   const std::string name = expect_identifier();
