@@ -149,7 +149,7 @@ class TranscribeTest(CliTest):
 
     def test_other_models_and_verbs(self):
         sound = self.sound("a.wav", noise(0.5))
-        self.assertIn("no encoder of sound", self.error("transcribe", TINY / "qwen3", sound))
+        self.assertIn("no audio encoder", self.error("transcribe", TINY / "qwen3", sound))
         self.assertIn("veery transcribe", self.error("run", WHISPER, "-p", "hi"))
         shown = self.json("show", WHISPER)["config"]
         self.assertEqual((shown["encoder_layers"], shown["encoder_positions"], shown["encoder_bands"]), (3, 37, 10))
