@@ -182,7 +182,7 @@ class Parser {
       case '\\': return escape();
       case '*':
       case '+':
-      case '?': --at_; fail("there is nothing to repeat");
+      case '?': --at_; fail("nothing to repeat");
       default: return of_code(code);
     }
   }

@@ -145,7 +145,7 @@ void Lexer::after_block_end(char sign) {
 void Lexer::comment() {
   const size_t begin = at_;
   const size_t end = source_.find("#}", at_);
-  if (end == kNowhere) fail_here("the comment has no end");
+  if (end == kNowhere) fail_here("unterminated comment");
   const char sign = end > begin ? source_[end - 1] : '\0';
   at_ = end + 2;
   after_block_end(sign);
@@ -188,7 +188,7 @@ bool Lexer::raw() {
     return true;
   }
   at_ = start;
-  fail_here("the raw block has no end");
+  fail_here("unterminated raw block");
 }
 
 bool Lexer::end_tag(bool is_output) {
@@ -209,7 +209,7 @@ void Lexer::inside(bool is_output) {
     const size_t before = at_;
     skip_space();
     if (at_ != before) continue;
-    if (at_ >= source_.size()) fail_here("the tag has no end");
+    if (at_ >= source_.size()) fail_here("unterminated tag");
     token();
   }
 }
@@ -222,7 +222,7 @@ void Lexer::token() {
     while (name_byte(peek(n))) ++n;
     const std::string name(rest().substr(0, n));
     const char32_t first = next_code_point(name).value;
-    if (first >= 0x80 && !is_word(first)) fail_here("the character in '{}' is unexpected", name);
+    if (first >= 0x80 && !is_word(first)) fail_here("unexpected character in '{}'", name);
     put(Kind::kName, name);
     at_ += n;
   } else if (c == '\'' || c == '"') {
@@ -273,7 +273,7 @@ void Lexer::string_literal() {
   const char quote = peek();
   size_t end = at_ + 1;
   while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-  if (end >= source_.size()) fail_here("the string has no end");
+  if (end >= source_.size()) fail_here("unterminated string");
   std::string value = unescape(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
   put(Kind::kString, std::move(value));
   at_ = end + 1;
@@ -304,9 +304,9 @@ std::string Lexer::unescape(std::string_view body) {
       const std::string digits(body.substr(i + 1, n));
       if (digits.size() < n ||
           !std::ranges::all_of(digits, [](unsigned char d) { return std::isxdigit(d) != 0; }))
-        fail_here("the escape \\{}{} is cut off", c, digits);
+        fail_here("the escape \\{}{} is incomplete", c, digits);
       const auto code = static_cast<char32_t>(std::stoul(digits, nullptr, 16));
-      if (code > 0x10FFFF) fail_here("the escape \\{}{} is no character", c, digits);
+      if (code > 0x10FFFF) fail_here("the escape \\{}{} is not a character", c, digits);
       append_utf8(out, code >= 0xD800 && code < 0xE000 ? kReplacementCharacter : code);
       i += n;
     } else if (c == 'N') {
@@ -325,7 +325,7 @@ void Lexer::operator_token() {
       "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
   const auto found =
       std::ranges::find_if(kOperators, [&](std::string_view op) { return looking_at(op); });
-  if (found == kOperators.end()) fail_here("the character '{}' is unexpected", peek());
+  if (found == kOperators.end()) fail_here("unexpected character '{}'", peek());
   switch ((*found)[0]) {
     case '(': open_.push_back(')'); break;
     case '[': open_.push_back(']'); break;
@@ -333,9 +333,8 @@ void Lexer::operator_token() {
     case ')':
     case ']':
     case '}':
-      if (open_.empty()) fail_here("'{}' closes nothing", *found);
-      if (open_.back() != (*found)[0])
-        fail_here("'{}' where '{}' was expected", *found, open_.back());
+      if (open_.empty()) fail_here("unmatched '{}'", *found);
+      if (open_.back() != (*found)[0]) fail_here("found '{}', expected '{}'", *found, open_.back());
       open_.pop_back();
       break;
     default: break;

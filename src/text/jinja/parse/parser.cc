@@ -7,7 +7,7 @@ namespace veery::jinja {
 Parser::Nest::Nest(Parser& parser) : parser_(parser) {
   if (++parser_.depth_ > kMaxNesting) {
     --parser_.depth_;
-    parser_.fail_at(parser_.current(), "more than {} levels deep", kMaxNesting);
+    parser_.fail_at(parser_.current(), "nested more than {} levels deep", kMaxNesting);
   }
 }
 
@@ -37,17 +37,17 @@ bool Parser::skip_name(std::string_view text) {
   return found;
 }
 void Parser::expect_op(std::string_view text) {
-  if (!skip_op(text)) fail_at(current(), "'{}' where '{}' was expected", current().text, text);
+  if (!skip_op(text)) fail_at(current(), "found '{}', expected '{}'", current().text, text);
 }
 void Parser::expect_name(std::string_view text) {
-  if (!skip_name(text)) fail_at(current(), "'{}' where '{}' was expected", current().text, text);
+  if (!skip_name(text)) fail_at(current(), "found '{}', expected '{}'", current().text, text);
 }
 std::string Parser::expect_identifier() {
   if (current().kind != Kind::kName)
-    fail_at(current(), "'{}' where a name was expected", current().text);
+    fail_at(current(), "found '{}', expected a name", current().text);
   return advance().text;
 }
-void Parser::fail_unexpected() const { fail_at(current(), "'{}' is unexpected", current().text); }
+void Parser::fail_unexpected() const { fail_at(current(), "unexpected '{}'", current().text); }
 
 int Parser::symbol(const std::string& name) {
   const auto [it, added] = out_.symbol_numbers.emplace(name, static_cast<int>(out_.symbols.size()));
@@ -112,7 +112,8 @@ Body Parser::inner_body(std::initializer_list<std::string_view> ends) {
 std::unique_ptr<Stmt> Parser::statement() {
   const Nest nest(*this);
   const Token& token = current();
-  if (token.kind != Kind::kName) fail_at(token, "'{}' where a tag's name was expected", token.text);
+  if (token.kind != Kind::kName)
+    fail_at(token, "found '{}', expected the name of a tag", token.text);
   const std::string& name = token.text;
   if (name == "if") return if_statement();
   if (name == "for") return for_statement();
@@ -131,9 +132,10 @@ std::unique_ptr<Stmt> Parser::statement() {
   }
   for (const std::string_view other : {"include", "import", "from", "extends", "autoescape"}) {
     if (name == other)
-      fail_at(token, "the tag '{}' is not supported: a chat template stands alone", name);
+      fail_at(token, "the tag '{}' is not supported: a chat template cannot use other templates",
+              name);
   }
-  fail_at(token, "the tag '{}' is unknown", name);
+  fail_at(token, "unknown tag '{}'", name);
 }
 
 std::unique_ptr<Stmt> Parser::if_statement() {
@@ -306,7 +308,7 @@ Target Parser::single_target(bool with_attribute) {
   Target out;
   out.name = expect_identifier();
   for (const std::string_view word : {"true", "false", "none", "True", "False", "None"}) {
-    if (out.name == word) fail_at(token, "'{}' cannot be assigned to", word);
+    if (out.name == word) fail_at(token, "cannot assign to '{}'", word);
   }
   out.symbol = symbol(out.name);
   if (with_attribute && skip_op(".")) {
