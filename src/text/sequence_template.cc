@@ -8,8 +8,8 @@
 namespace veery {
 namespace {
 
-// Returns the lengths of two texts after truncation "longest first", as Hugging Face's tokenizers
-// distribute the room: a short text stays whole; of two long texts the second gets the odd token.
+// Returns the lengths of two texts after truncation "longest first" as in Hugging Face's
+// tokenizers: a short text is not truncated; of two long texts, the second gets the odd token.
 std::pair<size_t, size_t> shared_room(size_t first, size_t second, size_t room) {
   const bool second_is_shorter = first > second;
   size_t shorter = std::min(first, second);

@@ -37,10 +37,10 @@ inline constexpr const char* kEndIdsKey = "generation.eos_token_ids";
 Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaults& defaults,
                                    Vocabulary& vocabulary);
 
-/// Returns the separator between two texts, in addition to the EOS of the first:
-/// tokenizer.ggml.seperator_token_id (GGUF's spelling; default `eos`) if
-/// tokenizer.ggml.add_sep_token is set. `otherwise` is the default of that flag. Zero or one id,
-/// which may be outside the vocabulary.
+/// Returns the separator token between two texts (zero or one id), which follows the EOS of the
+/// first text. It exists if tokenizer.ggml.add_sep_token is true (default: `otherwise`); its id is
+/// tokenizer.ggml.seperator_token_id (GGUF's spelling, default: `eos`) and may be outside the
+/// vocabulary.
 std::vector<int32_t> separator_of(const Metadata& metadata, int64_t eos, bool otherwise);
 
 /// Returns whether a token of this name structures a prompt even if the file gives it another type:
@@ -50,8 +50,8 @@ bool is_control_name(std::string_view name);
 /// Returns `text` without the guard marks of EncodeOptions::guard.
 std::string without_guard(std::string_view text, std::string_view guard);
 
-/// Returns whether spaces after this token stay in the text although the family's special tokens
-/// absorb them (Phi-3).
+/// Returns whether this token keeps the spaces after it, unlike other special tokens of its family
+/// (Phi-3).
 bool keeps_spaces_after(std::string_view token);
 
 /// Matches control, user-defined and unknown tokens in text: leftmost, then longest.

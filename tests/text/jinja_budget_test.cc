@@ -92,7 +92,8 @@ TEST(JinjaBudget, SearchingTextIsCharged) {
                   {"[s, t]|unique|list", kCopied},
                   {"[s, t]|sort", kCopied},
                   {"[s, t]|max", kCopied}});
-  // A part that matches repeatedly except at its end costs every comparison.
+  // A search text that matches at every position except for its last byte is charged for all of
+  // these comparisons.
   expect_charged("{% set s = 'a' * 40000 %}{% set p = 'a' * 1000 ~ 'b' %}",
                  {{"p in s", 1'000'000}, {"s.replace(p, '')", 1'000'000}});
 }

@@ -66,8 +66,8 @@ Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& a
                  : shared);
 }
 
-// The lightning indexer: returns the positions that each row attends to. Its heads score all
-// positions with one key each.
+// The lightning indexer: returns the positions that each row attends to. All of its heads score a
+// position by the same key.
 Array choose(Trace& t, const TransformerConfig& c, Array h, Array compressed,
              const LayerAngles& angles) {
   constexpr float kNormEps = 1e-6F;

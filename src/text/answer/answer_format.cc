@@ -18,7 +18,7 @@ constexpr uint32_t in(Modes... modes) {
 constexpr uint32_t kFresh = in(Mode::kStart);
 constexpr uint32_t kThought = in(Mode::kReasoning);
 constexpr uint32_t kOutside = kFresh | kThought | in(Mode::kContent);
-constexpr uint32_t kJsonCalls = in(Mode::kCall, Mode::kMaybe);
+constexpr uint32_t kJsonCalls = in(Mode::kCall, Mode::kMaybeCall);
 constexpr uint32_t kNamed = in(Mode::kName, Mode::kId);
 constexpr uint32_t kGiven = in(Mode::kArguments);
 constexpr uint32_t kValues = in(Mode::kValue, Mode::kText, Mode::kJson);
@@ -76,7 +76,7 @@ std::vector<AnswerFeature> make_table() {
       {"gemma3",
        {"<start_of_turn>", {}},
        {{"```tool_code", kOutside, Mode::kCode},
-        {"```json", kFresh, Mode::kMaybe},
+        {"```json", kFresh, Mode::kMaybeCall},
         {"```", kInside, Mode::kStart}}},
       {"gigachat_role",
        {"<|role_sep|>", "function call"},

@@ -17,7 +17,7 @@ enum class AnswerMode : uint8_t {
   kRecipient,  ///< the name of a tool, or "all"
   kBetween,    ///< inside a list of calls, between two calls
   kCall,       ///< calls as JSON; any other text is a name
-  kMaybe,      ///< JSON that may be a call or content
+  kMaybeCall,  ///< JSON that may be a call or content
   kCode,       ///< calls as code, f(a=1) or call:f{a:1}, or as JSON
   kName,
   kId,

@@ -36,8 +36,8 @@ AnswerParser::AnswerParser(AnswerFormat format, const Options& options)
     : format_(std::move(format)), writer_(options.tools) {
   add_marks();
   begin_after(options.prompt);
-  if (options.begun.empty()) return;
-  buffer_ = options.begun;
+  if (options.prefill.empty()) return;
+  buffer_ = options.prefill;
   run(/*last=*/true);
   if (!is_text() && mode_ != Mode::kHeader && mode_ != Mode::kRecipient) {
     writer_.end(/*complete=*/false);  // the answer continues after the call that the client began
@@ -139,7 +139,7 @@ void AnswerParser::run(bool last) {
 AnswerParser::Found AnswerParser::find_mark(std::string_view rest, bool last) const {
   Found found;
   if (!starts_[index(mode_)].test(static_cast<unsigned char>(rest.front()))) return found;
-  const bool in_string = (mode_ == Mode::kCall || mode_ == Mode::kMaybe ||
+  const bool in_string = (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall ||
                           (mode_ == Mode::kArguments && given_ == Given::kJson)) &&
                          scanner_.in_string();
   for (const AnswerMark* mark : marks_[index(mode_)]) {
@@ -166,12 +166,12 @@ void AnswerParser::take_mark(const AnswerMark& mark) {
     header_ += ' ';
     return;
   }
-  if (!from_text && !leave(mark.to)) return give_back();
+  if (!from_text && !leave(mark.to)) return revert_to_text();
   Mode to = mark.to;
   if (mode_ == Mode::kHeader || mode_ == Mode::kRecipient) to = header_leads_to();
   if (to == Mode::kStart && !from_text) to = origin_;
   enter(to);
-  if (to == Mode::kArguments && !writer_.in_call()) give_back();  // not a valid tool name
+  if (to == Mode::kArguments && !writer_.in_call()) revert_to_text();  // not a valid tool name
 }
 
 // Enters a mode and clears the state that it collects.
@@ -185,8 +185,8 @@ void AnswerParser::enter(Mode mode) {
     return;
   }
   if (mode == Mode::kHeader || mode == Mode::kRecipient) header_.clear();
-  if (mode == Mode::kCall || mode == Mode::kMaybe) {
-    scanner_ = CallScanner(mode == Mode::kMaybe);
+  if (mode == Mode::kCall || mode == Mode::kMaybeCall) {
+    scanner_ = CallScanner(mode == Mode::kMaybeCall);
     listed_ = false;
   }
   if (mode == Mode::kCode) code_.clear();
@@ -205,11 +205,11 @@ bool AnswerParser::leave(Mode to) {
       to == Mode::kId || to == Mode::kArguments || to == Mode::kKey || (bit(to) & kValues) != 0;
   switch (mode_) {
     case Mode::kCall:
-    case Mode::kMaybe:
+    case Mode::kMaybeCall:
       // Another mark of the same call, which specifies the syntax of the call.
       if ((to == Mode::kName || to == Mode::kCall) && !scanner_.in_object()) return true;
       if (scanner_.in_object() && !writer_.in_call()) {
-        if (mode_ == Mode::kMaybe || scanner_.name().empty()) return false;
+        if (mode_ == Mode::kMaybeCall || scanner_.name().empty()) return false;
         name_ = scanner_.name(), id_ = scanner_.id();
         begin_call();
       }
@@ -282,7 +282,7 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
       raw_ = std::exchange(blank_, {});
       origin_ = Mode::kStart;
       called_ = false;
-      enter(Mode::kMaybe);
+      enter(Mode::kMaybeCall);
       return 0;
     }
     const bool may_call = mode_ == Mode::kStart && bare_ && first != 0;
@@ -292,18 +292,18 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
     while (n < end && !starts.test(static_cast<unsigned char>(rest[n]))) ++n;
     return take_text(rest.substr(0, n));
   }
-  if (mode_ == Mode::kCall || mode_ == Mode::kMaybe || mode_ == Mode::kCode)
+  if (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall || mode_ == Mode::kCode)
     return take_call(rest, last);
   if (mode_ == Mode::kArguments) return take_arguments(rest);
   if (mode_ == Mode::kBetween && !is_space(rest.front())) {
     if (called_) raw_.clear();
     writer_.broken();
-    give_back();
+    revert_to_text();
     return 0;
   }
   if (mode_ == Mode::kName && !is_space(rest.front()) &&
       (!is_name_character(rest.front()) || (!is_blank(name_) && is_space(name_.back())))) {
-    give_back();  // several words are not a name
+    revert_to_text();  // several words are not a name
     return 0;
   }
   if (!writer_.in_call()) raw_ += rest.front();
@@ -317,7 +317,7 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
     case Mode::kHeader:
     case Mode::kRecipient:
       header_ += rest.front();
-      if (header_.size() > kLongestHeader) give_back();
+      if (header_.size() > kLongestHeader) revert_to_text();
       break;
     default: break;
   }
@@ -362,7 +362,7 @@ size_t AnswerParser::take_call(std::string_view rest, bool last) {
   const bool json = c == '{' ||
                     (c == '[' && (next == std::string_view::npos || !code || rest[next] == '{' ||
                                   rest[next] == ']')) ||
-                    mode_ == Mode::kMaybe;
+                    mode_ == Mode::kMaybeCall;
   if (code && !json) {
     code_ += c;
     raw_ += c;
@@ -385,14 +385,14 @@ size_t AnswerParser::take_json(std::string_view rest) {
     // Text after calls: only separators have been read, which need not become text.
     if (called_) raw_.clear();
     if (mode_ == Mode::kCall) writer_.broken();
-    give_back();
+    revert_to_text();
     return 0;
   }
   if (!writer_.in_call()) raw_ += c;
   if ((step & CallScanner::kBegin) != 0) {
     name_ = scanner_.name(), id_ = scanner_.id();
-    if (mode_ != Mode::kMaybe || writer_.knows(name_)) begin_call();
-    if (!writer_.in_call()) return give_back(), 1;
+    if (mode_ != Mode::kMaybeCall || writer_.knows(name_)) begin_call();
+    if (!writer_.in_call()) return revert_to_text(), 1;
   }
   if (writer_.in_call()) writer_.arguments(scanner_.take_arguments());
   if ((step & CallScanner::kFail) != 0) {
@@ -401,7 +401,7 @@ size_t AnswerParser::take_json(std::string_view rest) {
       writer_.broken();
       raw_ = c;
     }
-    give_back();
+    revert_to_text();
     return 1;
   }
   if ((step & CallScanner::kEnd) != 0) end_call(true);
@@ -436,7 +436,7 @@ size_t AnswerParser::take_arguments(std::string_view rest) {
       if (is_space(c)) return 1;
       end_call(given_ == Given::kOver);
       writer_.broken();
-      give_back();
+      revert_to_text();
       return 0;
   }
   return 1;
@@ -477,8 +477,8 @@ void AnswerParser::end_call(bool complete) {
 }
 
 // Reverts text that turned out not to be a call to content or reasoning.
-void AnswerParser::give_back() {
-  const bool never_began = mode_ == Mode::kMaybe || (is_blank(raw_) && called_);
+void AnswerParser::revert_to_text() {
+  const bool never_began = mode_ == Mode::kMaybeCall || (is_blank(raw_) && called_);
   std::string text = std::exchange(raw_, {});
   enter(origin_);
   fresh_ = called_;
@@ -497,16 +497,16 @@ void AnswerParser::close() {
   } else if (mode_ == Mode::kBetween || (mode_ == Mode::kArguments && given_ == Given::kOver)) {
     end_call(true);
   } else if (mode_ == Mode::kHeader || mode_ == Mode::kRecipient) {
-    if (!is_blank(header_) && header_.find("assistant") == std::string::npos) give_back();
-  } else if (mode_ == Mode::kCall || mode_ == Mode::kMaybe || mode_ == Mode::kCode) {
+    if (!is_blank(header_) && header_.find("assistant") == std::string::npos) revert_to_text();
+  } else if (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall || mode_ == Mode::kCode) {
     if (!scanner_.in_object() && called_ && mode_ != Mode::kCode) return;
-    if (!leave(Mode::kStart)) give_back();
+    if (!leave(Mode::kStart)) revert_to_text();
   } else {
     if (!writer_.in_call()) begin_call();
     if (writer_.in_call())
       end_call(mode_ == Mode::kArguments && given_ == Given::kOther);
     else
-      give_back();
+      revert_to_text();
   }
   if (is_text()) writer_.text(Kind::kContent, std::exchange(blank_, {}));
 }

@@ -26,7 +26,7 @@ class AnswerParser {
     /// The prompt, whose end determines the initial mode: a template may open the reasoning.
     std::string prompt;
     /// The beginning of the answer, written by the client (prefill). It is parsed but not returned.
-    std::string begun;
+    std::string prefill;
   };
   explicit AnswerParser(AnswerFormat format) : AnswerParser(std::move(format), Options()) {}
   AnswerParser(AnswerFormat format, const Options& options);
@@ -69,7 +69,7 @@ class AnswerParser {
   bool end_code();
   void begin_call();
   void end_call(bool complete);
-  void give_back();
+  void revert_to_text();
   void close();
 
   AnswerFormat format_;

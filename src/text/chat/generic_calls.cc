@@ -39,15 +39,15 @@ std::string calls_text(const Json& calls, const CallForm& form) {
     if (function == nullptr || !function->is_object()) continue;
     const Json name = function->value("name", Json(""));
     const Json arguments = function->value("arguments", Json::object());
-    const bool joined = !text.empty() && !form.joint.empty();
+    const bool joined = !text.empty() && !form.separator.empty();
     if (!text.empty() && !joined) append(text, "");
-    text += filled(joined ? form.joint : form.open);
+    text += filled(joined ? form.separator : form.open);
     text += name.is_string() ? name.string() : std::string();
     text += filled(form.middle);
     text += arguments.is_string() ? arguments.string() : spaced_json(arguments);
-    if (form.joint.empty()) text += filled(form.close);
+    if (form.separator.empty()) text += filled(form.close);
   }
-  if (!text.empty() && !form.joint.empty()) text += filled(form.close);
+  if (!text.empty() && !form.separator.empty()) text += filled(form.close);
   return text;
 }
 

@@ -108,7 +108,7 @@ void read_splitter(const Json& json, Preparation& out) {
     out.patterns.emplace_back(json_bool(json, "individual_digits", false) ? kDigit : kDigits);
   } else if (type == "Split" && is_plain(json, " ") &&
              json_text(json, "behavior", "") == "MergedWithPrevious") {
-    // After spaces have become marks this step splits nothing.
+    // If spaces have become marks, this step has no effect.
     if (!out.marks) refuse("pre_tokenizer", json);
   } else if (type == "Split" && json_member(json, "pattern").contains("Regex") &&
              (json_text(json, "behavior", "Isolated") == "Isolated" ||

@@ -122,7 +122,8 @@ AddedToken special_token(const Json& value) {
   return token;
 }
 
-// Returns the special tokens named in a file ("pad_token" ...), then those in lists.
+// Returns the special tokens of a file: first those with a name ("pad_token" ...), then those in
+// lists.
 std::vector<AddedToken> named_tokens(const Json& members) {
   std::vector<AddedToken> tokens;
   const auto add = [&](const Json& value) { tokens.push_back(special_token(value)); };

@@ -56,7 +56,8 @@ std::string call_rules(const CallForm& form, std::span<const CallableTool> tools
   const std::string call = rules.add(call_alternatives(form, tools, form_text(form.middle), rules));
   // Whitespace between reasoning and a call is not part of the form, so it is allowed first.
   std::string root = "\"\\n\"{0,2} " + form_text(form.open) + call;
-  if (several && !form.joint.empty()) root += " " + rules.add(form_text(form.joint) + call) + "*";
+  if (several && !form.separator.empty())
+    root += " " + rules.add(form_text(form.separator) + call) + "*";
   return rules.text(root + " " + form_text(form.close));
 }
 

@@ -14,8 +14,8 @@ namespace veery {
 std::string schema_rules(const Json& schema);
 
 /// Returns the grammar of an answer that calls one of the tools, or one or more of them if
-/// `several` is set and the form has a joint. Throws as schema::add_schema() and add_members() do;
-/// the message names the tool.
+/// `several` is set and the form has a separator. Throws as schema::add_schema() and add_members()
+/// do; the message names the tool.
 std::string call_rules(const CallForm& form, std::span<const CallableTool> tools, bool several);
 
 /// Returns whether the start of a call of this form can be recognised within text.

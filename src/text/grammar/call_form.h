@@ -8,12 +8,12 @@
 
 namespace veery {
 
-/// open NAME middle ARGUMENTS (joint NAME middle ARGUMENTS)* close.
+/// open NAME middle ARGUMENTS (separator NAME middle ARGUMENTS)* close.
 struct CallForm {
   static constexpr std::string_view kId = "\x01";  ///< placeholder for the id of a call
 
   std::string open, middle, close;
-  std::string joint;         ///< empty: an answer holds one call only
+  std::string separator;     ///< empty: an answer holds one call only
   MemberMarks members = {};  ///< how arguments are written
 
   friend bool operator==(const CallForm&, const CallForm&) = default;

@@ -20,7 +20,7 @@ using Mode = AnswerMode;
 constexpr uint32_t bit(Mode mode) { return uint32_t{1} << static_cast<int>(mode); }
 constexpr uint32_t kTexts = bit(Mode::kStart) | bit(Mode::kContent) | bit(Mode::kReasoning);
 constexpr uint32_t kHeaders = bit(Mode::kHeader) | bit(Mode::kRecipient);
-constexpr uint32_t kJsonCalls = bit(Mode::kCall) | bit(Mode::kMaybe) | bit(Mode::kCode);
+constexpr uint32_t kJsonCalls = bit(Mode::kCall) | bit(Mode::kMaybeCall) | bit(Mode::kCode);
 constexpr const char* kSpace = "[ \\n\\t\\r]";
 
 std::string trimmed(std::string text) {
@@ -69,7 +69,8 @@ class Writer {
   // The rest of the first call after part of `open` has been written, and any further calls.
   std::string calls_from(std::string_view rest) {
     std::string text = form_text(rest) + call_;
-    if (!form_.joint.empty()) text += " " + rules_.add(form_text(form_.joint) + call_) + "*";
+    if (!form_.separator.empty())
+      text += " " + rules_.add(form_text(form_.separator) + call_) + "*";
     return rules_.add(text + " " + form_text(form_.close));
   }
 

@@ -249,7 +249,7 @@ namespace {
 Json key_of(const CallForm& form, std::span<const CallableTool> tools) {
   const MemberMarks& members = form.members;
   Json key =
-      Json::array({form.open, form.middle, form.close, form.joint, members.key, members.text,
+      Json::array({form.open, form.middle, form.close, form.separator, members.key, members.text,
                    members.json, members.end, members.drops_first_break, members.drops_last_break});
   for (const std::string& stop : members.stops) key.push_back(stop);
   for (const CallableTool& tool : tools)

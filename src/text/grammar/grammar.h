@@ -38,7 +38,7 @@ class GrammarCompiler {
   std::shared_ptr<const Grammar> regex(const std::string& pattern);
   /// `text`: EBNF in the syntax of llama.cpp's GBNF; the first rule is "root".
   std::shared_ptr<const Grammar> ebnf(const std::string& text);
-  /// Tool calls only: one call, or one or more if `several` is set and the form has a joint.
+  /// Tool calls only: one call, or one or more if `several` is set and the form has a separator.
   std::shared_ptr<const Grammar> calls(const CallForm& form, std::span<const CallableTool> tools,
                                        bool several);
 

@@ -137,7 +137,7 @@ TEST_P(FreeCalls, FollowTheSchemasOfStrictTools) {
     const auto text = test::random_text(grammar, random, stuck, 1500, given.begun);
     ASSERT_FALSE(stuck);
     if (!text) continue;  // the answer did not end
-    AnswerParser parser(format, {.tools = tools_of(tools), .prompt = {}, .begun = {}});
+    AnswerParser parser(format, {.tools = tools_of(tools), .prompt = {}, .prefill = {}});
     parser.push(*text);
     parser.finish();
     ASSERT_FALSE(parser.answer().calls.empty()) << *text;

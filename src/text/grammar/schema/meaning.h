@@ -40,13 +40,13 @@ class Meaning {
   auto named(const Json& node, std::string_view keyword, const Use& use);
 
   // The functions below return the forms of one keyword together with its related keywords.
-  // meaning_values.cc
+  // Defined in meaning_values.cc:
   Forms of_type(const Json& value, bool holds);
   Forms of_values(const Json& values, bool holds);
   Forms of_number(const Json& node, std::string_view keyword, bool holds);
   Forms of_string(const Json& node, std::string_view keyword, bool holds);
   const Json& composite(const Json& value);
-  // meaning_containers.cc
+  // Defined in meaning_containers.cc:
   Forms of_object(const Json& node, std::string_view keyword, bool holds);
   Forms of_properties(const Json& node, bool holds);
   Forms of_dependencies(const Json& dependencies, bool holds);
@@ -57,7 +57,7 @@ class Meaning {
   struct Evaluated;
   void collect_evaluated(const Json& node, Evaluated& found, int depth);
   ObjectForm::Rule others(const Json& node, Conjunction value);
-  // meaning.cc
+  // Defined in meaning.cc:
   Forms of_applicator(const Json& node, std::string_view keyword, bool holds);
   Forms of_one(const Json& alternatives, bool holds);
   Forms of_condition(const Json& node, bool holds);
