@@ -21,8 +21,7 @@ class CallScanner {
     kBegin = 1,  ///< name() and id() are known (the id only if it precedes)
     kEnd = 2,    ///< the object ended
     kFail = 4,   ///< not a call, or malformed JSON; further bytes are ignored
-    kLeave = 8,  ///< outside of any object, at a byte that is not part of a list; the byte was not
-                 ///< consumed
+    kLeave = 8,  ///< a byte outside of objects that is not part of a list; not consumed
   };
 
   /// `bare`: no mark identifies the text as a call, so the object must have a name and arguments

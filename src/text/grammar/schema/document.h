@@ -42,10 +42,8 @@ class Document {
   const Json& root_;
   bool old_identifiers_ = false;
   std::unordered_map<const Json*, Node> nodes_;
-  std::map<std::string, const Json*, std::less<>> resources_;  ///< by URI; anchors include the
-                                                               ///< fragment
-  std::map<std::string, int, std::less<>> dynamic_anchors_;    ///< number of declarations of each
-                                                               ///< anchor
+  std::map<std::string, const Json*, std::less<>> resources_;  ///< by URI, with fragment
+  std::map<std::string, int, std::less<>> dynamic_anchors_;    ///< declarations of each
   int64_t letters_ = 0;
 };
 

@@ -8,8 +8,8 @@
 namespace veery::schema {
 namespace {
 
-constexpr size_t kMostForms = 1024;     // per conjunction
-constexpr size_t kMostSpent = 300'000;  // per schema
+constexpr size_t kMostForms = 1024;     // forms of one conjunction
+constexpr size_t kMostSpent = 300'000;  // combined pairs of forms in one schema
 constexpr int kDisjointDepth = 8;       // depth of the search when proving disjointness
 
 enum class Group { kType, kValues, kNumber, kString, kObject, kArray, kUnevaluated, kApplicator };

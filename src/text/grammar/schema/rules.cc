@@ -94,8 +94,8 @@ std::string Rules::times(const Pieces& pieces, int64_t count) {
   const auto few = [&](int64_t times) {
     if (pieces.size() == 1)
       return times == 1 ? pieces[0] + " " : pieces[0] + fmt::format("{{{}}} ", times);
-    // One rule per position: a mask for tokens longer than one code point can only be cached if the
-    // rule extends beyond the code point.
+    // Each rule spans its code point and all later ones: xgrammar caches token masks per rule and
+    // can only decide tokens that end within the rule.
     std::string next;
     for (int64_t i = 0; i < times; ++i) {
       std::string body;
@@ -129,8 +129,8 @@ std::string Rules::up_to(const Pieces& pieces, int64_t most, const std::string& 
 std::string Rules::counted(const Pieces& pieces, int64_t least, int64_t most,
                            const std::string& rest) {
   std::string next = most < 0 ? rest : up_to(pieces, most - least, "\"\\\"\"");
-  // The leading characters are rules that continue with everything after them, so that masks for
-  // whole tokens can be cached.
+  // Each rule of a leading character includes everything after it, for the same reason as in
+  // times().
   for (int64_t i = 0; i < least % kChunk; ++i) {
     std::string body;
     for (const std::string& piece : pieces)

@@ -287,12 +287,10 @@ class Writer {
     bool marked = false;                           ///< written between marks
     std::string end;                               ///< terminal after the last member
     std::vector<ObjectPlan::Property> properties;  ///< satisfiable ones
-    std::vector<int64_t> required;                 ///< required[i]: number of required properties
-                                                   ///< from i on
+    std::vector<int64_t> required;                 ///< by i: how many from i on are required
     std::vector<const ObjectPlan::Region*> regions;
     int64_t least = 0, most = -1, same = 1;  ///< counts above `same` are equivalent
-    int64_t classes = 1;                     ///< number of classes into which unlisted names are
-                                             ///< partitioned
+    int64_t classes = 1;                     ///< number of classes of unlisted names
     std::map<std::tuple<size_t, int64_t, uint32_t>, std::string> states;
   };
 
