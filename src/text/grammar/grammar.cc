@@ -346,7 +346,7 @@ struct GrammarState::Impl {};
 namespace {
 [[noreturn]] void refuse() {
   throw Error(ErrorKind::kUnsupported,
-              "structured output needs xgrammar, and this veery was built without it "
+              "structured output is not available: this veery was built without xgrammar "
               "(scripts/setup.sh fetches it)");
 }
 }  // namespace
