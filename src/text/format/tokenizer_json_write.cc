@@ -179,8 +179,9 @@ std::string charsmap_of(const Metadata& metadata) {
   return bytes;
 }
 
-/// Converts the scores of SentencePiece BPE to merges: every split of a token into two tokens,
-/// ordered by decreasing score of the token and then by ascending ids.
+/// Converts the scores of SentencePiece BPE to ranked merges: every split of a token into two
+/// tokens. Merges are ordered by decreasing score of the merged token; those of one token by
+/// ascending ids of the two parts.
 class ScoreMerges {
  public:
   ScoreMerges(const Vocabulary& vocabulary, const std::vector<std::string>& tokens)
