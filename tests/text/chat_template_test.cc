@@ -129,7 +129,7 @@ TEST(ChatTemplate, ErrorsNameTemplateLineAndCause) {
     return std::string("no error");
   };
   EXPECT_EQ(message("a\n{{ b.c }}"), "mine:2: 'b' is undefined");
-  EXPECT_EQ(message("a\n\n  {% foo %}"), "mine: line 3, column 6: the tag 'foo' is unknown");
+  EXPECT_EQ(message("a\n\n  {% foo %}"), "mine: line 3, column 6: unknown tag 'foo'");
   EXPECT_EQ(message("{{ raise_exception('No.') }}"), "No.");
   EXPECT_NE(message("{% include 'x' %}").find("not supported"), std::string::npos);
 }
