@@ -1,4 +1,4 @@
-// Continues one beginning in several ways at once: branches MODEL PROMPT [BRANCHES]
+// Generates several continuations of a prompt in parallel: branches MODEL PROMPT [BRANCHES]
 #include <cstdio>
 #include <cstdlib>
 #include <veery/veery.hpp>
@@ -20,7 +20,7 @@ int main(int count, char** arguments) {
     for (int i = 0; i < wanted; ++i) {
       options.seed = static_cast<uint64_t>(i);
       branches.push_back(trunk.fork());
-      answers.push_back(branches.back().go_on(&options));  // they run together
+      answers.push_back(branches.back().go_on(&options));  // answers are generated in one batch
     }
     for (veery::c::Answer& answer : answers) {
       answer.wait();

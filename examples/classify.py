@@ -1,4 +1,4 @@
-"""Says how probable each label is behind a prompt, by ctypes alone: classify.py LIBVEERY.SO MODEL PROMPT LABEL..."""
+"""Prints the probability of each label after a prompt, using only ctypes: classify.py LIBVEERY.SO MODEL PROMPT LABEL..."""
 import ctypes
 import sys
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_void_p

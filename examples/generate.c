@@ -1,4 +1,4 @@
-/* Continues a text, printing it as it comes: generate MODEL PROMPT [TOKENS] */
+/* Continues a text and streams it to standard output: generate MODEL PROMPT [TOKENS] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <veery/veery.h>
@@ -7,7 +7,7 @@ static int32_t print(void* user, const veery_piece* piece) {
   (void)user;
   fwrite(piece->text, 1, piece->length, stdout);
   fflush(stdout);
-  return 0; /* anything else ends the answer */
+  return 0; /* any other value stops the answer */
 }
 
 static int fail(const char* call, veery_status status) {
@@ -31,7 +31,7 @@ int main(int count, char** arguments) {
 
   veery_answer* answer = NULL;
   status = veery_generate(model, arguments[2], VEERY_NUL, &options, print, NULL, &answer);
-  veery_model_free(model); /* the answer keeps what it needs */
+  veery_model_free(model); /* the answer holds a reference to the model */
   if (status != VEERY_OK) return fail("veery_generate", status);
 
   veery_usage usage;

@@ -1,4 +1,4 @@
-// array.h: the language that models are written in: values of a graph and the functions on them.
+// array.h: the language of model definitions: graph values and functions on them.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace veery {
 
-/// A handle on one value of a graph; copying it copies nothing. The graph must outlive it.
+/// A handle to a value of a graph; cheap to copy. The graph must outlive it.
 class Array {
  public:
   Array() = default;
@@ -22,7 +22,7 @@ class Array {
   const Shape& shape() const { return graph_->shape(value_); }
   DType dtype() const { return graph_->type(value_).dtype; }
   const Node& node() const { return (*graph_)[value_]; }
-  /// Gives the value a name by which it can be asked for ("blk.3.attn.k").
+  /// Names the value for inspection ("blk.3.attn.k").
   Array named(std::string name) const {
     (*graph_)[id()].name = std::move(name);
     return *this;
@@ -33,7 +33,8 @@ class Array {
   Value value_;
 };
 
-/// The first output of `op` on `in`, of which the first is present and absent ones are Array{}.
+/// Adds `op` to the graph and returns its first output. The first input must be present; optional
+/// inputs that are absent are Array{}.
 inline Array apply(Op op, std::initializer_list<Array> in, const Attr& attr = {}) {
   Inputs values{};
   std::transform(in.begin(), in.end(), values.begin(), [](const Array& a) { return a.value(); });
@@ -61,32 +62,33 @@ inline Array activate(Array x, const ActivateAttr& attr) {
   return attr == Activation::kNone ? x : apply(op::kActivate, {x}, attr);
 }
 
-// Products.
+// Matrix products.
 /// y = x w^T (+ bias). x [rows, in], w [out, in], bias [1, out] or absent -> [rows, out]. The
-/// output head wants Precision::kHigh.
+/// output head uses Precision::kHigh.
 inline Array linear(Array x, Array weight, Array bias = {},
                     Precision precision = Precision::kUsual) {
   return apply(op::kLinear, {x, {}, {}, weight, {}, {}, bias}, LinearAttr{.precision = precision});
 }
-/// The first `in` columns of each of `heads` parts of a row of x [rows, heads * (in + rest)] times
-/// a matrix of its own; the rest of a part is kept behind. weight [heads, out, in] -> [rows, heads
-/// * (out + rest)].
+/// Multiplies the first `in` columns of each of `heads` parts of a row by a matrix of its own and
+/// keeps the remaining columns of the part after the result. x [rows, heads * (in + rest)], weight
+/// [heads, out, in] -> [rows, heads * (out + rest)].
 inline Array head_linear(Array x, Array weight, int heads) {
   return apply(op::kHeadLinear, {x, weight}, HeadsAttr{heads});
 }
 
 // Norms.
-/// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and
-/// Sennrich, 2019).
+/// x / sqrt(mean(x^2) + eps) * weight, for each of `groups` equal parts of a row (Zhang and
+/// Sennrich, arXiv:1910.07467).
 inline Array rms_norm(Array x, Array weight, float eps, int groups = 1) {
   return apply(op::kRmsNorm, {x, weight}, NormAttr{eps, groups});
 }
-/// (x - mean) / sqrt(variance + eps) * weight (+ bias), over each of `groups` equal parts of a row
-/// (Ba et al., 2016). weight, bias: [1, columns / groups] for all parts, or [1, columns].
+/// (x - mean) / sqrt(variance + eps) * weight (+ bias), for each of `groups` equal parts of a row
+/// (Ba et al., arXiv:1607.06450). weight, bias: [1, columns / groups] for all parts, or [1,
+/// columns].
 inline Array layer_norm(Array x, Array weight, Array bias, float eps, int groups = 1) {
   return apply(op::kLayerNorm, {x, weight, bias}, NormAttr{eps, groups});
 }
-/// x / max(|x|, eps), |x| the Euclidean length of a row.
+/// x / max(|x|, eps), where |x| is the Euclidean norm of a row.
 inline Array l2_norm(Array x, float eps = 1e-12F) {
   return apply(op::kL2Norm, {x}, NormAttr{eps, 1});
 }
@@ -99,92 +101,92 @@ inline Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors
                          Array extended = {}, Array is_extended = {}) {
   return apply(op::kRopeAngles, {positions, divisors, extended, is_extended}, attr);
 }
-/// Rotary position embedding (Su et al., 2021) of x [rows, heads * head_dim].
+/// Rotary position embedding (Su et al., arXiv:2104.09864) of x [rows, heads * head_dim].
 inline Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(op::kRope, {x, angles}, attr);
 }
-/// Softmax attention of q over k and v: caches, or the keys and values of this run. `sinks` [1,
-/// heads]: a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
-/// arXiv:2309.17453).
-/// `chosen`: what choose_positions() gives; attention looks at no others.
+/// Softmax attention of q over k and v, which are caches, or keys and values of this run.
+/// `sinks` [1, heads]: an additional score per head without a value, which takes part in the
+/// softmax (Xiao et al., arXiv:2309.17453). `chosen`: output of choose_positions(); attention is
+/// limited to these positions.
 inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {},
                     Array chosen = {}) {
   return apply(op::kAttend, {q, k, v, sinks, chosen}, attr);
 }
-/// The positions whose keys have the largest scores with the queries of a row.
+/// The positions whose keys have the largest scores for the queries of a row.
 inline Array choose_positions(Array q, Array weights, Array k, const ChooseAttr& attr) {
   return apply(op::kChoosePositions, {q, weights, k}, attr);
 }
-/// Writes x at the positions of this run; the result is the whole cache.
+/// Writes x to the cache at the positions of this run; returns the whole cache.
 inline Array cache_write(Array x, Array state) {
   return apply(op::kCacheWrite, {x, state}, state.node().attr);
 }
 
 // Recurrences.
-/// What a scan reads; absent inputs are Array{}.
+/// Inputs of a scan; absent ones are Array{}.
 struct ScanInputs {
   Array q, k, v;
   Array decay, gate, a, b, bonus, rates;
-  Array state;  ///< Trace::block() of scan_state()
+  Array state;  ///< Trace::recurrent_state() of scan_state()
 };
-/// A linear recurrence over the positions of each sequence; ScanAttr says which.
+/// A linear recurrence over the positions of each sequence, defined by ScanAttr.
 inline Array scan(const ScanInputs& in, const ScanAttr& attr) {
   return apply(op::kScan,
                {in.q, in.k, in.v, in.decay, in.gate, in.a, in.b, in.bonus, in.rates, in.state},
                attr);
 }
-/// A causal convolution of each channel with weight [width, channels], and its activation.
+/// A causal depthwise convolution with weight [width, channels], followed by an activation.
 inline Array conv1d(Array x, Array weight, Array bias, Array state,
                     Activation activation = Activation::kNone) {
   return apply(op::kConv1d, {x, weight, bias, state}, Conv1dAttr{activation});
 }
 
-/// sLSTM of gates [rows, 4 * channels]; `state`: Trace::block() of [4, channels].
+/// sLSTM with gates [rows, 4 * channels]. `state`: Trace::recurrent_state() of [4, channels].
 inline Array slstm(Array gates, Array recurrent, Array bias, Array state, int32_t heads) {
   return apply(op::kSlstm, {gates, recurrent, bias, state}, SlstmAttr{heads});
 }
-/// x times a matrix of blocks on the diagonal, weight [columns, columns of a block].
+/// Multiplies x by a block-diagonal matrix, weight [columns, columns per block].
 inline Array linear_heads(Array x, Array weight) { return apply(op::kLinearHeads, {x, weight}); }
 
 // Mixtures of experts.
-/// What each expert counts for each row: [rows, experts], 0 for those that are not chosen.
+/// The weight of each expert for each row: [rows, experts], 0 for experts that were not selected.
 inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {
   return apply(op::kRoute, {scores, bias}, attr);
 }
-/// The weights of all experts [experts, ...]; biases [1, experts * ...] or absent.
+/// The weights of all experts [experts, ...]; biases [1, experts * ...], or absent.
 struct Experts {
   Array gate, up, down;
   Array gate_bias, up_bias, down_bias;
 };
-/// A mixture of experts (Shazeer et al., arXiv:1701.06538), each a gated feed-forward layer.
+/// A mixture of experts (Shazeer et al., arXiv:1701.06538) with gated feed-forward layers.
 inline Array moe(Array x, Array gates, const Experts& e, const MoeAttr& attr) {
   return apply(op::kMoe, {x, gates, {}, e.gate, e.up, e.down, e.gate_bias, e.up_bias, e.down_bias},
                attr);
 }
 
 // Rows and columns.
-/// Rows of `weight` [count, columns] by `ids`, times `factor`.
+/// Looks up rows of `weight` [count, columns] by `ids` and multiplies them by `factor`.
 inline Array embed(Array ids, Array weight, float factor = 1) {
   return apply(op::kEmbed, {ids, weight}, ScaleAttr{factor});
 }
 inline Array columns(Array x, int64_t begin, int64_t count) {
   return apply(op::kColumns, {x}, ColumnsAttr{begin, count});
 }
-/// a and b side by side.
+/// Concatenates the columns of a and b.
 inline Array concat(Array a, Array b) { return apply(op::kConcat, {a, b}); }
 inline Array select_rows(Array x, Array rows) { return apply(op::kSelectRows, {x, rows}); }
-/// Row r is row r - by of x, where that is of the same sequence, else zeros.
+/// Row r of the result is row r - by of x if it belongs to the same sequence, otherwise zeros.
 inline Array shift(Array x, int32_t by) { return apply(op::kShift, {x}, ShiftAttr{by}); }
-/// [rows, 1] i32: the lowest index of the largest of a row.
+/// The lowest index of the maximum of each row: [rows, 1] i32.
 inline Array argmax(Array x) { return apply(op::kArgmax, {x}); }
-/// The `count` largest of each row; their indices and the row's mass are the node's other outputs
-/// (TopKOut).
+/// The `count` largest values of each row. Further outputs of the node are their indices and the
+/// row's mass (TopKOut).
 inline Array top_k(Array x, int32_t count) { return apply(op::kTopK, {x}, TopKAttr{count}); }
-/// One row for each sequence of the run: [sequences, columns].
+/// One row per sequence of the run: [sequences, columns].
 inline Array pool(Array x, Pooling kind) { return apply(op::kPool, {x}, PoolAttr{kind}); }
 
 // Losses.
-/// Mean over the rows whose target is not -1 of -log softmax(logits)[target].
+/// Mean of -log softmax(logits)[target] over the rows whose target is not -1.
 inline Array cross_entropy(Array logits, Array targets) {
   return apply(op::kCrossEntropy, {logits, targets});
 }

@@ -12,7 +12,7 @@ namespace veery {
 namespace {
 
 constexpr int kFrequencies = kMelWindow / 2 + 1;
-constexpr float kLeast = -10;  // of a logarithm: energies below 1e-10 count as that
+constexpr float kLeast = -10;  // log10 of the smallest energy, 1e-10
 
 struct Complex {
   double re = 0, im = 0;
@@ -21,7 +21,7 @@ struct Complex {
 };
 using Signal = std::array<Complex, kMelWindow>;
 
-// e^(-2 pi i k / 400)
+// e^(-2 pi i k / 400) for k = 0 ... 399.
 const Signal& roots() {
   static const Signal table = [] {
     Signal all;
@@ -34,8 +34,9 @@ const Signal& roots() {
   return table;
 }
 
-// The discrete Fourier transform of 400 / stride elements, `stride` apart, by decimation in time
-// (Cooley and Tukey, 1965): parts of which there are kRadix, then what follows of them.
+// Mixed-radix discrete Fourier transform of 400 / stride elements at distance `stride`, by
+// decimation in time (Cooley and Tukey, 1965). kRadix is the radix of this stage, kOthers those of
+// the remaining ones.
 template <int kRadix, int... kOthers>
 void fourier(const Complex* in, int stride, Complex* out) {
   constexpr int kPart = (kOthers * ... * 1);
@@ -101,7 +102,7 @@ MelSpectrogram::MelSpectrogram(int bands, ThreadPool& pool)
     hann_.push_back(0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / kMelWindow));
 }
 
-// Nobody has to keep such promises: beyond a day they are not believed.
+// `samples` comes from a file header and may be wrong, so at most one day is reserved.
 void MelSpectrogram::expect(int64_t samples) {
   constexpr int64_t kMost = int64_t{86400} * kMelFramesPerSecond;
   values_.reserve(
@@ -120,7 +121,7 @@ void MelSpectrogram::finish(int64_t least_frames) {
   const int64_t wanted = whole / kMelStep;
   if (whole <= kMelWindow / 2)
     throw Error(ErrorKind::kBug, "a spectrogram of {} samples has no frame", whole);
-  // Mirrored behind the end, without the last sample itself.
+  // Reflects the end, without repeating the last sample.
   const size_t end = held_.size();
   for (size_t i = 0; i < kMelWindow / 2; ++i) held_.push_back(held_[end - 2 - i]);
   take_frames();
@@ -150,7 +151,7 @@ void MelSpectrogram::keep(std::span<const FrameRange> ranges, int64_t least_fram
   find_largest();
 }
 
-// All frames whose samples are there.
+// Transforms all frames whose samples are complete.
 void MelSpectrogram::take_frames() {
   constexpr int64_t kBefore = kMelWindow / 2;
   if (held_first_ < 0 && frames_ == 0) {
@@ -170,7 +171,8 @@ void MelSpectrogram::take_frames() {
   held_.erase(held_.begin(), held_.begin() + count * kMelStep);
 }
 
-// One frame, or two: the transform of a + b i is A + B i, and those of real signals are symmetric.
+// Transforms one or two frames at once: the spectrum of a + bi is A + Bi, and spectra of real
+// signals are symmetric.
 void MelSpectrogram::transform(int64_t frame, bool two) {
   const float* samples = held_.data() + frame * kMelStep - (held_first_ + kMelWindow / 2);
   float* const out = values_.data() + frame * bands_;

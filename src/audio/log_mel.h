@@ -1,4 +1,4 @@
-// log_mel.h: log-mel spectrograms as Whisper takes them (Radford et al., arXiv:2212.04356).
+// log_mel.h: log-mel spectrograms for Whisper (Radford et al., arXiv:2212.04356).
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace veery {
 
-inline constexpr int kMelWindow = 400;  ///< samples of a frame, at kSoundRate
-inline constexpr int kMelStep = 160;    ///< samples from frame to frame
+inline constexpr int kMelWindow = 400;  ///< samples per frame at kSoundRate
+inline constexpr int kMelStep = 160;    ///< hop size in samples
 inline constexpr int kMelFramesPerSecond = 100;
 
 /// Frames [first, end).
@@ -17,41 +17,43 @@ struct FrameRange {
   int64_t first = 0, end = 0;
 };
 
-/// The energies of frames in bands that lie evenly on Slaney's mel scale from 0 to 8 kHz, each band
-/// of the same area (librosa's filters), as logarithms to base 10, from -10 on. Frame t is centred
-/// at sample 160 t; what lies before the first and behind the last sample is the sound mirrored.
+/// A log-mel spectrogram: log10 of the energy per frame and band, at least -10. Bands are spaced
+/// evenly on Slaney's mel scale from 0 to 8 kHz with filters of equal area (as in librosa). Frame t
+/// is centred at sample 160 t; the sound is reflected at both ends.
 class MelSpectrogram {
  public:
   /// `pool` must outlive it.
   MelSpectrogram(int bands, ThreadPool& pool);
 
-  /// How many samples will come, as far as is known: they need no more memory then than they take.
+  /// Reserves memory for the expected number of samples.
   void expect(int64_t samples);
   /// Appends samples.
   void push(std::span<const float> samples);
-  /// No more will come: fills up with silence to `least_frames`. A last part of a step is no frame.
+  /// Ends the sound and pads it with silence to `least_frames`. Samples after the last whole hop do
+  /// not form a frame.
   void finish(int64_t least_frames);
-  /// Forgets all frames but these, which rise and are apart, and fills up with silence again.
+  /// Keeps only the given frames (ascending, disjoint ranges) and pads with silence to
+  /// `least_frames`.
   void keep(std::span<const FrameRange> ranges, int64_t least_frames);
 
   int bands() const { return bands_; }
   int64_t frames() const { return frames_; }
-  int64_t samples() const { return samples_; }  ///< pushed, without silence behind them
+  int64_t samples() const { return samples_; }  ///< number of samples pushed, without padding
 
-  /// Frames [first, first + count) scaled as the encoder takes them: (max(x, largest - 8) + 4) / 4,
-  /// `largest` being that of all frames; 0 where there are no more. out: [count, bands].
+  /// Writes frames [first, first + count) scaled for the encoder: (max(x, largest - 8) + 4) / 4,
+  /// where `largest` is the maximum over all frames; 0 after the last frame. out: [count, bands].
   void window(int64_t first, int64_t count, std::span<float> out) const;
-  /// The bands of one frame, as logarithms to base 10.
+  /// Returns the bands of a frame (log10).
   std::span<const float> frame(int64_t frame) const {
     return std::span(values_).subspan(static_cast<size_t>(frame * bands_),
                                       static_cast<size_t>(bands_));
   }
-  /// The mean energy of a frame's bands, as a logarithm to base 10.
+  /// Returns log10 of the mean energy of a frame's bands.
   float level(int64_t frame) const;
 
  private:
   struct Filter {
-    int first = 0;  ///< the first frequency with a weight
+    int first = 0;  ///< first frequency with a nonzero weight
     std::vector<double> weights;
   };
   void find_largest();
@@ -64,14 +66,14 @@ class MelSpectrogram {
   std::vector<double> hann_;
   int64_t samples_ = 0;
   int64_t frames_ = 0;
-  int64_t held_first_ = 0;     ///< the sample that held_[0] is; before the sound it is mirrored
-  std::vector<float> held_;    ///< samples that frames to come need
+  int64_t held_first_ = 0;     ///< sample index of held_[0]; negative: reflected
+  std::vector<float> held_;    ///< samples that later frames need
   std::vector<float> values_;  ///< [frames][bands]
   float largest_ = -10;
 };
 
-/// One band's weight of each of the 201 frequencies of a frame: triangles between the middles of
-/// the neighbours, 2 / width high.
+/// Returns the weight of each of the 201 frequencies for each band: triangles between the centres
+/// of the neighbouring bands with height 2 / width.
 std::vector<std::vector<double>> mel_filters(int bands);
 
 }  // namespace veery

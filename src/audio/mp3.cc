@@ -16,13 +16,13 @@ namespace veery {
 namespace {
 
 constexpr int64_t kTagHeader = 10;
-constexpr int64_t kLongestFrame = 1152;  // samples of a channel
-// ID3v2 tags, one after another: files of careless programs have several.
+constexpr int64_t kLongestFrame = 1152;  // samples per channel
+// Some programs write several ID3v2 tags.
 constexpr int kMostTags = 16;
 
 using Header = std::array<uint8_t, 4>;
 
-// The length of an ID3v2 tag at `position` (id3.org/id3v2.4.0-structure, 3.1); 0: there is none.
+// Returns the length of an ID3v2 tag at `position` (id3.org/id3v2.4.0-structure, 3.1), or 0.
 int64_t tag_length(const SoundInput& input, int64_t position) {
   std::array<uint8_t, kTagHeader> head{};
   if (input.read_at(position, head.data(), kTagHeader) < kTagHeader) return 0;
@@ -33,10 +33,10 @@ int64_t tag_length(const SoundInput& input, int64_t position) {
   return kTagHeader + length + (footer ? kTagHeader : 0);
 }
 
-// Eleven bits that begin each frame.
+// Each frame begins with eleven set bits.
 bool is_sync(const Header& header) { return header[0] == 0xFF && (header[1] & 0xE0) == 0xE0; }
 
-// Whether the first frame is a Xing or Info header that counts the frames of the stream.
+// Returns whether the first frame is a Xing or Info header with the number of frames.
 bool counts_frames(const SoundInput& input, int64_t begin) {
   Header header{};
   if (input.read_at(begin, header.data(), 4) < 4 || !is_sync(header)) return false;
@@ -80,14 +80,14 @@ struct Mp3::State {
   std::unique_ptr<mpg123_handle, CloseHandle> handle;
   long rate = 0;
   int channels = 0;
-  int64_t declared = 0;     // samples of a channel; 0: the file does not count them
-  int64_t samples = 0;      // of a channel, handed out
-  int64_t end = -1;         // offset after the last frame; -1: there was none
-  int64_t skipped = 0;      // bytes between frames that belong to none
-  double skipped_at = 0;    // seconds, the first of them
-  std::string failure;      // why decoding ended early
-  bool waiting = false;     // a frame was found and is not decoded
-  std::vector<float> rest;  // of a decoded frame
+  int64_t declared = 0;     // samples per channel; 0: unknown
+  int64_t samples = 0;      // samples per channel returned so far
+  int64_t end = -1;         // offset after the last frame; -1: no frame yet
+  int64_t skipped = 0;      // bytes between frames that belong to no frame
+  double skipped_at = 0;    // time of the first of them in seconds
+  std::string failure;      // reason why decoding ended early
+  bool waiting = false;     // a frame was found and is not decoded yet
+  std::vector<float> rest;  // undelivered samples of a decoded frame
   size_t rest_begin = 0;
 
   bool next();
@@ -102,7 +102,7 @@ Mp3::Mp3(SoundInput& input) : state_(std::make_unique<State>(State{.input = inpu
   if (!s.handle) throw Error(ErrorKind::kLimit, "libmpg123: {}", mpg123_plain_strerror(error));
   mpg123_handle* const h = s.handle.get();
   mpg123_param(h, MPG123_ADD_FLAGS, MPG123_QUIET | MPG123_FORCE_FLOAT | MPG123_GAPLESS, 0);
-  mpg123_param(h, MPG123_RESYNC_LIMIT, -1, 0);  // damage ends a part, not the file
+  mpg123_param(h, MPG123_RESYNC_LIMIT, -1, 0);  // resynchronises after damage anywhere
   mpg123_replace_reader_handle(h, read_input, seek_input, nullptr);
   int encoding = 0;
   const bool opened = mpg123_open_handle(h, &input) == MPG123_OK && s.next() &&
@@ -110,7 +110,7 @@ Mp3::Mp3(SoundInput& input) : state_(std::make_unique<State>(State{.input = inpu
                       encoding == MPG123_ENC_FLOAT_32;
   if (!opened)
     throw Error(ErrorKind::kFormat,
-                "{}: is no sound file: it begins as MP3, but has no whole frame",
+                "{}: not a sound file: it begins like MP3, but has no complete frame",
                 shown_path(input.name()));
   mpg123_format_none(h);
   mpg123_format(h, s.rate, s.channels, MPG123_ENC_FLOAT_32);
@@ -123,7 +123,7 @@ int Mp3::channels() const { return state_->channels; }
 int Mp3::rate() const { return static_cast<int>(state_->rate); }
 int64_t Mp3::frames() const { return std::max<int64_t>(mpg123_length(state_->handle.get()), 0); }
 
-// Moves on to the next frame. False: there is none.
+// Finds the next frame; returns false at the end.
 bool Mp3::State::next() {
   waiting = false;
   const int result = mpg123_framebyframe_next(handle.get());
@@ -135,7 +135,8 @@ bool Mp3::State::next() {
   return false;
 }
 
-// Compares where the frame begins with where the last one ended. Tags between frames are no damage.
+// Detects bytes between the end of the last frame and the start of this one. Tags between frames
+// are not damage.
 void Mp3::State::note_gap() {
   unsigned long header = 0;
   unsigned char* body = nullptr;
@@ -164,7 +165,7 @@ void Mp3::State::decode() {
   int now_channels = 0, encoding = 0;
   mpg123_getformat2(handle.get(), &now_rate, &now_channels, &encoding, 0);
   const bool same = now_rate == rate && now_channels == channels;
-  // A frame that cannot be decoded, or one of another format, is left out.
+  // Frames that cannot be decoded or have another format are skipped.
   if (result != MPG123_OK || !same || audio == nullptr || bytes == 0) return;
   rest.resize(bytes / sizeof(float));
   std::memcpy(rest.data(), audio, rest.size() * sizeof(float));
@@ -192,13 +193,13 @@ int64_t Mp3::read(float* to, int64_t count) {
 std::string Mp3::damage() const {
   const State& s = *state_;
   if (s.skipped > 0)
-    return fmt::format("is damaged {:.1f} s from its beginning: {} bytes belong to no MPEG frame",
+    return fmt::format("is damaged at {:.1f} s: {} bytes do not belong to an MPEG frame",
                        s.skipped_at, s.skipped);
   const double seconds = static_cast<double>(s.samples) / static_cast<double>(s.rate);
   if (!s.failure.empty())
-    return fmt::format("is damaged {:.1f} s from its beginning: {}", seconds, printable(s.failure));
+    return fmt::format("is damaged at {:.1f} s: {}", seconds, printable(s.failure));
   if (s.samples + kLongestFrame < s.declared)
-    return fmt::format("ends {:.1f} s from its beginning, but says that it has {:.1f} s", seconds,
+    return fmt::format("ends at {:.1f} s, but its header declares {:.1f} s", seconds,
                        static_cast<double>(s.declared) / static_cast<double>(s.rate));
   return {};
 }

@@ -1,5 +1,5 @@
-// mp3.h: MPEG audio (MP3) by libmpg123. libsndfile decodes it by the same library, but lets it
-// write several lines to standard error for each damaged file, and has no way to switch that off.
+// mp3.h: MPEG audio (MP3) by libmpg123. libsndfile uses the same library, but then libmpg123 prints
+// several lines to standard error for each damaged file, which cannot be disabled.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace veery {
 
-/// Whether the input begins as MPEG audio does: with a frame, or with an ID3v2 tag that no FLAC
-/// stream follows.
+/// Returns whether the input begins like MPEG audio: with a frame, or with an ID3v2 tag that is not
+/// followed by a FLAC stream.
 bool is_mp3(const SoundInput& input);
 
-/// Decodes one stream. Its format is that of the first frame.
+/// Decodes one stream. The first frame determines the format.
 class Mp3 {
  public:
   /// `input` must outlive it. Throws kFormat if there is no frame.
@@ -24,11 +24,12 @@ class Mp3 {
 
   int channels() const;
   int rate() const;
-  /// As the file says, or an estimate from its size; 0: not known.
+  /// Returns the length that the file declares, or an estimate from its size; 0: unknown.
   int64_t frames() const;
-  /// Writes up to `count` frames of interleaved samples. Returns fewer at the end only.
+  /// Writes up to `count` frames of interleaved samples and returns their number. Returns fewer
+  /// than `count` only at the end.
   int64_t read(float* to, int64_t count);
-  /// Describes the damage found so far in one line, without the file's name; empty: none was found.
+  /// Describes the damage found so far in one line without the file name; empty: none.
   std::string damage() const;
 
  private:

@@ -16,13 +16,13 @@
 namespace veery {
 namespace {
 
-// Frames that are read at a time: a second and more of most files.
+// Frames read at a time: at least one second of most files.
 constexpr int64_t kPiece = 65536;
 constexpr int kMostChannels = 64;
-// Samples are about 1; a float that is far beyond is a file that was misunderstood.
+// Samples are between about -1 and 1; a much larger float means that the file was misinterpreted.
 constexpr float kLargest = 1e6F;
 
-// The input as libsndfile reads it.
+// Callbacks of libsndfile.
 sf_count_t length_of(void* input) { return static_cast<SoundInput*>(input)->size(); }
 sf_count_t seek_in(sf_count_t offset, int whence, void* input) {
   return static_cast<SoundInput*>(input)->seek(offset, whence);
@@ -44,12 +44,12 @@ struct CloseResampler {
 
 struct Sound::State {
   SoundInput input;
-  std::unique_ptr<SNDFILE, CloseFile> file;  // either this
-  std::unique_ptr<Mp3> mp3;                  // or this
+  std::unique_ptr<SNDFILE, CloseFile> file;  // for all other formats
+  std::unique_ptr<Mp3> mp3;                  // for MP3
   std::unique_ptr<SRC_STATE, CloseResampler> resampler;
   SF_INFO info{};
   std::vector<float> frames, mono;
-  int64_t read = 0;  // frames
+  int64_t read = 0;  // in frames
   bool ended = false;
   std::string damage;
 
@@ -80,7 +80,7 @@ void Sound::State::open_file() {
   SF_VIRTUAL_IO callbacks{length_of, seek_in, read_from, write_to, tell};
   file.reset(sf_open_virtual(&callbacks, SFM_READ, &info, &input));
   if (!file)
-    throw Error(ErrorKind::kFormat, "{}: is no sound file: {} (WAV, FLAC, Ogg and MP3 are some)",
+    throw Error(ErrorKind::kFormat, "{}: not a sound file: {} (expected WAV, FLAC, Ogg, MP3 ...)",
                 shown_path(input.name()), printable(sf_strerror(nullptr)));
 }
 
@@ -111,7 +111,7 @@ int64_t Sound::declared() const {
   return frames > 0 && frames < 1e15 ? static_cast<int64_t>(frames) : 0;
 }
 
-// The mean of the channels of `count` frames.
+// Averages the channels of `count` frames.
 void Sound::State::mix(int64_t count) {
   const auto channels = static_cast<size_t>(info.channels);
   mono.resize(static_cast<size_t>(count));
@@ -147,7 +147,7 @@ void Sound::State::resample(std::vector<float>& samples) {
   }
 }
 
-// Fills `frames`. At the end, says what is wrong with the file.
+// Reads up to kPiece frames. At the end, records the damage found in the file.
 int64_t Sound::State::read_frames() {
   frames.resize(static_cast<size_t>(kPiece * info.channels));
   const int64_t count = std::max<int64_t>(
@@ -159,7 +159,7 @@ int64_t Sound::State::read_frames() {
   if (mp3)
     fault = mp3->damage();
   else if (sf_error(file.get()) != SF_ERR_NO_ERROR)
-    fault = fmt::format("is damaged {:.1f} s from its beginning: {}",
+    fault = fmt::format("is damaged at {:.1f} s: {}",
                         static_cast<double>(read + count) / info.samplerate,
                         printable(sf_strerror(file.get())));
   if (!fault.empty()) damage = fmt::format("{}: {}", shown_path(input.name()), fault);

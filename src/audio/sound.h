@@ -1,4 +1,4 @@
-// sound.h: sound files as samples of one channel at 16 kHz.
+// sound.h: reads sound files as mono samples at 16 kHz.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -8,28 +8,28 @@
 
 namespace veery {
 
-/// Samples a second of everything that listens.
+/// Sample rate of all speech models, in Hz.
 inline constexpr int kSoundRate = 16000;
 
-/// Reads MP3 by libmpg123 and what else libsndfile knows (WAV, FLAC, Ogg, AIFF ...) a piece at a
-/// time: channels become their mean, other rates are resampled. Not for several threads.
+/// Decodes a sound file piece by piece: MP3 by libmpg123, other formats by libsndfile (WAV, FLAC,
+/// Ogg, AIFF ...). Channels are averaged and other rates resampled. Not thread-safe.
 class Sound {
  public:
-  /// A regular file. Throws kNotFound, kIo, or kFormat where it is no sound.
+  /// Opens a regular file. Throws kNotFound, kIo, or kFormat if it is not a sound file.
   explicit Sound(const std::string& path);
-  /// The bytes of one, as standard input brings them; `name` stands for the path in messages.
+  /// Reads a file in memory, such as standard input; `name` replaces the path in messages.
   Sound(std::string bytes, const std::string& name);
   Sound(const Sound&) = delete;
   Sound& operator=(const Sound&) = delete;
   ~Sound();
 
-  /// Appends the next samples to `samples`; false where there are none left. Throws kFormat naming
-  /// the time of a sample that is no number, kIo if the system does not read.
+  /// Appends the next samples to `samples`; returns false at the end. Throws kFormat, naming the
+  /// time, for a sample that is not a number, and kIo if reading fails.
   bool read(std::vector<float>& samples);
 
-  /// As the file says, before it was read: samples at kSoundRate; 0: it does not say.
+  /// Returns the length that the file declares in samples at kSoundRate; 0: unknown.
   int64_t declared() const;
-  /// What is wrong with the end of a file that was read as far as it goes; empty: nothing.
+  /// Returns why the file could only be read up to a point; empty: it was read completely.
   const std::string& damage() const;
 
  private:

@@ -1,4 +1,4 @@
-// sound_input.h: the bytes of a sound file, in memory or on the disk, as decoders read them.
+// sound_input.h: input of sound decoders: a file or a buffer in memory.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,23 +8,24 @@
 
 namespace veery {
 
-/// A position in bytes. Reads do not fail: what cannot be read is missing.
+/// A byte source with a position. Reads never fail; bytes that cannot be read are treated as
+/// missing.
 class SoundInput {
  public:
-  /// A regular file. Throws as open_regular().
+  /// Opens a regular file. Throws as open_regular().
   explicit SoundInput(const std::string& path);
-  /// The bytes of one, and its name.
+  /// Reads a file in memory with the given name.
   SoundInput(std::string bytes, std::string name);
 
-  /// For messages.
+  /// Returns the name for messages.
   const std::string& name() const { return name_; }
   int64_t size() const { return size_; }
   int64_t at() const { return at_; }
-  /// Reads up to `count` bytes and advances the position. Returns how many.
+  /// Reads up to `count` bytes and advances the position. Returns the number of bytes read.
   int64_t read(void* to, int64_t count);
-  /// The same at another position, which does not move that of read().
+  /// Reads at another position without moving that of read().
   int64_t read_at(int64_t position, void* to, int64_t count) const;
-  /// As lseek(); returns the new position, -1 if it would be outside of the input.
+  /// Like lseek(). Returns the new position, or -1 if it would be outside the input.
   int64_t seek(int64_t offset, int whence);
 
  private:

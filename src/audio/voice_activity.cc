@@ -9,13 +9,13 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kSmooth = 8;     // frames to either side, of the mean
-constexpr int64_t kReach = 150;    // frames to either side, of the least
-constexpr float kBias = 1.5F;      // the least of means is below the mean
-constexpr float kFloor = 1e-9F;    // of noise: a tenth of a bit of 16
-constexpr float kFollows = 0.98F;  // share of the frame before in the ratio of speech to noise
+constexpr int64_t kSmooth = 8;     // frames on each side for the smoothed power
+constexpr int64_t kReach = 150;    // frames on each side for the minimum
+constexpr float kBias = 1.5F;      // compensates that the minimum of means is below the mean
+constexpr float kFloor = 1e-9F;    // smallest noise power, a tenth of a bit at 16 bits
+constexpr float kFollows = 0.98F;  // weight of the previous frame in the a-priori SNR
 
-// Means over [t - kSmooth, t + kSmooth], as far as there are frames.
+// Returns moving averages over [t - kSmooth, t + kSmooth], clipped to the existing frames.
 std::vector<float> smoothed(const std::vector<float>& power) {
   const int64_t count = std::ssize(power);
   std::vector<float> means(power.size());
@@ -32,11 +32,11 @@ std::vector<float> smoothed(const std::vector<float>& power) {
   return means;
 }
 
-// The least of [t - kReach, t + kReach].
+// Returns the moving minimum over [t - kReach, t + kReach].
 std::vector<float> least_around(const std::vector<float>& values) {
   const int64_t count = std::ssize(values);
   std::vector<float> least(values.size());
-  std::deque<int64_t> rising;  // places of values that may become the least
+  std::deque<int64_t> rising;  // indices of values that may become the minimum
   int64_t next = 0;
   for (int64_t t = 0; t < count; ++t) {
     for (; next < count && next <= t + kReach; ++next) {
@@ -51,10 +51,10 @@ std::vector<float> least_around(const std::vector<float>& values) {
   return least;
 }
 
-// Adds the logarithms of the likelihood ratios of one band.
+// Adds the log likelihood ratios of one band.
 void add_band(const std::vector<float>& power, std::vector<double>& evidence) {
   const std::vector<float> noise = least_around(smoothed(power));
-  float speech = 0;  // power of the frame before, without the noise
+  float speech = 0;  // power of the previous frame without the noise
   for (size_t t = 0; t < power.size(); ++t) {
     const float level = std::max(noise[t] * kBias, kFloor);
     const float after = power[t] / level;
@@ -67,13 +67,13 @@ void add_band(const std::vector<float>& power, std::vector<double>& evidence) {
 
 int64_t frames_of(double seconds) { return std::llround(seconds * kMelFramesPerSecond); }
 
-/// With how many of its frames are speech.
+/// A range of frames and the number of speech frames in it.
 struct Stretch {
   FrameRange range;
   int64_t spoken = 0;
 };
 
-// Unites those between which less than `gap` frames are missing.
+// Merges stretches with a gap of fewer than `gap` frames.
 std::vector<Stretch> joined(const std::vector<Stretch>& stretches, int64_t gap) {
   std::vector<Stretch> all;
   for (const Stretch& next : stretches) {

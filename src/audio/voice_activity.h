@@ -1,4 +1,4 @@
-// voice_activity.h: where in a sound somebody speaks.
+// voice_activity.h: voice activity detection: the parts of a sound that contain speech.
 #pragma once
 #include <vector>
 
@@ -7,21 +7,22 @@
 namespace veery {
 
 struct VoiceOptions {
-  double threshold = 0.15;     ///< of speech_evidence(): a frame with more of it is speech
-  double least_speech = 0.25;  ///< seconds of such frames; a stretch with less is a noise
-  double least_silence = 2;  ///< seconds; pauses that are shorter belong to the speech around them
-  double pad = 0.4;          ///< seconds that are kept in front of speech and behind it
+  double threshold = 0.15;     ///< frames with more speech_evidence() are speech
+  double least_speech = 0.25;  ///< seconds of speech frames; shorter stretches are dropped
+  double least_silence = 2;    ///< seconds; shorter pauses are part of the speech
+  double pad = 0.4;            ///< seconds kept before and after speech
 };
 
-/// Of each of the first `frames` frames, how much more probable it is with speech in it than as
-/// noise alone: the mean over the bands of the logarithm of the likelihood ratio of Sohn, Kim and
-/// Sung, "A statistical model-based voice activity detection" (IEEE Signal Processing Letters 6,
-/// 1999), with the ratio of speech to noise found decision-directed (Ephraim and Malah, 1984). The
-/// noise is, band by band, the least mean power of 0.17 s within 1.5 s to either side, times 1.5
-/// (after Martin's minimum statistics, 2001), and not below what rounding to 16 bits makes.
+/// Returns for each of the first `frames` frames the evidence of speech: the log likelihood ratio
+/// of speech plus noise to noise alone, averaged over the bands (Sohn, Kim and Sung, "A statistical
+/// model-based voice activity detection", IEEE Signal Processing Letters 6, 1999).
+///
+/// The a-priori SNR is estimated decision-directed (Ephraim and Malah, 1984). The noise power of a
+/// band is the minimum over 3 s of its mean power over 0.17 s, times 1.5 (minimum statistics,
+/// Martin, 2001), but at least that of rounding to 16 bits.
 std::vector<float> speech_evidence(const MelSpectrogram& mel, int64_t frames);
 
-/// Stretches of speech, rising and apart.
+/// Returns the ranges of frames with speech, ascending and disjoint.
 std::vector<FrameRange> find_speech(const MelSpectrogram& mel, int64_t frames,
                                     const VoiceOptions& options);
 

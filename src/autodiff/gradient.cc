@@ -7,7 +7,7 @@
 namespace veery {
 namespace {
 
-// Nodes between `wrt` and the end: only these need a derivative.
+// Returns the nodes that depend on `wrt`: only these need a derivative.
 std::vector<bool> leads_to(const Graph& graph, const std::vector<Array>& wrt) {
   std::vector<bool> wanted(static_cast<size_t>(graph.size()), false);
   for (const Array& array : wrt) wanted[static_cast<size_t>(array.id())] = true;

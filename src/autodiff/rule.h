@@ -1,4 +1,4 @@
-// rule.h: how an op is differentiated: one row, DiffDef, for each forward op.
+// rule.h: differentiation rules, one DiffDef per forward op.
 #pragma once
 #include <array>
 #include <span>
@@ -10,15 +10,15 @@
 
 namespace veery {
 
-/// What a vjp rule is given: the node y, the cotangents of its outputs, and which values lead to
-/// one that a gradient is wanted for.
+/// Input of a vjp rule: the node y, the cotangents of its outputs, and the nodes that depend on an
+/// input of the differentiation.
 struct VjpContext {
   Graph& graph;
   NodeId y;
-  std::array<Value, kMaxOutputs> cotangents;  ///< absent: nothing depends on the output
-  const std::vector<bool>& wanted;            ///< of nodes
+  std::array<Value, kMaxOutputs> cotangents;  ///< absent: the result does not depend on the output
+  const std::vector<bool>& wanted;            ///< by node: a gradient is required
 
-  // By value: adding nodes moves the graph's storage.
+  // Returned by value, because adding nodes moves the graph's storage.
   Node node() const { return graph[y]; }
   Value dy() const { return cotangents[0]; }
   Value in(int i) const { return graph[y].in[static_cast<size_t>(i)]; }
@@ -28,11 +28,11 @@ struct VjpContext {
   }
 };
 
-/// What a jvp rule is given: the node y and the tangents of its inputs.
+/// Input of a jvp rule: the node y and the tangents of its inputs.
 struct JvpContext {
   Graph& graph;
   NodeId y;
-  Inputs tangents;  ///< absent: the input does not change
+  Inputs tangents;  ///< absent: the input is constant
 
   Node node() const { return graph[y]; }
   Value in(int i) const { return graph[y].in[static_cast<size_t>(i)]; }
@@ -40,23 +40,23 @@ struct JvpContext {
   Value make(Op op, std::initializer_list<Value> values, const Attr& attr = {}) const {
     return graph.add(op, inputs(values), attr);
   }
-  /// The sum of both, either of which may be absent.
+  /// Returns a + b; either may be absent.
   Value sum(Value a, Value b) const { return a && b ? make(op::kAdd, {a, b}) : a ? a : b; }
 };
 
-/// One row for each forward op. Where a rule is missing, `no_vjp` and `no_jvp` say why.
+/// The rules of a forward op. `no_vjp` and `no_jvp` give the reason if a rule is missing.
 struct DiffDef {
   Op op;
-  /// The cotangents of the inputs, of those at least that are wanted.
+  /// Returns the cotangents of the inputs, at least of those with wants(i).
   Inputs (*vjp)(const VjpContext&) = nullptr;
-  /// The tangent of the output.
+  /// Returns the tangent of the output.
   Value (*jvp)(const JvpContext&) = nullptr;
   std::string_view no_vjp = {};
   std::string_view no_jvp = {};
 };
 
 using DiffTable = std::span<const DiffDef>;
-// One table for each family of ops, in autodiff/rules/FAMILY.cc.
+// One table per op family, in autodiff/rules/FAMILY.cc.
 DiffTable elementwise_rules();
 DiffTable linear_rules();
 DiffTable norm_rules();
@@ -67,7 +67,7 @@ DiffTable row_rules();
 DiffTable expert_rules();
 DiffTable loss_rules();
 
-/// nullptr: the op has no row, as leaves, backward and fused ops have none.
+/// Returns the rules of an op, or nullptr for leaves, backward and fused ops.
 const DiffDef* find_rule(Op op);
 
 }  // namespace veery

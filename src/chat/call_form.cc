@@ -58,7 +58,8 @@ class Reader {
     } else {
       read_members(form, *plain);
     }
-    for (std::string* part : {&form.open, &form.middle, &form.close, &form.joint}) hide_ids(*part);
+    for (std::string* part : {&form.open, &form.middle, &form.close, &form.separator})
+      hide_ids(*part);
     return form;
   }
 
@@ -148,7 +149,7 @@ class Reader {
     const size_t name = find(two, kNames[1], end), middle = name + kNames[1].size();
     const Place second = find_json(two, kValues[1], name);
     if (first.size > 0 && second.size > 0 && between(two, middle, second.at) == form.middle)
-      form.joint = between(two, end, name);
+      form.separator = between(two, end, name);
   }
 
   // Arguments that are keys and values between marks: with two of them, what comes before both keys
@@ -181,7 +182,7 @@ class Reader {
     if (const std::string two = two_calls(plain); !two.empty()) {
       const size_t value = find(two, kValues[0], 0) + kValues[0].size();
       const std::string rest = between(two, value, find(two, kNames[1], value));
-      if (rest.starts_with(marks.end)) form.joint = rest.substr(marks.end.size());
+      if (rest.starts_with(marks.end)) form.separator = rest.substr(marks.end.size());
     }
     check_reading(form);
   }

@@ -138,7 +138,7 @@ class Renderer {
             .parser = AnswerParser(
                 format_, {.tools = given_.callable.is_null() ? given_.tools : given_.callable,
                           .prompt = prompt,
-                          .begun = plain.substr(prompt.size())}),
+                          .prefill = plain.substr(prompt.size())}),
             .begun = begun_,
             .generic_form = generic_ ? std::optional(form_) : std::nullopt,
             .guarded_text = text_,
@@ -269,7 +269,7 @@ class Renderer {
   // verbatim. Removes marks from `generated` that end the reasoning before it has begun.
   std::string written_beginning(std::string& generated, const std::string& content,
                                 const std::string& reasoning) const {
-    const AnswerParser parser(format_, {.tools = nullptr, .prompt = generated, .begun = {}});
+    const AnswerParser parser(format_, {.tools = nullptr, .prompt = generated, .prefill = {}});
     if (reasoning.empty() && parser.reasoning_end().empty()) return content;
     const AnswerFeature* feature = reasoning_feature();
     if (feature == nullptr)

@@ -412,7 +412,7 @@ constexpr FieldRow kFields[] = {
     {"the kind of norms", same<&Config::norm>},
     {"the epsilon of norms", same<&Config::norm_eps>},
     {"norms of heads", same<&Config::head_norm>},
-    {"the place of norms of heads", same<&Config::head_norm_last>},
+    {"the place of norms of heads", same<&Config::head_norm_after_rope>},
     {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
      [](const Config& c) { return KeyValue(c.parallel); }},
     {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",

@@ -1,5 +1,4 @@
-// attr.h: the parameters of an op that are fixed when a model is traced: a small plain struct of
-// the op's own, held by value.
+// attr.h: parameters of an op that are fixed at tracing: a small struct per op, held by value.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,8 +7,8 @@
 
 namespace veery {
 
-/// Holds one trivially copyable struct, or nothing. The structs are beside their ops
-/// (graph/ops/*.h); kernels get a copy.
+/// Holds one trivially copyable struct, or nothing. The structs are defined with their ops
+/// (graph/ops/*.h); kernels receive a copy.
 class Attr {
  public:
   static constexpr size_t kBytes = 128;
@@ -22,12 +21,12 @@ class Attr {
     std::memcpy(bytes_.data(), &attr, sizeof(A));
   }
 
-  /// nullptr if it holds another struct.
+  /// Returns the struct, or nullptr if the attribute holds another type.
   template <typename A>
   const A* get() const {
     return type_ == &kType<A> ? &as<A>() : nullptr;
   }
-  /// The same unchecked, for kernels.
+  /// Unchecked access, for kernels.
   template <typename A>
   const A& as() const {
     return *reinterpret_cast<const A*>(bytes_.data());

@@ -15,7 +15,7 @@ Outputs infer(const Graph& graph, Op op, const Inputs& in, const Attr& attr) {
   return op->infer(OpContext(graph, op, in, attr));
 }
 
-// The name of an input that is missing, or of what is no input of the op.
+// Returns a message for a missing or surplus input; empty if the inputs are correct.
 std::string misplaced(const Node& node) {
   for (int i = 0; i < kMaxInputs; ++i) {
     const bool given = static_cast<bool>(node.in[static_cast<size_t>(i)]);

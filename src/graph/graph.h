@@ -1,4 +1,4 @@
-// graph.h: a traced computation: nodes in order, data only.
+// graph.h: a traced computation as a list of nodes.
 #pragma once
 #include <array>
 #include <initializer_list>
@@ -11,7 +11,7 @@ namespace veery {
 
 using Inputs = std::array<Value, kMaxInputs>;
 
-/// Inputs listed from the front, the rest absent.
+/// Returns `values` as the first inputs; the others are absent.
 Inputs inputs(std::initializer_list<Value> values);
 
 struct Node {
@@ -19,7 +19,7 @@ struct Node {
   Outputs outputs;
   Inputs in;
   Attr attr;
-  std::string name;  ///< leaves: what they are bound to; others: for inspection, may be empty
+  std::string name;  ///< leaves: what they are bound to; other nodes: for inspection, may be empty
 
   const Shape& shape() const { return outputs.types[0].shape; }  ///< of the first output
   template <typename A>
@@ -30,13 +30,13 @@ struct Node {
   }
 };
 
-/// Nodes refer only to earlier ones, so the order of nodes is an order of execution.
+/// Nodes refer only to earlier nodes, so their order is an order of execution.
 class Graph {
  public:
   /// A leaf: parameter, input (with InputAttr), state or constant.
   NodeId leaf(Op op, std::string name, const Shape& shape, const Attr& attr = {});
-  /// An op on earlier values; shapes and types of its outputs follow from its row. Throws kInput,
-  /// naming op and shapes.
+  /// Adds an op on earlier values; its OpDef infers shapes and types of the outputs. Throws kInput,
+  /// naming the op and the shapes.
   NodeId add(Op op, const Inputs& in, const Attr& attr = {}, std::string name = {});
 
   const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -53,18 +53,18 @@ class Graph {
   std::vector<Node> nodes_;
 };
 
-/// Which nodes are needed for `roots`. Cache writes count as needed by a later attend on the same
-/// state, whose input they are.
+/// Returns by node whether `roots` need it. A cache write is needed by a later attend on the same
+/// state, because it is an input of that node.
 std::vector<bool> needed_for(const Graph& graph, const std::vector<Value>& roots);
 
-/// How often each node is an input of a needed node.
+/// Returns how often each node is an input of a needed node.
 std::vector<int> use_counts(const Graph& graph, const std::vector<bool>& needed);
 
-/// Checks what every pass must keep: order, inputs, shapes and types by the rows of the ops. Throws
-/// kBug naming the node.
+/// Checks the invariants that every pass must preserve: order, inputs, and the shapes and types
+/// that the ops infer. Throws kBug naming the node.
 void verify(const Graph& graph);
 
-/// What one node costs in a run of this size.
+/// Returns the cost of a node in a run of the given size.
 Cost cost_of(const Graph& graph, const Node& node, const RunSize& size);
 
 }  // namespace veery

@@ -1,5 +1,5 @@
-// op.h: what is known of an op: one row, OpDef, which lies beside its parameters and the names of
-// its inputs in graph/ops/*.h.
+// op.h: the definition of an op, OpDef. The definitions are in graph/ops/*.h, with the parameters
+// and input names of each op.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -42,7 +42,7 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-/// What an op gives. A single f32 output is said by its shape alone.
+/// The outputs of an op. A single f32 output converts implicitly from its shape.
 struct Outputs {
   std::array<ValueType, kMaxOutputs> types{};
   int count = 0;
@@ -58,7 +58,7 @@ struct OpDef;
 struct Node;
 class Graph;
 
-/// Which op a node is: a reference to its row.
+/// Identifies an op by a reference to its definition.
 class Op {
  public:
   constexpr Op(const OpDef& def) : def_(&def) {}  // NOLINT(google-explicit-constructor)
@@ -70,8 +70,8 @@ class Op {
   const OpDef* def_;
 };
 
-/// The inputs and parameters of one node: what rules for shapes and costs look at. Failures name
-/// the op and all of its inputs with their shapes.
+/// The inputs and parameters of one node, as seen by the rules for shapes and costs. Errors name
+/// the op and all inputs with their shapes.
 class OpContext {
  public:
   OpContext(const Graph& graph, Op op, std::span<const Value> in, const Attr& attr)
@@ -80,9 +80,9 @@ class OpContext {
   bool has(int input) const { return static_cast<bool>(in_[static_cast<size_t>(input)]); }
   const ValueType& type(int input) const;  ///< throws kInput if it is absent
   const Shape& shape(int input) const { return type(input).shape; }
-  /// That of both, which must be one.
+  /// Returns the shape of both inputs, which must be equal.
   const Shape& same_shape(int a, int b) const;
-  /// The parameters; throws kInput if they are not of the kind that the op has.
+  /// Returns the parameters. Throws kInput if they have another type.
   template <typename A>
   const A& attr() const {
     const A* attr = attr_.get<A>();
@@ -101,12 +101,12 @@ class OpContext {
   const Attr& attr_;
 };
 
-/// The size of a run, for costs.
+/// The size of a run, for cost estimates.
 struct RunSize {
   int64_t rows = 1;       ///< tokens
-  int64_t outputs = 1;    ///< rows whose output is wanted
-  int64_t context = 1;    ///< positions that the last row sees
-  int64_t sequences = 1;  ///< of the run
+  int64_t outputs = 1;    ///< rows whose output is requested
+  int64_t context = 1;    ///< positions visible to the last row
+  int64_t sequences = 1;  ///< number of sequences in the run
   double operator()(Dim dim) const;
   double elements(const Shape& shape) const {
     return (*this)(shape.rows()) * static_cast<double>(shape.cols());
@@ -114,22 +114,22 @@ struct RunSize {
 };
 
 struct Cost {
-  double flops = 0;         ///< floating-point operations, a multiply-add counted as two
-  double weight_share = 1;  ///< of its weights' bytes, what one run reads
+  double flops = 0;         ///< floating-point operations; a multiply-add counts as two
+  double weight_share = 1;  ///< fraction of the weights' bytes that a run reads
 };
 
-/// Forward ops are what models are made of; backward ones are made by vjp and jvp only, fused ones
-/// by plan/fuse only.
+/// Models consist of forward ops. Backward ops are created only by vjp and jvp, fused ops only by
+/// plan/fuse.
 enum class OpGroup : uint8_t { kLeaf, kForward, kBackward, kFused };
 
-/// All that is known of an op.
+/// The definition of an op.
 struct OpDef {
   std::string_view name;
   OpGroup group = OpGroup::kForward;
-  /// Names of the inputs, in order; those that end in '?' may be absent.
+  /// Names of the inputs in order; a trailing '?' marks optional ones.
   std::array<std::string_view, kMaxInputs> inputs{};
   std::array<std::string_view, kMaxOutputs> outputs{"y"};
-  /// Shapes and types of the outputs. Throws kInput naming op and shapes. nullptr: a leaf.
+  /// Infers shapes and types of the outputs. Throws kInput naming op and shapes. nullptr: a leaf.
   Outputs (*infer)(const OpContext&) = nullptr;
   Cost (*cost)(const OpContext&, const Outputs&,
                const RunSize&) = nullptr;  ///< nullptr: moves bytes only
@@ -137,15 +137,15 @@ struct OpDef {
   int alias = -1;
   /// Bit i: input i, a state, is written.
   unsigned writes = 0;
-  /// The same out of simpler ops, on the inputs of a node, appended to a graph; nullptr: the op is
-  /// simple.
+  /// Appends an equivalent subgraph of simpler ops on the inputs of the node; nullptr: the op is
+  /// primitive.
   Value (*decompose)(Graph&, const Node&) = nullptr;
 
   constexpr int input_count() const { return count(inputs); }
   constexpr bool is_optional(int input) const {
     return inputs[static_cast<size_t>(input)].ends_with('?');
   }
-  /// Nothing is computed: the output is a part of its input's memory.
+  /// Whether the op computes nothing: its output is a part of the input's memory.
   constexpr bool is_view() const { return alias >= 0 && writes == 0; }
 
  private:

@@ -1,5 +1,4 @@
-// shape.h: the shape of a value: up to four dimensions, some of which are known only when a plan
-// runs.
+// shape.h: the shape of a value: up to four dimensions, some of which are known only at run time.
 #pragma once
 #include <array>
 #include <concepts>
@@ -9,17 +8,17 @@
 
 namespace veery {
 
-/// Dimensions that vary between runs; a plan is made for a largest size of each.
+/// Dimensions that vary between runs; a plan is made for a maximum size of each.
 enum class Symbol : uint8_t {
   kNone,
-  kRows,       ///< one row a token of the run
-  kOutputs,    ///< one row a token whose output is wanted
-  kSequences,  ///< one row a sequence of the run
+  kRows,       ///< one row per token of the run
+  kOutputs,    ///< one row per requested output
+  kSequences,  ///< one row per sequence of the run
 };
 
-/// One dimension: a size, or a symbol.
+/// One dimension: a size or a symbol.
 struct Dim {
-  int64_t size = 0;  ///< 0 where it is a symbol
+  int64_t size = 0;  ///< 0 for a symbol
   Symbol symbol = Symbol::kNone;
 
   constexpr Dim() = default;
@@ -27,7 +26,7 @@ struct Dim {
       : size(static_cast<int64_t>(elements)) {}
   constexpr Dim(Symbol varies) : symbol(varies) {}  // NOLINT(google-explicit-constructor)
   constexpr bool is_known() const { return symbol == Symbol::kNone; }
-  /// The size, or a negative number that stands for the symbol: how plain records hold it.
+  /// Returns the size, or a negative number for a symbol, for storage in plain records.
   constexpr int64_t code() const { return is_known() ? size : -static_cast<int64_t>(symbol); }
   constexpr bool operator==(const Dim&) const = default;
 };
@@ -35,7 +34,7 @@ struct Dim {
 inline constexpr int kMaxRank = 4;
 
 /// Row-major; the last dimension is contiguous. Values of a run are matrices [rows, columns],
-/// vectors are [1, n], stacks of matrices [count, rows, columns].
+/// vectors are [1, n], stacks of matrices are [count, rows, columns].
 struct Shape {
   std::array<Dim, kMaxRank> dims{};
   int8_t rank = 0;
@@ -44,14 +43,14 @@ struct Shape {
   Shape(std::initializer_list<Dim> list);
 
   Dim operator[](int i) const { return dims[static_cast<size_t>(i)]; }
-  /// As a matrix: all dimensions but the last, which may be one symbol, and the last one, which is
-  /// known.
+  /// The shape as a matrix: rows() is the product of all dimensions except the last, and may be a
+  /// symbol; the last dimension is known.
   Dim rows() const;
   int64_t cols() const { return rank == 0 ? 1 : dims[static_cast<size_t>(rank) - 1].size; }
   bool operator==(const Shape&) const = default;
 };
 
-/// "[512, 576]"; symbols print as "rows", "outputs", "sequences", "frames" and "source".
+/// Returns "[512, 576]"; symbols are written as "rows", "outputs" and "sequences".
 std::string to_string(const Shape& shape);
 
 }  // namespace veery

@@ -336,10 +336,10 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
       throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
                   keys.name("wkv.head_size"), r.key_size, keys.name("embedding_length"), c.dim);
     r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
-    find_mix_ranks(file, c);
+    find_rwkv7_ranks(file, c);
     return;
   }
-  if (r.mixer == Mixer::kXlstmBlocks) return find_block_sizes(file, c);
+  if (r.mixer == Mixer::kXlstmBlocks) return find_xlstm_sizes(file, c);
   if (r.mixer == Mixer::kShortConv) {
     r.conv_width = size("shortconv.l_cache");
     return;

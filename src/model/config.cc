@@ -65,34 +65,35 @@ void check_shared_kv(const TransformerConfig& c, const std::string& where) {
   for (int32_t layer = 0; layer < c.layers; ++layer)
     if (c.keys_of(layer) < 0)
       throw Error(ErrorKind::kFormat,
-                  "{}: layer {} is one of {} without keys of their own, but none of the {} before "
-                  "them {}",
+                  "{}: layer {} is one of {} layers that share keys and values, but none of the {} "
+                  "layers before them {}",
                   where, layer, c.shared_kv_layers, c.layers - c.shared_kv_layers,
-                  c.is_local(layer) ? "has a window" : "sees everything");
+                  c.is_local(layer) ? "has a sliding window" : "has global attention");
 }
 
 void check_index(const TransformerConfig& c, const std::string& where, const std::string& turned) {
   const IndexConfig& index = c.index;
   if (c.latent.query_rank == 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: positions are chosen by queries that are not compressed", where);
+                "{}: sparse attention needs compressed queries, but the query rank is 0", where);
   if (c.latent.turned > index.head_dim)
-    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected at most {}, what chooses positions",
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected at most the indexer's head size, {}",
                 where, turned, c.latent.turned, index.head_dim);
   if (!index.layers[0])
     throw Error(ErrorKind::kFormat,
-                "{}: layer 0 attends to what another one chose, but is the first", where);
+                "{}: layer 0 has no indexer, but no earlier layer selects positions for it", where);
 }
 
 void check_source(const TransformerConfig& c, const std::string& where) {
   const SourceConfig& s = c.source;
   if (c.dim % s.heads != 0)
-    throw Error(ErrorKind::kFormat, "{}: {} heads of the encoder for a width of {}", where, s.heads,
-                c.dim);
+    throw Error(ErrorKind::kFormat, "{}: the encoder has {} heads, expected a divisor of {}", where,
+                s.heads, c.dim);
   if (int64_t{c.heads} * c.head_dim != c.dim || c.kv_heads != c.heads)
-    throw Error(ErrorKind::kFormat, "{}: {} heads of {} of the decoder for a width of {}", where,
-                c.heads, c.head_dim, c.dim);
-  // A minute and a half; none of the published models takes more than half a minute at a time.
+    throw Error(ErrorKind::kFormat,
+                "{}: the decoder has {} heads of size {}, expected a total of {}", where, c.heads,
+                c.head_dim, c.dim);
+  // 90 s of sound; published models process at most 30 s at a time.
   constexpr int32_t kMostPositions = 4500, kMostBands = 512;
   if (s.positions > kMostPositions || s.bands > kMostBands)
     throw Error(ErrorKind::kUnsupported,
@@ -100,7 +101,7 @@ void check_source(const TransformerConfig& c, const std::string& where) {
                 s.positions, s.bands, kMostPositions, kMostBands);
 }
 
-// The embedding may have been cut to the tokens that there are, and the table not.
+// The embedding may have been truncated to the existing tokens and the per-layer table not.
 void find_layer_input_rows(const ModelFile& file, TransformerConfig& c) {
   c.layer_input_rows = c.vocab;
   const TensorView* table = file.find("per_layer_token_embd.weight");
@@ -108,33 +109,33 @@ void find_layer_input_rows(const ModelFile& file, TransformerConfig& c) {
   c.layer_input_rows = table->shape[0];
   if (c.layer_input_rows < c.vocab)
     throw Error(ErrorKind::kFormat,
-                "{}: tensor {} has {} rows, expected {}, as the embedding, or more", file.path,
-                table->name, c.layer_input_rows, c.vocab);
+                "{}: tensor {} has {} rows, expected at least {}, one per row of the embedding",
+                file.path, table->name, c.layer_input_rows, c.vocab);
 }
 
-void find_mix_ranks(const ModelFile& file, TransformerConfig& c) {
+void find_rwkv7_ranks(const ModelFile& file, TransformerConfig& c) {
   const auto rank = [&](const char* part) {
     const std::string name = fmt::format("blk.{}.time_mix_{}1.weight", c.layers - 1, part);
     const TensorView& tensor = file.at(name);
     if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[0] > kMaxSize)
-      throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected 2", file.path,
-                  name, tensor.shape.size());
+      throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected a matrix",
+                  file.path, name, tensor.shape.size());
     return static_cast<int32_t>(tensor.shape[0]);
   };
-  // The first layer makes no use of first values.
+  // The first layer does not mix in the values of the first layer.
   c.recurrent.ranks = {rank("w"), rank("a"), c.layers > 1 ? rank("v") : 0, rank("g")};
 }
 
-void find_block_sizes(const ModelFile& file, TransformerConfig& c) {
-  // Of the first layer that has such a tensor: those of all layers are checked against it later.
+void find_xlstm_sizes(const ModelFile& file, TransformerConfig& c) {
+  // Returns the shape in the first layer that has the tensor; all layers are checked later.
   const auto shape = [&](const char* part) {
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       const std::string name = fmt::format("blk.{}.{}.weight", layer, part);
       const TensorView* tensor = file.find(name);
       if (tensor == nullptr) continue;
       if (tensor->shape.size() != 2 || tensor->shape[0] > kMaxSize || tensor->shape[1] > kMaxSize)
-        throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected 2", file.path,
-                    name, tensor->shape.size());
+        throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected a matrix",
+                    file.path, name, tensor->shape.size());
       return std::pair(layer, tensor->shape);
     }
     return std::pair(-1, std::vector<int64_t>{0, 0});

@@ -1,11 +1,11 @@
-// Feed-forward parts: one layer, gated or not, or a mixture of experts (Shazeer et al., 2017).
+// feed_forward.cc: dense feed-forward layers and mixtures of experts (Shazeer et al., 2017).
 #include "base/error.h"
 #include "model/layers.h"
 
 namespace veery {
 namespace {
 
-// One layer, with the weights ffn_upEND and so on.
+// A dense feed-forward layer; `end` is the suffix of its weights' names (ffn_upEND ...).
 Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
                  const std::string& end) {
   const ActivateAttr activation = c.activation_of(t.layer());
@@ -13,15 +13,15 @@ Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
   x = activate(scaled(x, c.multipliers.gate), activation);
   if (c.gated) x = x * project(t, "ffn_up" + end, h, hidden);
   if (t.has_weight("ffn_sub_norm" + end)) x = norm(t, c, "ffn_sub_norm" + end, x);
-  // An embedding is one row, whose errors no later token makes good: what goes into `down` has the
-  // widest range, and rounding it makes most of the error of quantised encoders.
+  // Activations before `down` have the widest range, and quantising them causes most of the error
+  // of quantised encoders. An embedding is a single row, so later tokens cannot compensate.
   const bool encoder = c.mask != Mask::kCausal;
   x = project(t, "ffn_down" + end, x, c.dim, encoder ? Precision::kHigh : Precision::kUsual);
   return scaled(x, c.multipliers.down);
 }
 
-// Weights of `count` experts on rows of `width` and their biases, where the file has some. Experts
-// without a gate have that of up: their activation() takes it for both.
+// Returns the weights of `count` experts on rows of `width`, with biases if present. Experts
+// without a gate pass `up` as gate, too; see expert_activation().
 struct ExpertSizes {
   int32_t count;
   int64_t hidden, width;
@@ -40,18 +40,18 @@ Experts experts(Trace& t, const TransformerConfig& c, const ExpertSizes& s,
           bias("ffn_down" + end, s.width)};
 }
 
-// Without a gate max(x, 0)^2 is max(x, 0) x: an expert whose gate is its other projection.
+// Without a gate, max(x, 0)^2 equals max(x, 0) x: a gated expert whose gate is `up`.
 ActivateAttr expert_activation(const TransformerConfig& c, int32_t layer) {
   const ActivateAttr activation = c.activation_of(layer);
   if (c.gated) return activation;
   if (activation != Activation::kReluSquared)
     throw Error(ErrorKind::kUnsupported,
-                "{}: experts without a gate have another activation than the square of ReLU",
+                "{}: experts without a gate are supported only with the activation ReLU squared",
                 c.architecture);
   return Activation::kRelu;
 }
 
-// The experts that every row has; a gate of their own may say what they count.
+// The shared expert, scaled by a sigmoid gate if the model has one.
 Array shared_experts(Trace& t, const TransformerConfig& c, Array h) {
   const int64_t hidden = c.experts.shared_hidden;
   if (!t.has_weight("ffn_gate_inp_shexp")) return single_ffn(t, c, h, hidden, "_shexp");

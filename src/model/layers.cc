@@ -17,7 +17,7 @@ Array norm_parts(Trace& t, const TransformerConfig& c, const std::string& name, 
   return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norm_eps, groups);
 }
 
-// Norm of queries or keys, where the model has one.
+// QK norm of queries or keys, if the model has one.
 Array norm_heads(Trace& t, const TransformerConfig& c, const std::string& name, Array x,
                  int32_t heads, bool rotated) {
   if (c.head_norm == HeadNorm::kUnweighted && rotated)
@@ -31,13 +31,13 @@ Array rotate(const TransformerConfig& c, Array x, Array angles, int32_t heads) {
   return angles ? rope(x, angles, {heads, c.rope.dims, c.rope_interleaved}) : x;
 }
 
-// x + part, times what the model has for that.
+// Returns x + residual_scale * part.
 Array add_part(const TransformerConfig& c, Array x, Array part) {
   return x + scaled(part, c.residual_scale);
 }
 
-// Divisors of frequencies: of Llama 3.1's scaling, which GGUF converters write out, and the two
-// sets of longrope.
+// Frequency divisors of RoPE: those of Llama 3.1 (which GGUF converters write to the file), or the
+// short and long factors of LongRoPE.
 struct Divisors {
   Array usual, extended;
 };
@@ -64,8 +64,8 @@ LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
   return result;
 }
 
-// Turns by nothing, times the temperature.
-Array still_angles(Trace& t, const TransformerConfig& c) {
+// Angles of NoPE layers: no rotation, scaled by the temperature.
+Array temperature_angles(Trace& t, const TransformerConfig& c) {
   if (c.unrotated_period == 0) return {};
   return rope_angles(t.positions(), {.dims = c.rope.dims,
                                      .scaling = RopeScaling::kLinear,
@@ -79,7 +79,7 @@ Angles angles(Trace& t, const TransformerConfig& c) {
   if (c.rope.dims == 0) return {};
   Angles result;
   result.global = layer_angles(t, c, c.rope, divisors(t, c));
-  result.unrotated.query = still_angles(t, c);
+  result.unrotated.query = temperature_angles(t, c);
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
   std::map<double, LayerAngles> by_theta;
@@ -104,8 +104,9 @@ Array input(Trace& t, const TransformerConfig& c, Array embedding) {
 
 Array output_head(Trace& t, const TransformerConfig& c, Array x, Array embedding) {
   const Array head = c.tied ? embedding : t.weight("output", {c.vocab, c.dim});
-  // Rounding this one row makes a quarter of the squared error that rounded activations cause, and
-  // undoing it costs little: answers wait for the head's bytes, prompts want one row of logits.
+  // High precision: quantising this row would cause a quarter of the squared error of all quantised
+  // activations. It costs little, since decoding is limited by the bandwidth of the head's weights
+  // and a prefill needs logits of one row only.
   const Array bias = t.has_bias("output") ? t.bias("output", c.vocab) : Array{};
   Array logits = linear(x, head, bias, Precision::kHigh);
   if (c.logit_scale != 1) logits = scale(logits, c.logit_scale);
@@ -137,13 +138,14 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
   const Array v = project(t, "attn_v", h, kv_dim);
   const bool rotated = static_cast<bool>(angles.key);
   const auto placed = [&](const char* name, Array x, Array turn, int32_t heads) {
-    if (c.head_norm_last) return norm_heads(t, c, name, rotate(c, x, turn, heads), heads, rotated);
+    if (c.head_norm_after_rope)
+      return norm_heads(t, c, name, rotate(c, x, turn, heads), heads, rotated);
     return rotate(c, norm_heads(t, c, name, x, heads, rotated), turn, heads);
   };
   q = placed("attn_q_norm", q, angles.query, c.heads);
   k = placed("attn_k_norm", k, angles.key, c.kv_heads);
-  const Array keys = t.remember("attn.k", k, {StateKind::kKeys, c.kv_heads, window});
-  const Array values = t.remember("attn.v", v, {StateKind::kValues, c.kv_heads, window});
+  const Array keys = t.cached("attn.k", k, {StateKind::kKeys, c.kv_heads, window});
+  const Array values = t.cached("attn.v", v, {StateKind::kValues, c.kv_heads, window});
   const Array out = attend(t.name("attn.q", q), keys, values,
                            {.heads = c.heads,
                             .kv_heads = c.kv_heads,
@@ -195,7 +197,7 @@ Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
                   [&](Array hidden) { return output_head(t, c, hidden, embedding); });
 }
 
-FurtherRows further_rows(Trace& t, const TransformerConfig& c) {
+MtpRows mtp_rows(Trace& t, const TransformerConfig& c) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
   const Angles rope = angles(t, c);
   const Array token = input(t, c, embedding), before = t.features(c.dim);

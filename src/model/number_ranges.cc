@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// Wide enough for every published model, narrow enough that what follows stays finite in f32.
+// Wide enough for every published model, and narrow enough that results stay finite in f32.
 constexpr NumberRange kEpsilon{0, 1};
 constexpr NumberRange kBase{1, 1e15};
 constexpr NumberRange kFactor{1e-3, 1e6};
@@ -55,7 +55,7 @@ constexpr Row kNumbers[] = {
     {"short_mscale", kMagnitude},
     {"short_factor", kFactor},
     {"long_factor", kFactor},
-    {"rope_freqs.weight", {1e-3, 1e31}},  // files write 1e30 for pairs that do not turn
+    {"rope_freqs.weight", {1e-3, 1e31}},  // 1e30 marks pairs without rotation
     {"rope_factors_short.weight", kFactor},
     {"rope_factors_long.weight", kFactor},
     {"mscale", kWeight},
@@ -107,7 +107,7 @@ constexpr Row kNumbers[] = {
     {"xielu.eps", {-1, 1}},
 };
 
-// Each layer and each expert costs something before a tensor of it is looked for.
+// Limits the work per layer and expert before their tensors are looked up.
 constexpr Row kSizes[] = {
     {"block_count", kLayers},          {"num_hidden_layers", kLayers},
     {"nextn_predict_layers", kLayers}, {"num_nextn_predict_layers", kLayers},
@@ -127,7 +127,7 @@ std::string NumberRange::text() const {
   constexpr double kMost = std::numeric_limits<double>::max();
   const std::string zero = or_zero ? "0, or " : "";
   if (low == -kMost && high == kMost) return "a finite number";
-  // Whole numbers of moderate size read better without an exponent.
+  // Whole numbers of moderate size are written without an exponent.
   const auto digits = [](double bound) {
     return bound >= 1 && bound <= kMaxSize ? fmt::format("{:.0f}", bound)
                                            : fmt::format("{:g}", bound);

@@ -10,7 +10,7 @@ Array Trace::parameter(const std::string& name, const Shape& shape, const Attr& 
   if (is_new) entry->second = graph_.leaf(op::kParam, full, shape, attr);
   const Array array(graph_, entry->second);
   if (array.shape() != shape)
-    throw Error(ErrorKind::kBug, "trace: {} is asked for as {} and as {}", full,
+    throw Error(ErrorKind::kBug, "trace: {} has shape {}, but is requested as {}", full,
                 to_string(array.shape()), to_string(shape));
   return array;
 }
@@ -21,7 +21,7 @@ Array Trace::input(const std::string& name, const Shape& shape, const InputAttr&
   return {graph_, entry->second};
 }
 
-Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
+Array Trace::cached(const std::string& name, Array x, const StateAttr& attr) {
   this->name(name, x);
   if (mode_ != TraceMode::kServe) return x;
   const Array state(graph_,
@@ -33,7 +33,7 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
 Array Trace::source_state(const std::string& name, int64_t columns, const StateAttr& attr) {
   if (mode_ != TraceMode::kServe)
     throw Error(ErrorKind::kUnsupported,
-                "a decoder that attends to an encoder can be served, and nothing else");
+                "a decoder with cross-attention can only be traced for serving");
   const auto [entry, is_new] = leaves_.try_emplace("state:" + scope_ + name, kNoNode);
   if (is_new)
     entry->second = graph_.leaf(op::kState, scope_ + name + "_source", {0, columns}, attr);
@@ -48,7 +48,7 @@ Array Trace::decoder_reads(const std::string& name, int64_t columns, const State
   return source_state(name, columns, attr);
 }
 
-Array Trace::block(const std::string& name, const Shape& shape) {
+Array Trace::recurrent_state(const std::string& name, const Shape& shape) {
   if (mode_ != TraceMode::kServe) return {};
   return {graph_, graph_.leaf(op::kState, scope_ + name, shape, StateAttr{StateKind::kBlock})};
 }

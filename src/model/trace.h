@@ -1,4 +1,4 @@
-// trace.h: what a model definition is given: its weights by name, the inputs of a run, its memory.
+// trace.h: the interface of model definitions: weights by name, inputs of a run, and state.
 #pragma once
 #include <functional>
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace veery {
 
-/// Serving writes keys and values into caches and gives logits for chosen rows; training keeps
-/// everything in the run and gives logits for all rows; encoding does so too and gives hidden
-/// states instead of logits. Definitions cannot ask which one it is.
+/// Purpose of a graph. kServe: keys and values go to caches, and logits are computed for the
+/// requested outputs. kTrain: no state, logits of all rows. kEncode: no state, hidden states
+/// instead of logits. Definitions do not depend on the mode.
 enum class TraceMode { kServe, kTrain, kEncode };
 
 /// Records one definition into a graph. Gives no values: whatever varies between runs is an input.
 class Trace {
  public:
-  /// `has` tells whether the file holds a weight, for parts that only some models have.
+  /// `has` returns whether the file contains a tensor, for parts that only some models have.
   Trace(Graph& graph, TraceMode mode, std::function<bool(const std::string&)> has)
       : graph_(graph), mode_(mode), has_(std::move(has)) {}
 
@@ -42,14 +42,14 @@ class Trace {
                    Advance::kNone);
   }
 
-  /// The parameter "NAME.weight" of the current scope. The same name gives the same node.
+  /// Returns parameter "NAME.weight" of the current scope. Equal names give the same node.
   Array weight(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape);
   }
-  /// A norm's weight, or a bias: one row.
+  /// A single row, such as the weight of a norm, and a bias.
   Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
   Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
-  /// Factors that files keep beside a weight of the same name: "NAME.scale", one row.
+  /// Returns "NAME.scale", one row: factors stored beside a weight of the same name.
   Array factors(const std::string& name, int64_t size) {
     return parameter(name + ".scale", {1, size});
   }
@@ -57,57 +57,57 @@ class Trace {
   Array stack(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape);
   }
-  /// A matrix that is read element by element: of convolutions and decays.
+  /// A matrix that is accessed by element (convolutions, decays) and therefore not packed.
   Array table(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape, ParamAttr{.plain = true});
   }
-  /// `count` vectors, one after the other: [1, count * size].
+  /// `count` concatenated vectors: [1, count * size].
   Array stacked_bias(const std::string& name, int32_t count, int64_t size) {
     return parameter(name + ".bias", {1, count * size}, ParamAttr{.vectors = count});
   }
-  /// The same number everywhere.
+  /// A constant array of one value.
   Array constant(const Shape& shape, float value) {
     return {graph_, graph_.leaf(op::kConstant, "constant", shape, ScaleAttr{value})};
   }
   bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
   bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
 
-  /// Keeps x for later runs: the result stands for all positions so far.
-  Array remember(const std::string& name, Array x, const StateAttr& attr);
-  /// What an encoder gives each position of the source to attend to: written by encoder_writes(),
-  /// read by decoder_reads(), which stands for all positions. Throws kUnsupported where nothing is
-  /// kept between runs.
+  /// Appends x to a cache and returns the cache, which covers all positions so far. Returns x itself
+  /// unless the mode is kServe.
+  Array cached(const std::string& name, Array x, const StateAttr& attr);
+  /// Cross-attention cache: encoder_writes() stores a row per encoder position, decoder_reads()
+  /// returns all of them. Throws kUnsupported unless the mode is kServe.
   Array encoder_writes(const std::string& name, Array x, const StateAttr& attr);
   Array decoder_reads(const std::string& name, int64_t columns, const StateAttr& attr);
-  /// Runs body() for layers whose sequences are whole in each run, so that nothing is kept of them.
+  /// Traces layers that process whole sequences in each run and therefore keep no state.
   template <typename Body>
-  void in_one_run(const Body& body) {
+  void without_state(const Body& body) {
     const TraceMode mode = std::exchange(mode_, TraceMode::kEncode);
     body();
     mode_ = mode;
   }
-  /// What a recurrent layer keeps of all positions so far: a matrix of f32 [rows, columns], which
-  /// an op reads and writes. Absent where nothing is kept between runs: sequences begin anew.
-  Array block(const std::string& name, const Shape& shape);
-  /// The rows whose logits are wanted; x itself where it has no others. Behind the last layer that
-  /// writes a cache no other rows need to be computed.
+  /// Returns the recurrent state of a layer: an f32 matrix [rows, columns] that an op reads and
+  /// writes. Empty without state (kTrain, kEncode): sequences start anew.
+  Array recurrent_state(const std::string& name, const Shape& shape);
+  /// Selects the requested outputs; returns x itself if it has no other rows. After the last layer
+  /// that writes a cache, other rows need not be computed.
   Array select_outputs(Array x);
-  /// Of hidden states, behind the last norm: head(hidden), or the hidden states themselves where
-  /// logits are not wanted.
+  /// Returns head(hidden), or the hidden states themselves in mode kEncode. `hidden` are hidden
+  /// states after the final norm.
   template <typename Head>
   Array output(Array hidden, const Head& head) {
     name("hidden", hidden);
     return mode_ == TraceMode::kEncode ? hidden : head(hidden);
   }
-  /// Gives a value its name in the current scope, for inspection.
+  /// Names a value in the current scope, for inspection.
   Array name(const std::string& name, Array x) {
     named_[scope_ + name] = x.value();
     return x.named(scope_ + name);
   }
-  /// All values that were given names.
+  /// Returns all named values.
   const std::map<std::string, Value>& named() const { return named_; }
 
-  /// Runs body(layer) for each layer with the scope "blk.LAYER.", behind `prefix`.
+  /// Calls body(layer) for each layer, with the scope PREFIX"blk.LAYER.".
   template <typename Body>
   void blocks(int32_t layers, const Body& body, const std::string& prefix = {}) {
     for (int32_t layer = 0; layer < layers; ++layer) {
@@ -117,7 +117,7 @@ class Trace {
     }
     scope_.clear();
   }
-  /// Runs body() as blocks() does for one layer.
+  /// Calls body() with the scope of one layer.
   template <typename Body>
   void block_at(int32_t layer, const Body& body) {
     scope_ = "blk." + std::to_string(layer) + ".";
@@ -125,7 +125,7 @@ class Trace {
     body();
     scope_.clear();
   }
-  /// The layer that blocks() is at.
+  /// Returns the current layer.
   int32_t layer() const { return layer_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-constexpr size_t kLongestReason = 1000;  // bytes: templates quote what they are given
+constexpr size_t kLongestReason = 1000;  // in bytes; templates quote their input in errors
 
 }  // namespace
 
@@ -63,8 +63,8 @@ ChatTemplate::~ChatTemplate() = default;
 
 std::string ChatTemplate::render(const Json& variables, const Options& options) const {
   if (!variables.is_object())
-    throw Error(ErrorKind::kInput, "{}: the variables are {}, an object was expected", impl_->name,
-                variables.type_name());
+    throw Error(ErrorKind::kInput, "{}: the variables are a JSON {}, expected an object",
+                impl_->name, variables.type_name());
   jinja::Budget budget(options.max_steps, options.max_memory);
   const jinja::BudgetScope scope(&budget);
   jinja::Context context(budget);
@@ -74,7 +74,7 @@ std::string ChatTemplate::render(const Json& variables, const Options& options) 
   try {
     return evaluator.render(variables);
   } catch (const Error& error) {
-    // What the template itself says.
+    // A message raised by the template itself.
     if (error.kind() == ErrorKind::kInput)
       throw Error(error.kind(), "{}", printable(error.what(), kLongestReason));
     throw Error(error.kind(), "{}:{}: {}", impl_->name, evaluator.line(),

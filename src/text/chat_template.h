@@ -1,5 +1,5 @@
-// chat_template.h: chat templates as models ship them (Jinja), rendered as transformers renders
-// them.
+// chat_template.h: renders the chat templates (Jinja) that models ship, compatible with
+// transformers.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,35 +10,34 @@
 
 namespace veery {
 
-/// Messages as transformers (5.23, apply_chat_template) hands them to a template: without the
-/// fields of a message whose value is null, and with its reasoning, under whichever of the names
-/// reasoning_content, thinking and reasoning it came, as reasoning_content and thinking. What lies
-/// deeper (tool calls, parts of content) stays as it is, as do messages that are no objects.
+/// Returns messages as apply_chat_template of transformers (5.23) passes them to a template. Null
+/// fields are removed. Reasoning, given as reasoning_content, thinking or reasoning, is passed as
+/// both reasoning_content and thinking. Nested values (tool calls, content parts) and messages that
+/// are not objects are unchanged.
 Json template_messages(const Json& messages);
 
-/// A parsed template; immutable, safe to render from several threads.
+/// A parsed template. Immutable; rendering is thread-safe.
 class ChatTemplate {
  public:
-  /// Throws kFormat naming line and column of a syntax error.
+  /// Throws kFormat with line and column of a syntax error.
   explicit ChatTemplate(std::string_view source, std::string name = "template");
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
   struct Options {
-    /// Seconds since 1970 as a wall clock without a zone, for strftime_now; absent: the local time
-    /// now.
+    /// Time for strftime_now, in seconds since 1970 as a wall clock without a time zone; absent:
+    /// the current local time.
     std::optional<int64_t> now;
-    /// Steps of evaluation and bytes of output after which rendering is refused: templates are
-    /// foreign code.
+    /// Limits of evaluation steps and output bytes, because templates are untrusted code.
     int64_t max_steps = 20'000'000;
     size_t max_output = size_t{64} << 20;
-    /// Bytes of values and output that may be held at a time.
+    /// Limit of bytes held by values and output at any time.
     size_t max_memory = size_t{128} << 20;
   };
   /// Renders with `variables` (an object: messages, tools, add_generation_prompt, bos_token ...).
-  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults
-  /// and kLimit for a template that asks for too much, both as "name:line: what".
+  /// Throws kInput with the template's message for raise_exception. Throws kFormat for other errors
+  /// and kLimit if a limit of `options` is exceeded, both as "name:line: message".
   std::string render(const Json& variables, const Options& options) const;
   std::string render(const Json& variables) const { return render(variables, Options()); }
 

@@ -9,7 +9,7 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool special, bool goes_on)
 std::string Detokenizer::push(int32_t id, bool special) {
   if (first_) {
     held_ += tokenizer_->first_piece(id, special);
-    // A token that is not shown, or only the space, is not the first one of the text.
+    // Tokens that are not shown, or are only the space, do not end the beginning of the text.
     first_ = held_.empty() && tokenizer_->piece(id, special).empty();
   } else {
     held_ += tokenizer_->piece(id, special);

@@ -1,4 +1,4 @@
-// languages.h: the languages that Whisper's vocabularies have tokens for.
+// languages.h: the languages of Whisper's vocabularies.
 #pragma once
 #include <span>
 #include <string>
@@ -10,13 +10,14 @@ struct Language {
   std::string_view code;  ///< "en", as in <|en|>
   std::string_view name;  ///< "english"
 };
-/// In the order of the vocabularies.
+/// Returns the languages in the order of the vocabularies.
 std::span<const Language> languages();
 
-/// The code of a name in English, whatever its case; what is no such name in lower case.
+/// Returns the code of an English language name (case-insensitive), or the name in lower case if it
+/// is unknown.
 std::string language_code(std::string name);
 
-/// "english" of "en"; what is no such code itself.
+/// Returns "english" for "en", or `code` if it is unknown.
 std::string language_name(std::string_view code);
 
 }  // namespace veery

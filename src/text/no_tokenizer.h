@@ -1,4 +1,5 @@
-// no_tokenizer.h: stands for the tokenizer of a model that has none: only ids can be used.
+// no_tokenizer.h: placeholder for the tokenizer of a model that has none; only token ids can be
+// used.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace veery {
 
-/// Has no tokens. encode() throws kNotFound with `reason`; decode() gives nothing.
+/// Returns a tokenizer without tokens. encode() throws kNotFound with `reason`; decode() returns
+/// "".
 std::unique_ptr<Tokenizer> make_no_tokenizer(std::string reason);
 
 }  // namespace veery

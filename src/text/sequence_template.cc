@@ -8,8 +8,8 @@
 namespace veery {
 namespace {
 
-// The lengths that "longest first" leaves of two texts, as Hugging Face's tokenizers share the
-// room: a short text stays whole; of two long ones, the second gets the odd token.
+// Returns the lengths of two texts after truncation "longest first" as in Hugging Face's
+// tokenizers: a short text is not truncated; of two long texts, the second gets the odd token.
 std::pair<size_t, size_t> shared_room(size_t first, size_t second, size_t room) {
   const bool second_is_shorter = first > second;
   size_t shorter = std::min(first, second);
@@ -89,11 +89,12 @@ size_t Truncation::apply(size_t special, TokenIds& first, TokenIds& second) cons
   TokenIds& text = cuts_first ? first : second;
   const TokenIds& other = cuts_first ? second : first;
   if (other.size() >= room)
-    throw Error(ErrorKind::kInput,
-                "the {} text has {} tokens, which leaves nothing for the {} one: {} tokens are "
-                "possible, {} of them special",
-                cuts_first ? "second" : "first", other.size(), cuts_first ? "first" : "second",
-                longest, special);
+    throw Error(
+        ErrorKind::kInput,
+        "the {} text has {} tokens, which leaves no room for the {} text: the maximum is {} "
+        "tokens, {} of them special",
+        cuts_first ? "second" : "first", other.size(), cuts_first ? "first" : "second", longest,
+        special);
   return cut(text, room - other.size());
 }
 

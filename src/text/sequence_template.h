@@ -1,5 +1,5 @@
-// sequence_template.h: one text or two as a model takes them: with special tokens around, the
-// segment of each token, and a greatest length.
+// sequence_template.h: model input of one text or a pair of texts, with special tokens, segment ids
+// and truncation.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace veery {
 
-/// Token ids and, for each, its segment (BERT's token type id).
+/// Token ids with their segment ids (BERT's token type ids).
 struct Encoding {
   std::vector<int32_t> ids, types;
-  size_t cut = 0;  ///< tokens of the texts for which the greatest length left no room
+  size_t cut = 0;  ///< number of text tokens that truncation removed
 };
 
-/// Where tokens stand: special ones by their id, those of the texts by which text it is.
+/// Positions of special tokens and texts in the model input.
 struct SequenceTemplate {
   static constexpr int32_t kFirst = -1, kSecond = -2;
   struct Part {
-    int32_t id;  ///< of a special token, or kFirst, kSecond: all tokens of that text
+    int32_t id;  ///< id of a special token, or kFirst or kSecond for all tokens of that text
     int32_t type = 0;
   };
   using Parts = std::vector<Part>;
   Parts single{{kFirst, 0}};
-  Parts pair{{kFirst, 0}, {kSecond, 1}};  ///< empty: pairs are not known
+  Parts pair{{kFirst, 0}, {kSecond, 1}};  ///< empty: pairs are not supported
 
-  /// `before` text `after`, and for two texts `before` first `after` `between` second `after`,
-  /// where all behind `between` is of segment `second_type`.
+  /// Returns the templates `before` text `after`, and for pairs `before` first `after` `between`
+  /// second `after`. The second text and the `after` that follows it have segment `second_type`.
   static SequenceTemplate around(const std::vector<int32_t>& before,
                                  const std::vector<int32_t>& after,
                                  const std::vector<int32_t>& between, int32_t second_type);
@@ -35,23 +35,24 @@ struct SequenceTemplate {
 
 using TokenIds = std::vector<int32_t>;
 
-/// Puts the texts into their places; special tokens only if `add_special`.
+/// Inserts the texts into a template; special tokens only if `add_special`.
 Encoding fill_template(const SequenceTemplate::Parts& parts, const TokenIds& first,
                        const TokenIds& second, bool add_special);
 
-/// Which of two texts gives way: the longer one, until both are of a length; or always the same.
+/// Which text of a pair is truncated: the longer one until both have the same length, or always the
+/// same one.
 enum class TruncationStrategy : uint8_t { kLongestFirst, kOnlyFirst, kOnlySecond };
 
 struct Truncation {
-  size_t longest = SIZE_MAX;  ///< ids, special tokens included
+  size_t longest = SIZE_MAX;  ///< maximum number of ids, including special tokens
   TruncationStrategy strategy = TruncationStrategy::kLongestFirst;
-  bool keeps_end = false;  ///< of each text; else its beginning
+  bool keeps_end = false;  ///< keeps the end of a text instead of its beginning
 
-  /// Cuts `text` so that it fits with `special` tokens beside it; where these alone are too many,
-  /// nothing of it is left. Returns how many tokens were cut off.
+  /// Truncates `text` to fit beside `special` special tokens; if these alone exceed the limit, the
+  /// text becomes empty. Returns the number of removed tokens.
   size_t apply(size_t special, TokenIds& text) const;
-  /// The same for two texts. Throws kInput if the strategy names a text that would have to lose all
-  /// of its tokens or more.
+  /// The same for a pair. Throws kInput if the strategy's text would have to lose all of its tokens
+  /// or more.
   size_t apply(size_t special, TokenIds& first, TokenIds& second) const;
 
  private:

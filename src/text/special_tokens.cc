@@ -11,16 +11,16 @@ namespace {
 
 enum class Role { kTurnEnd, kMessageEnd, kEnd };
 
-// Names that mean the same in every vocabulary that has them. `reliable`: the name is so unusual
-// that the token is a control token even if the file types it otherwise; the others are also words
-// of HTML and the like.
+// Names that have the same meaning in every vocabulary. `reliable`: the name is so unusual that the
+// token is a control token even if the file gives it another type. The other names also occur in
+// HTML and similar text.
 struct KnownEnd {
   std::string_view name;
   Role role;
   bool reliable;
 };
 
-// The first kTurnEnd that is there becomes `eot`.
+// The first kTurnEnd in the vocabulary becomes `eot`.
 constexpr KnownEnd kKnownEnds[] = {
     {"<|eot_id|>", Role::kTurnEnd, true},
     {"<|im_end|>", Role::kTurnEnd, true},
@@ -49,11 +49,11 @@ constexpr KnownEnd kKnownEnds[] = {
     {"<|file_sep|>", Role::kEnd, true},
 };
 
-// Parts of the Harmony format that a program reads from the text.
+// Marks of the Harmony format, which must remain visible in the decoded text.
 constexpr std::string_view kHarmonyMarks[] = {"<|channel|>", "<|message|>", "<|start|>",
                                               "<|constrain|>"};
 
-// Absent, -1 and its unsigned 32-bit form all mean "none".
+// A missing value, -1 and its unsigned 32-bit form all mean "none".
 std::optional<int64_t> read_id(const Metadata& metadata, const std::string& key) {
   const std::optional<int64_t> id = metadata.integer(key);
   if (id && (*id == -1 || *id == 0xFFFFFFFF)) return -1;
@@ -79,7 +79,7 @@ int32_t lenient_id(const Metadata& metadata, const std::string& key, int32_t siz
 
 void find_known_ends(Vocabulary& vocabulary, Tokenizer::Special& special, int32_t& message_end) {
   const auto is_known = [&](std::string_view name) { return vocabulary.find_written(name) >= 0; };
-  // In Harmony and its like <|end|> ends a message, and the answer goes on.
+  // In Harmony and similar formats <|end|> ends a message but not the answer.
   const bool harmony = is_known("<|end|>") && ((is_known("<|return|>") && is_known("<|call|>")) ||
                                                (is_known("<|flush|>") && is_known("<|calls|>")));
   for (const KnownEnd& known : kKnownEnds) {
@@ -100,7 +100,7 @@ void find_known_ends(Vocabulary& vocabulary, Tokenizer::Special& special, int32_
   }
 }
 
-// A folder that lists its ends means no others, but for those that its template writes.
+// If a folder lists its end tokens, others end an answer only if its template contains them.
 void keep_listed_ends(const Metadata& metadata, const std::vector<int64_t>& listed,
                       const Vocabulary& vocabulary, std::vector<int32_t>& ends) {
   const std::string source = metadata.text("tokenizer.chat_template").value_or("");
@@ -189,7 +189,7 @@ SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, const Options& opti
   for (size_t byte = 0; byte < 256; ++byte) first_[byte + 1] += first_[byte];
 }
 
-// Narrows the sorted range byte by byte; an entry that ends inside is the first of its range.
+// Narrows the sorted range byte by byte. An entry of the current length is the first of its range.
 const SpecialMatcher::Entry* SpecialMatcher::longest_at(std::string_view rest,
                                                         bool parse_special) const {
   const auto byte_at = [&](size_t i) { return static_cast<unsigned char>(rest[i]); };

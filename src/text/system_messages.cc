@@ -27,14 +27,14 @@ bool has_text(const Json& message) {
   return content != nullptr && content->is_string();
 }
 
-// At most one, a system message in front.
+// Returns whether there is at most one system message, at the front, and no developer message.
 bool is_plain(const Json& messages) {
   for (size_t i = 0; i < messages.size(); ++i)
     if (instructs(messages[i]) && (i > 0 || has_role(messages[i], "developer"))) return false;
   return true;
 }
 
-// Whether each system and developer message is rendered; nothing: the template refuses.
+// Returns for each message whether it is rendered; nullopt if the template raises an error.
 std::optional<std::vector<bool>> rendered(const Json& messages, const Render& render) {
   const auto marker = [](size_t i) { return fmt::format("qzmarker{}qz", i); };
   Json marked = messages;
@@ -64,7 +64,7 @@ Json without_developers(Json messages) {
   return messages;
 }
 
-// The texts of later system messages that are not `kept` follow that of the first one.
+// Appends the texts of later system messages that are not `kept` to the first one.
 Json merged(const Json& messages, const std::vector<bool>& kept) {
   Json result = Json::array();
   const bool first = !messages.empty() && instructs(messages[0]) && has_text(messages[0]);
@@ -97,7 +97,7 @@ Json with_joined_users(const Json& messages) {
   return result;
 }
 
-// The system message in front becomes the beginning of the first user message.
+// Moves the leading system message to the start of the first user message.
 Json in_first_user(const Json& messages) {
   Json result = messages;
   const std::string text = messages[0]["content"].string();
@@ -110,7 +110,7 @@ Json in_first_user(const Json& messages) {
   return messages;
 }
 
-// Whether the template leaves a system message in front out without an error.
+// Returns whether the template silently omits a leading system message.
 bool loses_first(const Render& render) {
   const Json shortest = Json::array(
       {{{"role", "system"}, {"content", ""}}, {{"role", "user"}, {"content", "Hello"}}});

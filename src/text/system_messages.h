@@ -1,4 +1,4 @@
-// system_messages.h: system and developer messages moved to where a chat template renders them.
+// system_messages.h: moves system and developer messages to where a chat template renders them.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,23 +7,27 @@
 
 namespace veery {
 
-/// Returns `messages` such that `render` writes the text of each system and developer message.
+/// Returns `messages`, changed as little as needed for `render` to include each system and
+/// developer message.
 ///
-/// Templates differ: some know no role "developer", some refuse a system message after the first
-/// message, some leave it out without an error. The messages are rendered with a marker in place of
-/// each such text. Where markers are missing, or rendering throws, developer messages become system
-/// messages, and then the texts that are still missing are appended to the first system message,
-/// which is made if there is none. If that brings two user messages together and the template
-/// refuses them, they become one. If the template leaves out every system message without an error,
-/// the text begins the first user message. Messages that no change helps are returned as they are.
+/// Templates differ: some do not know the role "developer", some reject a system message after the
+/// first message, some silently omit it. To find out, the messages are rendered with a marker in
+/// place of each such text. If rendering throws or markers are missing, the following changes are
+/// tried in order:
+/// 1. Developer messages become system messages.
+/// 2. The texts that are still missing are appended to the leading system message, which is created
+///    if there is none.
+/// 3. If this makes two user messages adjacent and the template rejects that, they are merged.
+/// 4. If the template silently omits every system message, the text is prepended to the first user
+///    message.
+/// If nothing helps, the messages are returned unchanged.
 ///
-/// `render` may throw kInput, kFormat and kLimit. A system message in front, if it is the only one,
-/// stays as it is.
+/// `render` may throw kInput, kFormat and kLimit. A single leading system message is left as it is.
 Json fit_system_messages(const Json& messages,
                          const std::function<std::string(const Json&)>& render);
 
-/// Returns `messages` with the text of a system message in front at the beginning of the first user
-/// message, if `render` would leave that system message out without an error.
+/// Returns `messages` with the leading system message moved to the start of the first user message,
+/// if `render` would silently omit it.
 Json keep_first_system(const Json& messages, const std::function<std::string(const Json&)>& render);
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// template_sources.h: the chat templates that a model ships, by name.
+// template_sources.h: sources of the chat templates that a model ships, by name.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,25 +9,25 @@
 
 namespace veery {
 
-/// Templates as a model ships them.
+/// The chat templates of a model as source text.
 struct ChatTemplateSources {
-  std::string standard;                                    ///< empty: there is none
-  std::vector<std::pair<std::string, std::string>> named;  ///< "tool_use", "rag": name, source
+  std::string standard;                                    ///< the default template; empty: none
+  std::vector<std::pair<std::string, std::string>> named;  ///< name ("tool_use") and source
 
-  /// Adds a template or replaces the one of that name; "default" is the standard one.
+  /// Adds or replaces a template; the name "default" sets the default template.
   void set(std::string_view name, std::string source);
-  /// nullptr: there is none of that name.
+  /// Returns the source of a template, or nullptr.
   const std::string* find(std::string_view name) const;
-  /// "default, tool_use"; "none".
+  /// Returns the names for messages: "default, tool_use", or "none".
   std::string names() const;
 };
 
-/// Those of a GGUF file: tokenizer.chat_template and tokenizer.chat_template.NAME, with or without
-/// the list tokenizer.chat_templates.
+/// Returns the templates of a GGUF file: tokenizer.chat_template and tokenizer.chat_template.NAME,
+/// whether or not tokenizer.chat_templates lists them.
 ChatTemplateSources chat_templates_of(const Metadata& metadata);
 
-/// `choice`, the name of a template in `sources` or the source of one, in place of the templates of
-/// a model. Throws kInput listing the names if it is neither.
+/// Returns the template `choice`, which is either a name in `sources` or the source of a template.
+/// Throws kInput, listing the names, if it is neither.
 ChatTemplateSources chosen_templates(const ChatTemplateSources& sources, std::string_view choice);
 
 }  // namespace veery

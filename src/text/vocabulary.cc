@@ -45,7 +45,7 @@ std::vector<float> read_scores(const Metadata& metadata, size_t count) {
   return {numbers->begin(), numbers->end()};
 }
 
-// Tokens of these types stand for themselves, whatever alphabet the others are written in.
+// Tokens of these types are never written in the byte alphabet.
 bool is_plain(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUserDefined ||
          type == TokenType::kUnknown;
@@ -75,8 +75,10 @@ void Vocabulary::fill(std::span<const std::string_view> tokens) {
   for (const std::string_view token : tokens) total += token.size();
   if (tokens.size() > std::numeric_limits<int32_t>::max() ||
       total > std::numeric_limits<uint32_t>::max())
-    throw Error(ErrorKind::kLimit, "the vocabulary has {} tokens of {} bytes, too many",
-                tokens.size(), total);
+    throw Error(ErrorKind::kLimit,
+                "the vocabulary has {} tokens of {} bytes, at most {} and {} are supported",
+                tokens.size(), total, std::numeric_limits<int32_t>::max(),
+                std::numeric_limits<uint32_t>::max());
   bytes_.reserve(total);
   ends_.reserve(tokens.size());
   alphabetic_.resize(tokens.size());
@@ -91,7 +93,7 @@ void Vocabulary::fill(std::span<const std::string_view> tokens) {
     const auto id = static_cast<int32_t>(i);
     const std::string_view added = bytes(id);
     longest_ = std::max(longest_, added.size());
-    if (bytes_.size() == begin) continue;  // an empty token can never be met
+    if (bytes_.size() == begin) continue;  // an empty token never matches
     table_.insert(hash_of(added, decoded), id, [&](int32_t other) {
       return alphabetic(other) == decoded && bytes(other) == added;
     });

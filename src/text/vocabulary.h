@@ -1,4 +1,4 @@
-// vocabulary.h: the tokens of a model: bytes, types, scores and the way back from bytes to ids.
+// vocabulary.h: the tokens of a model: bytes, types, scores and look-up from bytes to ids.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace veery {
 
-/// The numbers of `tokenizer.ggml.token_type`.
+/// Values of `tokenizer.ggml.token_type`.
 enum class TokenType : uint8_t {
   kUndefined,
   kNormal,
@@ -22,16 +22,16 @@ enum class TokenType : uint8_t {
   kByte
 };
 
-/// Two namespaces: tokens written plainly, and, in byte-level vocabularies, tokens written in the
-/// byte alphabet, which are kept as the bytes they stand for.
+/// Byte-level vocabularies have two namespaces: plain tokens, and tokens written in the byte
+/// alphabet, which are stored as the bytes that they represent.
 class Vocabulary {
  public:
-  /// From tokenizer.ggml.tokens, .token_type and .scores. Throws kFormat naming the list and its
-  /// length.
+  /// Reads tokenizer.ggml.tokens, .token_type and .scores. Throws kFormat, naming the list and its
+  /// length, if the lengths differ.
   Vocabulary(const Metadata& metadata, bool byte_level);
 
-  /// Tokens in the order of their ids, "" where an id has none. `types`: as many, or none (all are
-  /// normal). Of two equal tokens the first is found. Throws kLimit if there are too many.
+  /// `tokens`: by id, "" for unused ids. `types`: one per token, or empty (all normal). Look-ups of
+  /// duplicate tokens return the first. Throws kLimit if the vocabulary is too large.
   Vocabulary(std::span<const std::string_view> tokens, std::vector<TokenType> types,
              bool byte_level);
 
@@ -43,29 +43,29 @@ class Vocabulary {
   float score(int32_t id) const { return scores_[static_cast<size_t>(id)]; }
   size_t longest() const { return longest_; }  ///< bytes of the longest token
 
-  /// The token is written in the byte alphabet.
+  /// Whether the token is written in the byte alphabet.
   bool alphabetic(int32_t id) const { return alphabetic_[static_cast<size_t>(id)] != 0; }
 
-  /// The bytes of a token; plain ones as they are written.
+  /// Returns the bytes of a token; plain tokens verbatim.
   std::string_view bytes(int32_t id) const {
     const size_t begin = id == 0 ? 0 : ends_[static_cast<size_t>(id) - 1];
     return {bytes_.data() + begin, ends_[static_cast<size_t>(id)] - begin};
   }
-  /// As the vocabulary writes it.
+  /// Returns the token as written in the vocabulary.
   std::string written(int32_t id) const;
 
-  /// The token that text may become: of the byte alphabet if the vocabulary is byte-level, else
-  /// any. Or -1.
+  /// Returns the token for bytes of text, or -1: a token of the byte alphabet if the vocabulary is
+  /// byte-level, otherwise any.
   int32_t find_bytes(std::string_view bytes) const { return find_bytes(bytes, hash_of(bytes)); }
-  /// The same with the hash known, whose memory has been asked for.
+  /// The same with a precomputed hash, whose table entry may have been prefetched.
   int32_t find_bytes(std::string_view bytes, uint64_t hash) const {
     return find(bytes, byte_level_, hash);
   }
   uint64_t hash_of(std::string_view bytes) const { return hash_of(bytes, byte_level_); }
   void prefetch(uint64_t hash) const { table_.prefetch(hash); }
-  /// The token that is written so, or -1.
+  /// Returns the token with this spelling in the vocabulary, or -1.
   int32_t find_written(std::string_view written) const;
-  /// The token for one byte: "<0x0A>", else the byte itself. Or -1.
+  /// Returns the token for one byte ("<0x0A>", or the byte itself), or -1.
   int32_t find_byte(unsigned char byte) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// Appends `text` with its space marks as spaces.
+// Appends `text`, converting space marks (U+2581) to spaces.
 void append_with_spaces(std::string_view text, std::string& out) {
   for (size_t at = 0; at < text.size();) {
     const size_t mark = std::min(text.find(kSpaceMark, at), text.size());
@@ -19,7 +19,7 @@ void append_with_spaces(std::string_view text, std::string& out) {
   }
 }
 
-// A lone mark in the text is a space among spaces; a run of marks is a token of its own (Gemma's
+// Converts single space marks to spaces. A run of marks is a token of its own (Gemma's
 // tokenizer.json).
 void append_lone_marks_as_spaces(std::string_view text, std::string& out) {
   const auto mark_at = [&](size_t at) { return text.substr(at, 3) == kSpaceMark; };
@@ -71,7 +71,7 @@ VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vo
 std::vector<int32_t> VocabularyTokenizer::encode_alone(std::string_view text,
                                                        const EncodeOptions& options) const {
   if (text.size() > UINT32_MAX)
-    throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
+    throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are supported",
                 text.size(), UINT32_MAX);
   std::string spaced;
   if (spaces_are_marks_ && matcher_.has_space_runs() &&

@@ -1,4 +1,4 @@
-// vocabulary_tokenizer.h: what all tokenizers with a vocabulary share: special tokens, look-ups,
+// vocabulary_tokenizer.h: base class of tokenizers with a vocabulary: special tokens, look-ups,
 // decoding.
 #pragma once
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace veery {
 
-/// Spaces behind special tokens belong to them (Phi-3).
+/// Returns whether special tokens absorb the spaces after them (Phi-3).
 bool strips_after_special(const Metadata& metadata);
 
 class VocabularyTokenizer : public Tokenizer {
@@ -22,19 +22,19 @@ class VocabularyTokenizer : public Tokenizer {
   std::string token(int32_t id) const final;
 
  protected:
-  /// `spaces_are_marks`: the vocabulary writes a space as U+2581.
+  /// `spaces_are_marks`: the vocabulary writes spaces as U+2581.
   VocabularyTokenizer(const Metadata& metadata, Vocabulary vocabulary,
                       const SpecialDefaults& defaults, bool spaces_are_marks);
 
   std::vector<int32_t> encode_alone(std::string_view text,
                                     const EncodeOptions& options) const final;
 
-  /// Appends the ids of text without special tokens. `starts`: nothing or a special token stands
-  /// before it. `lost`: places are those in `text`.
+  /// Appends the ids of text without special tokens. `starts`: the text is at the beginning or
+  /// follows a special token. Offsets in `lost` refer to `text`.
   virtual void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
                             LostBytes& lost) const = 0;
 
-  /// The byte that a token of the form "<0x0A>" stands for, or -1.
+  /// Returns the byte of a token of the form "<0x0A>", or -1.
   int byte_of(int32_t id) const;
 
   Vocabulary vocabulary_;

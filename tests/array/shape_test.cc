@@ -1,4 +1,4 @@
-// The op table: shapes that do not fit are refused with their numbers; passes are checked.
+// Array functions: shape inference, errors for shapes that do not match, and graph verification.
 #include <gtest/gtest.h>
 
 #include "array/array.h"
@@ -26,7 +26,7 @@ class Shapes : public ::testing::Test {
   Graph graph;
 };
 
-TEST_F(Shapes, FollowFromInputs) {
+TEST_F(Shapes, AreInferredFromInputs) {
   const Array x = embed(slot(), param(50, 12));
   EXPECT_EQ(x.shape(), (Shape{Symbol::kRows, 12}));
   EXPECT_EQ(linear(x, param(7, 12)).shape(), (Shape{Symbol::kRows, 7}));
@@ -36,7 +36,7 @@ TEST_F(Shapes, FollowFromInputs) {
   EXPECT_NO_THROW(verify(graph));
 }
 
-TEST_F(Shapes, ThatDoNotFitAreNamed) {
+TEST_F(Shapes, ErrorsNameTheShapes) {
   const Array x = embed(slot(), param(50, 12));
   refuses([&] { linear(x, param(7, 13)); }, "[7, 13]");
   refuses([&] { linear(x, param(7, 12), param(1, 8)); }, "bias");
@@ -51,18 +51,18 @@ TEST_F(Shapes, ThatDoNotFitAreNamed) {
   refuses([&] { rope_angles(slot(), {.dims = 6}, param(1, 2)); }, "divisor");
 }
 
-TEST_F(Shapes, AGraphThatWasTamperedWithFailsTheVerifier) {
+TEST_F(Shapes, VerifierRejectsAnInvalidGraph) {
   const Array x = embed(slot(), param(50, 12));
   const Array y = linear(x, param(7, 12));
   graph[y.id()].outputs.types[0].shape = {Symbol::kRows, 8};
   EXPECT_THROW(verify(graph), Error);
   graph[y.id()].outputs.types[0].shape = {Symbol::kRows, 7};
   EXPECT_NO_THROW(verify(graph));
-  graph[x.id()].in[0] = y.id();  // from the future
+  graph[x.id()].in[0] = y.id();  // a reference to a later node
   EXPECT_THROW(verify(graph), Error);
 }
 
-TEST_F(Shapes, NeededAndUsesFollowRoots) {
+TEST_F(Shapes, NeededNodesAndUsesDependOnRoots) {
   const Array x = embed(slot(), param(50, 12));
   const Array unused = activate(x, Activation::kSilu);
   const Array y = x * x;

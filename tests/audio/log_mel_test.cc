@@ -1,4 +1,4 @@
-// The front end of Whisper against transformers (tools/oracle/whisper_mel.py).
+// Log-mel spectrograms of Whisper compared with transformers (tools/oracle/whisper_mel.py).
 #include "audio/log_mel.h"
 
 #include <cmath>
@@ -43,7 +43,7 @@ std::vector<float> fixture(int bands) {
   return {values + first, values + first + 150 * bands};
 }
 
-TEST(LogMel, IsThatOfTransformers) {
+TEST(LogMel, MatchesTransformers) {
   for (const int bands : {80, 128}) {
     const std::vector<float> expected = fixture(bands);
     const std::vector<float> found = features(bands, sound(), 24000, 150);
@@ -55,8 +55,8 @@ TEST(LogMel, IsThatOfTransformers) {
   }
 }
 
-// Speech of espeak-ng, every 16th frame.
-TEST(LogMel, OfSpeechIsThatOfTransformers) {
+// Speech synthesised by espeak-ng, every 16th frame.
+TEST(LogMel, MatchesTransformersForSpeech) {
   const MappedFile file(VEERY_SOURCE_DIR "/tests/fixtures/whisper/speech_mel.f32");
   const auto* expected = reinterpret_cast<const float*>(file.bytes().data());
   size_t compared = 0;
@@ -79,18 +79,18 @@ TEST(LogMel, OfSpeechIsThatOfTransformers) {
   EXPECT_EQ(compared * sizeof(float), file.bytes().size());
 }
 
-TEST(LogMel, DoesNotDependOnThePieces) {
+TEST(LogMel, DoesNotDependOnHowSamplesAreSplit) {
   const std::vector<float> whole = features(80, sound(), 24000, 150);
   for (const size_t piece : {1, 159, 401, 7777})
     EXPECT_EQ(features(80, sound(), piece, 150), whole) << piece;
 }
 
-TEST(LogMel, BehindTheEndIsZero) {
+TEST(LogMel, WindowIsZeroAfterTheEnd) {
   const std::vector<float> found = features(80, sound(), 24000, 152);
   for (size_t i = 150 * 80; i < found.size(); ++i) EXPECT_EQ(found[i], 0);
 }
 
-TEST(LogMel, FillsUpWithSilence) {
+TEST(LogMel, PadsWithSilence) {
   ThreadPool pool(1);
   MelSpectrogram mel(80, pool);
   mel.push(std::vector<float>{0.5F});

@@ -1,4 +1,4 @@
-// Sound files as samples: channels, rates, and what is no sound.
+// Decoding of sound files: channels, sample rates, damaged and invalid files.
 #include "audio/sound.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void put(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// RIFF WAVE, samples by turns of the channels.
+// Returns a RIFF WAVE file; samples are interleaved.
 std::string wav(const Wav& form, const std::vector<float>& samples) {
   const auto width = static_cast<uint32_t>(form.floats ? 4 : 2);
   const auto bytes = static_cast<uint32_t>(samples.size()) * width;
@@ -63,7 +63,7 @@ std::vector<float> tone(double hertz, int rate, double seconds) {
   return samples;
 }
 
-TEST(Sound, AtItsOwnRateIsWhatTheFileHolds) {
+TEST(Sound, WithoutResamplingSamplesEqualTheFile) {
   const std::vector<float> samples = {0, 0.5F, -0.25F, 0.125F, -1};
   Sound sound(wav({}, samples), "x");
   EXPECT_EQ(sound.declared(), 5);
@@ -71,12 +71,12 @@ TEST(Sound, AtItsOwnRateIsWhatTheFileHolds) {
   EXPECT_EQ(sound.damage(), "");
 }
 
-TEST(Sound, ChannelsBecomeTheirMean) {
+TEST(Sound, ChannelsAreAveraged) {
   Sound sound(wav({.channels = 2}, {0.5F, 0.25F, -0.5F, 0.5F}), "x");
   EXPECT_EQ(read_all(sound), (std::vector<float>{0.375F, 0}));
 }
 
-TEST(Sound, AnotherRateIsResampled) {
+TEST(Sound, OtherRatesAreResampled) {
   for (const int rate : {8000, 22050, 44100, 48000, 96000}) {
     Sound sound(wav({.rate = rate}, tone(440, rate, 2)), "x");
     const std::vector<float> found = read_all(sound), expected = tone(440, 16000, 2);
@@ -85,13 +85,13 @@ TEST(Sound, AnotherRateIsResampled) {
   }
 }
 
-TEST(Sound, WhatIsAboveTheNewRateIsGone) {
+TEST(Sound, ResamplingRemovesAliases) {
   Sound sound(wav({.rate = 48000}, tone(15000, 48000, 1)), "x");
   const std::vector<float> found = read_all(sound);
   for (size_t i = 1000; i + 1000 < found.size(); ++i) ASSERT_LT(std::abs(found[i]), 1e-3);
 }
 
-TEST(Sound, FilesAndBytesAreTheSame) {
+TEST(Sound, FilesAndBuffersGiveEqualSamples) {
   const test::TemporaryFolder folder;
   const std::string bytes = wav({.rate = 22050}, tone(300, 22050, 0.1));
   folder.write("a b.wav", bytes);
@@ -99,24 +99,24 @@ TEST(Sound, FilesAndBytesAreTheSame) {
   EXPECT_EQ(read_all(file), read_all(memory));
 }
 
-TEST(Sound, WithoutSamplesIsEmpty) {
+TEST(Sound, AFileWithoutSamplesIsEmpty) {
   Sound sound(wav({}, {}), "x");
   EXPECT_TRUE(read_all(sound).empty());
 }
 
-TEST(Sound, OfAFileCutShortIsWhatThereIs) {
+TEST(Sound, ATruncatedFileGivesItsSamples) {
   const std::string whole = wav({}, tone(300, 16000, 1));
   Sound sound(whole.substr(0, whole.size() / 2), "x");
   EXPECT_NEAR(static_cast<double>(read_all(sound).size()), 8000, 50);
 }
 
-/// 0.7 s of 440 Hz, 44,100 samples a second, two channels, with an Info header (LAME 3.100).
+/// 0.7 s of a 440 Hz tone at 44.1 kHz, stereo, with an Info header (LAME 3.100).
 std::string mp3() {
   std::ifstream file(VEERY_SOURCE_DIR "/tests/fixtures/sound/tone.mp3", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Samples, Sound::damage() or the error, and the output on standard error.
+/// Samples, Sound::damage() or the error message, and the output on standard error.
 struct Decoded {
   std::vector<float> samples;
   std::string damage, noise;
@@ -135,7 +135,7 @@ Decoded decoded(const std::string& bytes) {
   return out;
 }
 
-TEST(Sound, OfMp3IsDecoded) {
+TEST(Sound, DecodesMp3) {
   const Decoded out = decoded(mp3());
   const std::vector<float> expected = tone(440, 16000, 0.7);
   ASSERT_EQ(out.samples.size(), expected.size());
@@ -145,7 +145,7 @@ TEST(Sound, OfMp3IsDecoded) {
   EXPECT_EQ(out.noise, "");
 }
 
-TEST(Sound, OfMp3WithTagsIsTheSame) {
+TEST(Sound, IgnoresMp3Tags) {
   const std::string tag("ID3\4\0\0\0\0\1\x44", 10);
   const Decoded whole = decoded(mp3());
   const std::string end = "TAG" + std::string(125, 'x');
@@ -157,16 +157,16 @@ TEST(Sound, OfMp3WithTagsIsTheSame) {
   }
 }
 
-TEST(Sound, OfDamagedMp3IsWhatThereIsAndOneLine) {
+TEST(Sound, DamagedMp3GivesItsSamplesAndOneMessage) {
   const std::string whole = mp3();
   const size_t half = whole.size() / 2;
   std::string holed = whole, blank = whole;
   for (size_t i = half; i < half + 800; ++i) holed[i] = static_cast<char>(i * i % 251);
   std::fill(blank.begin() + static_cast<std::ptrdiff_t>(half), blank.end(), '\0');
   for (const auto& [bytes, expected] :
-       {std::pair(whole.substr(0, half), "s from its beginning, but says that it has 0.7 s"),
-        std::pair(holed, "bytes belong to no MPEG frame"),
-        std::pair(blank, "s from its beginning, but says that it has 0.7 s")}) {
+       {std::pair(whole.substr(0, half), "s, but its header declares 0.7 s"),
+        std::pair(holed, "bytes do not belong to an MPEG frame"),
+        std::pair(blank, "s, but its header declares 0.7 s")}) {
     const Decoded out = decoded(bytes);
     EXPECT_GT(out.samples.size(), 3000U);
     EXPECT_TRUE(out.damage.starts_with("talk.mp3: ")) << out.damage;
@@ -176,19 +176,20 @@ TEST(Sound, OfDamagedMp3IsWhatThereIsAndOneLine) {
   }
 }
 
-TEST(Sound, ThatBeginsAsMp3AndIsNoneIsRefusedInOneLine) {
+TEST(Sound, InvalidMp3IsRejectedWithOneMessage) {
   std::string bytes;
   for (uint32_t i = 1; bytes.size() < 5000; i = i * 1664525 + 1013904223)
     bytes += static_cast<char>(i >> 24);
   for (const std::string& begin :
        {std::string("ID3\x03"), std::string("\xFF\xFB\x90\x00", 4), mp3().substr(0, 300)}) {
     const Decoded out = decoded(begin.size() > 4 ? begin : begin + bytes);
-    EXPECT_EQ(out.damage, "talk.mp3: is no sound file: it begins as MP3, but has no whole frame");
+    EXPECT_EQ(out.damage,
+              "talk.mp3: not a sound file: it begins like MP3, but has no complete frame");
     EXPECT_EQ(out.noise, "");
   }
 }
 
-TEST(Sound, WhatIsNoneIsRefusedByName) {
+TEST(Sound, ErrorsNameAFileThatIsNotASoundFile) {
   try {
     Sound sound(std::string("no sound at all, only text"), "letter.txt");
     FAIL();
@@ -199,7 +200,7 @@ TEST(Sound, WhatIsNoneIsRefusedByName) {
   EXPECT_THROW(Sound("/nowhere/x.wav"), Error);
 }
 
-TEST(Sound, SamplesThatAreNoNumbersAreRefused) {
+TEST(Sound, RejectsSamplesThatAreNotNumbers) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 1e30F}) {
     Sound sound(wav({.floats = true}, {0, 0.5F, bad, 0}), "x");
     EXPECT_THROW(read_all(sound), Error);

@@ -1,4 +1,5 @@
-// Where somebody speaks: speech of espeak-ng between silence and noise, and sounds without any.
+// Voice activity detection on speech (espeak-ng) between silence and noise, and on sounds without
+// speech.
 #include "audio/voice_activity.h"
 
 #include <cmath>
@@ -21,7 +22,7 @@ std::vector<float> silence(double seconds) {
   return std::vector<float>(static_cast<size_t>(seconds * kSoundRate));
 }
 
-// White noise of this root mean square.
+// Returns white noise with root mean square `level`.
 std::vector<float> noise(double seconds, double level) {
   uint32_t state = 9;
   std::vector<float> samples = silence(seconds);
@@ -49,7 +50,7 @@ void append(std::vector<float>& to, const std::vector<float>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-TEST(VoiceActivity, SilenceNoiseAndTonesAreNone) {
+TEST(VoiceActivity, SilenceNoiseAndTonesAreNotSpeech) {
   EXPECT_TRUE(speech(silence(5)).empty());
   for (const double level : {1e-4, 1e-3, 1e-2, 0.1})
     EXPECT_TRUE(speech(noise(20, level)).empty()) << level;
@@ -61,13 +62,13 @@ TEST(VoiceActivity, SilenceNoiseAndTonesAreNone) {
   EXPECT_TRUE(speech({}).empty());
 }
 
-TEST(VoiceActivity, AClickIsNone) {
+TEST(VoiceActivity, AClickIsNotSpeech) {
   std::vector<float> samples = noise(10, 1e-4);
   for (size_t i = 80000; i < 80800; ++i) samples[i] = i % 2 == 0 ? 0.5F : -0.5F;
   EXPECT_TRUE(speech(samples).empty());
 }
 
-// 5 s of nothing, a clip, 7 s of nothing, another clip, 4 s of nothing.
+// Silence (5 s), a clip, silence (7 s), another clip, silence (4 s).
 struct Scene {
   std::vector<float> samples = silence(5);
   double first_end = 0, second = 0, second_end = 0;
@@ -93,7 +94,7 @@ TEST(VoiceActivity, SpeechIsFoundInSilenceAndNoise) {
     }
     const std::vector<FrameRange> found = speech(samples);
     ASSERT_EQ(found.size(), 2U) << level;
-    // Clips begin and end with some silence of their own.
+    // Clips begin and end with short silences.
     EXPECT_NEAR(static_cast<double>(found[0].first) / 100, 5 - 0.4, 0.25) << level;
     EXPECT_NEAR(static_cast<double>(found[0].end) / 100, scene.first_end, 0.5) << level;
     EXPECT_NEAR(static_cast<double>(found[1].first) / 100, scene.second - 0.4, 0.25) << level;
@@ -101,7 +102,7 @@ TEST(VoiceActivity, SpeechIsFoundInSilenceAndNoise) {
   }
 }
 
-TEST(VoiceActivity, ObeysItsOptions) {
+TEST(VoiceActivity, AppliesItsOptions) {
   const Scene scene;
   EXPECT_EQ(speech(scene.samples, {.least_silence = 9}).size(), 1U);
   EXPECT_TRUE(speech(scene.samples, {.least_speech = 20}).empty());
@@ -113,7 +114,7 @@ TEST(VoiceActivity, ObeysItsOptions) {
   EXPECT_EQ(narrow[0].end, wide[0].end - 100);
 }
 
-TEST(LogMel, KeepsSomeFrames) {
+TEST(LogMel, KeepsSelectedFrames) {
   ThreadPool pool(1);
   MelSpectrogram mel(80, pool);
   mel.push(noise(3, 0.1));

@@ -1,5 +1,5 @@
-// Reverse mode as a function from graph to graph: what it appends and what it refuses. That the
-// numbers are right is tested where plans run (tests/plan/gradient_test.cc).
+// Reverse-mode differentiation of graphs: the nodes that it adds and its errors. Numerical results
+// are tested in tests/plan/gradient_test.cc, where plans can run.
 #include "autodiff/gradient.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class GradientGraph : public testing::Test {
   const Array w = param("w", {5, 8});
 };
 
-TEST_F(GradientGraph, HasTheShapeOfWhatItIsFor) {
+TEST_F(GradientGraph, HasTheShapeOfItsInput) {
   const Array norm = param("norm", {1, 8});
   const Array bias = param("bias", {1, 5});
   const std::vector<Array> wrt = {x, w, norm, bias};
@@ -47,19 +47,19 @@ TEST_F(GradientGraph, HasTheShapeOfWhatItIsFor) {
   EXPECT_NO_THROW(verify(graph));
 }
 
-TEST_F(GradientGraph, WhatLeadsToNothingWantedGetsNoGradient) {
+TEST_F(GradientGraph, UnusedPathsGetNoGradient) {
   gradient(loss_of(linear(x, w)), {w});
   EXPECT_EQ(count(op::kLinearBackW), 1);
   EXPECT_EQ(count(op::kLinearBackX), 0);
 }
 
-TEST_F(GradientGraph, UsesOfOneValueAddUp) {
+TEST_F(GradientGraph, GradientsOfAllUsesAreSummed) {
   gradient(loss_of(linear(x, w) + linear(x, w)), {w});
   EXPECT_EQ(count(op::kLinearBackW), 2);
-  EXPECT_EQ(count(op::kAdd), 2);  // the sum of the products, and that of the two gradients
+  EXPECT_EQ(count(op::kAdd), 2);  // sum of the products, and sum of the two gradients
 }
 
-TEST_F(GradientGraph, OpsWithoutARuleAreNamed) {
+TEST_F(GradientGraph, ErrorsNameOpsWithoutARule) {
   const Array gates = route(x, {.used = 2});
   EXPECT_NE(refusal(loss_of(gates), {x}, ErrorKind::kUnsupported).find("route"), std::string::npos);
   const Array sinks = param("sinks", {1, 2});
@@ -68,7 +68,7 @@ TEST_F(GradientGraph, OpsWithoutARuleAreNamed) {
             std::string::npos);
 }
 
-TEST_F(GradientGraph, ALossIsOneNumberThatDependsOnWhatIsAskedFor) {
+TEST_F(GradientGraph, LossMustBeAScalarThatDependsOnTheInputs) {
   EXPECT_NE(refusal(linear(x, w), {w}, ErrorKind::kInput).find("[rows, 5]"), std::string::npos);
   const Array other = param("other", {5, 8});
   EXPECT_NE(refusal(loss_of(linear(x, w)), {other}, ErrorKind::kInput).find("other"),

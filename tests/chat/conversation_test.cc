@@ -171,7 +171,7 @@ TEST(Conversation, ToolsAreDescribedWhereTheTemplateHasNoPlaceForThem) {
     EXPECT_NE(chat.text.find(part), std::string::npos) << part << "\n" << chat.text;
   ASSERT_TRUE(chat.generic_form);
   const CallForm& form = *chat.generic_form;
-  chat.parser.push(form.open + "get_weather" + form.middle + "{\"x\": 2}" + form.joint +
+  chat.parser.push(form.open + "get_weather" + form.middle + "{\"x\": 2}" + form.separator +
                    "get_weather" + form.middle + "{}" + form.close);
   chat.parser.finish();
   ASSERT_EQ(chat.parser.answer().calls.size(), 2U);

@@ -148,7 +148,7 @@ class Run(CliTest):
         for form, part in [
             (["--regex", "(a"], "--regex: "),
             (["-j", "{"], "--json-schema: the schema: byte 1"),
-            (["-j", '{"uniqueItems":true}'], "uniqueItems cannot be kept"),
+            (["-j", '{"uniqueItems":true}'], "uniqueItems is not supported"),
             (["--grammar", "root = x"], "--grammar: "),
             (["--grammar", rules, "-j", "{}"], "--grammar"),
         ]:

@@ -140,16 +140,16 @@ class TranscribeTest(CliTest):
         whole = (TINY.parent / "sound" / "tone.mp3").read_bytes()
         self.assertAlmostEqual(json.loads(self.transcribe("-", "--json", stdin=whole).stdout)["duration"], 0.7)
         holed = whole[:2000] + bytes(i * i % 251 for i in range(800)) + whole[2800:]
-        for name, data, said in (("cut.mp3", whole[:2000], "but says that it has 0.7 s"), ("holed.mp3", holed, "belong to no MPEG frame")):
+        for name, data, said in (("cut.mp3", whole[:2000], "but its header declares 0.7 s"), ("holed.mp3", holed, "do not belong to an MPEG frame")):
             done = self.transcribe(self.sound(name, data), "--json")
             lines = [line for line in done.stderr.decode().splitlines() if "s of sound in" not in line]
             self.assertEqual(len(lines), 1, lines)
             self.assertRegex(lines[0], rf"^veery: warning: .*{name}: .*{said}")
-        self.assertIn("no whole frame", self.error("transcribe", WHISPER, self.sound("none.mp3", whole[:300])))
+        self.assertIn("no complete frame", self.error("transcribe", WHISPER, self.sound("none.mp3", whole[:300])))
 
     def test_other_models_and_verbs(self):
         sound = self.sound("a.wav", noise(0.5))
-        self.assertIn("no encoder of sound", self.error("transcribe", TINY / "qwen3", sound))
+        self.assertIn("no audio encoder", self.error("transcribe", TINY / "qwen3", sound))
         self.assertIn("veery transcribe", self.error("run", WHISPER, "-p", "hi"))
         shown = self.json("show", WHISPER)["config"]
         self.assertEqual((shown["encoder_layers"], shown["encoder_positions"], shown["encoder_bands"]), (3, 37, 10))

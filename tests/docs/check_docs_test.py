@@ -1,4 +1,4 @@
-"""tools/check_docs.py finds what it is there for.
+"""Tests of tools/check_docs.py.
 
 usage: check_docs_test.py
 """
@@ -34,25 +34,25 @@ class CheckDocs(unittest.TestCase):
             (root / "README.md").write_text(other)
             return [*check_docs.broken_links(root), *check_docs.layout_violations(root)]
 
-    def test_a_page_that_is_right(self):
+    def test_correct_page(self):
         self.assertEqual(self.violations(other="[a](docs/layout.md#layout) [b](https://example.org/x) `[c](d)`"), [])
 
-    def test_a_link_to_no_file_or_heading(self):
+    def test_broken_link(self):
         self.assertIn("README.md:2: link to docs/no.md, which is no file", self.violations(other="\n[a](docs/no.md)"))
         self.assertIn("no such heading", self.violations(other="[a](docs/layout.md#other)")[0])
 
-    def test_a_path_that_is_not_there(self):
+    def test_missing_path(self):
         self.assertIn("`src/a/z.cc`", self.violations(LAYOUT.replace("x.cc", "z.cc"))[0])
 
-    def test_a_function_that_is_not_there_or_in_another_file(self):
+    def test_missing_or_misplaced_function(self):
         self.assertIn("`h()`", self.violations(LAYOUT.replace("`f()`", "`h()`"))[0])
         self.assertIn("`elsewhere()`", self.violations(LAYOUT.replace("`f()`", "`elsewhere()`"))[0])
         self.assertIn("`C::g()`", self.violations(LAYOUT.replace("B::g", "C::g"))[0])
 
-    def test_a_folder_that_is_not_listed(self):
+    def test_unlisted_folder(self):
         self.assertEqual(self.violations(folders=("a", "b")), ["docs/layout.md: folder src/b is not listed"])
 
-    def test_a_listed_folder_that_is_gone(self):
+    def test_listed_folder_without_sources(self):
         gone = LAYOUT.replace("1. ", "| `src/c` | more |\n\n1. ")
         self.assertIn("docs/layout.md: lists src/c, which holds no sources", self.violations(gone))
 

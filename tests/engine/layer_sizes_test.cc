@@ -78,7 +78,7 @@ TEST(LayerSizes, SizesOfLayersAreThoseOfTheirKind) {
       {"feed_forward_length", std::vector<int64_t>{18, 18, 20, 36, 36, 36}, "is 18 and 20"},
       {"feed_forward_length", std::vector<int64_t>{18, 18, 18, 0, 0, 0}, "is 0, expected 1"},
       {"attention.shared_kv_layers", int64_t{6}, "is 6, expected less than gemma4.block_count, 6"},
-      {"attention.shared_kv_layers", int64_t{5}, "layer 1 is one of 5 without keys"},
+      {"attention.shared_kv_layers", int64_t{5}, "layer 1 is one of 5 layers that share keys"},
       {"attention.value_length_swa", int64_t{7}, "value_length_swa is 7, expected 6"},
       {"rope.dimension_count_swa", int64_t{4}, "dimension_count_swa is 4, expected 6"},
   };

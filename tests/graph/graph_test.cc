@@ -1,4 +1,4 @@
-// The graph: shapes by the op table, what roots need, and the checks that every pass must keep.
+// The graph: shape inference, nodes needed by roots, and verification.
 #include "graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class GraphTest : public testing::Test {
   const NodeId x = param({Symbol::kRows, 8});
 };
 
-TEST_F(GraphTest, ShapesFollowFromTheOp) {
+TEST_F(GraphTest, InfersShapes) {
   const NodeId y =
       graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
                 LinearAttr{.weights = 2});
@@ -47,7 +47,7 @@ TEST_F(GraphTest, ShapesFollowFromTheOp) {
   EXPECT_EQ(graph[y].outputs.types[0].dtype, DType::kF32);
 }
 
-TEST_F(GraphTest, ShapesThatDoNotFitAreNamed) {
+TEST_F(GraphTest, ErrorsNameTheShapes) {
   const NodeId w = param({5, 7});
   const std::string text = message_of(
       [&] {
@@ -63,7 +63,7 @@ TEST_F(GraphTest, ShapesThatDoNotFitAreNamed) {
       std::string::npos);
 }
 
-TEST_F(GraphTest, RootsNeedWhatTheyAreMadeOf) {
+TEST_F(GraphTest, RootsNeedTheirInputs) {
   const NodeId a = graph.add(op::kScale, inputs({x}), ScaleAttr{2});
   const NodeId unused = graph.add(op::kScale, inputs({x}), ScaleAttr{3});
   const NodeId sum = graph.add(op::kAdd, inputs({a, a}));
@@ -72,10 +72,10 @@ TEST_F(GraphTest, RootsNeedWhatTheyAreMadeOf) {
   EXPECT_FALSE(needed[static_cast<size_t>(unused)]);
   const std::vector<int> uses = use_counts(graph, needed);
   EXPECT_EQ(uses[static_cast<size_t>(a)], 2);
-  EXPECT_EQ(uses[static_cast<size_t>(x)], 1);  // not by what is not needed
+  EXPECT_EQ(uses[static_cast<size_t>(x)], 1);  // unneeded nodes do not count as uses
 }
 
-TEST_F(GraphTest, VerifyFindsWhatAPassBroke) {
+TEST_F(GraphTest, VerifyDetectsInvalidGraphs) {
   const NodeId a = graph.add(op::kScale, inputs({x}), ScaleAttr{2});
   graph.add(op::kScale, inputs({a}), ScaleAttr{2});
   EXPECT_NO_THROW(verify(graph));
@@ -91,7 +91,7 @@ TEST_F(GraphTest, VerifyFindsWhatAPassBroke) {
   message_of([&] { verify(broken); }, ErrorKind::kBug);
 }
 
-TEST_F(GraphTest, WorkIsCountedByRowsAndOutputs) {
+TEST_F(GraphTest, CountsWorkByRowsAndOutputs) {
   const NodeId y =
       graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8})}), LinearAttr{});
   EXPECT_EQ(cost_of(graph, graph[y], {.rows = 3}).flops, 2.0 * 3 * 5 * 8);

@@ -159,7 +159,7 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
       {"cohere2_moe", R"(,"expert_selection_fn":"relu")", "expert_selection_fn is 'relu'"},
       {"lfm3", R"(,"layer_types":["conv"])", "layer_types has 1 entries"},
       {"bailing_moe", R"(,"norm_head":true)", "norm_head is true, expected false"},
-      {"glm_moe_dsa", R"(,"index_topk_pattern":"SFFFFF")", "layer 0 attends to what another one"},
+      {"glm_moe_dsa", R"(,"index_topk_pattern":"SFFFFF")", "layer 0 has no indexer"},
       {"glm_moe_dsa", R"(,"index_topk_pattern":"FFXFFF")", "index_topk_pattern has"},
       {"glm_moe_dsa", R"(,"indexer_types":["full"])", "indexer_types has 1 entries"},
       {"glm_moe_dsa", R"(,"indexer_types":[1,2,3,4,5,6])", "indexer_types has 1, expected full"},

@@ -372,7 +372,8 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
       {"all share", gemma4 + R"("num_kv_shared_layers":6)", {"num_kv_shared_layers is 6"}},
       {"none to share with",
        gemma4 + R"("num_kv_shared_layers":2)",
-       {"layer 5 is one of 2 without keys", "none of the 4", "sees everything"}},
+       {"layer 5 is one of 2 layers that share keys", "none of the 4 layers",
+        "has global attention"}},
   };
   expect_refused(cases);
 }

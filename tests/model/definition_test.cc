@@ -1,4 +1,4 @@
-// The definitions trace to valid graphs in both modes.
+// Model definitions trace to valid graphs for inference and for training.
 #include <gtest/gtest.h>
 
 #include "model/arch/registry.h"

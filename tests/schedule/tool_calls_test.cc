@@ -69,25 +69,26 @@ CallForm form_of(const std::string& source) {
 }
 
 TEST(CallForm, IsReadOffTheTemplate) {
-  EXPECT_EQ(form_of(kTagged), (CallForm{.open = "<tool_call>\n{\"name\": \"",
-                                        .middle = "\", \"arguments\": ",
-                                        .close = "}\n</tool_call>",
-                                        .joint = "}\n</tool_call>\n<tool_call>\n{\"name\": \""}));
+  EXPECT_EQ(form_of(kTagged),
+            (CallForm{.open = "<tool_call>\n{\"name\": \"",
+                      .middle = "\", \"arguments\": ",
+                      .close = "}\n</tool_call>",
+                      .separator = "}\n</tool_call>\n<tool_call>\n{\"name\": \""}));
   EXPECT_EQ(form_of(kList), (CallForm{.open = "[TOOL_CALLS] [{\"name\": \"",
                                       .middle = "\", \"arguments\": ",
                                       .close = ", \"id\": \"\x01\"}]",
-                                      .joint = ", \"id\": \"\x01\"}, {\"name\": \""}));
-  EXPECT_EQ(
-      form_of(kBare),
-      (CallForm{
-          .open = "{\"name\": \"", .middle = "\", \"parameters\": ", .close = "}", .joint = ""}));
+                                      .separator = ", \"id\": \"\x01\"}, {\"name\": \""}));
+  EXPECT_EQ(form_of(kBare), (CallForm{.open = "{\"name\": \"",
+                                      .middle = "\", \"parameters\": ",
+                                      .close = "}",
+                                      .separator = ""}));
 }
 
 TEST(CallForm, MayHoldArgumentsBetweenMarks) {
   EXPECT_EQ(form_of(kMarked), (CallForm{.open = "<tool_call>",
                                         .middle = "",
                                         .close = "</tool_call>",
-                                        .joint = "</tool_call><tool_call>",
+                                        .separator = "</tool_call><tool_call>",
                                         .members = {.key = "<arg_key>",
                                                     .text = "</arg_key><arg_value>",
                                                     .json = "</arg_key><arg_value>",
@@ -173,7 +174,7 @@ TEST_P(ForcedCalls, AreCallsOfTheToolsWithArgumentsOfTheirSchemas) {
     }
     most = std::max(most, parsed.calls.size());
   }
-  if (form.joint.empty()) {
+  if (form.separator.empty()) {
     EXPECT_EQ(most, 1U);
   } else {
     EXPECT_GT(most, 1U);

@@ -1,4 +1,4 @@
-// Answers of every family, whole, cut anywhere, and broken.
+// Answers of every model family: whole, split at any position, and malformed.
 #include "text/answer/answer_parser.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ Json tools() {
                     "test");
 }
 
-/// What an answer is, in one text: easy to write down and to compare.
+/// Returns a compact text form of an answer for comparison.
 std::string describe(const ParsedAnswer& answer) {
   std::string text;
   if (!answer.reasoning.empty()) text += "R:" + answer.reasoning + "|";
@@ -48,7 +48,7 @@ Parsed parse(const AnswerFormat& format, const std::vector<std::string_view>& pi
   return run;
 }
 
-// The deltas put together; they come in the order of the text.
+// Concatenates the deltas, which come in the order of the text.
 ParsedAnswer joined(const Parsed& run) {
   ParsedAnswer answer;
   bool open = false;
@@ -83,7 +83,7 @@ ParsedAnswer joined(const Parsed& run) {
   return answer;
 }
 
-// The same answer from the whole text, from two pieces cut at any place, and byte by byte.
+// Expects the same answer for the whole text, for any split into two pieces, and byte by byte.
 void expect_answer(const std::string& format_names, const std::string& text,
                    const std::string& wanted, const AnswerParser::Options& options = {}) {
   SCOPED_TRACE(format_names + ": " + text);
@@ -110,7 +110,7 @@ struct Sample {
 
 const char* const kBoth = R"(weather({"place":"Zürich","days":2})|add({"a":1,"b":[2.5,null]})|)";
 
-// What the families write of these two calls, alone and after some reasoning and a sentence.
+// How each family writes these two calls, alone and after reasoning and a sentence.
 struct AnswerOfFamily : ::testing::Test {
   const std::string both = kBoth;
   const std::string talk = "R:Hm.\nTwo.|C:Let me see.|" + both;
@@ -121,7 +121,7 @@ struct AnswerOfFamily : ::testing::Test {
   const std::string think = "<think>\nHm.\nTwo.\n</think>\n\nLet me see.\n";
 };
 
-TEST_F(AnswerOfFamily, HasCallsInTags) {
+TEST_F(AnswerOfFamily, ReadsCallsInTags) {
   expect_answer("think,tool_call",
                 think + "<tool_call>\n" + first + "\n</tool_call>\n<tool_call>\n" + second +
                     "\n</tool_call>\n",
@@ -160,7 +160,7 @@ TEST_F(AnswerOfFamily, HasCallsInTags) {
       talk);
 }
 
-TEST_F(AnswerOfFamily, HasNamesAndArgumentsBetweenTokens) {
+TEST_F(AnswerOfFamily, ReadsNamesAndArgumentsBetweenTokens) {
   expect_answer("mistral,think_mistral",
                 "[THINK]Hm.\nTwo.[/THINK]Let me see.[TOOL_CALLS]weather[ARGS]" + args1 +
                     "[TOOL_CALLS]add[ARGS]" + args2,
@@ -195,7 +195,7 @@ TEST_F(AnswerOfFamily, HasNamesAndArgumentsBetweenTokens) {
                 R"(({"place":"Zürich","days":2})|add#functions.add:1({"a":1,"b":[2.5,null]})|)");
 }
 
-TEST_F(AnswerOfFamily, HasCallsInJsonOrAMarkedAnswer) {
+TEST_F(AnswerOfFamily, ReadsJsonCallsAndMarkedAnswers) {
   expect_answer("mistral", "[TOOL_CALLS][" + first + ", " + second + "]", both);
   expect_answer(
       "think_cohere,cohere,cohere_response",
@@ -262,7 +262,7 @@ TEST(AnswerParser, ReadsCallsWrittenAsCode) {
                 R"(add({"a":1})|)");
 }
 
-TEST(AnswerParser, ReadsLlamasCallsWithoutMarks) {
+TEST(AnswerParser, ReadsLlamaCallsWithoutMarks) {
   expect_answer("llama3", R"({"name": "add", "parameters": {"a": "}"}})", R"(add({"a":"}"})|)");
   expect_answer("llama3",
                 R"({"type": "function", "name": "f", "parameters": {}}; {"name": "g", )"
@@ -270,7 +270,7 @@ TEST(AnswerParser, ReadsLlamasCallsWithoutMarks) {
                 R"(f({})|g({"x":{}})|)");
   expect_answer("llama3,function", R"(Ok. <function=add>{"a": 1}</function>)",
                 R"(C:Ok.|add({"a":1})|)");
-  // JSON that is none of them is content.
+  // JSON in none of these forms is content.
   for (const char* text :
        {R"({"name": "Ann", "age": 3})", R"({"a": {"name": 1}})", R"({"name": "x"})", R"({"name": )",
         "{", "{}", R"(Say {"name": "f", "parameters": {}})"})
@@ -311,7 +311,7 @@ TEST(AnswerParser, ReasoningMayBeginInThePrompt) {
                 {.prompt = "<|begin_assistant|>\nHere are my reasoning steps:\n"});
 }
 
-TEST(AnswerParser, KeepsTextThatIsNoMark) {
+TEST(AnswerParser, KeepsTextThatIsNotAMark) {
   for (const char* text : {"Use <think> and </think>.", "a <tool_ b", "<", " <tool_cal", "x\n\n",
                            "  indented\n", "``` and ```json\n{}\n```", "1 < 2 > 1 [x] {y}"})
     expect_answer("think,tool_call,function", text, "C:" + std::string(text) + "|");
@@ -321,7 +321,7 @@ TEST(AnswerParser, KeepsTextThatIsNoMark) {
   expect_answer("none", "<think>x</think> <tool_call>{}", "C:<think>x</think> <tool_call>{}|");
 }
 
-TEST(AnswerParser, ArgumentsAreReadWhereverTheyStand) {
+TEST(AnswerParser, ReadsArgumentsInAnyOrder) {
   const auto expect = [](const std::string& json, const std::string& wanted) {
     expect_answer("tool_call", "<tool_call>" + json + "</tool_call>", wanted);
   };
@@ -338,20 +338,20 @@ TEST(AnswerParser, ArgumentsAreReadWhereverTheyStand) {
   expect("now", "now({})|");
 }
 
-TEST(AnswerParser, ToolsTellWhichValuesAreStrings) {
+TEST(AnswerParser, ToolSchemasDecideWhichValuesAreStrings) {
   const std::string text =
       "<tool_call><function=weather>\n<parameter=place>\n12\n</parameter>\n<parameter=days>\n12\n"
       "</parameter>\n</function></tool_call>";
   expect_answer("tool_call,function", text, R"(weather({"place":"12","days":12})|)",
                 {.tools = tools()});
   expect_answer("tool_call,function", text, R"(weather({"place":12,"days":12})|)");
-  // Line breaks inside of a value are its own, quotes too.
+  // Line breaks and quotes inside a value are part of the value.
   expect_answer("tool_call,function",
                 "<tool_call><function=f>\n<parameter=x>\n\na \"b\"\n<c>\n\n</parameter></function>",
                 R"(f({"x":"\na \"b\"\n<c>\n"})|)");
 }
 
-TEST(AnswerParser, BrokenAnswersLoseNoText) {
+TEST(AnswerParser, MalformedAnswersLoseNoText) {
   const Sample samples[] = {
       {"tool_call", "<tool_call>\nno json\n</tool_call> Ok.",
        "C:<tool_call>\nno json\n</tool_call> Ok.|broken"},
@@ -399,7 +399,7 @@ TEST(AnswerParser, BrokenAnswersLoseNoText) {
   for (const Sample& sample : samples) expect_answer(sample.format, sample.text, sample.wanted);
 }
 
-TEST(AnswerParser, GivesTextOutAsSoonAsItIsCertain) {
+TEST(AnswerParser, EmitsTextAsSoonAsItIsCertain) {
   AnswerParser parser(AnswerFormat::named("think,tool_call"));
   const auto push = [&](std::string_view text) {
     std::string out;
@@ -418,7 +418,7 @@ TEST(AnswerParser, GivesTextOutAsSoonAsItIsCertain) {
   EXPECT_EQ(push("}"), "4:;");
 }
 
-TEST(AnswerFormat, NamesAreRefusedUnlessKnown) {
+TEST(AnswerFormat, RejectsUnknownNames) {
   EXPECT_EQ(AnswerFormat::named("think,tool_call").name(), "think,tool_call");
   EXPECT_EQ(AnswerFormat::named("none").name(), "none");
   EXPECT_THROW(AnswerFormat::named("think,nonsense"), Error);
@@ -427,7 +427,7 @@ TEST(AnswerFormat, NamesAreRefusedUnlessKnown) {
   EXPECT_FALSE(AnswerFormat::named("llama3").shows("<|eot_id|>"));
 }
 
-TEST(ParsedAnswer, BecomesAMessageForTheTemplate) {
+TEST(ParsedAnswer, ConvertsToATemplateMessage) {
   const Parsed run =
       parse(AnswerFormat::named("think,tool_call"),
             {"<think>Hm.</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}"
@@ -437,7 +437,7 @@ TEST(ParsedAnswer, BecomesAMessageForTheTemplate) {
             R"("function","function":{"name":"f","arguments":{"a":1}}}]})");
 }
 
-TEST(AnswerParser, TheTextThatClosesReasoningLetsContentBegin) {
+TEST(AnswerParser, ContentBeginsAfterReasoningClose) {
   int families = 0;
   for (const std::string_view name : AnswerFormat::all_names()) {
     AnswerParser parser(AnswerFormat::named(name));

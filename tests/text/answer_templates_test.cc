@@ -1,4 +1,4 @@
-// What published templates write for an assistant's message, read back.
+// Assistant messages rendered by published templates are parsed back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class Template {
  public:
   explicit Template(const std::string& source) : template_(source) {}
 
-  /// The conversation with `message` as the answer, or up to where an answer begins; empty where
-  /// the template refuses.
+  /// Renders the conversation with `message` as the answer, or up to the start of the answer if it
+  /// is null. Returns "" if the template raises an error.
   std::string render(const Json& message) const {
     Json variables = {{"messages", {{{"role", "user"}, {"content", "How warm is it?"}}}},
                       {"tools", tools()},
@@ -60,8 +60,9 @@ class Template {
   ChatTemplate template_;
 };
 
-// The answer in a conversation and what stands before it: from the last place before they differ
-// where a mark may begin, to what follows every answer.
+// An answer within a rendered conversation and the text before it. The answer starts at the last
+// position before the first difference where a mark may begin, and ends where the text after every
+// answer begins.
 struct Cut {
   std::string prompt, answer;
 };
@@ -75,7 +76,7 @@ Cut cut(const std::string& prompt, const std::string& full, const std::string& p
       full.rbegin());
   while (tail > 0 && full[full.size() - tail] != '<') --tail;
   const std::string answer = full.substr(begin, full.size() - tail - begin);
-  // One template goes on with an empty second answer.
+  // One template appends an empty second answer.
   return {full.substr(0, begin), answer.substr(0, answer.find("<｜end▁of▁sentence｜>"))};
 }
 
@@ -94,12 +95,13 @@ void expect_calls(const ParsedAnswer& answer, const std::vector<Json>& wanted) {
     ASSERT_TRUE(answer.calls[i].valid) << answer.calls[i].arguments;
     const Json given = wanted[i]["function"]["arguments"];
     const Json object = given.is_string() ? parse_json(given.get<std::string>(), "test") : given;
-    // The order of members is the template's.
+    // The template decides the order of members.
     EXPECT_EQ(parse_json(answer.calls[i].arguments, "test"), object);
   }
 }
 
-// Calls in each form that some template wants; true where one was written.
+// Renders and parses calls in each form that some template requires; returns whether any was
+// rendered.
 bool expect_round_trip(const std::string& source) {
   const Template chat(source);
   const AnswerFormat format = AnswerFormat::of_template(source);
@@ -126,7 +128,7 @@ bool expect_round_trip(const std::string& source) {
       if (text.answer.find("get_weather") == std::string::npos) continue;
       if (count == 2 && text.answer.find("digits") == std::string::npos) continue;
       SCOPED_TRACE(fmt::format("{}: {}", format.name(), text.answer));
-      if (as_text && written) continue;  // arguments are taken in one form, as an object
+      if (as_text && written) continue;  // arguments were accepted as an object
       const ParsedAnswer answer = parse(format, text);
       expect_calls(answer, calls);
       EXPECT_EQ(answer.content, "");
@@ -136,7 +138,7 @@ bool expect_round_trip(const std::string& source) {
   return written;
 }
 
-TEST(AnswerParser, PublishedTemplatesAreReadBack) {
+TEST(AnswerParser, ParsesWhatPublishedTemplatesRender) {
   const fs::path folder = fs::path(VEERY_SOURCE_DIR) / "../shared/chat-templates";
   if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is not here";
   int written = 0;
@@ -148,7 +150,7 @@ TEST(AnswerParser, PublishedTemplatesAreReadBack) {
   EXPECT_GE(written, 38);
 }
 
-TEST(AnswerFormat, IsFoundInATemplate) {
+TEST(AnswerFormat, IsDetectedInATemplate) {
   const std::map<std::string, std::string> wanted = {
       {"{{ '<think>' }}{{ '<tool_call>' }}", "think,tool_call"},
       {"<|start_header_id|> \"parameters\"", "llama3"},

@@ -1,4 +1,4 @@
-// Chat templates against goldens of jinja2, and templates that mean harm.
+// Chat templates compared with recorded output of jinja2, and hostile templates.
 #include "text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 const fs::path kFixtures = fs::path(VEERY_SOURCE_DIR) / "tests/fixtures/templates";
-constexpr int64_t kNow = 1715949296;  // 2024-05-17 12:34:56, as the goldens were made
+constexpr int64_t kNow = 1715949296;  // 2024-05-17 12:34:56, the clock of the recorded output
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -45,8 +45,8 @@ std::string fnv1a(std::string_view text) {
   return fmt::format("{:016x}", code);
 }
 
-// Compares with a golden: {"text"} or {"size", "hash"}, {"raises"} (a message or its hash),
-// {"fails"}.
+// Compares with recorded output: {"text"} or {"size", "hash"}, {"raises"} (a message or its hash)
+// or {"fails"}.
 void expect_golden(const Json& golden, const Outcome& outcome) {
   if (golden.contains("raises")) {
     EXPECT_TRUE(outcome.failed);
@@ -65,7 +65,8 @@ void expect_golden(const Json& golden, const Outcome& outcome) {
   }
 }
 
-// Renders each template of `folder` over the conversations of `goldens`; returns the number done.
+// Renders each template of `folder` for the recorded conversations; returns the number of
+// comparisons.
 size_t expect_all(const fs::path& folder, const Json& goldens) {
   size_t count = 0;
   for (const auto& [name, results] : goldens["goldens"].items()) {
@@ -93,8 +94,8 @@ TEST(ChatTemplate, PublishedTemplatesRenderAsJinja2) {
   EXPECT_GE(expect_all(folder, goldens), 55U * 30U);
 }
 
-// As transformers does; what lies below the fields of a message is not looked into.
-TEST(ChatTemplate, MessagesComeWithoutNullFieldsAndWithAllNamesOfReasoning) {
+// As in transformers. Values nested below the fields of a message are unchanged.
+TEST(ChatTemplate, MessagesOmitNullFieldsAndHaveAllNamesOfReasoning) {
   const auto prepared = [](const char* messages) {
     return dump_json(template_messages(parse_json(messages, "messages")));
   };
@@ -111,14 +112,14 @@ TEST(ChatTemplate, MessagesComeWithoutNullFieldsAndWithAllNamesOfReasoning) {
   EXPECT_EQ(prepared(R"({"role":null})"), R"({"role":null})");
 }
 
-TEST(ChatTemplate, OneTemplateRendersAgainAndAfterMoving) {
+TEST(ChatTemplate, RendersRepeatedlyAndAfterMove) {
   ChatTemplate first("{{ a }}{% set a = 2 %}{{ a }}");
   EXPECT_EQ(first.render({{"a", 1}}), "12");
   ChatTemplate second = std::move(first);
   EXPECT_EQ(second.render({{"a", 3}}), "32");
 }
 
-TEST(ChatTemplate, ErrorsNameTemplateLineAndFault) {
+TEST(ChatTemplate, ErrorsNameTemplateLineAndCause) {
   const auto message = [](const char* source) {
     try {
       ChatTemplate(source, "mine").render(Json::object());
@@ -128,7 +129,7 @@ TEST(ChatTemplate, ErrorsNameTemplateLineAndFault) {
     return std::string("no error");
   };
   EXPECT_EQ(message("a\n{{ b.c }}"), "mine:2: 'b' is undefined");
-  EXPECT_EQ(message("a\n\n  {% foo %}"), "mine: line 3, column 6: the tag 'foo' is unknown");
+  EXPECT_EQ(message("a\n\n  {% foo %}"), "mine: line 3, column 6: unknown tag 'foo'");
   EXPECT_EQ(message("{{ raise_exception('No.') }}"), "No.");
   EXPECT_NE(message("{% include 'x' %}").find("not supported"), std::string::npos);
 }
@@ -137,11 +138,11 @@ TEST(ChatTemplate, VariablesMustBeAnObject) {
   EXPECT_THROW(ChatTemplate("a").render(Json::array()), Error);
 }
 
-// Seconds of processor time: a busy machine does not count.
+// CPU time in seconds, which does not depend on the load of the machine.
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// What this processor takes to look up 300,000 texts, 0.04 s on most, several times that on an
-// emulated one.
+// Returns the CPU time of 300,000 string look-ups: 0.04 s on most machines, much more when
+// emulated.
 double seconds_of_look_ups() {
   const double start = processor_seconds();
   std::map<std::string, size_t> found;
@@ -151,14 +152,15 @@ double seconds_of_look_ups() {
   return processor_seconds() - start;
 }
 
-// In such times. Without its limits each of them would take minutes, hours or all memory.
+// Limit in multiples of seconds_of_look_ups(). Without limits each template would take minutes,
+// hours or all memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kMostTimes = 700;  // the sanitizers slow templates down tenfold, look-ups twofold
+constexpr double kMostTimes = 700;  // sanitizers slow down templates tenfold and look-ups twofold
 #else
 constexpr double kMostTimes = 150;
 #endif
 
-TEST(ChatTemplate, HostileTemplatesAreRefusedInTime) {
+TEST(ChatTemplate, HostileTemplatesFailInTime) {
   const double most = kMostTimes * seconds_of_look_ups();
   const std::string deep = std::string(50000, '(') + "1" + std::string(50000, ')');
   std::string sum = "1";

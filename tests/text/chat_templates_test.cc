@@ -1,4 +1,4 @@
-// Which template a conversation takes, what templates can express, and control tokens in texts.
+// Choice of the template, detection of its capabilities, and control tokens in texts.
 #include "text/chat/chat_templates.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(ChatTemplates, ToolsTakeTheTemplateToolUse) {
+TEST(ChatTemplates, ConversationsWithToolsUseToolUse) {
   ChatTemplateSources sources{.standard = "{{ 'standard' }}"};
   sources.set("tool_use", "{{ 'tools' }}");
   sources.set("rag", "{{ 'documents' }}");
@@ -39,7 +39,7 @@ TEST(ChatTemplates, ToolsTakeTheTemplateToolUse) {
   }
 }
 
-TEST(ChatTemplates, AreReadFromGgufWithAndWithoutTheirList) {
+TEST(ChatTemplates, ReadsGgufWithAndWithoutTheList) {
   for (const bool listed : {true, false}) {
     Metadata metadata;
     metadata.set("tokenizer.chat_template", std::string("a"));
@@ -61,7 +61,7 @@ ChatTemplates::Traits traits_of(const std::string& source) {
 TEST(ChatTemplates, TraitsOfPublishedTemplates) {
   const fs::path folder = fs::path(VEERY_SOURCE_DIR) / "../shared/chat-templates";
   if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is not here";
-  // By reading them: templates that do not show the tools that they are given.
+  // Found by reading: templates that do not render the tools passed to them.
   const std::set<std::string> without_tools = {"HuggingFaceTB-SmolLM3-3B",
                                                "MiroThinker",
                                                "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
@@ -85,7 +85,7 @@ TEST(ChatTemplates, TraitsOfPublishedTemplates) {
   }
 }
 
-TEST(ChatTemplates, TraitsAreFoundByRendering) {
+TEST(ChatTemplates, DetectsTraitsByRendering) {
   const ChatTemplates::Traits none = traits_of("{% for m in messages %}{{ m.role }}{% endfor %}");
   EXPECT_FALSE(none.system || none.tools || none.calls || none.results || none.nine_letters);
   const ChatTemplates::Traits all = traits_of(
@@ -94,13 +94,13 @@ TEST(ChatTemplates, TraitsAreFoundByRendering) {
   EXPECT_TRUE(all.system && all.tools && all.calls && all.results && all.text_arguments);
 }
 
-TEST(ControlGuard, MarksTokensAndTheirBeginnings) {
+TEST(ControlGuard, MarksTokensAndTheirPrefixes) {
   const ControlGuard guard({"<|end|>", "<|end_of|>", "[X]", "<s>", "!"});
   EXPECT_EQ(guard.guarded("a<|end|>b", "#"), Json("a<#|end|>b"));
   EXPECT_EQ(guard.guarded("<<s>", "#"), Json("<<#s>"));
   EXPECT_EQ(guard.guarded("x<|en", "#"), Json("x<|en#"));
   EXPECT_EQ(guard.guarded("x<|end|", "#"), Json("x<|end|#"));
-  EXPECT_EQ(guard.guarded("!", "#"), Json("!"));  // a token of one character has no inside
+  EXPECT_EQ(guard.guarded("!", "#"), Json("!"));  // a token of one character has no position inside
   EXPECT_EQ(guard.guarded({{"[X]", "[X"}}, "#"), (Json{{"[#X]", "[X#"}}));
   EXPECT_FALSE(guard.finds(Json::array({"a", 1, nullptr, "<b> "})));
   EXPECT_TRUE(guard.finds(Json::array({"a", {{"k", "<"}}})));
@@ -111,7 +111,7 @@ TEST(ControlGuard, MarksTokensAndTheirBeginnings) {
   EXPECT_EQ(without_guard("a" + mark + "b" + mark, mark), "ab");
 }
 
-TEST(GenericCalls, AreReadBackByTheFormat) {
+TEST(GenericCalls, AreParsedByTheFormat) {
   for (const AnswerFormat& format : {AnswerFormat(), AnswerFormat::named("lfm2")}) {
     const CallForm form = generic_call_form(format);
     const Json calls =
@@ -132,7 +132,7 @@ TEST(GenericCalls, AreReadBackByTheFormat) {
   }
 }
 
-TEST(GenericCalls, ResultsAndTheQuestionAfterThemAreOneMessage) {
+TEST(GenericCalls, ResultsAndTheNextQuestionAreOneMessage) {
   const Json messages = with_calls_as_text(Json::array({{{"role", "tool"}, {"content", "1"}},
                                                         {{"role", "tool"}, {"content", "2"}},
                                                         {{"role", "user"}, {"content", "and?"}},

@@ -32,7 +32,7 @@ TEST(Detokenizer, NeverSplitsACharacter) {
   EXPECT_EQ(joined + detokenizer.finish(), text);
 }
 
-TEST(Detokenizer, PartsJoinedAreTheDecodedText) {
+TEST(Detokenizer, ConcatenatedPartsEqualTheDecodedText) {
   const auto tokenizer = bytes_only();
   std::mt19937 random(5);
   for (int round = 0; round < 500; ++round) {
@@ -46,7 +46,7 @@ TEST(Detokenizer, PartsJoinedAreTheDecodedText) {
   }
 }
 
-TEST(Detokenizer, CutOffCharacterComesOutAtTheEnd) {
+TEST(Detokenizer, FinishReturnsAnIncompleteCharacter) {
   const auto tokenizer = bytes_only();
   Detokenizer detokenizer(*tokenizer);
   const std::vector<int32_t> ids = tokenizer->encode("\xE4\xBD");
@@ -56,7 +56,7 @@ TEST(Detokenizer, CutOffCharacterComesOutAtTheEnd) {
   EXPECT_EQ(detokenizer.finish(), "");
 }
 
-TEST(Detokenizer, DropsTheSpaceThatTheTokenizerAddedAndNoOther) {
+TEST(Detokenizer, DropsOnlyTheSpaceThatTheTokenizerAdded) {
   VocabularyBuilder builder;
   builder.add("<unk>", 2);
   builder.add("<s>", 3);
@@ -70,7 +70,7 @@ TEST(Detokenizer, DropsTheSpaceThatTheTokenizerAddedAndNoOther) {
   EXPECT_EQ(later.push(word), " a");
 }
 
-TEST(Detokenizer, ShowsControlTokensOnlyIfAskedTo) {
+TEST(Detokenizer, ShowsControlTokensOnlyOnRequest) {
   const auto tokenizer = bytes_only();
   EXPECT_EQ(Detokenizer(*tokenizer).push(256), "");
   EXPECT_EQ(Detokenizer(*tokenizer, true).push(256), "<|im_end|>");

@@ -1,4 +1,4 @@
-// Tokenizers of folders as GGUF metadata, read back.
+// Tokenizers of model folders, converted to GGUF metadata and read back.
 #include "text/format/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kRows = 40;
 constexpr EncodeOptions kPlain{.add_special = false, .parse_special = false};
 
-// A tokenizer.json of the parts that are given.
+// Returns a tokenizer.json with the given parts.
 std::string file_of(const std::string& model, const std::string& parts) {
   return R"({"added_tokens":[{"id":0,"content":"<unk>","special":true},
              {"id":1,"content":"<s>","special":true},{"id":2,"content":"<tool>","special":false}],)" +
@@ -60,7 +60,7 @@ void expect_same_ids(const std::string& json, const std::string& model) {
   for (const char* text :
        {"", "a", "ab ba", "b a<s>ab", "a<tool> b", "abab11!", "x ab", "aab bba"}) {
     EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << text;
-    // Letters never make a special token of a GGUF file.
+    // In GGUF, text never becomes a special token by its spelling.
     if (std::string_view(text).find("<s>") != std::string_view::npos) continue;
     EXPECT_EQ(written->encode(text, kPlain), tokenizer->encode(text, kPlain)) << text;
   }
@@ -89,8 +89,8 @@ TEST(GgufTokenizer, SentencePieceBpeHasScoresByRank) {
                   "llama");
 }
 
-// The model names the unknown token; without its id in the file readers take BERT's, 100.
-TEST(GgufTokenizer, WordPiecesKeepTheirUnknownToken) {
+// The model names the unknown token; without its id in the file, readers would use BERT's id 100.
+TEST(GgufTokenizer, WordPieceKeepsItsUnknownToken) {
   const std::string model =
       R"({"type":"WordPiece","unk_token":"<unk>","continuing_subword_prefix":"##",
           "max_input_chars_per_word":100,"vocab":{"<unk>":0,"<s>":1,"<tool>":2,"a":3,"##b":4,
@@ -101,7 +101,7 @@ TEST(GgufTokenizer, WordPiecesKeepTheirUnknownToken) {
                   "bert");
 }
 
-TEST(GgufTokenizer, WordsCutInAnUnknownWayAreRefusedWithThePattern) {
+TEST(GgufTokenizer, ErrorsNameAnUnknownPattern) {
   std::string message;
   EXPECT_EQ(kind_of(byte_level("[aeiou]+"), message), ErrorKind::kUnsupported);
   EXPECT_NE(message.find("[aeiou]+"), std::string::npos) << message;
@@ -111,13 +111,13 @@ TEST(GgufTokenizer, WordsCutInAnUnknownWayAreRefusedWithThePattern) {
   EXPECT_NE(message.find("Lowercase"), std::string::npos) << message;
 }
 
-TEST(GgufTokenizer, AFileThatEndsEarlyIsRefused) {
+TEST(GgufTokenizer, RejectsATruncatedFile) {
   std::string message;
   const std::string whole = byte_level("x");
   EXPECT_EQ(kind_of(whole.substr(0, whole.size() / 2), message), ErrorKind::kFormat);
 }
 
-// The tokenizer of a folder, written for one row each and made again.
+// Converts the tokenizer of a folder to GGUF metadata and loads it again.
 std::unique_ptr<Tokenizer> written_again(const test::TemporaryFolder& folder, int64_t rows,
                                          const std::string& model) {
   ModelFile file;
@@ -159,7 +159,8 @@ TEST(GgufTokenizer, SentencePieceModelsKeepTheirIds) {
   }
 }
 
-// All but a word that no merges lead to: GPT-2's rule in GGUF does not look for whole words.
+// Except for a word that no merges produce: with the pre-tokenizer "gpt-2", GGUF readers do not
+// look up whole words.
 TEST(GgufTokenizer, TiktokenRanksKeepTheirIds) {
   const test::TemporaryFolder folder;
   folder.write("gpt2.tiktoken", test::gpt2_ranks());
@@ -173,7 +174,7 @@ TEST(GgufTokenizer, TiktokenRanksKeepTheirIds) {
     EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << text;
 }
 
-TEST(GgufTokenizer, BrokenModelsAreRefused) {
+TEST(GgufTokenizer, RejectsMalformedModels) {
   for (const char* name : {"tokenizer.model", "x.tiktoken"})
     for (const char* bytes : {"aGVsbG8= 0\n!!! 1\n", "\x0A\xFF", "aGVsbG8= 0\n"}) {
       const test::TemporaryFolder folder;
@@ -183,7 +184,7 @@ TEST(GgufTokenizer, BrokenModelsAreRefused) {
     }
 }
 
-TEST(GgufTokenizer, AFormThatCannotBeReadIsNamed) {
+TEST(GgufTokenizer, ErrorsNameUnsupportedFormats) {
   for (const std::string name : {"tekken.json", "vocab.json", "vocab.txt"}) {
     const test::TemporaryFolder folder;
     folder.write(name, "{}");
@@ -198,7 +199,7 @@ TEST(GgufTokenizer, AFormThatCannotBeReadIsNamed) {
   }
 }
 
-TEST(GgufTokenizer, AFolderWithoutATokenizerHasNone) {
+TEST(GgufTokenizer, AFolderWithoutATokenizerGivesModelNone) {
   const test::TemporaryFolder folder;
   ModelFile file;
   add_gguf_tokenizer(folder.path(), kRows, file.metadata);

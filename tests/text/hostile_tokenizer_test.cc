@@ -1,5 +1,5 @@
-// Tokenizers of foreign files that mean harm: what they may make of a text is bounded, by work and
-// by length, with an error that names the part.
+// Hostile tokenizer files: work and output length are limited, with an error that names the
+// component.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ Json word_level() {
   return {{"model", {{"type", "WordLevel"}, {"vocab", {{"a", 0}, {"?", 1}}}, {"unk_token", "?"}}}};
 }
 
-// The parts of a Sequence, all the same.
+// Returns a Sequence of equal components.
 Json repeated(const Json& part, size_t count, const char* parts) {
   return {{"type", "Sequence"}, {parts, std::vector<Json>(count, part)}};
 }
@@ -62,12 +62,12 @@ TEST(HostileTokenizer, NormalizersCannotMultiplyText) {
                       {"(\"ByteLevel\")"});
   expect_refused_text("normalizer", {{"type", "Prepend"}, {"prepend", big}}, "a",
                       {"normalizer 0 (\"Prepend\")"});
-  // Long before it would be complete: 1 TB.
+  // Fails long before the output is complete (1 TB).
   expect_refused_text("normalizer", replacement("String", "a", big), std::string(1'000'000, 'a'),
                       {"(\"Replace\")"});
   expect_refused_text("normalizer", replacement("Regex", "x*", big), std::string(1'000'000, 'a'),
                       {"(\"Replace\")"});
-  // Gap by gap, between added tokens.
+  // The limit also applies across the texts between added tokens.
   Json whole = word_level();
   whole["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(60'000, 'x')}};
   whole["added_tokens"] = {{{"content", "<b>"}, {"id", 2}, {"special", true}}};
@@ -84,14 +84,14 @@ TEST(HostileTokenizer, NormalizersCannotMultiplyText) {
   });
 }
 
-TEST(HostileTokenizer, WhatUnicodeItselfMakesOfATextIsNotRefused) {
+TEST(HostileTokenizer, AcceptsTheGrowthOfUnicodeNormalForms) {
   Json whole = word_level();
   whole["normalizer"] = {
       {"type", "Sequence"},
       {"normalizers",
        {{{"type", "NFKD"}}, replacement("String", " ", "\u2581"), {{"type", "ByteLevel"}}}}};
   std::string text;
-  for (int i = 0; i < 20'000; ++i) text += "\uFDFA";  // of which NFKD makes 33 bytes
+  for (int i = 0; i < 20'000; ++i) text += "\uFDFA";  // NFKD produces 33 bytes for it
   EXPECT_NO_THROW(make(whole)->encode(text));
 }
 
@@ -99,7 +99,7 @@ TEST(HostileTokenizer, PreTokenizersCannotMultiplyText) {
   const Json bytes = {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}};
   expect_refused_text("pre_tokenizer", repeated(bytes, 60, "pretokenizers"), "é",
                       {"pre_tokenizer \"ByteLevel\""});
-  // Each of them puts a mark before each word.
+  // Each component prepends a mark to each word.
   std::vector<Json> parts;
   std::string words;
   for (int i = 0; i < 5000; ++i) words += "a ";
@@ -120,7 +120,7 @@ TEST(HostileTokenizer, DecodersCannotMultiplyText) {
   expect_refused(ErrorKind::kLimit, {"\"Replace\""}, [&] { tokenizer->piece(0); });
 }
 
-TEST(HostileTokenizer, MarksOfALongTokenAreReplacedInOnePass) {
+TEST(HostileTokenizer, ReplacesMarksOfALongTokenInOnePass) {
   Json whole = word_level();
   std::string marks, spaces(600'000, ' ');
   for (size_t i = 0; i < spaces.size(); ++i) marks += "\u2581";
@@ -182,7 +182,7 @@ TEST(HostileTokenizer, TextsOfTheFileHaveABoundedLength) {
   expect_refused(ErrorKind::kLimit, {"continuing_subword_prefix"}, [&] { make(whole); });
 }
 
-TEST(HostileTokenizer, LongTokensOfAVocabularyAreNotTriedForever) {
+TEST(HostileTokenizer, LimitsLookUpsOfLongTokens) {
   const std::string text(100'000, 'a');
   Json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 0}}}};
   const std::string longest = std::string(60'000, 'a') + "b";
@@ -198,8 +198,9 @@ TEST(HostileTokenizer, LongTokensOfAVocabularyAreNotTriedForever) {
   }
 }
 
-// Each of them reaches to the end of the run; without care each place is walked from anew.
-TEST(HostileTokenizer, TokensThatTakeWhiteSpaceDoSoInOnePass) {
+// Each token extends to the end of the run; a naive implementation scans the run from each
+// position.
+TEST(HostileTokenizer, TokensAbsorbWhitespaceInOnePass) {
   for (const bool left : {false, true}) {
     Json whole = word_level();
     whole["added_tokens"] = {{{"content", " "}, {"id", 2}, {"lstrip", left}, {"rstrip", !left}}};
@@ -209,8 +210,8 @@ TEST(HostileTokenizer, TokensThatTakeWhiteSpaceDoSoInOnePass) {
   }
 }
 
-// The library's way takes minutes for this text.
-TEST(HostileTokenizer, RunsOfMarksAreOrderedAsTheyShouldBe) {
+// The library's algorithm takes minutes for this text.
+TEST(HostileTokenizer, SortsLongRunsOfCombiningMarks) {
   Json whole = word_level();
   whole["normalizer"] = {{"type", "NFD"}};
   std::string text = "a", ordered = "a";
@@ -226,11 +227,11 @@ Json split_at(const char* pattern) {
   return {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
 }
 
-TEST(HostileTokenizer, PatternsThatBacktrackForeverAreRefusedByName) {
+TEST(HostileTokenizer, ErrorsNamePatternsThatBacktrackForever) {
   for (const char* pattern : {"(a+)+b", "(a|aa)+$", "(a*)*b", "(?:a?){40}a{40}b", "(\\w+\\s?)+;"})
     expect_refused_text("pre_tokenizer", split_at(pattern), std::string(200, 'a') + "!;b",
                         {pattern, "too many steps"});
-  // Each word takes a million steps, which is allowed once, not for each of many words.
+  // Each word takes a million steps, which is permitted once but not for many words.
   std::string words;
   for (int i = 0; i < 20'000; ++i) words += "aaaaaaaaaaaaaaaaaaaa ";
   words += "b";
@@ -239,24 +240,24 @@ TEST(HostileTokenizer, PatternsThatBacktrackForeverAreRefusedByName) {
                       std::string(200, 'a') + "!b", {"(a+)+b", "too many steps"});
 }
 
-TEST(HostileTokenizer, WhatIsWrongWithAPatternIsSaid) {
+TEST(HostileTokenizer, InvalidPatternsReportTheCause) {
   const struct {
     std::string pattern;
     const char* what;
-  } kCases[] = {{"(a", "a ( is never closed"},
-                {"a)", "a ) closes nothing"},
-                {"[a", "a [ is never closed"},
+  } kCases[] = {{"(a", "missing )"},
+                {"a)", "unmatched )"},
+                {"[a", "missing ]"},
                 {"*a", "nothing to repeat"},
-                {"a\\", "stands at its end"},
+                {"a\\", "at the end of the pattern"},
                 {"a{3,2}", "out of order"},
                 {"a{99999}", "too large"},
                 {"[z-a]", "out of order"},
-                {"\\p{Klingon}", "property that is not known"},
-                {"(?<=a+)b", "no fixed length"},
-                {"\\3", "a group that it does not have"},
+                {"\\p{Klingon}", "unknown property"},
+                {"(?<=a+)b", "without a fixed length"},
+                {"\\3", "a group that does not exist"},
                 {"(?<n>a)(?<n>b)", "the same name"},
-                {"(?P<1>a)", "name of a group"},
-                {"(?<>a)", "name of a group"},
+                {"(?P<1>a)", "group name"},
+                {"(?<>a)", "group name"},
                 {"a\\Cb", "\\C"},
                 {std::string(300, '(') + std::string(300, ')'), "too deeply"},
                 {"((a{1,500}){1,500}){1,500}", "too large"}};

@@ -1,5 +1,5 @@
-// What templates are charged for: every operation by what it touches, so that none of them can keep
-// a machine busy; and what ordinary templates spend.
+// Costs of template operations: each is charged by the data that it touches, so that none can
+// occupy a machine; and the cost of ordinary templates.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int64_t kSteps = ChatTemplate::Options().max_steps;
 
-// The steps of one rendering.
+// Returns the steps of one rendering.
 int64_t spent(const std::string& source, const Json& variables = Json::object()) {
   const Template parsed = parse(source);
   Budget budget(kSteps, size_t{256} << 20);
@@ -34,10 +34,10 @@ int64_t spent(const std::string& source, const Json& variables = Json::object())
 
 struct Row {
   const char* operation;
-  int64_t least;  ///< steps
+  int64_t least;  ///< minimum number of steps
 };
 
-// Steps of each operation, beyond those of making what it works on.
+// Checks the steps of each operation, without those of the setup.
 void expect_charged(const std::string& setup, std::initializer_list<Row> rows) {
   const int64_t before = spent(setup + "{% set r = 1 %}");
   for (const auto& [operation, least] : rows) {
@@ -47,8 +47,8 @@ void expect_charged(const std::string& setup, std::initializer_list<Row> rows) {
 }
 
 constexpr int64_t kBytes = 400'000;
-constexpr int64_t kCopied = kBytes / 70;  ///< copied, compared or searched once
-constexpr int64_t kRead = kBytes / 4;     ///< gone through character by character
+constexpr int64_t kCopied = kBytes / 70;  ///< bytes copied, compared or searched once
+constexpr int64_t kRead = kBytes / 4;     ///< bytes processed character by character
 
 TEST(JinjaBudget, SearchingTextIsCharged) {
   expect_charged("{% set s = 'ab' * 200000 %}{% set t = 'ab' * 200000 %}",
@@ -92,12 +92,13 @@ TEST(JinjaBudget, SearchingTextIsCharged) {
                   {"[s, t]|unique|list", kCopied},
                   {"[s, t]|sort", kCopied},
                   {"[s, t]|max", kCopied}});
-  // A part that fits again and again but for its end costs what it makes to look at.
+  // A search text that matches at every position except for its last byte is charged for all of
+  // these comparisons.
   expect_charged("{% set s = 'a' * 40000 %}{% set p = 'a' * 1000 ~ 'b' %}",
                  {{"p in s", 1'000'000}, {"s.replace(p, '')", 1'000'000}});
 }
 
-TEST(JinjaBudget, WalkingThroughTextIsCharged) {
+TEST(JinjaBudget, ProcessingTextIsCharged) {
   expect_charged("{% set s = 'é ' * 133333 %}", {{"s.upper()", kRead},
                                                  {"s.lower()", kRead},
                                                  {"s.title()", kRead},
@@ -241,21 +242,21 @@ TEST(JinjaBudget, NamesAndCallsAreCharged) {
     many += "{% set v" + std::to_string(i) + " = 1 %}";
     parameters += (i == 0 ? "a" : ",a") + std::to_string(i);
   }
-  // The last of 2,000 variables is looked for behind all the others.
+  // The last of 2,000 variables is found after all the others.
   const int64_t before = spent(many);
   EXPECT_GE(spent(many + "{% set r = [v1999, v1999, v1999] %}") - before, 3 * 2000 / 20);
   const std::string macro = "{% macro f(" + parameters + ") %}{% endmacro %}";
   EXPECT_GE(spent(macro + "{{ f() }}") - spent(macro), 2 * 2000);
   EXPECT_GE(spent("{% for i in range(1000) %}{% endfor %}"), 6 * 1000);
   EXPECT_GE(spent("{% for i in range(1000) if i > 1000 %}{% endfor %}"), 8 * 1000);
-  // Keys with the same hash are told apart one by one.
+  // Keys with the same hash are compared one by one.
   const std::string keys =
       "{% set d = dict([[2**100, 0]] + ((range(2000)|map('float')|batch(2)|list)"
       "+ [[2**100 + 1, 1], [2**100 + 2, 2]])) %}";
   EXPECT_GE(spent(keys + "{{ d[2**100 + 2] }}") - spent(keys), 10);
 }
 
-TEST(JinjaBudget, TheLimitIsSaid) {
+TEST(JinjaBudget, ErrorsNameTheLimit) {
   try {
     ChatTemplate("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}")
         .render(Json::object());
@@ -272,7 +273,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The most that one of the templates spends on one of the conversations of `goldens`.
+// Returns the maximum steps of a template over the recorded conversations.
 int64_t most_spent(const fs::path& folder, const Json& goldens) {
   int64_t most = 0;
   for (const auto& entry : fs::directory_iterator(folder))

@@ -1,4 +1,4 @@
-// The interpreter against jinja2 on thousands of small templates, recorded by
+// The interpreter compared with jinja2 on thousands of small templates, recorded by
 // tools/oracle/template_goldens.py.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-TEST(Jinja, SnippetsGiveWhatJinja2Gives) {
+TEST(Jinja, SnippetsMatchJinja2) {
   std::ifstream in(std::filesystem::path(VEERY_SOURCE_DIR) /
                    "tests/fixtures/templates/snippets.json");
   ASSERT_TRUE(in);
@@ -44,7 +44,7 @@ std::string render(const char* source, const Json& variables = Json::object()) {
   return ChatTemplate(source).render(variables);
 }
 
-TEST(Jinja, NumbersOfJsonKeepTheirKind) {
+TEST(Jinja, JsonNumbersKeepTheirType) {
   const Json values = {{"i", 1}, {"f", 1.0}, {"big", UINT64_MAX}, {"t", true}, {"n", nullptr}};
   EXPECT_EQ(render("{{ [i, f, big, t, n] }}", values),
             "[1, 1.0, 18446744073709551615, True, None]");
@@ -52,7 +52,7 @@ TEST(Jinja, NumbersOfJsonKeepTheirKind) {
             "[1, 1.0, 18446744073709551615, true, null]");
 }
 
-TEST(Jinja, IntegersThatDoNotFitAreRefusedNotWrapped) {
+TEST(Jinja, IntegerOverflowIsAnError) {
   EXPECT_EQ(render("{{ 2**126 }}"), "85070591730234615865843651857942052864");
   EXPECT_THROW(render("{{ 2**127 }}"), Error);
   EXPECT_THROW(render("{{ (2**126) * 2 }}"), Error);
@@ -60,7 +60,7 @@ TEST(Jinja, IntegersThatDoNotFitAreRefusedNotWrapped) {
   EXPECT_THROW(render("{{ '9' * 50 | int }}{{ ('9' * 50) | int }}"), Error);
 }
 
-TEST(Jinja, StringsThatAreNotUtf8DoNotBreak) {
+TEST(Jinja, AcceptsStringsThatAreNotUtf8) {
   const std::string bad =
       "a\xff\xc3"
       "b\xe4\xb8";
@@ -80,8 +80,8 @@ TEST(Jinja, ClockIsFormatted) {
             "2024-05-17 12:34:56|17 May 2024|May 17, 2024|17|138|Friday|%|PM");
 }
 
-TEST(Jinja, NothingIsKeptByCyclesOfMacrosAndNamespaces) {
-  // The leak checker of the dev build is the judge.
+TEST(Jinja, CyclesOfMacrosAndNamespacesDoNotLeak) {
+  // Checked by the leak detector of the dev build.
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.self = n %}{% macro f() %}{{ f.name }}"
                    "{% endmacro %}{% set n.f = f %}{{ n.f() }}"),
             "f");

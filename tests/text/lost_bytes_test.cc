@@ -1,4 +1,4 @@
-// What a vocabulary has no token for vanishes, as in the models' own tokenizers; it is counted.
+// Bytes that no token can represent are dropped, as in the models' own tokenizers, and counted.
 #include <gtest/gtest.h>
 
 #include "support/vocabularies.h"
@@ -28,7 +28,7 @@ void expect_lost(const Tokenizer& tokenizer, std::string_view text, size_t count
   EXPECT_EQ(lost.first, first) << text;
 }
 
-// All bytes but 0x04 and 0xF1, and a special token.
+// A vocabulary of all bytes except 0x04 and 0xF1, and a special token.
 std::unique_ptr<Tokenizer> lossy(const std::string& pre) {
   VocabularyBuilder builder;
   for (int byte = 0; byte < 256; ++byte) {
@@ -40,7 +40,7 @@ std::unique_ptr<Tokenizer> lossy(const std::string& pre) {
   return make_tokenizer(builder.file("gpt2", pre));
 }
 
-TEST(LostBytes, AreCountedWithTheirFirstPlace) {
+TEST(LostBytes, AreCountedWithTheFirstOffset) {
   const auto tokenizer = lossy("gpt-2");
   EXPECT_EQ(encode(*tokenizer, "a\x04z").ids, (Ids{'a', 'z'}));
   expect_lost(*tokenizer, "a\x04z\xF1\x04", 3, 1);
@@ -49,11 +49,11 @@ TEST(LostBytes, AreCountedWithTheirFirstPlace) {
   expect_lost(*tokenizer, "\x04", 1, 0);
 }
 
-TEST(LostBytes, ARewrittenPartIsTheirPlace) {
-  expect_lost(*lossy("qwen2"), "ab<|im_end|>e\u0301 \x04", 1, 12);  // e and accent become one
+TEST(LostBytes, OffsetOfARewrittenPartIsItsStart) {
+  expect_lost(*lossy("qwen2"), "ab<|im_end|>e\u0301 \x04", 1, 12);  // NFC composes e and the accent
 }
 
-TEST(LostBytes, AddToWhatWasCountedBefore) {
+TEST(LostBytes, AddToAnExistingCount) {
   const auto tokenizer = lossy("gpt-2");
   LostBytes lost;
   tokenizer->encode("a\x04", {.lost = &lost});
@@ -79,7 +79,7 @@ constexpr const char* kBpe = R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 
                                  "merges": ["a b"]})";
 constexpr const char* kWords = R"({"type": "WhitespaceSplit"})";
 
-TEST(LostBytes, OfEachKindOfModel) {
+TEST(LostBytes, AreCountedForEachModelType) {
   const auto bpe = from_json(kBpe, "null", kWords);
   EXPECT_EQ(encode(*bpe, "ab x\u00e9c").ids, (Ids{2, 3}));
   expect_lost(*bpe, "ab x\u00e9c", 3, 3);
@@ -98,15 +98,15 @@ TEST(LostBytes, OfEachKindOfModel) {
   expect_lost(*pieces, "ab axb", 3, 3);
 }
 
-TEST(LostBytes, BehindANormalizerThePartIsTheirPlace) {
+TEST(LostBytes, OffsetAfterANormalizerIsTheStartOfThePart) {
   const auto tokenizer = from_json(kBpe, R"({"type": "Lowercase"})", kWords);
   expect_lost(*tokenizer, "AB<s>ab z", 1, 5);
 }
 
-TEST(LostBytes, OfWordsThatComeAgainAreCountedEachTime) {
+TEST(LostBytes, RepeatedWordsAreCountedEachTime) {
   const auto tokenizer = from_json(kBpe, "null", kWords);
   std::string text;
-  for (int i = 0; i < 3000; ++i) text += "ab axb ";  // enough for words to be remembered
+  for (int i = 0; i < 3000; ++i) text += "ab axb ";  // long enough for the word cache
   expect_lost(*tokenizer, text, 3000, 4);
 }
 

@@ -1,5 +1,5 @@
-// One text and two as a model takes them: ids, segments, and what a greatest length leaves, against
-// Hugging Face's tokenizers (tools/oracle/pair_encodings.py made the fixture).
+// Single texts and pairs: ids, segments and truncation compared with Hugging Face's tokenizers
+// (fixture by tools/oracle/pair_encodings.py).
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -38,8 +38,9 @@ TruncationStrategy strategy_of(const std::string& name) {
   return TruncationStrategy::kLongestFirst;
 }
 
-// [first, second, special, most, strategy, ids, types] of one tokenizer. `bound`: the max_length of
-// its `truncation`, which the library applies and Tokenizer leaves to its caller; 0: none.
+// Checks a recorded case [first, second, special, most, strategy, ids, types] of one tokenizer.
+// `bound`: the max_length of the file's `truncation`, which the library applies but Tokenizer
+// leaves to its caller; 0: none.
 void expect_case(const Tokenizer& tokenizer, const Json& texts, const Json& recorded,
                  size_t bound) {
   EncodeOptions options{.add_special = recorded[2].get<bool>(),
@@ -65,7 +66,7 @@ void expect_case(const Tokenizer& tokenizer, const Json& texts, const Json& reco
   EXPECT_EQ(made.ids.size() + made.cut, encode().ids.size());
 }
 
-TEST(PairEncoding, OneTextAndTwoHaveTheRecordedIdsAndSegments) {
+TEST(PairEncoding, MatchesRecordedIdsAndSegments) {
   const Json all = fixture();
   EXPECT_GT(all["tokenizers"].size(), 10U);
   for (const Json& item : all["tokenizers"]) {
@@ -98,7 +99,7 @@ const std::string kWords =
 const std::string kBert =
     kWords + R"("post_processor":{"type":"BertProcessing","cls":["[CLS]",3],"sep":["[SEP]",4]}})";
 
-TEST(PairEncoding, WhatIsCutOffIsCountedAndTheSpecialTokensStay) {
+TEST(PairEncoding, TruncationCountsTokensAndKeepsSpecialTokens) {
   const auto tokenizer = make(kBert);
   EncodeOptions options{.max_tokens = 7};
   Encoding made = tokenizer->encode_pair("a a a a a", "b b", options);
@@ -112,20 +113,21 @@ TEST(PairEncoding, WhatIsCutOffIsCountedAndTheSpecialTokensStay) {
   EXPECT_EQ(tokenizer->encode("a a b", options), made.ids);
 }
 
-TEST(PairEncoding, AMaximumWithoutRoomIsRefused) {
+TEST(PairEncoding, RejectsAMaximumWithoutRoom) {
   const auto tokenizer = make(kBert);
   const std::string none =
       message_of([&] { tokenizer->encode_pair("a", "b", {.max_tokens = 2}); }, ErrorKind::kInput);
-  EXPECT_EQ(none, "at most 2 tokens are wanted, 3 special ones are always there");
+  EXPECT_EQ(none, "the maximum is 2 tokens, but 3 special tokens are required");
   const std::string second = message_of(
       [&] {
         tokenizer->encode_pair("a a a a", "b b",
                                {.max_tokens = 7, .strategy = TruncationStrategy::kOnlySecond});
       },
       ErrorKind::kInput);
-  EXPECT_EQ(second,
-            "the first text has 4 tokens, which leaves nothing for the second one: 7 tokens are "
-            "possible, 3 of them special");
+  EXPECT_EQ(
+      second,
+      "the first text has 4 tokens, which leaves no room for the second text: the maximum is 7 "
+      "tokens, 3 of them special");
 }
 
 TEST(PairEncoding, LostBytesAreCountedThroughBothTexts) {
@@ -138,14 +140,14 @@ TEST(PairEncoding, LostBytesAreCountedThroughBothTexts) {
   EXPECT_EQ(lost.first, 4U);
 }
 
-TEST(PairEncoding, ATemplateWithoutPairsIsRefusedOnlyWhereTwoTextsCome) {
+TEST(PairEncoding, ATemplateWithoutPairsFailsOnlyForPairs) {
   const auto tokenizer = make(kWords + R"("post_processor":{"type":"TemplateProcessing",
       "single":[{"Sequence":{"id":"A","type_id":0}}],"special_tokens":{}}})");
   EXPECT_EQ(tokenizer->encode("a b"), (Ids{1, 2}));
   message_of([&] { tokenizer->encode_pair("a", "b"); }, ErrorKind::kUnsupported);
 }
 
-TEST(PairEncoding, HostileTemplatesAreRefusedWithTheReason) {
+TEST(PairEncoding, ErrorsNameTheCauseInHostileTemplates) {
   const auto with = [](const std::string& pair, const std::string& ids = "[1]") {
     return kWords + R"("post_processor":{"type":"TemplateProcessing",
         "single":[{"Sequence":{"id":"A","type_id":0}}],"pair":)" +
@@ -176,7 +178,7 @@ TEST(PairEncoding, HostileTemplatesAreRefusedWithTheReason) {
   }
 }
 
-TEST(PairEncoding, TheFolderSaysWhichEndIsCut) {
+TEST(PairEncoding, TruncationSideComesFromTheFolder) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", kBert);
   const auto cut = [&](const std::string& config) {
@@ -188,7 +190,7 @@ TEST(PairEncoding, TheFolderSaysWhichEndIsCut) {
   EXPECT_THROW(cut(R"({"truncation_side":"up"})"), Error);
 }
 
-// A GGUF file with the tokens <s> </s> a b.
+// Returns the tokenizer of a GGUF file with the tokens <s> </s> a b.
 std::unique_ptr<Tokenizer> of_gguf(const std::string& model, const Metadata& more = {}) {
   ModelFile file;
   file.metadata = more;
@@ -204,11 +206,11 @@ std::unique_ptr<Tokenizer> of_gguf(const std::string& model, const Metadata& mor
   return make_tokenizer(file);
 }
 
-TEST(PairEncoding, GgufTokenizersSeparateTwoTextsAsTheirModelsDo) {
+TEST(PairEncoding, GgufTokenizersSeparatePairsLikeTheirModels) {
   EXPECT_EQ(of_gguf("bert")->encode_pair("a", "b").ids, (Ids{0, 3, 1, 4, 1}));
   EXPECT_EQ(of_gguf("bert")->encode_pair("a", "b").types, (Ids{0, 0, 0, 1, 1}));
   EXPECT_EQ(of_gguf("bert")->encode_text("a").types, (Ids{0, 0, 0}));
-  // XLM-R, with and without a word on the separator; T5, which has no BOS.
+  // XLM-R, with and without metadata for the separator; T5, which has no BOS.
   EXPECT_EQ(of_gguf("t5")->encode_pair("a", "b").ids, (Ids{0, 3, 1, 1, 4, 1}));
   EXPECT_EQ(of_gguf("t5")->encode_pair("a", "b").types, (Ids{0, 0, 0, 0, 0, 0}));
   Metadata words;
@@ -219,7 +221,7 @@ TEST(PairEncoding, GgufTokenizersSeparateTwoTextsAsTheirModelsDo) {
   EXPECT_EQ(of_gguf("t5", words)->encode_pair("a", "b").ids, (Ids{3, 1, 4, 1}));
 }
 
-TEST(PairEncoding, OtherGgufTokenizersPutTheirSpecialTokensAroundEachText) {
+TEST(PairEncoding, OtherGgufTokenizersAddSpecialTokensAroundEachText) {
   Metadata words;
   EXPECT_EQ(of_gguf("gpt2", words)->encode_pair("a", "b").ids, (Ids{5, 6}));
   words.set("tokenizer.ggml.add_bos_token", true);

@@ -37,12 +37,12 @@ TEST(PreTokenizer, Llama3) {
             (Words{"HE", "'LL", " pay", " $", "123", "45", "\r\n\n", " ", " now"}));
 }
 
-TEST(PreTokenizer, Qwen2AndSmolLmCutEveryDigit) {
+TEST(PreTokenizer, Qwen2AndSmolLmSplitEveryDigit) {
   EXPECT_EQ(split("qwen2", "a12 34"), (Words{"a", "1", "2", " ", "3", "4"}));
   EXPECT_EQ(split("smollm", "a12 34"), (Words{"a", "1", "2", " ", "3", "4"}));
 }
 
-TEST(PreTokenizer, TekkenAndGpt4oCutBetweenCases) {
+TEST(PreTokenizer, TekkenAndGpt4oSplitBetweenCases) {
   EXPECT_EQ(split("tekken", "getHTTPServer's"), (Words{"get", "HTTPServer", "'s"}));
   EXPECT_EQ(split("gpt-4o", "camelCase's 1234"), (Words{"camel", "Case's", " ", "123", "4"}));
 }
@@ -60,7 +60,7 @@ TEST(PreTokenizer, DeepSeek) {
   EXPECT_EQ(split("kimi-k2", "\u4F60\u597Dabc's"), (Words{"\u4F60\u597D", "abc's"}));
 }
 
-TEST(PreTokenizer, WhiteSpaceIsUnicodes) {
+TEST(PreTokenizer, WhitespaceFollowsUnicode) {
   EXPECT_EQ(split("gpt-2", "a\u3000\u00A0\u0085b"), (Words{"a", "\u3000\u00A0", "\u0085", "b"}));
   EXPECT_EQ(split("gpt-2", "a\u180Eb"), (Words{"a", "\u180E", "b"}));
   EXPECT_EQ(split("llama-bpe", "!\u180E!"), (Words{"!\u180E!"}));  // U+180E is a format character

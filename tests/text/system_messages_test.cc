@@ -1,4 +1,4 @@
-// System and developer messages find a place in templates of several kinds, and no text is lost.
+// System and developer messages in templates of several kinds: no text is lost.
 #include "text/system_messages.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::string rendered(const char* source, const Json& messages) {
   return rendered(ChatTemplate(source), messages);
 }
 
-// Small templates of the kinds that are published.
+// Small templates that behave like published ones.
 constexpr const char* kAll = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
 constexpr const char* kFirstOnly =
     "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
@@ -54,45 +54,45 @@ constexpr const char* kNoSystem =
     "{% for m in messages %}{% if m.role != 'system' %}[{{ m.role }}]{{ m.content }}{% endif %}"
     "{% endfor %}";
 
-TEST(SystemMessages, StayWhereTheTemplateRendersThem) {
+TEST(SystemMessages, AreUnchangedIfTheTemplateRendersThem) {
   const Json messages = Json::array({message("system", "A"), message("user", "B"),
                                      message("developer", "C"), message("user", "D")});
   EXPECT_EQ(rendered(kAll, messages), "[system]A[user]B[developer]C[user]D");
 }
 
-TEST(SystemMessages, ALaterOneJoinsTheFirstWhereTheTemplateRefusesIt) {
+TEST(SystemMessages, LaterOnesAreMergedIfTheTemplateRejectsThem) {
   const Json messages =
       Json::array({message("system", "A"), message("user", "B"), message("assistant", "C"),
                    message("system", "D"), message("user", "E")});
   EXPECT_EQ(rendered(kFirstOnly, messages), "[system]A\n\nD[user]B[assistant]C[user]E");
 }
 
-TEST(SystemMessages, ALaterOneJoinsTheFirstWhereTheTemplateLosesIt) {
+TEST(SystemMessages, LaterOnesAreMergedIfTheTemplateOmitsThem) {
   const Json messages = Json::array({message("system", "A"), message("system", "B"),
                                      message("user", "C"), message("developer", "D")});
   EXPECT_EQ(rendered(kLosesLater, messages), "[system]A\n\nB\n\nD[user]C");
 }
 
-TEST(SystemMessages, AFirstOneIsMadeWhereThereIsNone) {
+TEST(SystemMessages, AFirstOneIsCreatedIfMissing) {
   const Json messages = Json::array({message("user", "A"), message("assistant", "B"),
                                      message("system", "C"), message("user", "D")});
   EXPECT_EQ(rendered(kFirstOnly, messages), "[system]C[user]A[assistant]B[user]D");
 }
 
-TEST(SystemMessages, UserMessagesThatMeetBecomeOneWhereRolesAlternate) {
+TEST(SystemMessages, AdjacentUserMessagesAreMergedIfRolesMustAlternate) {
   const Json messages =
       Json::array({message("user", "A"), message("system", "B"), message("user", "C")});
   EXPECT_EQ(rendered(kAlternates, messages), "[user]B;A\n\nC");
   EXPECT_EQ(rendered(kFirstOnly, messages), "[system]B[user]A[user]C");
 }
 
-TEST(SystemMessages, ADeveloperIsASystemMessageWhereTheRoleIsUnknown) {
+TEST(SystemMessages, DeveloperBecomesSystemIfTheRoleIsUnknown) {
   const Json messages =
       Json::array({message("developer", "A"), message("user", "B"), message("developer", "C")});
   EXPECT_EQ(rendered(kNoDeveloper, messages), "[system]A[user]B[system]C");
 }
 
-TEST(SystemMessages, BeginTheFirstUserMessageWhereTheTemplateRendersNone) {
+TEST(SystemMessages, BeginTheFirstUserMessageIfTheTemplateRendersNone) {
   EXPECT_EQ(rendered(kNoSystem, Json::array({message("system", "A"), message("user", "B")})),
             "[user]A\n\nB");
   EXPECT_EQ(rendered(kNoSystem, Json::array({message("system", "A"), message("user", "B"),
@@ -101,7 +101,7 @@ TEST(SystemMessages, BeginTheFirstUserMessageWhereTheTemplateRendersNone) {
             "[user]A\n\nD\n\nB[assistant]C[user]E");
 }
 
-TEST(SystemMessages, ATemplateThatRefusesAnyKeepsItsOwnMessage) {
+TEST(SystemMessages, ATemplateThatRejectsAnyKeepsItsOwnError) {
   const auto refuse = [] {
     return rendered(
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}"
@@ -130,7 +130,7 @@ TEST(PublishedTemplatesSystemMessages, LoseNoText) {
     const Json messages = Json::array({message("system", "textA"), message("user", "textB"),
                                        message("assistant", "textC"), message("system", "textD"),
                                        message("developer", "textE"), message("user", "textF")});
-    // Some need tools or fail on any assistant message.
+    // Some require tools or fail for any assistant message.
     try {
       rendered(one, Json::array(
                         {message("user", "A"), message("assistant", "B"), message("user", "C")}));
@@ -141,7 +141,7 @@ TEST(PublishedTemplatesSystemMessages, LoseNoText) {
     try {
       text = rendered(one, messages);
     } catch (const Error& error) {
-      // Those without any place for a system message say so.
+      // Templates that do not support system messages report it.
       EXPECT_EQ(error.kind(), ErrorKind::kInput) << entry.path() << error.what();
       EXPECT_NE(std::string(error.what()).find("ystem"), std::string::npos)
           << entry.path() << error.what();

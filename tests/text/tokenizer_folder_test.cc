@@ -1,5 +1,5 @@
-// Tokenizers and templates of folders, and SentencePiece and tiktoken files
-// (tools/oracle/sentencepiece_models.py made the fixture).
+// Tokenizers and chat templates of folders; SentencePiece and tiktoken files (fixture by
+// tools/oracle/sentencepiece_models.py).
 #include "text/format/tokenizer_folder.h"
 
 #include <gtest/gtest.h>
@@ -46,10 +46,10 @@ constexpr std::string_view kSmall =
         "pre_tokenizer":{"type":"Whitespace"},
         "model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0,"a":1,"b":2}}})";
 
-TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
+TEST_F(TokenizerFolder, RolesComeFromNeighbouringFiles) {
   write("tokenizer.json", kSmall);
   EXPECT_EQ(load()->special().bos, -1);
-  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // by their names
+  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // found by name
   write("special_tokens_map.json", R"({"bos_token":"a","pad_token":"b"})");
   write("tokenizer_config.json",
         R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>","unk_token":null,
@@ -64,12 +64,12 @@ TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
   EXPECT_EQ(tokenizer->encode("a <s> b"), (Ids{1, 3, 2}));
   EXPECT_EQ(tokenizer->find("<s>"), 3);
   EXPECT_EQ(tokenizer->size(), 6);
-  // A path of one of the files names the folder.
+  // The path of a file selects its folder.
   EXPECT_EQ(load_tokenizer_folder((folder_ / "tokenizer.json").string())->special().bos, 3);
 }
 
-// RWKV's list: literals of text and of bytes, an id that is left out.
-TEST_F(TokenizerFolder, ListedEndsAndThoseOfTheTemplateEndAnAnswerButNoOtherNames) {
+// Only listed ids, EOS and end tokens that occur in the template end an answer.
+TEST_F(TokenizerFolder, OnlyListedEndsAndThoseOfTheTemplateEndAnAnswer) {
   write("tokenizer.json", kSmall);
   write("config.json", R"({"eos_token_id":4})");
   EXPECT_EQ(load()->special().ends, (Ids{4}));
@@ -77,10 +77,10 @@ TEST_F(TokenizerFolder, ListedEndsAndThoseOfTheTemplateEndAnAnswerButNoOtherName
   EXPECT_EQ(load()->special().ends, (Ids{4, 5}));
   write("config.json", R"({"eos_token_id":null})");
   write("chat_template.jinja", "");
-  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // nothing is listed: by their names
+  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // none are listed, so found by name
 }
 
-TEST_F(TokenizerFolder, TruncationAndPaddingOfTheFileCutAndFillNothing) {
+TEST_F(TokenizerFolder, IgnoresTruncationAndPaddingOfTheFile) {
   std::string text(kSmall);
   text.insert(1, R"("truncation":{"max_length":2,"strategy":"LongestFirst","direction":"Left",
       "stride":0},"padding":{"strategy":{"Fixed":9},"direction":"Right","pad_to_multiple_of":null,
@@ -90,7 +90,7 @@ TEST_F(TokenizerFolder, TruncationAndPaddingOfTheFileCutAndFillNothing) {
   EXPECT_EQ(load()->encode("a b a b b", {.max_tokens = 2}), (Ids{2, 2}));
 }
 
-// Ids and flags as transformers 5.24 gives them.
+// Ids and flags as in transformers 5.24.
 TEST_F(TokenizerFolder, TokensOfTokenizerConfigAreAdded) {
   write("tokenizer.json", kSmall);
   write("tokenizer_config.json",
@@ -108,8 +108,8 @@ TEST_F(TokenizerFolder, TokensOfTokenizerConfigAreAdded) {
   EXPECT_EQ(tokenizer->decode({1, 6, 7, 2}), "a <y> b");
 }
 
-// As tokenizers 0.23.3: a token whose white space another one has taken is not there.
-TEST_F(TokenizerFolder, TokensOfWhiteSpaceStripByTheirOwnFlags) {
+// As in tokenizers 0.23.3: a token whose whitespace was absorbed by another token does not match.
+TEST_F(TokenizerFolder, WhitespaceTokensStripByTheirOwnFlags) {
   const auto with = [](const char* flags) {
     std::string text(kSmall);
     const std::string added = std::string(R"([{"id":3,"content":" ",)") + flags + "},";
@@ -123,7 +123,7 @@ TEST_F(TokenizerFolder, TokensOfWhiteSpaceStripByTheirOwnFlags) {
   EXPECT_EQ(load()->encode("a   b"), (Ids{1, 3, 3, 3, 2}));
 }
 
-TEST_F(TokenizerFolder, OlderFilesHoldAddedTokensByThemselves) {
+TEST_F(TokenizerFolder, ReadsLegacyAddedTokens) {
   write("tokenizer.json", kSmall);
   write("added_tokens.json", R"({"<k>":7,"<j>":6})");
   write("special_tokens_map.json", R"({"additional_special_tokens":["<k>","<l>"]})");
@@ -135,7 +135,7 @@ TEST_F(TokenizerFolder, OlderFilesHoldAddedTokensByThemselves) {
   EXPECT_EQ(tokenizer->encode("<k>", kPlain), (Ids{0, 0, 0}));
 }
 
-TEST_F(TokenizerFolder, ListsOfRwkvHaveTheirBytes) {
+TEST_F(TokenizerFolder, ReadsRwkvVocabularies) {
   constexpr const char* kName = "rwkv_vocab_v1.txt";
   write(kName, "1 'a' 1\n2 \"'\" 1\n3 '\\n\\n' 2\r\n5 '\\xe9' 2\n6 b'\\xe9' 1\n7 'a b' 3\n");
   write("config.json", R"({"eos_token_id":0})");
@@ -162,7 +162,7 @@ TEST_F(TokenizerFolder, ListsOfRwkvHaveTheirBytes) {
   }
 }
 
-TEST_F(TokenizerFolder, WithoutATokenizerIsRefused) {
+TEST_F(TokenizerFolder, RejectsAFolderWithoutATokenizer) {
   try {
     load();
     ADD_FAILURE() << "no error";
@@ -186,7 +186,7 @@ TEST_F(TokenizerFolder, ChatTemplates) {
   EXPECT_EQ(load_chat_templates(folder_.string()).standard, "three");
 }
 
-TEST_F(TokenizerFolder, SentencePieceModelsGiveTheRecordedIds) {
+TEST_F(TokenizerFolder, SentencePieceModelsMatchRecordedIds) {
   const Json all = test::read_fixture("tokenizers/sentencepiece.json");
   for (const Json& model : all["models"]) {
     SCOPED_TRACE(model["name"].get<std::string>());
@@ -201,7 +201,7 @@ TEST_F(TokenizerFolder, SentencePieceModelsGiveTheRecordedIds) {
   }
 }
 
-TEST_F(TokenizerFolder, ASentencePieceModelHasNoBosWhereTheFilesAroundSayNo) {
+TEST_F(TokenizerFolder, NeighbouringFilesCanDisableBos) {
   const Json all = test::read_fixture("tokenizers/sentencepiece.json");
   for (const Json& model : all["models"]) {
     write("tokenizer.model", *decode_base64(model["model"].get<std::string>()));
@@ -212,7 +212,7 @@ TEST_F(TokenizerFolder, ASentencePieceModelHasNoBosWhereTheFilesAroundSayNo) {
   }
 }
 
-TEST_F(TokenizerFolder, BrokenSentencePieceModelsAreRefused) {
+TEST_F(TokenizerFolder, RejectsMalformedSentencePieceModels) {
   const Json all = test::read_fixture("tokenizers/sentencepiece.json");
   const std::string whole = *decode_base64(all["models"][0]["model"].get<std::string>());
   int refused = 0;
@@ -235,12 +235,12 @@ TEST_F(TokenizerFolder, TiktokenRanks) {
             "eos_token":"<|endoftext|>"})");
   const auto tokenizer = load();
   EXPECT_EQ(tokenizer->encode("lower low"), (Ids{261, 260}));
-  EXPECT_EQ(tokenizer->encode("hello"), Ids{262});  // though no two tokens make it
+  EXPECT_EQ(tokenizer->encode("hello"), Ids{262});  // although no two tokens merge to it
   EXPECT_EQ(tokenizer->encode("lo<|endoftext|>\n"), (Ids{256, 50256, '\n'}));
   EXPECT_EQ(tokenizer->special().eos, 50256);
   EXPECT_EQ(tokenizer->decode({261, 260, 50256}), "lower low");
   write("model.tiktoken", "aGVsbG8= 0\n");
-  EXPECT_THROW(load(), Error);  // no known number of ranks
+  EXPECT_THROW(load(), Error);  // unknown number of ranks
   write("model.tiktoken", "aGVsbG8= 0\n!!! 1\n");
   EXPECT_THROW(load(), Error);
 }

@@ -1,5 +1,5 @@
-// tokenizer.json against the library that defines it (tools/oracle/component_tokenizers.py and
-// record_tokenizers.py made the fixtures).
+// tokenizer.json compared with the tokenizers library (fixtures by
+// tools/oracle/component_tokenizers.py and record_tokenizers.py).
 #include "text/format/tokenizer_json.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::unique_ptr<Tokenizer> make(const std::string& json) {
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
-// A recorded list of ids; of a probe it may be written as text.
+// Returns recorded ids; the ids of a probe may be written as text.
 Ids ids_of(const Json& recorded) {
   if (!recorded.is_string()) return recorded.get<Ids>();
   Ids ids;
@@ -61,7 +61,7 @@ std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
   return out + detokenizer.finish();
 }
 
-TEST(TokenizerJson, EachComponentGivesTheRecordedIdsAndText) {
+TEST(TokenizerJson, ComponentsMatchRecordedIdsAndText) {
   const Json all = fixture("components.json");
   EXPECT_GT(all["tokenizers"].size(), 150U);
   for (const Json& item : all["tokenizers"]) {
@@ -89,8 +89,8 @@ TEST(TokenizerJson, EachComponentGivesTheRecordedIdsAndText) {
   }
 }
 
-// What is wrong in a hostile file is named, whatever else it holds.
-TEST(TokenizerJson, HostileFilesAreRefusedWithTheReason) {
+// The error names the defect whatever else the file contains.
+TEST(TokenizerJson, ErrorsNameTheCauseInHostileFiles) {
   const std::string words = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
   const std::string merges = R"("vocab":{"a":0,"b":1,"ab":2},"merges":)";
   const std::string chain = [] {
@@ -154,7 +154,7 @@ TEST(TokenizerJson, HostileFilesAreRefusedWithTheReason) {
   }
 }
 
-TEST(TokenizerJson, MalformedTextBecomesItsBytes) {
+TEST(TokenizerJson, MalformedTextBecomesBytes) {
   Json whole = fixture("components.json")["tokenizers"][0]["tokenizer"];
   whole["model"] = fixture("components.json")["probe"];
   whole["pre_tokenizer"] =
@@ -181,7 +181,7 @@ std::string digest(const Ids& ids, const Ids& plain) {
   return digest(bytes);
 }
 
-// The tokenizer.json of published models, where they lie, packed, beside the checkout.
+// tokenizer.json files of published models, if they are available beside the checkout.
 class PublishedTokenizer : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -200,7 +200,7 @@ class PublishedTokenizer : public testing::TestWithParam<const char*> {
   fs::path root_, folder_;
 };
 
-TEST_P(PublishedTokenizer, GivesTheRecordedIdsAndText) {
+TEST_P(PublishedTokenizer, MatchesRecordedIdsAndText) {
   const auto tokenizer = load_tokenizer_folder(folder_.string());
   std::istringstream lines(
       contents(fs::path(VEERY_SOURCE_DIR) / "tests/fixtures/tokenizers/published.txt"));
@@ -224,21 +224,21 @@ TEST_P(PublishedTokenizer, GivesTheRecordedIdsAndText) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(PublishedTokenizer, WordsMetBeforeGiveTheSameIds) {
+TEST_P(PublishedTokenizer, CachedWordsGiveTheSameIds) {
   const auto tokenizer = load_tokenizer_folder(folder_.string());
   std::string text = "\n";
   for (const Json& item : fixture("strings.json")) text += item.get<std::string>() + "\n";
   const Ids once = tokenizer->encode(text, kPlain), twice = tokenizer->encode(text + text, kPlain);
-  // Where the halves meet, ids may differ.
+  // Ids may differ where the halves meet.
   constexpr ptrdiff_t kMargin = 8;
   ASSERT_GT(once.size(), 10'000U);
   EXPECT_TRUE(std::equal(once.begin(), once.end() - kMargin, twice.begin()));
   EXPECT_TRUE(std::equal(once.rbegin(), once.rend() - kMargin, twice.rbegin()));
 }
 
-TEST_P(PublishedTokenizer, GivesTheRecordedPair) {
+TEST_P(PublishedTokenizer, MatchesTheRecordedPair) {
   const auto tokenizer = load_tokenizer_folder(folder_.string());
-  const Json all = fixture("pairs.json");  // by tools/oracle/pair_encodings.py
+  const Json all = fixture("pairs.json");  // recorded by tools/oracle/pair_encodings.py
   const Encoding pair =
       tokenizer->encode_pair(all["pair"][0].get<std::string>(), all["pair"][1].get<std::string>());
   EXPECT_EQ(pair.ids, all["published"][GetParam()][0].get<Ids>());
@@ -258,7 +258,7 @@ TEST_P(PublishedTokenizer, GivesTheSameIdsFromGguf) {
     const auto text = item.get<std::string>();
     const Ids ids = tokenizer->encode(text);
     bool same = ids == written->encode(text);
-    // Readers of GGUF take this for the end of an answer, whatever its type.
+    // GGUF readers treat this token as the end of an answer whatever its type.
     if (text.find("<|repo_name|>") == std::string::npos)
       same = same && tokenizer->encode(text, kPlain) == written->encode(text, kPlain) &&
              tokenizer->decode(ids) == written->decode(ids);

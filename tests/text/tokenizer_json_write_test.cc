@@ -1,4 +1,4 @@
-// Tokenizers of GGUF written as files of Hugging Face give the same ids when these are read.
+// GGUF tokenizers written as Hugging Face files give the same ids when they are read again.
 #include "text/format/tokenizer_json_write.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::vector<std::string> hard_texts() {
   return texts;
 }
 
-// Where a library's tokenizers cannot tell marks that stand in a text from its spaces.
+// Returns whether the tokenizers library cannot distinguish marks in the text from spaces.
 bool mixes_marks_and_spaces(std::string_view text) {
   const auto has = [&](std::string_view part) { return text.find(part) != text.npos; };
   return text.starts_with("\xE2\x96\x81") || has("\xE2\x96\x81 ") || has(" \xE2\x96\x81");
@@ -80,19 +80,19 @@ TEST(TokenizerJsonWrite, ByteLevelVocabulariesOfAllPatterns) {
   vocabulary.join("l", "o");
   vocabulary.join("lo", "w");
   vocabulary.join("\xC4\xA0", "low");
-  vocabulary.merge("l", "o");          // once more
-  vocabulary.merge("low", "missing");  // leads nowhere
+  vocabulary.merge("l", "o");          // a duplicate merge
+  vocabulary.merge("low", "missing");  // an unknown token
   vocabulary.join("e", "r");
   vocabulary.join("low", "er");
   vocabulary.join("1", "2");
   vocabulary.join("12", "3");
   vocabulary.join("\xC4\xA0", "\xC4\xA0");
   vocabulary.join("\xC4\x8A", "\xC4\x8A");
-  vocabulary.add("\xC4\xA0hello");  // only as a whole word
+  vocabulary.add("\xC4\xA0hello");  // only matches as a whole word
   const int32_t bos = vocabulary.add("<s>", 3), eos = vocabulary.add("</s>", 3);
   vocabulary.add("<|im_end|>", 3);
   vocabulary.add("<tool>", 4);
-  vocabulary.add("lower");  // again
+  vocabulary.add("lower");  // a duplicate token
   vocabulary.add("[PAD300]", 5);
   int written = 0;
   for (const PreTokenizerInfo& pre : all_pre_tokenizers()) {
@@ -136,7 +136,7 @@ TEST(TokenizerJsonWrite, MergesOfMarkedText) {
     const auto written = written_again(file, *tokenizer);
     for (int count = 1; count < 12; ++count) {
       const std::string text = "a" + std::string(static_cast<size_t>(count), '\n') + "low";
-      // Longer runs than any token fall apart as the library cuts them.
+      // The library splits runs longer than any token differently.
       if (count <= 4) {
         EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << count;
       }
@@ -163,8 +163,8 @@ TEST(TokenizerJsonWrite, SentencePieceModels) {
   }
 }
 
-// Scores decide which neighbours join; runs of spaces and of newlines are the user's tokens.
-TEST(TokenizerJsonWrite, MergesAreMadeOfScores) {
+// Scores decide which neighbours merge; runs of spaces and newlines are user-defined tokens.
+TEST(TokenizerJsonWrite, DerivesMergesFromScores) {
   for (const bool prefix : {true, false})
     for (uint64_t seed = 1; seed < 20; ++seed) {
       SCOPED_TRACE(seed);
@@ -214,7 +214,7 @@ TEST(TokenizerJsonWrite, WordPieces) {
     EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << text;
 }
 
-TEST(TokenizerJsonWrite, TemplatesOfAllNamesAreKept) {
+TEST(TokenizerJsonWrite, KeepsAllTemplates) {
   VocabularyBuilder vocabulary;
   vocabulary.add_bytes_of_alphabet();
   ModelFile file = vocabulary.file("gpt2");
@@ -233,7 +233,7 @@ TEST(TokenizerJsonWrite, TemplatesOfAllNamesAreKept) {
   EXPECT_EQ(named->second, "{{ b }}");
 }
 
-TEST(TokenizerJsonWrite, WhatHasNoFormIsRefusedByName) {
+TEST(TokenizerJsonWrite, ErrorsNameUnsupportedTokenizers) {
   VocabularyBuilder vocabulary;
   vocabulary.add_bytes_of_alphabet();
   vocabulary.add("bad \xFF", 3);

@@ -1,4 +1,4 @@
-// Token ids of real models against those that the models' own tokenizers gave (tools/oracle).
+// Token ids of real models compared with the models' own tokenizers (tools/oracle).
 #include <gtest/gtest.h>
 
 #include "base/utf8.h"

@@ -34,7 +34,7 @@ ErrorKind kind_of(const ModelFile& file, std::string* message = nullptr) {
   return ErrorKind::kBug;
 }
 
-// "ab", "abc" by merges, "cd" of a worse rank, two special tokens.
+// A vocabulary with merges to "ab" and "abc", "cd" of a worse rank, and special tokens.
 VocabularyBuilder small_byte_level() {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
@@ -50,7 +50,7 @@ VocabularyBuilder small_byte_level() {
   return builder;
 }
 
-TEST(ByteLevelBpe, LowestRankJoinsFirst) {
+TEST(ByteLevelBpe, LowestRankMergesFirst) {
   const VocabularyBuilder builder = small_byte_level();
   const auto tokenizer = make_tokenizer(builder.file("gpt2"));
   EXPECT_EQ(tokenizer->encode("abcd"), (Ids{257, 'd'}));
@@ -71,7 +71,7 @@ TEST(ByteLevelBpe, AllBytesSurviveEvenIfTheyAreNotUtf8) {
   }
 }
 
-TEST(ByteLevelBpe, EqualsMergingByTheDefinition) {
+TEST(ByteLevelBpe, EqualsNaiveMerging) {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
   std::mt19937 random(11);
@@ -112,7 +112,7 @@ TEST(ByteLevelBpe, EqualsMergingByTheDefinition) {
   }
 }
 
-TEST(ByteLevelBpe, ByteThatIsMissingDisappearsBeforeMerging) {
+TEST(ByteLevelBpe, MissingBytesAreDroppedBeforeMerging) {
   VocabularyBuilder builder;
   builder.add("a");
   builder.add("b");
@@ -122,15 +122,15 @@ TEST(ByteLevelBpe, ByteThatIsMissingDisappearsBeforeMerging) {
   EXPECT_EQ(tokenizer->encode("zz"), Ids{});
 }
 
-TEST(ByteLevelBpe, IgnoreMergesTakesAWordThatIsAToken) {
+TEST(ByteLevelBpe, IgnoreMergesKeepsAWordThatIsAToken) {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
-  builder.add("xyz");  // no merge leads here
+  builder.add("xyz");  // no merge produces it
   EXPECT_EQ(make_tokenizer(builder.file("gpt2", "llama-bpe"))->encode("xyz", kPlain), Ids{256});
   EXPECT_EQ(make_tokenizer(builder.file("gpt2", "gpt-2"))->encode("xyz", kPlain).size(), 3U);
 }
 
-TEST(ByteLevelBpe, QwenComposesAndGpt2DoesNot) {
+TEST(ByteLevelBpe, QwenNormalisesToNfcAndGpt2DoesNot) {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
   const std::string decomposed = "e\u0301", composed = "\u00E9";
@@ -151,7 +151,7 @@ TEST(ByteLevelBpe, PlainBytesWithSpaceMarks) {
   EXPECT_EQ(tokenizer->decode({a, both, 0xC3, 0xA9}), "a a\u00E9");
 }
 
-TEST(SpecialTokens, AreParsedOnlyIfAskedForButUserDefinedOnesAlways) {
+TEST(SpecialTokens, AreParsedOnRequestButUserDefinedOnesAlways) {
   const VocabularyBuilder builder = small_byte_level();
   const auto tokenizer = make_tokenizer(builder.file("gpt2"));
   EXPECT_EQ(tokenizer->encode("ab<|im_end|><think>"), (Ids{256, 262, 263}));
@@ -161,14 +161,14 @@ TEST(SpecialTokens, AreParsedOnlyIfAskedForButUserDefinedOnesAlways) {
   EXPECT_EQ(tokenizer->decode(plain), "<|im_end|><think>");
 }
 
-TEST(SpecialTokens, LongestAtTheLeftmostPlaceWins) {
+TEST(SpecialTokens, LeftmostLongestMatchWins) {
   const VocabularyBuilder builder = small_byte_level();
   const auto tokenizer = make_tokenizer(builder.file("gpt2"));
   EXPECT_EQ(tokenizer->encode("<think>now<think>no"), (Ids{264, 263, 'n', 'o'}));
   EXPECT_EQ(tokenizer->encode("<thin<think>").back(), 263);
 }
 
-TEST(SpecialTokens, BosAndEosAsTheModelWantsThem) {
+TEST(SpecialTokens, AddsBosAndEosByTheModelsFlags) {
   const VocabularyBuilder builder = small_byte_level();
   ModelFile file = builder.file("gpt2");
   file.metadata.set("tokenizer.ggml.bos_token_id", int64_t{261});
@@ -184,8 +184,8 @@ TEST(SpecialTokens, BosAndEosAsTheModelWantsThem) {
 
 TEST(SpecialTokens, EndsAreFoundByRoleAndByName) {
   VocabularyBuilder builder = small_byte_level();
-  const int32_t eot = builder.add("<|eot_id|>");  // typed as text by mistake
-  const int32_t html = builder.add("</s>", 4);    // a word of HTML here
+  const int32_t eot = builder.add("<|eot_id|>");  // wrong type in the file
+  const int32_t html = builder.add("</s>", 4);    // a word of HTML in this vocabulary
   ModelFile file = builder.file("gpt2");
   file.metadata.set("tokenizer.ggml.eos_token_id", int64_t{261});
   const auto tokenizer = make_tokenizer(file);
@@ -197,7 +197,7 @@ TEST(SpecialTokens, EndsAreFoundByRoleAndByName) {
   EXPECT_EQ(tokenizer->piece(eot, true), "<|eot_id|>");
 }
 
-TEST(SpecialTokens, MessageEndOfHarmonyEndsNoAnswer) {
+TEST(SpecialTokens, HarmonyMessageEndDoesNotEndTheAnswer) {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
   for (const char* name : {"<|end|>", "<|return|>", "<|call|>", "<|channel|>"})
@@ -207,7 +207,7 @@ TEST(SpecialTokens, MessageEndOfHarmonyEndsNoAnswer) {
   EXPECT_EQ(tokenizer->piece(259), "<|channel|>");
 }
 
-TEST(SpecialTokens, Phi3TakesTheSpacesAfterThem) {
+TEST(SpecialTokens, AbsorbFollowingSpacesInPhi3) {
   VocabularyBuilder builder = small_byte_level();
   ModelFile file = builder.file("gpt2");
   EXPECT_EQ(make_tokenizer(file)->encode("<|im_end|> \nab").size(), 4U);
@@ -220,14 +220,14 @@ VocabularyBuilder small_sentencepiece() {
   builder.add("<unk>", 2);
   builder.add("<s>", 3);
   builder.add("</s>", 3);
-  builder.add_byte_tokens();  // 3 + byte
+  builder.add_byte_tokens();  // id: 3 + byte
   double score = 0;
   for (const char* token : {"\u2581", "a", "b", "ab", "\u2581a", "aa", "aaaa", "<s", ">"})
-    builder.add(token, 1, score--);  // 259 ...
+    builder.add(token, 1, score--);  // ids from 259
   return builder;
 }
 
-TEST(SentencePieceBpe, HighestScoreJoinsFirst) {
+TEST(SentencePieceBpe, HighestScoreMergesFirst) {
   const VocabularyBuilder builder = small_sentencepiece();
   const auto tokenizer = make_tokenizer(builder.file("llama"));
   EXPECT_EQ(tokenizer->encode("ab"), (Ids{1, 259, 262}));
@@ -242,7 +242,7 @@ TEST(SentencePieceBpe, UnknownCharactersBecomeBytes) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("a\u00E9\xFF\n b")), "a\u00E9\xFF\n b");
 }
 
-TEST(SentencePieceBpe, WithoutByteTokensACharacterIsUnknownOnce) {
+TEST(SentencePieceBpe, WithoutByteTokensACharacterBecomesOneUnknownToken) {
   VocabularyBuilder builder;
   builder.add("<unk>", 2);
   builder.add("a", 1, -1);
@@ -251,14 +251,14 @@ TEST(SentencePieceBpe, WithoutByteTokensACharacterIsUnknownOnce) {
   EXPECT_EQ(make_tokenizer(file)->encode("a\u00E9a", kPlain), (Ids{1, 0, 1}));
 }
 
-TEST(SentencePieceBpe, LettersNeverMakeAControlToken) {
+TEST(SentencePieceBpe, TextNeverBecomesAControlToken) {
   const VocabularyBuilder builder = small_sentencepiece();
   const auto tokenizer = make_tokenizer(builder.file("llama"));
   EXPECT_EQ(tokenizer->encode("<s>", kPlain), (Ids{259, 266, 267}));
   EXPECT_EQ(tokenizer->encode("<s>a", {.add_special = false}), (Ids{1, 263}));
 }
 
-TEST(SentencePieceBpe, SpacePrefixIsAddedAndTakenAway) {
+TEST(SentencePieceBpe, AddsAndRemovesTheSpacePrefix) {
   const VocabularyBuilder builder = small_sentencepiece();
   ModelFile file = builder.file("llama");
   const auto with = make_tokenizer(file);
@@ -279,7 +279,7 @@ TEST(SentencePieceBpe, RemovesExtraSpacesIfTheModelSaysSo) {
   EXPECT_EQ(tokenizer->encode("   "), Ids{1});
 }
 
-TEST(SentencePieceBpe, RunsOfSpacesThatTheUserDefinedWinOverJoins) {
+TEST(SentencePieceBpe, UserDefinedRunsOfSpacesTakePrecedence) {
   VocabularyBuilder builder = small_sentencepiece();
   const int32_t two = builder.add("  ", 4);
   ModelFile file = builder.file("llama");
@@ -290,24 +290,24 @@ TEST(SentencePieceBpe, RunsOfSpacesThatTheUserDefinedWinOverJoins) {
   EXPECT_EQ(tokenizer->encode(" \u2581b", kPlain), (Ids{two, 261}));
 }
 
-// Cutting at spaces must not be seen: the tokens are those of the whole text.
-TEST(SentencePieceBpe, TokensThatReachAcrossASpaceAreFound) {
+// Splitting at spaces must not change the tokens of the whole text.
+TEST(SentencePieceBpe, FindsTokensThatContainASpace) {
   VocabularyBuilder builder = small_sentencepiece();
   const int32_t across = builder.add("b\u2581a", 1, 5);
   const auto tokenizer = make_tokenizer(builder.file("llama"));
   EXPECT_EQ(tokenizer->encode("ab ab", kPlain),
-            (Ids{259, 262, 259, 262}));  // "b_" is no token, so nothing leads to "b_a"
+            (Ids{259, 262, 259, 262}));  // "b_" is not a token, so no merge produces "b_a"
   builder.add("b\u2581", 1, 6);
   EXPECT_EQ(make_tokenizer(builder.file("llama"))->encode("b a", kPlain), (Ids{259, across}));
 }
 
-TEST(GreedyTokenizer, TakesTheLongestTokenAtEachPlace) {
+TEST(GreedyTokenizer, TakesTheLongestTokenAtEachPosition) {
   VocabularyBuilder builder;
   builder.add("<s>", 3);
   for (const char* token : {"a", "ab", "abcd", "b", "c", "\\n", "\\n\\n", "\\xe2\\x82", "\\x82",
-                            "\\\\", "\\'", "ab", "d"})  // a second "ab" is never met
+                            "\\\\", "\\'", "ab", "d"})  // the second "ab" is never matched
     builder.add(token);
-  builder.add("abc", 5);  // not used
+  builder.add("abc", 5);  // unused
   const auto tokenizer = make_tokenizer(builder.file("rwkv"));
   EXPECT_EQ(tokenizer->encode("abcd", kPlain), Ids{3});
   EXPECT_EQ(tokenizer->encode("abcabcd", kPlain), (Ids{2, 5, 3}));
@@ -320,8 +320,8 @@ TEST(GreedyTokenizer, TakesTheLongestTokenAtEachPlace) {
   EXPECT_EQ(lost.first, 1U);
 }
 
-// Tokens of all lengths over two letters against the definition.
-TEST(GreedyTokenizer, EqualsTheDefinition) {
+// Compares tokens of all lengths over two letters with a naive implementation.
+TEST(GreedyTokenizer, EqualsNaiveLongestMatch) {
   std::mt19937 random(5);
   const auto word = [&](size_t length) {
     std::string text;
@@ -360,7 +360,7 @@ TEST(Tokenizer, LongRunsAreNotQuadratic) {
   const auto by_rank = make_tokenizer(merges.file("gpt2"));
   EXPECT_EQ(by_rank->encode(run).size(), 500'000U);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(seconds.count(), 60);  // a quadratic one takes hours
+  EXPECT_LT(seconds.count(), 60);  // a quadratic algorithm takes hours
 }
 
 TEST(Tokenizer, TokenAndFindAreInverse) {
@@ -372,7 +372,7 @@ TEST(Tokenizer, TokenAndFindAreInverse) {
   EXPECT_EQ(tokenizer->find("no such token"), std::nullopt);
 }
 
-TEST(Tokenizer, IdOutsideTheVocabularyIsRefused) {
+TEST(Tokenizer, RejectsIdsOutsideTheVocabulary) {
   const VocabularyBuilder builder = small_byte_level();
   const auto tokenizer = make_tokenizer(builder.file("gpt2"));
   for (const int32_t id : {-1, tokenizer->size(), INT32_MAX, INT32_MIN}) {
@@ -422,10 +422,10 @@ TEST(TokenizerErrors, NameTheKey) {
   expect(scoreless, ErrorKind::kFormat, "tokenizer.ggml.scores");
 }
 
-TEST(TokenizerErrors, WhatDoesNoHarmIsTolerated) {
+TEST(TokenizerErrors, HarmlessDefectsAreTolerated) {
   VocabularyBuilder builder = small_byte_level();
   builder.add("");
-  builder.add("ab");                 // twice
+  builder.add("ab");                 // duplicate token
   builder.add("\xFF\xFE");           // not UTF-8
   builder.merge("nobody", "knows");  // unknown tokens
   builder.merge("\xFF", "a");
@@ -440,7 +440,7 @@ TEST(TokenizerErrors, WhatDoesNoHarmIsTolerated) {
   for (int32_t id = 0; id < tokenizer->size(); ++id) tokenizer->piece(id, true);
 }
 
-// The heap and the quadratic loop are two ways to the same result.
+// Both merge algorithms give the same result.
 TEST(JoinSymbols, HeapEqualsLoop) {
   std::mt19937 random(3);
   JoinScratch scratch;
@@ -475,9 +475,9 @@ std::string contents(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Vocabularies of published models with the ids of their own tokenizers, where they lie beside the
-// checkout.
-TEST(PublishedVocabularies, GiveTheRecordedIds) {
+// Vocabularies of published models with the ids of their own tokenizers, if they are available
+// beside the checkout.
+TEST(PublishedVocabularies, MatchRecordedIds) {
   const std::filesystem::path folder = VEERY_SOURCE_DIR "/../shared/vocab-gguf";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
   constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";

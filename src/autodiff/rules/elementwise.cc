@@ -3,13 +3,13 @@
 namespace veery {
 namespace {
 
-// Of an input that was spread over rows or columns, gathered again.
+// Reduces the gradient of an input that was broadcast over rows or columns.
 Value gathered(const VjpContext& c, Value grad, int input) {
   return c.graph.shape(grad) == c.graph.shape(c.in(input))
              ? grad
              : c.make(op::kSumTo, {grad, c.in(input)});
 }
-// A tangent with the shape of the output, where its input was spread.
+// Broadcasts a tangent to the shape of the output.
 Value spread(const JvpContext& c, Value tangent) {
   if (!tangent || c.graph.shape(tangent) == c.node().shape()) return tangent;
   const Value none =
@@ -34,7 +34,7 @@ Inputs mul_vjp(const VjpContext& c) {
   return grad;
 }
 Value mul_jvp(const JvpContext& c) {
-  // The input that may be spread stands second.
+  // The input that may be broadcast is the second one.
   const Value a = c.t(BinaryIn::kA), b = c.t(BinaryIn::kB);
   return c.sum(a ? c.make(op::kMul, {a, c.in(BinaryIn::kB)}) : kNoValue,
                b ? c.make(op::kMul, {c.in(BinaryIn::kA), b}) : kNoValue);
@@ -47,7 +47,7 @@ Value scale_jvp(const JvpContext& c) {
   return c.make(op::kScale, {c.t(UnaryIn::kX)}, c.node().attr);
 }
 
-// Each element depends on its own alone: the Jacobian is diagonal, and its own transpose.
+// Elementwise functions have a diagonal Jacobian, which equals its transpose.
 template <const OpDef& kBack>
 Inputs diagonal_vjp(const VjpContext& c) {
   return inputs({c.make(kBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});

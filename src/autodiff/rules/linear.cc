@@ -35,7 +35,7 @@ Value product(const JvpContext& c, Value x, Value weight, Value bias) {
   return c.graph.add(op::kLinear, in, LinearAttr{});
 }
 
-// Bilinear in x and the weight, the bias is added once.
+// The product is bilinear in x and the weight; the tangent of the bias is added once.
 Value linear_jvp(const JvpContext& c) {
   require_plain(c.node());
   const Value x = c.in(LinearIn::kX), weight = c.in(LinearIn::kWeight);

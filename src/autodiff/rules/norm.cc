@@ -28,7 +28,7 @@ Inputs layer_norm_vjp(const VjpContext& c) {
   return grad;
 }
 
-// (I - y y^T) / |x| is symmetric.
+// The Jacobian (I - y y^T) / |x| is symmetric.
 Inputs l2_norm_vjp(const VjpContext& c) {
   return inputs({c.make(op::kL2NormBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
 }

@@ -3,7 +3,7 @@
 namespace veery {
 namespace {
 
-// A rotation is orthogonal: its transpose rotates back.
+// A rotation is orthogonal, so its transpose rotates back.
 Inputs rope_vjp(const VjpContext& c) {
   auto attr = c.node().as<RopeAttr>();
   attr.sign = -attr.sign;

@@ -12,7 +12,7 @@ void require_no_state(const Graph& graph, NodeId y, int state) {
                 "{}: no gradient through a state; trace the model for training", graph[y].op->name);
 }
 
-// Those of a scan and of its form by chunks.
+// Returns the parameters of a scan or of its chunked form.
 const ScanAttr& scan_of(const Node& node) {
   return node.op == op::kScan ? node.as<ScanAttr>() : node.as<ScanChunksAttr>().scan;
 }
@@ -39,7 +39,7 @@ Inputs scan_vjp(const VjpContext& c) {
   return grad;
 }
 
-// One product with the Jacobian for each input that moves.
+// One Jacobian product for each input with a tangent.
 Value scan_jvp(const JvpContext& c) {
   require_no_state(c.graph, c.y, ScanIn::kState);
   Value sum;
@@ -52,14 +52,14 @@ Value scan_jvp(const JvpContext& c) {
   return sum;
 }
 
-// What the activation is of; kNoValue: there is none.
+// Returns the input of the activation; kNoValue if there is no activation.
 template <typename Context>
 Value before_activation(const Context& c) {
   if (c.node().template as<Conv1dAttr>().activation == Activation::kNone) return {};
   return c.make(op::kConv1d, {c.in(Conv1dIn::kX), c.in(Conv1dIn::kWeight), c.in(Conv1dIn::kBias)},
                 Conv1dAttr{});
 }
-// A cotangent or a tangent through the activation.
+// Propagates a cotangent or tangent through the activation.
 template <typename Context>
 Value through_activation(const Context& c, Value moved) {
   const Value before = before_activation(c);
@@ -80,7 +80,7 @@ Inputs conv1d_vjp(const VjpContext& c) {
   return grad;
 }
 
-// Linear in x and in the weight; a bias alone is added to zero times x.
+// Linear in x and in the weight. If only the bias has a tangent, it is added to zero times x.
 Value conv1d_jvp(const JvpContext& c) {
   require_no_state(c.graph, c.y, Conv1dIn::kState);
   const Value x = c.in(Conv1dIn::kX), weight = c.in(Conv1dIn::kWeight);

@@ -52,7 +52,7 @@ Value shift_jvp(const JvpContext& c) {
 Inputs pool_vjp(const VjpContext& c) {
   return inputs({c.make(op::kPoolBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
 }
-// All kinds but the largest are linear.
+// All poolings except kMax are linear.
 Value pool_jvp(const JvpContext& c) {
   if (c.node().as<PoolAttr>().kind == Pooling::kMax)
     throw Error(ErrorKind::kUnsupported, "pool: the largest of each column has no jvp");

@@ -26,7 +26,7 @@ void check(const OpContext& c, const Operands& in) {
             "a full mask and one with a prefix have no window");
 }
 
-// Positions that a row sees, on average.
+// Returns the mean number of positions that a row sees.
 double seen(const AttendAttr& attr, const RunSize& size) {
   const auto context = static_cast<double>(size.context);
   const double before = context - (static_cast<double>(size.rows) - 1) / 2;
@@ -97,7 +97,7 @@ Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
   return {.flops = 2 * size(q.rows()) * positions * columns};
 }
 
-// Five products of queries by positions: scores and dp again, dq, dk, dv.
+// Five matrix products: scores and dp recomputed, dq, dk and dv.
 Cost attend_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   return {.flops =
               10 * size.elements(c.shape(AttendBackIn::kQ)) * seen(c.attr<AttendAttr>(), size)};

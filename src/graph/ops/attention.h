@@ -1,4 +1,4 @@
-// attention.h: softmax attention and its cache.
+// attention.h: softmax attention and the KV cache.
 #pragma once
 #include "graph/ops/leaf.h"
 
@@ -11,10 +11,11 @@ namespace veery {
 /// kSource: the first Span::visible positions of what an encoder gave, whatever r is.
 enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix, kSource };
 
-/// attend, attend_back. `window` 0: no bound; `chunked`: a causal row sees what is since the last
-/// multiple of the window. `softcap` c > 0: c * tanh(score / c). `alibi` > 0: the score of p falls
-/// by slope(h) |r - p|, slopes from 2^(-alibi / heads) down to 2^-alibi (Press et al.,
-/// arXiv:2108.12409). `shared` > 0: a value is that many first dimensions of its key.
+/// Parameters of attend and attend_back. `window` 0: unlimited. `chunked`: a causal row sees
+/// positions since the last multiple of the window. `softcap` c > 0: c * tanh(score / c). `alibi` >
+/// 0: the score of p is reduced by slope(h) |r - p|, with slopes from 2^(-alibi / heads) to
+/// 2^-alibi (Press et al., arXiv:2108.12409). `shared` > 0: a value is the first `shared`
+/// dimensions of its key (MLA).
 struct AttendAttr {
   int32_t heads = 1, kv_heads = 1;
   float scale = 1;
@@ -26,8 +27,8 @@ struct AttendAttr {
   Mask mask = Mask::kCausal;
 };
 
-/// choose_positions: heads of index queries; `used`: positions that are chosen, at most; `scale`:
-/// of scores.
+/// Parameters of choose_positions: heads of the index queries; `used`: maximum number of selected
+/// positions; `scale`: factor on scores.
 struct ChooseAttr {
   int32_t heads = 1;
   int32_t used = 1;
@@ -60,22 +61,22 @@ Cost attend_back_cost(const OpContext& c, const Outputs& out, const RunSize& siz
 
 }  // namespace detail
 
-/// x [rows, kv_heads * head_dim] into a cache; the result is the whole cache.
+/// Writes x [rows, kv_heads * head_dim] to a cache; the result is the whole cache.
 inline constexpr OpDef kCacheWrite{.name = "cache_write",
                                    .inputs = {"x", "state"},
                                    .outputs = {"state"},
                                    .infer = detail::cache_write,
                                    .alias = CacheWriteIn::kState,
                                    .writes = 1U << CacheWriteIn::kState};
-/// q [rows or outputs, heads * head_dim], k and v: caches, or values of this run; sinks [1, heads]
-/// -> [rows, heads * size of a value]. With AttendAttr::shared v is k. `chosen`: of what a row sees
-/// it attends to these positions only, as choose_positions gives them; for causal attention with
-/// AttendAttr::shared, without a window.
+/// q [rows or outputs, heads * head_dim], k and v: caches, or values of this run, sinks [1, heads]
+/// -> [rows, heads * value size]. With AttendAttr::shared, v is k. `chosen`: indices from
+/// choose_positions, which limit the visible positions; supported for causal attention with
+/// AttendAttr::shared and without a window.
 inline constexpr OpDef kAttend{.name = "attend",
                                .inputs = {"q", "k", "v", "sinks?", "chosen?"},
                                .infer = detail::attend,
                                .cost = detail::attend_cost};
-/// Of attention without a cache, sinks and shared values.
+/// Gradient of attention without a cache, sinks or shared values.
 inline constexpr OpDef kAttendBack{.name = "attend_back",
                                    .group = OpGroup::kBackward,
                                    .inputs = {"dy", "q", "k", "v"},
@@ -83,10 +84,11 @@ inline constexpr OpDef kAttendBack{.name = "attend_back",
                                    .infer = detail::attend_back,
                                    .cost = detail::attend_back_cost};
 
-/// The positions with the largest scores among those up to the row's own, of equal ones the lowest
-/// (the lightning indexer of DeepSeek-AI, DeepSeek-V3.2-Exp, 2025): q [rows, heads * n], weights
-/// [rows, heads], k a cache of one head of n, or rows of this run -> [rows, used] i32, ascending,
-/// -1 behind the last. The score of p is the sum over the heads of scale * weight * max(q k_p, 0).
+/// Selects the positions with the largest scores among those up to the row's own position; ties
+/// prefer the lowest position (lightning indexer of DeepSeek-AI, DeepSeek-V3.2-Exp, 2025). q [rows,
+/// heads * n], weights [rows, heads], k: a cache of one head of n, or rows of this run -> [rows,
+/// used] i32, ascending, padded with -1. The score of p is the sum over the heads of scale * weight
+/// * max(q k_p, 0).
 inline constexpr OpDef kChoosePositions{.name = "choose_positions",
                                         .inputs = {"q", "weights", "k"},
                                         .outputs = {"positions"},

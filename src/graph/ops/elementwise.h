@@ -1,4 +1,4 @@
-// elementwise.h: ops that look at one element of each input at a time.
+// elementwise.h: ops on single elements of their inputs.
 #pragma once
 #include "graph/op.h"
 
@@ -8,10 +8,10 @@ struct ScaleAttr {
   float factor = 1;
 };
 
-/// kGelu: the tanh approximation; kGeluErf: with the error function. kReluSquared: max(x, 0)^2 (So
-/// et al., arXiv:2109.08668). kXielu (Huang and Schlag, arXiv:2411.13010): above 0 `positive` x^2 +
-/// `beta` x, from there down `negative` (e^min(x, `eps`) - 1 - x) + `beta` x. kSoftplus: ln(1 +
-/// e^x). kLogSigmoid: -softplus(-x). kClip: from `negative` to `positive`.
+/// kGelu: tanh approximation. kGeluErf: with the error function. kReluSquared: max(x, 0)^2 (So et
+/// al., arXiv:2109.08668). kXielu (Huang and Schlag, arXiv:2411.13010): `positive` x^2 + `beta` x
+/// for x > 0, otherwise `negative` (e^min(x, `eps`) - 1 - x) + `beta` x. kSoftplus: ln(1 + e^x).
+/// kLogSigmoid: -softplus(-x). kClip: clamps to [`negative`, `positive`].
 enum class Activation : uint8_t {
   kNone,
   kSilu,
@@ -27,8 +27,8 @@ enum class Activation : uint8_t {
   kClip
 };
 
-/// activate, activate_back, and wherever an activation is part of another op. All but kXielu and
-/// kClip have no numbers of their own, so that the kind alone says which it is.
+/// Parameters of activate, activate_back and ops with a fused activation. Only kXielu and kClip
+/// have numeric parameters; other kinds convert implicitly.
 struct ActivateAttr {
   Activation kind = Activation::kNone;
   float positive = 0, negative = 0, beta = 0, eps = 0;
@@ -113,14 +113,15 @@ inline Outputs sum_to(const OpContext& c) {
 
 }  // namespace detail
 
-/// b [rows or 1, columns]
+/// a + b; b [rows or 1, columns].
 inline constexpr OpDef kAdd{
     .name = "add", .inputs = {"a", "b"}, .infer = detail::add, .cost = detail::elements<1>};
-/// b [rows or 1, parts]: element i of b is for part i of a row of a, the parts being equal.
+/// a * b; b [rows or 1, parts]: element i of b multiplies part i of a row of a, where the parts
+/// have equal size.
 inline constexpr OpDef kMul{
     .name = "mul", .inputs = {"a", "b"}, .infer = detail::mul, .cost = detail::elements<1>};
-/// Sums over rows and parts of columns so that the result has the shape of `like`, of which only
-/// that counts: what mul and add spread out, gathered.
+/// Sums over rows and parts of columns so that the result has the shape of `like`, whose values are
+/// not read. The transpose of the broadcast in mul and add.
 inline constexpr OpDef kSumTo{.name = "sum_to",
                               .group = OpGroup::kBackward,
                               .inputs = {"x", "like"},

@@ -46,7 +46,7 @@ Outputs moe(const OpContext& c) {
   return out;
 }
 
-// Of the weights those of experts that some row chose are read, if each is as likely as any other.
+// A run reads the weights of experts that any row selected, assuming equal probabilities.
 Cost moe_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   const auto& attr = c.attr<MoeAttr>();
   const double part = 1.0 * attr.used / attr.experts;

@@ -4,13 +4,16 @@
 
 namespace veery {
 
-/// route. With s = softmax or sigmoid of the scores of a row: the `used` experts with the largest
-/// s + bias are chosen, the lower index among equals. With `groups` > 1 the experts are cut into
-/// equal groups, of which only the `groups_used` best count: a group is as good as the sum of its
-/// `group_best` largest s + bias (DeepSeek-AI, arXiv:2412.19437). What an expert counts is s,
-/// divided by the sum over the chosen ones if `normalise`, times `scale`. `jitter` > 0: instead,
-/// one expert after the other is chosen by its score m and counts its share of a softmax over those
-/// left whose score s has (m - s) / max(|s|, m) <= 2 jitter (Liu et al., arXiv:2409.12136).
+/// Parameters of route. Let s be the softmax or sigmoid of the scores of a row. The `used` experts
+/// with the largest s + bias are selected; ties prefer the lower index.
+/// With `groups` > 1 the experts form equal groups, and only the `groups_used` best groups take
+/// part. The score of a group is the sum of its `group_best` largest s + bias (DeepSeek-AI,
+/// arXiv:2412.19437).
+/// The weight of an expert is s, divided by the sum over the selected experts if `normalise`, times
+/// `scale`.
+/// `jitter` > 0 (SparseMixer, Liu et al., arXiv:2409.12136): experts are selected one by one by the
+/// largest score m. The weight is the softmax over the remaining experts whose score s has (m - s)
+/// / max(|s|, m) <= 2 jitter.
 struct RouteAttr {
   int32_t used = 1;
   bool sigmoid = false;
@@ -19,10 +22,10 @@ struct RouteAttr {
   int32_t groups = 1, groups_used = 1, group_best = 1;
   float jitter = 0;
 };
-/// moe. y = sum over the experts e, in order, whose gate is not 0, of gate_e * (down_e h_e + bias),
-/// h_e = act(g) * u with g = gate_e x + bias, u = up_e x + bias. `limit` > 0: g is at most limit, u
-/// within +-limit, h = g sigmoid(alpha g) (u + 1) (OpenAI, gpt-oss). `gate_input`: the gate
-/// multiplies g and u instead of the result.
+/// Parameters of moe. y = sum over the experts e with nonzero gate, in order, of gate_e * (down_e
+/// h_e + bias), with h_e = act(g) * u, g = gate_e x + bias, u = up_e x + bias. `limit` > 0: g is at
+/// most limit, u is clamped to +-limit, and h = g sigmoid(alpha g) (u + 1) (OpenAI, gpt-oss).
+/// `gate_input`: the gate multiplies g and u instead of the result.
 struct MoeAttr {
   int32_t experts = 1, used = 1;
   ActivateAttr activation = Activation::kSilu;
@@ -46,14 +49,14 @@ Cost moe_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
 
-/// Scores [rows, experts], bias [1, experts] -> [rows, experts]: what each expert counts for the
-/// row, 0 for those that were not chosen.
+/// scores [rows, experts], bias [1, experts] -> [rows, experts]: the weight of each expert for the
+/// row, 0 for experts that were not selected.
 inline constexpr OpDef kRoute{.name = "route",
                               .inputs = {"scores", "bias?"},
                               .outputs = {"gates"},
                               .infer = detail::route,
                               .cost = detail::elements<4>};
-/// x [rows, in], gates [rows, experts] of which at most MoeAttr::used a row are not 0, residual
+/// x [rows, in], gates [rows, experts] with at most MoeAttr::used nonzero values per row, residual
 /// [rows, out], gate and up [experts, hidden, in], down [experts, out, hidden], biases in one row
 /// each (Shazeer et al., arXiv:1701.06538).
 inline constexpr OpDef kMoe{.name = "moe",

@@ -1,28 +1,28 @@
-// leaf.h: values that no op computes: weights, what varies between runs, caches, constants.
+// leaf.h: values that no op computes: weights, inputs of a run, caches, constants.
 #pragma once
 #include "graph/op.h"
 
 namespace veery {
 
-/// param: a matrix, a vector [1, n] or a stack of matrices [count, rows, columns]. `vectors` > 0:
-/// one row that holds so many vectors of one size. `plain`: a matrix that is read element by
-/// element, not multiplied: rows of f32, whatever the file holds.
+/// Parameters of param: a matrix, a vector [1, n] or a stack of matrices [count, rows, columns].
+/// `vectors` > 0: a row that holds `vectors` vectors of equal size. `plain`: a matrix that is
+/// accessed by element instead of multiplied; stored as f32 rows whatever the file's type.
 struct ParamAttr {
   int32_t vectors = 0;
   bool plain = false;
 };
 
-/// What a sequence keeps from run to run. kKeys, kValues: one row a position, in pages, of one
-/// layer. kBlock: a matrix of f32 that stands for all positions so far, as recurrent layers have
-/// it; zeros before the first one.
+/// State of a sequence between runs. kKeys, kValues: the KV cache of one layer, one row per
+/// position, in pages. kBlock: the f32 state matrix of a recurrent layer; zeros before the first
+/// position.
 enum class StateKind : uint8_t { kKeys, kValues, kBlock };
 
 struct StateAttr {
   StateKind kind = StateKind::kKeys;
-  int32_t kv_heads = 1;  ///< of pages
-  int32_t window = 0;    ///< of pages; > 0: positions further back may be forgotten
-  /// Of pages; > 0: so many positions beside those of the sequence, which an encoder writes and
-  /// Mask::kSource sees.
+  int32_t kv_heads = 1;  ///< KV cache only
+  int32_t window = 0;    ///< KV cache only; > 0: positions outside of the window may be dropped
+  /// KV cache only; > 0: size of a cross-attention cache, in positions, which an encoder writes and
+  /// Mask::kSource reads.
   int32_t source = 0;
 };
 
@@ -42,13 +42,13 @@ struct InputAttr {
 
 namespace op {
 
-/// A weight, by name; its type is the file's; [ParamAttr].
+/// A weight, by name; its type is that of the file. ParamAttr is optional.
 inline constexpr OpDef kParam{.name = "param", .group = OpGroup::kLeaf};
 /// A value that each run is given, by name (plan/run_block.h); InputAttr.
 inline constexpr OpDef kInput{.name = "input", .group = OpGroup::kLeaf};
-/// What a sequence keeps, by name; StateAttr.
+/// State of a sequence, by name; StateAttr.
 inline constexpr OpDef kState{.name = "state", .group = OpGroup::kLeaf};
-/// ScaleAttr: every element is the factor.
+/// Every element is the factor of ScaleAttr.
 inline constexpr OpDef kConstant{.name = "constant", .group = OpGroup::kLeaf};
 
 inline constexpr Op kLeaves[] = {kParam, kInput, kState, kConstant};

@@ -41,7 +41,7 @@ Cost linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   return {.flops = 2 * size(c.shape(LinearIn::kX).rows()) * weights};
 }
 
-// Norm, products side by side or gated, scale and residual, each a node.
+// Norm, products (concatenated or gated), scale and residual as separate nodes.
 Value decompose_linear(Graph& graph, const Node& node) {
   const auto attr = node.as<LinearAttr>();
   const auto in = [&](int i) { return node.in[static_cast<size_t>(i)]; };

@@ -1,16 +1,16 @@
-// linear.h: products with weights.
+// linear.h: matrix products with weights.
 #pragma once
 #include "graph/ops/elementwise.h"
 
 namespace veery {
 
-/// kHigh: where a kernel rounds x to int8, x is the sum of two such rows, the second for what the
-/// first leaves over.
+/// kHigh: kernels with int8 activations use residual quantisation: x is the sum of two int8 rows,
+/// the second of which represents the rounding error of the first.
 enum class Precision : uint8_t { kUsual, kHigh };
 
-/// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: one weight,
-/// y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). All times `scale`. `eps` is that of the
-/// norm input, where there is one.
+/// Parameters of linear. One weight: y = x w^T. Several: their outputs are concatenated. With
+/// `gate`: one weight, y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). The result is
+/// multiplied by `scale`. `eps` is that of the fused norm, if present.
 struct LinearAttr {
   int32_t weights = 1;
   ActivateAttr gate;
@@ -18,7 +18,7 @@ struct LinearAttr {
   float scale = 1;
   Precision precision = Precision::kUsual;
 };
-/// head_linear.
+/// Parameters of head_linear.
 struct HeadsAttr {
   int32_t heads = 1;
 };
@@ -88,7 +88,7 @@ inline Outputs bias_back(const OpContext& c) {
 
 }  // namespace detail
 
-/// y = linear(norm(x)) * scale + residual. x [rows, in], norm [1, in] (the weight of an RMS norm),
+/// y = linear(norm(x)) * scale + residual. x [rows, in], norm [1, in] (weight of an RMS norm),
 /// residual [rows, out], weights [out, in], biases [1, out].
 inline constexpr OpDef kLinear{.name = "linear",
                                .inputs = {"x", "norm?", "residual?", "weight", "weight1?",
@@ -96,7 +96,7 @@ inline constexpr OpDef kLinear{.name = "linear",
                                .infer = detail::linear,
                                .cost = detail::linear_cost,
                                .decompose = detail::decompose_linear};
-/// As linear with one weight -> [rows, 1] i32: the index of the largest, never the products.
+/// Like linear with one weight -> [rows, 1] i32: the argmax. The products are not materialised.
 inline constexpr OpDef kLinearArgmax{.name = "linear_argmax",
                                      .group = OpGroup::kFused,
                                      .inputs = kLinear.inputs,
@@ -104,9 +104,9 @@ inline constexpr OpDef kLinearArgmax{.name = "linear_argmax",
                                      .infer = detail::linear_argmax,
                                      .cost = detail::linear_cost,
                                      .decompose = detail::decompose_linear_argmax};
-/// The first `in` columns of each of `heads` parts of a row of x [rows, heads * (in + rest)] times
-/// a matrix of its own; the rest of a part is kept behind. Weight [heads, out, in] -> [rows, heads
-/// * (out + rest)].
+/// Multiplies the first `in` columns of each of `heads` parts of a row by a matrix of its own and
+/// keeps the remaining columns of the part after the result. x [rows, heads * (in + rest)], weight
+/// [heads, out, in] -> [rows, heads * (out + rest)].
 inline constexpr OpDef kHeadLinear{.name = "head_linear",
                                    .inputs = {"x", "weight"},
                                    .infer = detail::head_linear,
@@ -123,7 +123,7 @@ inline constexpr OpDef kLinearBackW{.name = "linear_back_w",
                                     .outputs = {"dweight"},
                                     .infer = detail::linear_back_w,
                                     .cost = detail::linear_back_cost};
-/// Of the bias [1, n] only the shape counts; n divides dy's columns.
+/// Only the shape of the bias [1, n] is used; n divides the columns of dy.
 inline constexpr OpDef kBiasBack{.name = "bias_back",
                                  .group = OpGroup::kBackward,
                                  .inputs = {"dy", "bias"},

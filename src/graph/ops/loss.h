@@ -1,4 +1,4 @@
-// loss.h: what training makes small.
+// loss.h: loss functions.
 #pragma once
 #include "graph/op.h"
 
@@ -25,8 +25,7 @@ inline Outputs cross_entropy_back(const OpContext& c) {
 
 }  // namespace detail
 
-/// The mean over rows of -log softmax(logits)[target]: [1, 1]. Rows whose target is -1 are left
-/// out.
+/// The mean over rows of -log softmax(logits)[target]: [1, 1]. Rows with target -1 are ignored.
 inline constexpr OpDef kCrossEntropy{.name = "cross_entropy",
                                      .inputs = {"logits", "targets"},
                                      .outputs = {"loss"},

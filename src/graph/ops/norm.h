@@ -4,8 +4,8 @@
 
 namespace veery {
 
-/// rms_norm, layer_norm. `groups` > 1: each of `groups` equal parts of a row is normalised alone
-/// (heads).
+/// Parameters of rms_norm and layer_norm. `groups` > 1: each of `groups` equal parts of a row
+/// (heads) is normalised separately.
 struct NormAttr {
   float eps = 1e-6F;
   int32_t groups = 1;
@@ -110,7 +110,7 @@ inline constexpr OpDef kLayerNormBackX{.name = "layer_norm_back_x",
                                        .outputs = {"dx"},
                                        .infer = detail::norm_back_x,
                                        .cost = detail::norm};
-/// Of the weight only the shape counts.
+/// Only the shape of the weight is used.
 inline constexpr OpDef kLayerNormBackW{.name = "layer_norm_back_w",
                                        .group = OpGroup::kBackward,
                                        .inputs = {"dy", "x", "weight"},

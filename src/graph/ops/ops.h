@@ -1,4 +1,4 @@
-// ops.h: all ops.
+// ops.h: the list of all ops.
 #pragma once
 #include <vector>
 
@@ -15,7 +15,7 @@
 
 namespace veery {
 
-/// Family by family, each in the order of its header.
+/// Returns all ops by family, each in the order of its header.
 std::vector<Op> all_ops();
 
 }  // namespace veery

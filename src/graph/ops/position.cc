@@ -44,7 +44,7 @@ Outputs qkv_rope(const OpContext& c) {
   return Shape{qkv.rows(), q};
 }
 
-// Writes the caches on its way; a reader of them has to follow.
+// Also writes the caches, so nodes that read them must follow.
 Value decompose_qkv_rope(Graph& graph, const Node& node) {
   const auto attr = node.as<QkvRopeAttr>();
   const int64_t q = int64_t{attr.heads} * attr.head_dim;

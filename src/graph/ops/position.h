@@ -4,8 +4,8 @@
 
 namespace veery {
 
-/// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as
-/// the transformers library names them.
+/// Parameters of rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context
+/// scalings have the names of transformers.
 enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
 struct AnglesAttr {
   int32_t dims = 0;  ///< rotated dimensions of a head
@@ -14,16 +14,17 @@ struct AnglesAttr {
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
   double beta_fast = 32, beta_slow = 1;              ///< kYarn
-  bool truncate = true;         ///< kYarn: the blend begins and ends at whole pairs
+  bool truncate = true;         ///< kYarn: the ramp begins and ends at whole pairs
   double attention_factor = 1;  ///< multiplies cos and sin
   double original_context = 8192;
-  /// What multiplies cos and sin of position p is itself multiplied by 1 + temperature ln(1 +
+  /// Temperature: at position p, cos and sin are also multiplied by 1 + temperature * ln(1 +
   /// floor((p + temperature_shift) / original_context)).
   double temperature = 0, temperature_shift = 0;
   bool operator==(const AnglesAttr&) const = default;
 };
-/// rope. Of `dims` dimensions of a head, from `begin` on, pair i is (2i, 2i+1) if interleaved, else
-/// (i, i + dims/2); the others pass through. `sign` -1 rotates back: the vjp.
+/// Parameters of rope. Rotates `dims` dimensions of a head starting at `begin`; other dimensions
+/// are unchanged. Pair i is (2i, 2i + 1) if interleaved, otherwise (i, i + dims/2). `sign` -1
+/// rotates back (vjp).
 struct RopeAttr {
   int32_t heads = 1;
   int32_t dims = 0;
@@ -31,12 +32,12 @@ struct RopeAttr {
   float sign = 1;
   int32_t begin = 0;
 };
-/// qkv_rope: RoPE on the queries and keys of a joint projection, keys and values into the cache.
+/// Parameters of qkv_rope: RoPE on queries and keys of a fused projection, and cache writes.
 struct QkvRopeAttr {
   int32_t heads = 1, kv_heads = 1, head_dim = 0;
   int32_t dims = 0;
   bool interleaved = false;
-  float eps = 0;  ///< of the head norms, where there are any
+  float eps = 0;  ///< of the QK norms, if present
 };
 
 struct RopeAnglesIn {
@@ -72,7 +73,7 @@ inline constexpr OpDef kRopeAngles{.name = "rope_angles",
 /// Rotates x [rows, heads * head_dim] (Su et al., arXiv:2104.09864).
 inline constexpr OpDef kRope{
     .name = "rope", .inputs = {"x", "angles"}, .infer = detail::rope, .cost = detail::rope_cost};
-/// Head norms, RoPE and cache writes of a joint projection [rows, q + k + v] -> the queries.
+/// QK norms, RoPE and cache writes of a fused projection [rows, q + k + v]; returns the queries.
 inline constexpr OpDef kQkvRope{
     .name = "qkv_rope",
     .group = OpGroup::kFused,

@@ -32,12 +32,12 @@ Shape scan_state(const ScanAttr& attr, int64_t key_size, int64_t value_size) {
 namespace op::detail {
 namespace {
 
-// Of a value that may be one row for all positions.
+// Whether a value has `rows` rows or one row for all positions.
 bool rows_or_one(const Shape& shape, Dim rows, int64_t cols) {
   return shape.cols() == cols && (shape.rows() == rows || shape.rows() == Dim(1));
 }
 
-// Whether an input that may be absent has this shape.
+// Checks the shape of an optional input.
 void check_optional(const OpContext& c, int input, const Shape& shape, const char* expected) {
   if (c.has(input)) c.require(c.shape(input) == shape, expected);
 }
@@ -88,8 +88,8 @@ Outputs scan_of(const OpContext& c, const ScanAttr& attr) {
   return v;
 }
 
-// A product and a sum for the decay and the new value, the same for the low-rank term twice, and
-// for what is read.
+// One product and one sum each for the decay, the new value and the output, and for the low-rank
+// term twice.
 Cost scan_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
   const auto& attr = c.attr<ScanAttr>();
   const auto key = static_cast<double>(c.shape(ScanIn::kK).cols() / attr.key_heads);

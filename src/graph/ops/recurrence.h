@@ -1,32 +1,35 @@
-// recurrence.h: layers whose memory of all positions so far has a fixed size: linear recurrences
-// and short convolutions.
+// recurrence.h: ops with a state of fixed size: linear recurrences, sLSTM and short convolutions.
 #pragma once
 #include "graph/ops/elementwise.h"
 
 namespace veery {
 
-/// What log alpha is given for: nothing (alpha = 1), each head, each channel of a key; kOuter: for
-/// each element of the state, as the product of a number a value channel and of `rates`.
+/// Granularity of log alpha: none (alpha = 1), per head, or per key channel. kOuter: per element of
+/// the state, as the product of a value per value channel and `rates`.
 enum class Decay : uint8_t { kNone, kHead, kChannel, kOuter };
 
-/// The term b (a^T S). kDelta: the delta rule, b = -gate k and a = alpha k; kGeneral: given.
+/// The low-rank term b (a^T S). kDelta: delta rule with b = -gate k and a = alpha k. kGeneral: a
+/// and b are inputs.
 enum class LowRank : uint8_t { kNone, kDelta, kGeneral };
 
-/// Which key head a value head reads: h / (heads / key_heads), or h modulo key_heads.
+/// The key head of value head h: h / (heads / key_heads), or h modulo key_heads.
 enum class HeadMap : uint8_t { kGrouped, kTiled };
 
-/// A linear recurrence. The state S of a head is [key size, value size]; at each position
-///   S = diag(alpha) S + b (a^T S_before) + gate k v^T,  y = scale q^T S.
-/// `exponential`: `gate` is the logarithm i of the input gate, and with m = max(log alpha +
-/// m_before, i) alpha becomes exp(log alpha + m_before - m) and the gate exp(i - m) (Beck et al.,
-/// arXiv:2405.04517). `normaliser`: y is divided by max(|scale q^T n|, exp(-m)) + eps, where n is a
-/// column of S whose values are 1. `read_before`: y is of S_before. A `bonus` for each head adds
-/// bonus v to y; one for each channel of a key adds gate (q^T (bonus * k)) v.
-/// Mamba-2 (Dao and Gu, arXiv:2405.21060), gated DeltaNet (Yang et al., arXiv:2412.06464), KDA
-/// (Kimi Team, arXiv:2510.26692), RWKV-7 (Peng et al., arXiv:2503.14456) and mLSTM are of this
-/// form.
+/// A linear recurrence. The state S of a head is [key size, value size]. At each position
+///   S = diag(alpha) S_before + b (a^T S_before) + gate k v^T,  y = scale q^T S.
+///
+/// - `exponential`: `gate` is the logarithm i of the input gate. With m = max(log alpha + m_before,
+///   i), alpha becomes exp(log alpha + m_before - m) and the gate exp(i - m) (Beck et al.,
+///   arXiv:2405.04517).
+/// - `normaliser`: y is divided by max(|scale q^T n|, exp(-m)) + eps, where n is a column of S
+///   whose values are 1.
+/// - `read_before`: y is computed from S_before.
+/// - `bonus`: per head, adds bonus v to y; per key channel, adds gate (q^T (bonus * k)) v.
+///
+/// Covers Mamba-2 (Dao and Gu, arXiv:2405.21060), gated DeltaNet (Yang et al., arXiv:2412.06464),
+/// KDA (Kimi Team, arXiv:2510.26692), RWKV-7 (Peng et al., arXiv:2503.14456) and mLSTM.
 struct ScanAttr {
-  int32_t heads = 1;      ///< of values
+  int32_t heads = 1;      ///< number of value heads
   int32_t key_heads = 1;  ///< a divisor of heads
   HeadMap map = HeadMap::kGrouped;
   Decay decay = Decay::kHead;
@@ -42,15 +45,13 @@ struct ScanAttr {
   }
 };
 
-/// A convolution over the positions of a sequence, of each channel alone, and what is done with the
-/// result.
+/// Parameters of conv1d: the activation after the convolution.
 struct Conv1dAttr {
   Activation activation = Activation::kNone;
 };
 
-/// sLSTM (Beck et al., arXiv:2405.04517): the state of a channel is y, c, n, m. With the values i,
-/// f, z, o of a position, each of them x + r y_before + bias where r is a matrix of the channel's
-/// head,
+/// sLSTM (Beck et al., arXiv:2405.04517). The state of a channel is y, c, n, m. With the gates i,
+/// f, z, o of a position, each x + r y_before + bias with a recurrent matrix r per head,
 ///   m = max(f' + m_before, i) with f' = log sigmoid(f), or i at the first position,
 ///   c = exp(f' + m_before - m) c_before + exp(i - m) tanh(z),
 ///   n = exp(f' + m_before - m) n_before + exp(i - m),  y = sigmoid(o) c / n.
@@ -72,20 +73,20 @@ struct Conv1dIn {
   enum { kX, kWeight, kBias, kState };
 };
 
-/// Columns of a state that lie together, of one head: a unit of work.
+/// Columns of a head's state that are stored together and form a unit of work.
 inline constexpr int64_t kScanColumns = 16;
 
-/// How the state of a scan lies: for each head and each kScanColumns columns [key size][16], with a
-/// normaliser its column [key size] and with exponential gates m behind that, each filled up to a
-/// multiple of 16.
+/// Memory layout of a scan's state. Each head consists of blocks of kScanColumns columns: [key
+/// size][16], then, with a normaliser, its column [key size], and, with exponential gates, m; each
+/// padded to a multiple of 16.
 struct ScanLayout {
   int64_t key_size = 0, value_size = 0;
-  int64_t blocks = 0;                      ///< of a head
-  int64_t normaliser = 0, stabiliser = 0;  ///< where they are in a block; 0: there is none
-  int64_t block = 0;                       ///< floats of one
+  int64_t blocks = 0;                      ///< per head
+  int64_t normaliser = 0, stabiliser = 0;  ///< offsets in a block; 0: absent
+  int64_t block = 0;                       ///< floats per block
 };
 ScanLayout scan_layout(const ScanAttr& attr, int64_t key_size, int64_t value_size);
-/// [heads * blocks, floats of a block], what Trace::block() is asked for.
+/// Returns [heads * blocks, floats per block], the shape for Trace::recurrent_state().
 Shape scan_state(const ScanAttr& attr, int64_t key_size, int64_t value_size);
 
 namespace op {
@@ -102,11 +103,11 @@ Cost linear_heads_cost(const OpContext& c, const Outputs& out, const RunSize& si
 
 }  // namespace detail
 
-/// q, k [rows, key_heads * key size], v [rows, heads * value size], decay (log alpha) [rows or 1,
-/// heads], with kChannel [rows or 1, heads * key size], with kOuter [rows, heads * value size] and
-/// rates [key size, heads * value size], gate [rows, heads], a and b [rows, heads * key size],
-/// bonus [1, heads] or [1, heads * key size] -> [rows, heads * value size]. Without a state
-/// sequences begin with S = 0 in each run.
+/// q, k [rows, key_heads * key size], v [rows, heads * value size], gate [rows, heads], a and b
+/// [rows, heads * key size], bonus [1, heads] or [1, heads * key size] -> [rows, heads * value
+/// size]. decay (log alpha): [rows or 1, heads]; kChannel: [rows or 1, heads * key size]; kOuter:
+/// [rows, heads * value size] with rates [key size, heads * value size]. Without a state, sequences
+/// start with S = 0 in each run.
 inline constexpr OpDef kScan{
     .name = "scan",
     .inputs = {"q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?", "state?"},
@@ -115,24 +116,24 @@ inline constexpr OpDef kScan{
     .writes = 1U << ScanIn::kState};
 
 /// y[t, c] = act(bias[c] + sum over j of weight[j, c] x[t - width + 1 + j, c]). x [rows, channels],
-/// weight [width, channels], bias [1, channels], state [width - 1, channels]: the rows before.
+/// weight [width, channels], bias [1, channels], state [width - 1, channels]: the previous rows.
 inline constexpr OpDef kConv1d{.name = "conv1d",
                                .inputs = {"x", "weight", "bias?", "state?"},
                                .infer = detail::conv1d,
                                .cost = detail::conv1d_cost,
                                .writes = 1U << Conv1dIn::kState};
 
-/// x [rows, 4 * channels], of i, f, z and o; recurrent [head size, 4 * channels], from the channels
-/// of a head to those of each gate; bias [1, 4 * channels]; state [4, channels] -> y [rows,
-/// channels].
+/// x [rows, 4 * channels]: gates i, f, z and o; recurrent [head size, 4 * channels]: from the
+/// channels of a head to those of each gate; bias [1, 4 * channels]; state [4, channels] -> y
+/// [rows, channels].
 inline constexpr OpDef kSlstm{.name = "slstm",
                               .inputs = {"x", "recurrent", "bias", "state?"},
                               .infer = detail::slstm,
                               .cost = detail::slstm_cost,
                               .writes = 1U << SlstmIn::kState};
 
-/// Of as many columns each, y of a part is W x of this part: x [rows, columns], weight [columns,
-/// columns of a part] -> [rows, columns].
+/// Block-diagonal product: part i of y is W_i times part i of x. x [rows, columns], weight
+/// [columns, columns per part] -> [rows, columns].
 inline constexpr OpDef kLinearHeads{.name = "linear_heads",
                                     .inputs = {"x", "weight"},
                                     .infer = detail::linear_heads,

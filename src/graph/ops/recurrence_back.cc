@@ -5,7 +5,7 @@
 namespace veery::op::detail {
 namespace {
 
-// Where an input of the scan is among those of its gradients.
+// Returns the index of a scan's input among the inputs of its gradients.
 constexpr int behind_dy(int scan_input) { return ScanBackIn::kFirst + scan_input; }
 
 ValueType like(const OpContext& c, int scan_input) {
@@ -27,7 +27,7 @@ Outputs scan_chunks(const OpContext& c) {
   return scan_of(c, attr.scan);
 }
 
-// For each pair of positions two products of keys, one of values, and the state as in a scan.
+// For each pair of positions two products of keys and one of values, plus the state as in a scan.
 Cost scan_chunks_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
   const auto& attr = c.attr<ScanChunksAttr>();
   const auto heads = static_cast<double>(attr.scan.heads);
@@ -58,13 +58,13 @@ Outputs scan_tangent(const OpContext& c) {
   return c.shape(ScanIn::kV);
 }
 
-// Forward once more, and back: each about twice a scan.
+// A second forward pass and the backward pass; each costs about twice a scan.
 Cost scan_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   const int64_t key = c.shape(behind_dy(ScanIn::kK)).cols() / c.attr<ScanAttr>().key_heads;
   return {.flops = 28 * static_cast<double>(key) * size.elements(c.shape(ScanBackIn::kDy))};
 }
 
-// Two numbers in place of each.
+// Each number becomes a pair of value and tangent.
 Cost scan_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
   const int64_t key = c.shape(ScanIn::kK).cols() / c.attr<ScanTangentAttr>().scan.key_heads;
   return {.flops = 20 * static_cast<double>(key) * size.elements(out.types[0].shape)};

@@ -1,27 +1,27 @@
-// recurrence_back.h: derivatives of recurrence.h, and the form of scans that training and devices
-// with matrix units want.
+// recurrence_back.h: derivatives of the ops in recurrence.h, and the chunked form of scans for
+// training and for devices with matrix units.
 #pragma once
 #include "graph/ops/recurrence.h"
 
 namespace veery {
 
-/// scan_chunks: positions that are computed together.
+/// Parameters of scan_chunks: number of positions per chunk.
 struct ScanChunksAttr {
   ScanAttr scan;
   int32_t positions = 64;
 };
 
-/// scan_tangent: which of its inputs (ScanIn) moves.
+/// Parameters of scan_tangent: the input (ScanIn) with a tangent.
 struct ScanTangentAttr {
   ScanAttr scan;
   int32_t moves = 0;
 };
 
-/// The inputs of a scan, in their order, behind kDy.
+/// kDy, followed by the inputs of a scan in their order.
 struct ScanBackIn {
   enum { kDy, kFirst };
 };
-/// Those inputs, and how one of them moves.
+/// The inputs of a scan and the tangent of one of them.
 struct ScanTangentIn {
   enum { kTangent = ScanIn::kState };
 };
@@ -32,14 +32,14 @@ struct Conv1dBackWIn {
   enum { kDy, kX, kWeight };
 };
 
-/// Positions of which a gradient of a scan keeps the states at once; of the others it keeps one in
-/// so many, from which it computes them again.
+/// Checkpointing in scan gradients: the state is saved at every kScanBackPositions-th position, and
+/// the states of one interval at a time are recomputed from it.
 inline constexpr int64_t kScanBackPositions = 64;
 
 namespace op {
 namespace detail {
 
-/// That of a scan with these parameters; throws as its rule does.
+/// Infers the outputs of a scan with these parameters; throws as scan().
 Outputs scan_of(const OpContext& c, const ScanAttr& attr);
 Outputs scan_chunks(const OpContext& c);
 Cost scan_chunks_cost(const OpContext& c, const Outputs& out, const RunSize& size);
@@ -56,8 +56,8 @@ Cost conv1d_back_cost(const OpContext& c, const Outputs& out, const RunSize& siz
 
 }  // namespace detail
 
-/// A scan without a state, by chunks: sums of products between positions of a chunk, and of these
-/// with the state before it. The same but for rounding.
+/// A scan without a state, computed in chunks: products between positions of a chunk, and with the
+/// state before the chunk. Equal to scan except for rounding.
 inline constexpr OpDef kScanChunks{
     .name = "scan_chunks",
     .inputs = {"q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?"},
@@ -65,8 +65,8 @@ inline constexpr OpDef kScanChunks{
     .cost = detail::scan_chunks_cost,
     .decompose = detail::scan_chunks_decomposed};
 
-/// Of a scan without a state; what has one row gets the sum over all rows. An input that is absent
-/// has a gradient [1, 1] of zero.
+/// Gradient of a scan without a state. Inputs with one row get the sum over all rows. The gradient
+/// of an absent input is [1, 1] zero.
 inline constexpr OpDef kScanBack{
     .name = "scan_back",
     .group = OpGroup::kBackward,
@@ -88,7 +88,7 @@ inline constexpr OpDef kScanBackLowRank{
     .outputs = {"da", "db", "drates"},
     .infer = detail::scan_back_low_rank,
     .cost = detail::scan_back_cost};
-/// How y moves with one of the inputs; `tangent` has the shape of that one.
+/// The tangent of y for a tangent of one input; `tangent` has the shape of that input.
 inline constexpr OpDef kScanTangent{
     .name = "scan_tangent",
     .group = OpGroup::kBackward,
@@ -96,14 +96,14 @@ inline constexpr OpDef kScanTangent{
     .infer = detail::scan_tangent,
     .cost = detail::scan_tangent_cost};
 
-/// Of a conv1d without a state and an activation.
+/// Gradient of a conv1d without a state and an activation.
 inline constexpr OpDef kConv1dBackX{.name = "conv1d_back_x",
                                     .group = OpGroup::kBackward,
                                     .inputs = {"dy", "weight"},
                                     .outputs = {"dx"},
                                     .infer = detail::conv1d_back_x,
                                     .cost = detail::conv1d_back_cost};
-/// Of the weight only the shape counts.
+/// Only the shape of the weight is used.
 inline constexpr OpDef kConv1dBackW{.name = "conv1d_back_w",
                                     .group = OpGroup::kBackward,
                                     .inputs = {"dy", "x", "weight"},

@@ -1,30 +1,30 @@
-// rows.h: ops that choose, join and summarise rows and columns.
+// rows.h: ops that select, join and reduce rows and columns.
 #pragma once
 #include "graph/ops/elementwise.h"
 
 namespace veery {
 
-/// columns: the part [begin, begin + count) of a wider value; columns_back: of one that is `width`
-/// wide.
+/// Parameters of columns: the range [begin, begin + count). columns_back: `width` is the width of
+/// the result.
 struct ColumnsAttr {
   int64_t begin = 0;
   int64_t count = 0;
   int64_t width = 0;
 };
 
-/// What stands for all rows of a sequence: the first row, the last one, the mean, the largest of
-/// each column, the sum over the square root of the length, the mean weighted by 1, 2, 3 ...
+/// Pooling of the rows of a sequence: first, last, mean, maximum per column, sum divided by the
+/// square root of the length, mean weighted by 1, 2, 3 ...
 enum class Pooling : uint8_t { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
 struct PoolAttr {
   Pooling kind = Pooling::kMean;
 };
 
-/// top_k: how many of a row.
+/// Parameters of top_k: number of values per row.
 struct TopKAttr {
   int32_t count = 0;
 };
 
-/// shift: by how many rows, down where positive.
+/// Parameters of shift: number of rows; positive: towards later rows.
 struct ShiftAttr {
   int32_t by = 0;
 };
@@ -123,21 +123,21 @@ inline Outputs pool_back(const OpContext& c) {
 
 }  // namespace detail
 
-/// Rows of the weight [count, columns] by ids, times the factor (ScaleAttr).
+/// Rows of weight [count, columns] by ids, times the factor (ScaleAttr).
 inline constexpr OpDef kEmbed{.name = "embed",
                               .inputs = {"ids", "weight"},
                               .infer = detail::embed,
                               .cost = detail::embed_cost};
-/// Of the weight only the shape counts.
+/// Only the shape of the weight is used.
 inline constexpr OpDef kEmbedBack{.name = "embed_back",
                                   .group = OpGroup::kBackward,
                                   .inputs = {"dy", "ids", "weight"},
                                   .outputs = {"dweight"},
                                   .infer = detail::embed_back};
-/// A view: nothing is copied.
+/// A view; nothing is copied.
 inline constexpr OpDef kColumns{
     .name = "columns", .inputs = {"x"}, .infer = detail::columns, .alias = UnaryIn::kX};
-/// dy among zeros.
+/// Pads dy with zero columns.
 inline constexpr OpDef kColumnsBack{.name = "columns_back",
                                     .group = OpGroup::kBackward,
                                     .inputs = {"dy"},
@@ -148,26 +148,26 @@ inline constexpr OpDef kConcat{.name = "concat", .inputs = {"a", "b"}, .infer = 
 /// x [rows, columns], indices of rows [outputs, 1] -> [outputs, columns].
 inline constexpr OpDef kSelectRows{
     .name = "select_rows", .inputs = {"x", "rows"}, .infer = detail::select_rows};
-/// dy among rows of zeros.
+/// Scatters dy into rows of zeros.
 inline constexpr OpDef kSelectRowsBack{.name = "select_rows_back",
                                        .group = OpGroup::kBackward,
                                        .inputs = {"dy", "rows"},
                                        .outputs = {"dx"},
                                        .infer = detail::select_rows_back};
-/// Row r is row r - by of x, where that is of the same sequence and run, else zeros.
+/// Row r is row r - by of x if it belongs to the same sequence and run, otherwise zeros.
 inline constexpr OpDef kShift{.name = "shift", .inputs = {"x"}, .infer = detail::shift};
-/// [rows, n] -> [rows, 1] i32, the lowest index among equals.
+/// [rows, n] -> [rows, 1] i32; ties prefer the lowest index.
 inline constexpr OpDef kArgmax{
     .name = "argmax", .inputs = {"x"}, .outputs = {"index"}, .infer = detail::argmax};
-/// [rows, n] -> the `count` largest of a row, the largest first and of equal ones the lowest index
-/// first [rows, count], their indices [rows, count] i32, and [rows, 1] the sum over the row of
-/// exp(x - largest), as softmax_mass() has it. NaN is none of them; where a row has fewer, minus
-/// infinity and -1 follow.
+/// [rows, n] -> the `count` largest values of a row in descending order [rows, count] (ties: lowest
+/// index first), their indices [rows, count] i32, and the mass [rows, 1], the sum over the row of
+/// exp(x - largest) as computed by softmax_mass(). NaN is ignored; missing values are padded with
+/// minus infinity and -1.
 inline constexpr OpDef kTopK{.name = "top_k",
                              .inputs = {"x"},
                              .outputs = {"values", "indices", "mass"},
                              .infer = detail::top_k};
-/// One row for each sequence of the run: [rows, columns] -> [sequences, columns].
+/// One row per sequence of the run: [rows, columns] -> [sequences, columns].
 inline constexpr OpDef kPool{
     .name = "pool", .inputs = {"x"}, .infer = detail::pool, .cost = detail::elements<1>};
 inline constexpr OpDef kPoolBack{.name = "pool_back",

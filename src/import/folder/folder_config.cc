@@ -416,8 +416,8 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
   if (architecture.joint_mixers) read_multipliers(fields, c);
-  if (architecture.mixer == Mixer::kXlstmBlocks) find_block_sizes(file, c);
-  if (architecture.mixer == Mixer::kRwkv7) find_mix_ranks(file, c);
+  if (architecture.mixer == Mixer::kXlstmBlocks) find_xlstm_sizes(file, c);
+  if (architecture.mixer == Mixer::kRwkv7) find_rwkv7_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);

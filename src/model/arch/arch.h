@@ -1,4 +1,4 @@
-// arch.h: the definitions, one file each.
+// arch.h: model definitions and the hyperparameters that their files do not specify.
 #pragma once
 #include "model/config.h"
 #include "model/trace.h"
@@ -6,10 +6,10 @@
 namespace veery {
 
 Array llama(Trace& t, const TransformerConfig& c);
-/// The gates of the chosen experts add up to 1: Mixtral, Qwen 3.
+/// Normalises the weights of the selected experts (Mixtral, Qwen 3).
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata);
 
-void complete_helium(TransformerConfig& c);  ///< Ernie 4.5 and GLM too
+void complete_helium(TransformerConfig& c);  ///< also for Ernie 4.5 and GLM
 void complete_ernie_moe(TransformerConfig& c);
 void complete_hunyuan(TransformerConfig& c);
 void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);

@@ -1,7 +1,9 @@
-// bert.cc: encoders. BERT (Devlin et al., arXiv:1810.04805), RoBERTa and XLM-R (Conneau et al.,
-// arXiv:1911.02116) have norms behind each part; Nomic's (Nussbaum et al., arXiv:2402.01613) has
-// RoPE and gates, Jina's (Guenther et al., arXiv:2310.19923) ALiBi and gates; ModernBERT (Warner et
-// al., arXiv:2412.13663) has norms before each part, but for the first, and local layers.
+// bert.cc: encoders.
+// - BERT (Devlin et al., arXiv:1810.04805), RoBERTa and XLM-R (Conneau et al., arXiv:1911.02116):
+//   post-norm.
+// - Nomic BERT (Nussbaum et al., arXiv:2402.01613): RoPE and gated feed-forward layers.
+// - Jina BERT v2 (Guenther et al., arXiv:2310.19923): ALiBi and gated feed-forward layers.
+// - ModernBERT (Warner et al., arXiv:2412.13663): pre-norm except in the first layer, local layers.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"
@@ -38,7 +40,7 @@ void complete_nomic_bert(TransformerConfig& c) {
   c.gated = true;
 }
 
-// Half of the heads' slopes stand in the paper; no key says them.
+// The slope of ALiBi is given in the paper, not in files.
 void complete_jina_bert(TransformerConfig& c) {
   complete_nomic_bert(c);
   c.alibi = 8;
@@ -49,13 +51,13 @@ void complete_modern_bert(TransformerConfig& c) {
   c.gated = true;
 }
 
-// Files say how many positions a local layer sees in all.
+// The key counts all positions visible in a local layer, on both sides.
 void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_bert_gguf(c, metadata);
   c.window /= 2;
   c.local_rope.theta = checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);
   if (metadata.text("modern-bert.hidden_activation") == "silu") c.activation = Activation::kSilu;
-  // A truth for each layer, or the period of those that see everything, of which layer 0 is one.
+  // The key is a list with one flag per layer, or the period of global layers starting at layer 0.
   const std::string pattern = "modern-bert.attention.sliding_window_pattern";
   if (metadata.integers(pattern) != nullptr) return;
   const int64_t period = metadata.integer(pattern).value_or(3);

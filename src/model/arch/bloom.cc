@@ -1,5 +1,5 @@
-// bloom.cc: BLOOM (BigScience, 2022), with a norm behind the embedding, and MPT (MosaicML, 2023),
-// without biases: where a position is, scores say by falling with the distance.
+// bloom.cc: decoders with ALiBi: BLOOM (BigScience, 2022), with a norm after the embedding, and MPT
+// (MosaicML, 2023), without biases.
 #include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/layers.h"

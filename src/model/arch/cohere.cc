@@ -1,7 +1,9 @@
-// cohere.cc: Command R (Cohere, 2024) and Command R7B, A, Aya (Cohere 2): one layer norm without
-// bias for attention and feed-forward part, which are added up; pairs of RoPE are neighbours.
-// Cohere 2 turns local layers only. Its mixtures (2026) turn dense layers too, which come first;
-// what shared and chosen experts give is averaged; some have RMS norms.
+// cohere.cc: Cohere's models: attention and feed-forward part in parallel after one layer norm
+// without bias, RoPE on adjacent elements.
+// - Command R (Cohere, 2024).
+// - Cohere 2 (Command R7B, Command A, Aya): RoPE in local layers only.
+// - Cohere 2 MoE (2026): leading dense layers, which have RoPE too; shared and routed experts are
+//   averaged; some models use RMS norms.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"
@@ -21,10 +23,10 @@ void complete_cohere2(TransformerConfig& c) {
   for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
 }
 
-// The kind of norms is the file's.
+// The type of norm depends on the file.
 void complete_cohere_moe(TransformerConfig& c) { c.rope_interleaved = true; }
 
-// llama.cpp always averages; where the sum is taken as it is, a key of our own says so.
+// llama.cpp always averages shared and routed experts. A key of veery marks models that add them.
 void complete_cohere_moe_gguf(TransformerConfig& c, const Metadata& metadata) {
   const auto number = [&](const char* key) {
     return checked_number(metadata, c.architecture + key);

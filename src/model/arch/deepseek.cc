@@ -1,9 +1,11 @@
-// deepseek.cc: DeepSeek V2 and V3 (DeepSeek-AI, arXiv:2405.04434 and arXiv:2412.19437), Kimi K2:
-// attention on compressed keys and values, experts chosen by groups. Kimi Linear (Kimi Team,
-// arXiv:2510.26692): every few layers such attention, without RoPE, recurrent layers between them.
-// Mistral 4 (Mistral AI, 2026): queries with a temperature, experts without a correction. GLM 4.7
-// Flash is DeepSeek V3 with other numbers. DeepSeek V3.2 (DeepSeek-V3.2-Exp, 2025) and GLM 5 (2026)
-// attend to positions that small heads beside those of attention choose.
+// deepseek.cc: models with multi-head latent attention (MLA).
+// - DeepSeek V2 and V3 (DeepSeek-AI, arXiv:2405.04434, arXiv:2412.19437), Kimi K2 and GLM 4.7
+//   Flash: grouped expert selection.
+// - Kimi Linear (Kimi Team, arXiv:2510.26692): Kimi Delta Attention, and every few layers MLA
+//   without RoPE.
+// - Mistral 4 (Mistral AI, 2026): query temperature, experts without a bias correction.
+// - DeepSeek V3.2 (DeepSeek-V3.2-Exp, 2025) and GLM 5 (2026): sparse attention with the lightning
+//   indexer.
 #include <cmath>
 #include <limits>
 
@@ -20,8 +22,8 @@ Array latent_norm(Trace& t, const TransformerConfig& c, const char* name, Array 
   return rms_norm(x, t.vector(name, x.shape().cols()), c.latent.norm_eps);
 }
 
-// What queries of each row are multiplied by, [rows, 1]: the cosine of an angle of 0, times the
-// temperature. Empty: nothing.
+// Returns the temperature of the queries of each row [rows, 1], as the cosine of angle 0 times the
+// temperature. Empty: no temperature.
 Array temperature(Trace& t, const TransformerConfig& c) {
   if (c.rope.temperature == 0 || !c.long_context) return {};
   const Array angles =
@@ -33,7 +35,7 @@ Array temperature(Trace& t, const TransformerConfig& c) {
   return columns(angles, 0, 1);
 }
 
-// What queries are made of; empty: of the input.
+// Returns the compressed queries; empty if queries are projected from the input directly.
 Array compressed_queries(Trace& t, const TransformerConfig& c, Array h) {
   const int32_t rank = c.latent.query_rank;
   if (rank == 0) return {};
@@ -52,8 +54,8 @@ Array queries(Trace& t, const TransformerConfig& c, Array h, Array compressed,
       {.heads = c.heads, .dims = l.turned, .interleaved = c.rope_interleaved, .begin = l.plain});
 }
 
-// What is kept of a position: the compressed vector, and the turned part of a key, which all heads
-// share.
+// Returns the cache entry of a position: the compressed vector and the RoPE part of the key, which
+// all heads share.
 Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const Array joint = project(t, "attn_kv_a_mqa", h, l.rank + l.turned);
@@ -64,7 +66,8 @@ Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& a
                  : shared);
 }
 
-// The positions that each row attends to: heads of their own score all of them by one key each.
+// The lightning indexer: returns the positions that each row attends to. All of its heads score a
+// position by the same key.
 Array choose(Trace& t, const TransformerConfig& c, Array h, Array compressed,
              const LayerAngles& angles) {
   constexpr float kNormEps = 1e-6F;
@@ -77,16 +80,17 @@ Array choose(Trace& t, const TransformerConfig& c, Array h, Array compressed,
   const Array k = layer_norm(project(t, "indexer.attn_k", h, x.head_dim),
                              t.vector("indexer.k_norm", x.head_dim),
                              t.bias("indexer.k_norm", x.head_dim), kNormEps);
-  const Array keys = t.remember("index.k", rope(k, angles.key, turned), {.kv_heads = 1});
+  const Array keys = t.cached("index.k", rope(k, angles.key, turned), {.kv_heads = 1});
   const double size = static_cast<double>(x.heads) * x.head_dim;
   return choose_positions(
       q, project(t, "indexer.proj", h, x.heads), keys,
       {.heads = x.heads, .used = x.used, .scale = static_cast<float>(1 / std::sqrt(size))});
 }
 
-// Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
-// and attn_v_b takes from there what attention gives. `chosen`: what the layers before this one
-// attend to, and then what this one does.
+// Computes MLA in the compressed space ("absorbed" form): attn_k_b maps queries to the space of the
+// cache, and attn_v_b maps the attention output back, so that keys and values of heads are never
+// materialised. `chosen`: the selection of the previous layers; replaced if this layer has an
+// indexer.
 Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
                        Array temperature, Array& chosen) {
   const LatentConfig& l = c.latent;
@@ -96,7 +100,7 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
   Array q = head_linear(queries(t, c, h, compressed, angles),
                         t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
   if (temperature) q = q * temperature;
-  const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
+  const Array kept = t.cached("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
   const Array y = attend(
       t.name("attn.q", q), kept, kept,
       {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank}, {}, chosen);
@@ -117,28 +121,29 @@ Array deepseek(Trace& t, const TransformerConfig& c) {
   });
 }
 
-// Scores are scaled by the size of a head before it is compressed.
+// The attention scale follows from the uncompressed head size.
 void complete_deepseek(TransformerConfig& c) {
   const LatentConfig& l = c.latent;
   if (l.rank == 0)
-    throw Error(ErrorKind::kUnsupported, "{}: keys and values are not compressed", c.architecture);
+    throw Error(ErrorKind::kUnsupported, "{}: expected compressed keys and values", c.architecture);
   c.attention_scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
                                          std::sqrt(static_cast<double>(l.plain + l.turned)));
 }
 
-// No key says so.
+// GLM's indexer applies RoPE to adjacent elements; GGUF has no key for it.
 void complete_glm_dsa_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_deepseek_gguf(c, metadata);
   c.index.interleaved = true;
 }
 
-// A group of experts is as good as its two best, whatever scores are.
+// The score of a group is the sum of its two best experts, also without sigmoid scores.
 void complete_mistral4(TransformerConfig& c) {
   complete_deepseek(c);
   if (c.experts.route.groups > 1) c.experts.route.group_best = 2;
 }
 
-// The multiplier is 0.1 mscale_all_dim; mscale is the same, so that angles keep their magnitude.
+// The key yarn_log_multiplier is 0.1 mscale_all_dim. mscale has the same value, so the angles keep
+// their magnitude.
 void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.latent.norm_eps =
       static_cast<float>(checked_number(metadata, c.architecture + ".attention.latent_rms_epsilon")

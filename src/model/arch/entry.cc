@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// What a layer that predicts further tokens has at least.
+// Tensors that an MTP layer must have.
 constexpr std::string_view kDraftParts[] = {"nextn.eh_proj", "nextn.enorm", "nextn.hnorm",
                                             "attn_norm",     "attn_q",      "attn_k",
                                             "attn_v",        "attn_output", "ffn_norm"};
@@ -25,17 +25,17 @@ class Traced {
         output_(find_architecture(config.architecture).define(trace_, config)) {}
 
   Trace& trace() { return trace_; }
-  /// What the last layer gives, of all rows.
+  /// Returns the output of the last layer for all rows.
   Array last_layer() {
     const int32_t layer = trace_.layer();
     return {entry_.graph, trace_.named().at(fmt::format("blk.{}.out", layer))};
   }
   Array output() const { return output_; }
-  /// Rows of a matrix that the entry needs.
+  /// Returns the number of rows of a matrix that the entry requires.
   int64_t rows(const char* name, const char* purpose) const {
     const TensorView* tensor = file_.find(name);
     if (tensor == nullptr || tensor->shape.size() != 2)
-      throw Error(ErrorKind::kUnsupported, "{}: there is no matrix {}, which {} needs", file_.path,
+      throw Error(ErrorKind::kUnsupported, "{}: missing matrix {}, which {} needs", file_.path,
                   name, purpose);
     return tensor->shape[0];
   }
@@ -51,7 +51,7 @@ class Traced {
   Array output_;
 };
 
-// (x W^T + b), through the activation.
+// Returns activation(x W^T + b).
 Array dense(Trace& t, const std::string& name, Array x, const DenseLayer& layer) {
   return activate(project(t, name, x, layer.out), layer.activation);
 }
@@ -75,7 +75,7 @@ std::vector<Value> Entry::roots_of(const std::string& prefix) const {
 Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config) {
   if (config.source.layers == 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: a {} model has no encoder of sound, expected a Whisper model", file.path,
+                "{}: a {} model has no audio encoder, expected a Whisper model", file.path,
                 config.architecture);
   Traced traced(file, config, TraceMode::kServe, "transcribe");
   std::map<std::string, Array> roots = {{"logits", traced.output()},
@@ -95,13 +95,13 @@ Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config) {
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
   if (config.mask != Mask::kCausal)
     throw Error(ErrorKind::kUnsupported,
-                "{}: a {} model is an encoder: it gives embeddings (veery embed) or scores (veery "
-                "rerank), not text",
+                "{}: a {} model is an encoder, which gives embeddings (veery embed) or scores "
+                "(veery rerank), not text",
                 file.path, config.architecture);
   if (config.source.layers > 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: a {} model transcribes speech (veery transcribe), it does not answer "
-                "texts",
+                "{}: a {} model transcribes speech (veery transcribe) and does not generate other "
+                "text",
                 file.path, config.architecture);
   Traced traced(file, config, TraceMode::kServe, "decode");
   std::map<std::string, Array> roots = {{"logits", traced.output()},
@@ -122,13 +122,13 @@ bool has_draft_head(const ModelFile& file, const TransformerConfig& config) {
 Entry draft_entry(const ModelFile& file, const TransformerConfig& config) {
   if (!has_draft_head(file, config))
     throw Error(ErrorKind::kUnsupported,
-                "{}: there is no layer that predicts further tokens, expected blk.{}.nextn.eh_proj "
-                "and its like in a qwen3next, qwen35 or qwen35moe model",
+                "{}: the model has no supported multi-token prediction layer (tensors "
+                "blk.{}.nextn.eh_proj ... of a qwen3next, qwen35 or qwen35moe model)",
                 file.path, config.layers);
   Entry entry{.name = "draft", .graph = {}, .roots = {}};
   Trace trace(entry.graph, TraceMode::kServe,
               [&file](const std::string& weight) { return file.find(weight) != nullptr; });
-  const FurtherRows rows = further_rows(trace, config);
+  const MtpRows rows = mtp_rows(trace, config);
   entry.roots = {{"best", argmax(rows.logits).value()}, {"hidden", rows.hidden.value()}};
   return entry;
 }
@@ -146,7 +146,7 @@ Entry embed_entry(const ModelFile& file, const TransformerConfig& config,
     x = dense(traced.trace(), fmt::format("dense.{}", i), x, embedding.dense[i]);
   const int64_t columns_there = x.shape().cols();
   if (embedding.dimensions > columns_there)
-    throw Error(ErrorKind::kInput, "{} dimensions are asked for, an embedding has {}",
+    throw Error(ErrorKind::kInput, "{} dimensions requested, but an embedding has {}",
                 embedding.dimensions, columns_there);
   if (embedding.dimensions > 0) x = columns(x, 0, embedding.dimensions);
   if (embedding.normalize) x = l2_norm(x);

@@ -1,5 +1,5 @@
-// entry.h: the graphs that can be made of a model: for the next token, drafts, transcripts,
-// embeddings, scores of pairs of texts, inspection.
+// entry.h: the graphs of a model: next-token prediction, MTP drafts, transcription, embeddings,
+// scores of text pairs, inspection.
 #pragma once
 #include <map>
 #include <optional>
@@ -13,84 +13,84 @@
 
 namespace veery {
 
-/// One graph of a model, and the values that can be asked for by name.
+/// A graph of a model with named results.
 struct Entry {
   std::string name;  ///< "decode", "draft", "transcribe", "embed", "score" or "inspect"
   Graph graph;
   std::map<std::string, Value> roots;
 
-  /// Throws kBug naming entry and root if there is none.
+  /// Returns a result. Throws kBug, naming entry and root, if it does not exist.
   Value root(const std::string& root_name) const;
-  /// All roots whose names begin so.
+  /// Returns all results whose names begin with `prefix`.
   std::vector<Value> roots_of(const std::string& prefix) const;
 };
 
-/// One layer behind the pooled row: the tensors "dense.INDEX.weight" [out, in] and, if there is
-/// one, "dense.INDEX.bias".
+/// A dense layer after pooling: tensors "dense.INDEX.weight" [out, in] and optionally
+/// "dense.INDEX.bias".
 struct DenseLayer {
   int64_t out = 0;
   Activation activation = Activation::kNone;
 };
 
-/// What is made of the hidden states of a text.
+/// How the hidden states of a text become its embedding.
 struct EmbeddingConfig {
-  /// Absent: nothing is pooled, each token has an embedding (late interaction, Khattab and Zaharia,
+  /// Absent: no pooling, one embedding per token (late interaction, Khattab and Zaharia,
   /// arXiv:2004.12832).
   std::optional<Pooling> pooling = Pooling::kMean;
   std::vector<DenseLayer> dense;
-  /// The first so many columns (Kusupati et al., arXiv:2205.13147); 0: all.
+  /// Number of leading columns to keep (Matryoshka embeddings, Kusupati et al., arXiv:2205.13147);
+  /// 0: all.
   int64_t dimensions = 0;
-  bool normalize = true;  ///< to length 1
+  bool normalize = true;  ///< to unit length
 };
 
-/// What scores a pair of texts: the tensors "cls.weight" [dim, dim], if there is one, with
-/// `activation`, "cls.norm.weight", if there is one, and "cls.output.weight" [labels, dim].
+/// The scoring head for a pair of texts: tensors "cls.weight" [dim, dim] with `activation`
+/// (optional), "cls.norm.weight" (optional) and "cls.output.weight" [labels, dim].
 struct ScoreConfig {
   Pooling pooling = Pooling::kFirst;
   Activation activation = Activation::kTanh;
-  /// No head of its own: the scores are the logits of the next token, [sequences, vocab].
+  /// There is no scoring head: the scores are next-token logits [sequences, vocab].
   bool logits = false;
 };
 
-/// Tokens of the root "top".
+/// Number of tokens in the root "top".
 inline constexpr int32_t kTopLogits = 128;
-/// "decode": roots "logits" [outputs, vocab], "best" [outputs, 1] and "top", the node whose outputs
-/// are the most probable tokens (op top_k); with a draft head also "rows"
-/// [rows, dim], the hidden states of all rows behind the last norm. Throws kUnsupported for an
-/// encoder.
+/// "decode": roots "logits" [outputs, vocab], "best" [outputs, 1] (argmax) and "top" (the most
+/// probable tokens, op top_k). With an MTP layer also "rows" [rows, dim], the hidden states of all
+/// rows after the final norm. Throws kUnsupported for an encoder.
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config);
 
-/// Whether a model has a layer behind the others that predicts one token further, of a kind that
-/// draft_entry() knows: those of Qwen3-Next and Qwen 3.5.
+/// Returns whether the model has a multi-token prediction (MTP) layer of a supported kind: those of
+/// Qwen3-Next and Qwen 3.5.
 bool has_draft_head(const ModelFile& file, const TransformerConfig& config);
 
-/// "draft": of the layer that predicts one token further, roots "best" [outputs, 1] and "hidden"
-/// [outputs, dim]. Input "features" [rows, dim]: of each token, the row of "rows" or "hidden" in
-/// front of it. Throws kUnsupported where has_draft_head() is false.
+/// "draft": the MTP layer, with roots "best" [outputs, 1] and "hidden" [outputs, dim]. Input
+/// "features" [rows, dim]: for each token, the row of "rows" or "hidden" before it. Throws
+/// kUnsupported unless has_draft_head().
 Entry draft_entry(const ModelFile& file, const TransformerConfig& config);
 
-/// "transcribe": those of "decode", "hidden" [rows, dim], what the encoder gives, "source.0" to
-/// "source.N", which write it for the decoder, and "blk.0.cross_attn.q" to that of the last layer
-/// [rows, dim], the queries that attend to it. Throws kUnsupported for a model without an encoder
-/// of sound.
+/// "transcribe": the roots of "decode"; "hidden" [rows, dim], the encoder's output; "source.0" ...
+/// "source.N", which write it to the cross-attention cache; and "blk.I.cross_attn.q" [rows, dim]
+/// for each layer I, the cross-attention queries. Throws kUnsupported for a model without an audio
+/// encoder.
 Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config);
 
-/// That of "transcribe" where the decoder attends to an encoder, else that of "decode": what every
-/// model that writes texts can be looked at with.
+/// Returns "transcribe" for models with cross-attention, otherwise "decode": the graph of any model
+/// that generates text.
 Entry any_decode_entry(const ModelFile& file, const TransformerConfig& config);
 
 /// "embed": root "embedding" [sequences, columns], or [rows, columns] without pooling. Throws
-/// kInput naming both numbers if more dimensions are asked for than there are.
+/// kInput, naming both numbers, if `dimensions` exceeds the size of the embedding.
 Entry embed_entry(const ModelFile& file, const TransformerConfig& config,
                   const EmbeddingConfig& embedding);
 
 /// "score": root "score" [sequences, labels]. Throws kUnsupported, naming the tensor, for a model
-/// without such a head.
+/// without a scoring head.
 Entry score_entry(const ModelFile& file, const TransformerConfig& config, const ScoreConfig& score);
 
-/// "inspect": every value that the definition names, of all rows, without caches: "embedding",
-/// "blk.0.attn.q", "blk.0.attn.k", "blk.0.out", "hidden" (behind the last norm) and, of a decoder
-/// and with `logits`, "logits". Throws kUnsupported for a decoder that attends to an encoder.
+/// "inspect": all named values of all rows, without caches: "embedding", "blk.0.attn.q",
+/// "blk.0.attn.k", "blk.0.out", "hidden" (after the final norm) and, for decoders with `logits`,
+/// "logits". Throws kUnsupported for a decoder with cross-attention.
 Entry inspect_entry(const ModelFile& file, const TransformerConfig& config, bool logits);
 
 }  // namespace veery

@@ -1,5 +1,5 @@
-// falcon.cc: Falcon 1 and 2 (Almazrouei et al., 2023): both parts of a layer read its input,
-// through one norm or one each.
+// falcon.cc: Falcon 1 and 2 (Almazrouei et al., arXiv:2311.16867): attention and feed-forward part
+// in parallel, after a shared norm or one norm each.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

@@ -1,7 +1,10 @@
-// gemma.cc: Gemma 1 to 3, text (Gemma Team, 2024, 2024, 2025). Gemma 2 has norms around each part,
-// soft caps and local layers; Gemma 3 has head norms in place of the caps. GLM 4 (Zhipu AI, 2025)
-// has the norms of Gemma 2, and so has AFMoE (Arcee AI, 2025), whose attention has a gate and turns
-// local layers only.
+// gemma.cc: Gemma 1 to 3, text only, and related models.
+// - Gemma (Gemma Team, arXiv:2403.08295): embedding scaled by sqrt(dim), GeGLU.
+// - Gemma 2 (arXiv:2408.00118): norms before and after each part, soft caps, alternating local
+//   layers.
+// - Gemma 3 (arXiv:2503.19786): QK norm instead of soft caps.
+// - GLM 4 (Zhipu AI, 2025): norms as in Gemma 2.
+// - AFMoE (Arcee AI, 2025): norms as in Gemma 2, gated attention, RoPE in local layers only.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -11,8 +14,7 @@
 namespace veery {
 namespace {
 
-// The largest of each family scales its scores by the width of a head as if heads divided the
-// model's width.
+// The largest model of each family scales scores by dim / heads instead of the head size.
 void scale_by_share(TransformerConfig& c, const Metadata& metadata) {
   if (!metadata.number(c.architecture + ".attention.scale"))
     c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
@@ -40,7 +42,8 @@ void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
   c.activation = Activation::kGelu;
 }
 
-// GGUF has no key for it: all of them scale so. A key of our own tells of others.
+// GGUF has no key for the embedding scale, since all published models use sqrt(dim). A key of veery
+// marks others.
 void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (!metadata.number(c.architecture + ".embedding_scale")) complete_gemma(c);
   c.experts.route.sigmoid =
@@ -61,8 +64,8 @@ void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (c.layers == 62) scale_by_share(c, metadata);
 }
 
-// EmbeddingGemma (Schechter Vera et al., arXiv:2509.20354): its layers see both sides; files say
-// how many positions a local one sees in all.
+// EmbeddingGemma (Schechter Vera et al., arXiv:2509.20354): bidirectional attention. The window in
+// files counts the positions on both sides.
 void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_gemma3_gguf(c, metadata);
   c.mask = Mask::kFull;

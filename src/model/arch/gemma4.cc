@@ -1,7 +1,8 @@
-// gemma4.cc: Gemma 4, text (Gemma Team, 2026), as transformers computes it: norms around each part,
-// scores that are not scaled, values with a norm, layers that read keys of an earlier one, a vector
-// a token and layer from a table of its own, experts beside the dense part. EmbeddingGemma 2, an
-// encoder of such layers, has no table; its rows go through a projection in the end.
+// gemma4.cc: Gemma 4, text only (Gemma Team, 2026), as in transformers: norms before and after each
+// part, unscaled attention scores, normalised values, layers that share the KV cache of an earlier
+// layer, per-layer embeddings, and experts in parallel to the dense feed-forward layer.
+// EmbeddingGemma 2, an encoder of such layers, has no table of per-layer embeddings and ends with a
+// projection.
 #include <cmath>
 #include <vector>
 
@@ -12,16 +13,16 @@
 namespace veery {
 namespace {
 
-/// One trace of a model.
+/// The state of one trace of the model.
 class Gemma4 {
  public:
   Gemma4(Trace& t, const TransformerConfig& c)
       : t_(t), c_(c), kept_(static_cast<size_t>(c.layers)) {
-    check_shared_kv(c, c.architecture);  // windows may have changed since it was read
+    check_shared_kv(c, c.architecture);  // windows may have changed since the file was read
   }
 
-  // Input of the layers for each token: its row of a table (where there is one), and a
-  // projection of its embedding, layer after layer: [rows, layers * layer_input].
+  // Per-layer input of each token: a projection of its embedding plus, if there is a table, its
+  // row: [rows, layers * layer_input].
   void find_inputs(Array embedding) {
     const int64_t n = c_.layer_input, all = c_.layers * n;
     if (n == 0) return;
@@ -50,7 +51,7 @@ class Gemma4 {
     Array keys, values;
   };
 
-  // No layer from here on writes keys: rows whose logits are not wanted have done their part.
+  // No later layer writes a cache, so only the requested outputs are computed from here on.
   Array leave_other_rows(Array x, int32_t i) {
     if (inputs_ && first_input_ == 0) {
       first_input_ = i;
@@ -73,9 +74,9 @@ class Gemma4 {
     const Array k = project(t_, "attn_k", h, size);
     Array v = c_.values_are_keys && !c_.is_local(i) ? k : project(t_, "attn_v", h, size);
     v = rms_norm(v, t_.constant({1, c_.head_dim_of(i)}, 1), c_.norm_eps, heads);
-    return {t_.remember("attn.k", turned("attn_k_norm", k, angles.key, heads),
-                        {StateKind::kKeys, heads, window}),
-            t_.remember("attn.v", v, {StateKind::kValues, heads, window})};
+    return {t_.cached("attn.k", turned("attn_k_norm", k, angles.key, heads),
+                      {StateKind::kKeys, heads, window}),
+            t_.cached("attn.v", v, {StateKind::kValues, heads, window})};
   }
 
   Array attention(Array h, const Angles& angles, int32_t i) {
@@ -97,7 +98,7 @@ class Gemma4 {
     return project(t_, "attn_output", t_.name("attn.out", y), c_.dim);
   }
 
-  // The dense part, and beside it the experts, where there are some; the router looks at x without
+  // The dense feed-forward layer and, in parallel, the experts, if any. The router reads x before
   // their norm.
   Array both_feed_forwards(Array x) {
     const Array dense = dense_feed_forward(t_, c_, norm(t_, c_, "ffn_norm", x));
@@ -111,7 +112,7 @@ class Gemma4 {
     return norm(t_, c_, "post_ffw_norm_1", dense) + norm(t_, c_, "post_ffw_norm_2", y);
   }
 
-  // What the layer makes of its own input for the token.
+  // Returns the contribution of the per-layer input.
   Array layer_input(Array x, int32_t i) {
     const int64_t n = c_.layer_input;
     const Array gate = activate(project(t_, "inp_gate", x, n), c_.activation);
@@ -122,7 +123,7 @@ class Gemma4 {
   Trace& t_;
   const TransformerConfig& c_;
   std::vector<Kept> kept_;
-  Array inputs_;  // from those of layer first_input_ on
+  Array inputs_;  // starting with those of layer first_input_
   int32_t first_input_ = 0;
 };
 

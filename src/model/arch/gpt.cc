@@ -1,8 +1,12 @@
-// gpt.cc: layer norms with biases and a feed-forward part without a gate: GPT-2 (Radford et al.,
-// 2019) with a table of positions, GPT-NeoX and Pythia (Black et al., 2022) with parts of heads
-// turned, StarCoder 2 (Lozhkov et al., 2024) with a window, Phi-1 and 2 (Gunasekar et al., 2023).
-// GPT-J (Wang and Komatsuzaki, 2021) turns pairs of neighbours. StableLM (Bellagente et al., 2024)
-// has the gate of llama. OPT (Zhang et al., 2022) has a table of positions and ReLU.
+// gpt.cc: decoders with layer norms, biases and mostly ungated feed-forward layers.
+// - GPT-2 (Radford et al., 2019): learned positions.
+// - GPT-NeoX and Pythia (Black et al., arXiv:2204.06745): partial RoPE, parallel parts with a norm
+//   each.
+// - GPT-J (Wang and Komatsuzaki, 2021): RoPE on adjacent elements, parallel parts with one norm.
+// - StarCoder 2 (Lozhkov et al., arXiv:2402.19173): sliding window.
+// - Phi-1 and Phi-2 (Gunasekar et al., arXiv:2306.11644): parallel parts with one norm.
+// - StableLM (Bellagente et al., arXiv:2402.17834): gated feed-forward layers as in Llama.
+// - OPT (Zhang et al., arXiv:2205.01068): learned positions, ReLU.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

@@ -1,5 +1,5 @@
-// gpt_oss.cc: gpt-oss (OpenAI, 2025): experts with clamped gates and biases, attention sinks, a
-// window on every other layer.
+// gpt_oss.cc: gpt-oss (OpenAI, 2025): experts with clamped SwiGLU and biases, attention sinks, a
+// sliding window in every other layer.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -7,14 +7,14 @@ namespace veery {
 
 Array gpt_oss(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-// config.json may have other numbers; GGUF has none.
+// Defaults; config.json may override them, GGUF has no keys for them.
 void complete_gpt_oss(TransformerConfig& c) {
   if (c.experts.moe.limit == 0) c.experts.moe.limit = 7;
   if (c.experts.moe.alpha == 1) c.experts.moe.alpha = 1.702F;
   c.experts.route.normalise = true;
 }
 
-// GGUF does not say that the ramp of yarn is not between whole pairs.
+// In GGUF files the ramp of YaRN is not truncated to whole pairs unless stated.
 void complete_gpt_oss_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (c.rope.scaling != RopeScaling::kYarn) return;
   c.rope.truncate = metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);

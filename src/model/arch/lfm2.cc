@@ -1,5 +1,5 @@
-// LFM2 (Liquid AI, arXiv:2511.23404): gated short convolutions, every few layers attention; also
-// with experts. Both kinds of layers are found by the configuration.
+// lfm2.cc: LFM2 (Liquid AI, arXiv:2511.23404): gated short convolutions and, every few layers,
+// attention; optionally experts. The configuration lists the type of each layer.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -7,10 +7,10 @@ namespace veery {
 
 Array lfm2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-// Experts are chosen by corrected sigmoids.
+// Experts are selected by sigmoid scores with a bias correction.
 void complete_lfm2_moe(TransformerConfig& c) { c.experts.route.sigmoid = true; }
 
-// Norms behind both parts where the file has them.
+// LFM3: also norms after both parts, if the file has them.
 Array lfm3(Trace& t, const TransformerConfig& c) {
   const auto behind = [&](const char* name, Array x) {
     return t.has_weight(name) ? norm(t, c, name, x) : x;

@@ -1,12 +1,15 @@
-// llama.cc: Llama 1 to 3 (Touvron et al., 2023; Grattafiori et al., 2024), and what differs from it
-// by numbers only: Mistral has a window on all layers (Jiang et al., 2023), Ministral 3 a
-// temperature of far positions, SmolLM3 layers without RoPE (Bakouch et al., 2025), Granite 3
-// factors on embedding, residuals, scores and logits (IBM, 2024), some also experts, and MiniCPM
-// (Hu et al., 2024) other such factors, Helium, GLM and Ernie 4.5 other pairs of RoPE, the larger
-// Ernie 4.5 experts, Mixtral experts (Jiang et al., 2024), Seed-OSS and InternLM biases, HunYuan
-// norms of heads behind RoPE (Tencent, 2025),
-// Jamba (AI21 Labs, 2024) Mamba layers between. Exaone 3 (LG AI Research, 2024) and InternLM 2 have
-// other names.
+// llama.cc: Llama 1 to 3 (Touvron et al., arXiv:2302.13971; Grattafiori et al., arXiv:2407.21783)
+// and models that differ only in hyperparameters or optional parts:
+// - Mistral (Jiang et al., arXiv:2310.06825): sliding window. Ministral 3: temperature of far
+//   positions.
+// - Mixtral (Jiang et al., arXiv:2401.04088): experts.
+// - SmolLM3 (Bakouch et al., 2025): some layers without RoPE (NoPE).
+// - Granite 3 (IBM, 2024): factors on embedding, residuals, scores and logits, some with experts.
+// - MiniCPM (Hu et al., arXiv:2404.06395): other such factors.
+// - Helium, GLM and Ernie 4.5: RoPE on adjacent elements; the larger Ernie 4.5 models have experts.
+// - Seed-OSS and InternLM: biases. HunYuan (Tencent, 2025): QK norm after RoPE.
+// - Jamba (AI21 Labs, arXiv:2403.19887): Mamba layers between attention layers.
+// - Exaone 3 (LG AI Research, 2024) and InternLM 2: other tensor names.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -16,7 +19,7 @@ namespace veery {
 
 Array llama(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-// In folders too; GGUF has no such files.
+// In model folders, too; GGUF has no such files.
 void complete_helium(TransformerConfig& c) { c.rope_interleaved = true; }
 
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata&) {
@@ -24,7 +27,7 @@ void complete_smollm3_gguf(TransformerConfig& c, const Metadata&) {
   c.unrotated.flip();
 }
 
-// The logits are divided by this family's logit_scale.
+// This family divides logits by logit_scale.
 void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.logit_scale = 1 / c.logit_scale;
   if (!metadata.boolean(c.architecture + ".rope.scaling.finetuned").value_or(true))
@@ -36,7 +39,7 @@ void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_mixture_gguf(c, metadata);
 }
 
-// A dense model calls its feed-forward part the shared one.
+// Dense models store the width of their feed-forward layers as that of the shared expert.
 void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_granitemoe_gguf(c, metadata);
   const auto shared = metadata.integer("granitehybrid.expert_shared_feed_forward_length");
@@ -49,9 +52,9 @@ void complete_ernie_moe(TransformerConfig& c) {
   c.experts.route.normalise = true;
 }
 
-void complete_hunyuan(TransformerConfig& c) { c.head_norm_last = true; }
+void complete_hunyuan(TransformerConfig& c) { c.head_norm_after_rope = true; }
 
-// Logits are divided by the key. Older files have none of the three.
+// This family divides logits by logit_scale. Old files have none of the three keys.
 void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata) {
   const auto has = [&](const char* key) { return metadata.number(key).has_value(); };
   if (!has("minicpm.embedding_scale")) c.embedding_scale = 12;

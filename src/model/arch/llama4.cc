@@ -1,6 +1,6 @@
-// llama4.cc: Llama 4, text (Meta, 2025): layers that see a chunk of the text, and layers that see
-// all of it without RoPE and with a temperature; experts of which a gate scales the input, and one
-// that every row has.
+// llama4.cc: Llama 4, text only (Meta, 2025): layers with chunked attention alternate with global
+// layers without RoPE (NoPE) that have a query temperature. Router weights scale the input of
+// experts, and one shared expert processes every token.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"
@@ -15,7 +15,7 @@ void complete_llama4(TransformerConfig& c) {
   c.experts.moe.gate_input = true;
 }
 
-// GGUF mostly has none of these numbers. The largest model has no norms of heads.
+// GGUF files usually lack these hyperparameters. The largest model has no QK norm.
 void complete_llama4_gguf(TransformerConfig& c, const Metadata& metadata) {
   constexpr int32_t kMostExperts = 128;
   c.head_norm = c.experts.count == kMostExperts ? HeadNorm::kShared : HeadNorm::kUnweighted;

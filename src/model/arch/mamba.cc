@@ -1,8 +1,9 @@
-// Mamba-2 (Dao and Gu, arXiv:2405.21060): recurrent layers alone, without feed-forward parts.
-// Nemotron-H and Nemotron 3 (NVIDIA, arXiv:2504.03624): layers of one part each,
-// Mamba-2, attention without positions, or a feed-forward part without a gate, also of experts.
-// Falcon-H1 (TII, arXiv:2507.22448): attention and Mamba-2 beside each other in every layer,
-// factors on what they are given and give.
+// mamba.cc: models with Mamba-2 layers.
+// - Mamba-2 (Dao and Gu, arXiv:2405.21060): recurrent layers only, without feed-forward layers.
+// - Nemotron-H and Nemotron 3 (NVIDIA, arXiv:2504.03624): each layer is either Mamba-2, attention
+//   without positions, or an ungated feed-forward layer or experts.
+// - Falcon-H1 (TII, arXiv:2507.22448): attention and Mamba-2 in parallel in every layer, with muP
+//   multipliers.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

@@ -1,7 +1,9 @@
-// nemotron.cc: Nemotron 4 and Minitron (Parmar et al., 2024), with layer norms, parts of heads
-// turned and the square of ReLU in a feed-forward part without a gate. Arcee's AFM (2025) and
-// BitNet b1.58 (Ma et al., 2024) are llama with that activation, the first without a gate, the
-// second with norms in front of the last projection of each part.
+// nemotron.cc: models with ReLU squared.
+// - Nemotron 4 (Parmar et al., arXiv:2402.16819) and Minitron: layer norms, partial RoPE, ungated
+//   feed-forward layers.
+// - Arcee AFM (2025): Llama with ungated feed-forward layers.
+// - BitNet b1.58 (Ma et al., arXiv:2402.17764): Llama with norms before the last projection of each
+//   part.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

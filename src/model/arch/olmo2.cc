@@ -1,8 +1,10 @@
-// olmo2.cc: OLMo (Groeneveld et al., 2024), llama with norms without weights. OLMo 2 and 3 (Walsh
-// et al., 2024; Olmo Team, 2025): norms behind each part and none before it, norms over all heads
-// of q and of k; OLMo 3 has local layers without scaled RoPE. OLMoE (Muennighoff et al., 2024) has
-// norms before its parts, and experts. Exaone 4 (LG AI Research, 2025) has a norm for each head,
-// and where it has local layers turns only those.
+// olmo2.cc: OLMo and Exaone 4.
+// - OLMo (Groeneveld et al., arXiv:2402.00838): Llama with layer norms without weights.
+// - OLMo 2 and 3 (OLMo Team, arXiv:2501.00656; 2025): norms after each part instead of before, QK
+//   norm over all heads; OLMo 3 has local layers with unscaled RoPE.
+// - OLMoE (Muennighoff et al., arXiv:2409.02060): pre-norm, QK norm over all heads, experts.
+// - Exaone 4 (LG AI Research, 2025): norms as in OLMo 2, QK norm per head; RoPE in local layers
+//   only, if there are any.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"

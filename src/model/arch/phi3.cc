@@ -1,6 +1,6 @@
-// phi3.cc: Phi-3, Phi-3.5 and Phi-4 (Abdin et al., 2024): joint projections, which open_model()
-// separates; part of a head turned; divisors for long contexts. Phi-3.5-MoE has layer norms and
-// experts, whose gates do not add up to 1.
+// phi3.cc: Phi-3, Phi-3.5 and Phi-4 (Abdin et al., arXiv:2404.14219): fused projections, which
+// open_model() splits; partial RoPE; LongRoPE factors. Phi-3.5-MoE has layer norms, and experts
+// whose weights are not normalised (SparseMixer).
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -11,7 +11,7 @@ namespace veery {
 
 Array phi3(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-// The magnitude of long-context angles is a key of its own.
+// GGUF has a separate key for the magnitude of LongRoPE angles.
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {
   const double magnitude =
       checked_number(metadata, c.architecture + ".rope.scaling.attn_factor").value_or(1);

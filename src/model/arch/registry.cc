@@ -215,7 +215,7 @@ const Architecture& find_architecture(std::string_view name) {
     if (row.name == name) return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  throw Error(ErrorKind::kUnsupported, "architecture {} is not known; known are: {}",
+  throw Error(ErrorKind::kUnsupported, "unknown architecture {}, expected one of: {}",
               printable(name), known);
 }
 

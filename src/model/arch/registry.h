@@ -1,4 +1,4 @@
-// registry.h: the architectures that can be run, by the name in the file.
+// registry.h: the supported architectures, by their name in files.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -8,35 +8,35 @@
 
 namespace veery {
 
-/// One architecture: what its files do not say, and its definition.
+/// An architecture: its definition and the hyperparameters that files do not specify.
 struct Architecture {
   std::string_view name;
-  /// GGUF converters permute the rows of Q and K, so that the pairs of RoPE are neighbours.
+  /// GGUF converters permute the rows of q and k, so that RoPE pairs adjacent elements.
   bool gguf_interleaved;
-  /// Fills in what no container says.
+  /// Sets hyperparameters that no file format specifies.
   void (*complete)(TransformerConfig&);
-  /// Fills in what GGUF leaves out.
+  /// Sets hyperparameters that GGUF does not specify.
   void (*complete_gguf)(TransformerConfig&, const Metadata&);
-  /// tokens -> logits (outputs, vocab).
+  /// The definition: tokens -> logits [outputs, vocab].
   Array (*define)(Trace&, const TransformerConfig&);
   Positions positions = Positions::kRope;
-  /// Where GGUF says that there is a window but not which layers have it: every so many layers one
-  /// sees everything; 0: none does.
+  /// For GGUF files with a window but without a list of local layers: every window_period-th layer
+  /// is global; 0: all layers are local.
   int32_t window_period = 0;
-  /// What GGUF calls it, where that is not `name`.
+  /// The name in GGUF files, if it differs from `name`.
   std::string_view gguf_name = {};
-  Mixer mixer = Mixer::kNone;  ///< of its recurrent layers
-  bool joint_mixers = false;   ///< recurrent layers attend too
-  /// Layers may differ in the size of heads, the number of key heads and the feed-forward part.
+  Mixer mixer = Mixer::kNone;  ///< type of its recurrent layers
+  bool joint_mixers = false;   ///< recurrent layers have attention in parallel
+  /// Layers may differ in head size, number of key heads and width of the feed-forward layer.
   bool layer_sizes = false;
-  /// Where the decoder attends to an encoder: its hidden states [rows, dim], and what of them is
-  /// written for each layer.
+  /// The encoder, for decoders with cross-attention: its hidden states [rows, dim], and the keys
+  /// and values written for each decoder layer.
   std::vector<Array> (*encoder)(Trace&, const TransformerConfig&) = nullptr;
 };
 
 const std::vector<Architecture>& architectures();
 
-/// Throws kUnsupported naming the architecture and those there are.
+/// Throws kUnsupported, naming the architecture and the supported ones.
 const Architecture& find_architecture(std::string_view name);
 
 }  // namespace veery

@@ -1,6 +1,6 @@
-// RWKV-7 (Peng et al., arXiv:2503.14456): layers of a time mix, a recurrence whose transition is a
-// diagonal plus a matrix of rank one, and a channel mix; both see the position before theirs. Later
-// layers mix their values with those of the first.
+// rwkv7.cc: RWKV-7 (Peng et al., arXiv:2503.14456). A layer consists of a time mix, a recurrence
+// whose transition matrix is diagonal plus rank one, and a channel mix. Both use token shift. Later
+// layers mix their values with those of the first layer.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -9,42 +9,42 @@
 namespace veery {
 namespace {
 
-// What the position before has more than each: (before + x) - 2 x, with the position before kept.
-Array from_before(Trace& t, const std::string& state, Array x) {
+// Token shift: returns previous - x, computed as (previous + x) - 2 x. Stores the last row.
+Array token_shift(Trace& t, const std::string& state, Array x) {
   const int64_t dim = x.shape().cols();
-  const Array sum = conv1d(x, t.constant({2, dim}, 1), {}, t.block(state, {1, dim}));
+  const Array sum = conv1d(x, t.constant({2, dim}, 1), {}, t.recurrent_state(state, {1, dim}));
   return sum + scale(x, -2);
 }
 
-// Goes part of the way to the position before.
+// Interpolates between x and the previous row with a weight per channel.
 Array mixed(Trace& t, const char* name, Array x, Array delta) {
   return x + delta * t.vector(name, x.shape().cols());
 }
 
-// second(act(first(x))), by way of `rank` columns.
+// Returns second(activation(first(x))), a low-rank projection.
 Array low_rank(Trace& t, const std::string& name, Array x, int32_t rank, Activation activation) {
   const Array few = activate(project(t, name + "1", x, rank), activation);
   return project(t, name + "2", few, x.shape().cols());
 }
 
-// x / |x| of each head.
+// L2-normalises each head: x / |x|.
 Array unit_heads(Trace& t, Array x, int32_t heads) {
   const int64_t size = x.shape().cols() / heads;
   const float length = 1 / std::sqrt(static_cast<float>(size));
   return rms_norm(x, t.constant({1, size}, length), 1e-24F, heads);
 }
 
-// What a head reads of its own position, by channels: the sum over a head of r k weight, times v.
+// The bonus for the current position: v times the sum over a head of r k weight.
 Array bonus(Trace& t, Array rk, Array v, int32_t heads) {
   const Array weighted = rk * t.vector("time_mix_r_k", rk.shape().cols());
   return v * apply(op::kSumTo, {weighted, columns(weighted, 0, heads)});
 }
 
-// `first`: the values of the first layer.
+// `first`: values of the first layer, set by it.
 Array time_mix(Trace& t, const TransformerConfig& c, Array x, Array& first) {
   const RecurrentConfig& r = c.recurrent;
-  const MixRanks& ranks = r.ranks;
-  const Array delta = from_before(t, "time_mix_before", x);
+  const Rwkv7Ranks& ranks = r.ranks;
+  const Array delta = token_shift(t, "time_mix_before", x);
   const auto seen = [&](const char* lerp) { return mixed(t, lerp, x, delta); };
   const Array receptance = project(t, "time_mix_receptance", seen("time_mix_lerp_r"), c.dim);
   Array k = project(t, "time_mix_key", seen("time_mix_lerp_k"), c.dim);
@@ -72,14 +72,15 @@ Array time_mix(Trace& t, const TransformerConfig& c, Array x, Array& first) {
                       .key_heads = r.heads,
                       .decay = Decay::kChannel,
                       .low_rank = LowRank::kGeneral};
-  Array y = scan({.q = receptance,
-                  .k = k,
-                  .v = v,
-                  .decay = scale(forget, -std::exp(-0.5F)),
-                  .a = scale(removed, -1),
-                  .b = removed * step,
-                  .state = t.block("time_mix_state", scan_state(attr, r.key_size, r.value_size))},
-                 attr);
+  Array y = scan(
+      {.q = receptance,
+       .k = k,
+       .v = v,
+       .decay = scale(forget, -std::exp(-0.5F)),
+       .a = scale(removed, -1),
+       .b = removed * step,
+       .state = t.recurrent_state("time_mix_state", scan_state(attr, r.key_size, r.value_size))},
+      attr);
   y = layer_norm(t.name("scan", y), t.vector("time_mix_ln", c.dim), t.bias("time_mix_ln", c.dim),
                  c.norm_eps * static_cast<float>(r.value_size), r.heads);
   y = y + bonus(t, receptance * k, v, r.heads);
@@ -87,7 +88,7 @@ Array time_mix(Trace& t, const TransformerConfig& c, Array x, Array& first) {
 }
 
 Array channel_mix(Trace& t, const TransformerConfig& c, Array x) {
-  const Array delta = from_before(t, "channel_mix_before", x);
+  const Array delta = token_shift(t, "channel_mix_before", x);
   const Array k = project(t, "channel_mix_key", mixed(t, "channel_mix_lerp_k", x, delta), c.hidden);
   return project(t, "channel_mix_value", activate(k, Activation::kReluSquared), c.dim);
 }

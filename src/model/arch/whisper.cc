@@ -1,5 +1,5 @@
-// whisper.cc: Whisper (Radford et al., arXiv:2212.04356): an encoder of log-mel spectrograms behind
-// two convolutions, and a decoder that attends to it.
+// whisper.cc: Whisper (Radford et al., arXiv:2212.04356): an encoder of log-mel spectrograms after
+// two convolutions, and a decoder with cross-attention.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-// The encoder's own numbers, as the shared layers take them.
+// Returns the encoder's hyperparameters in the form that shared layers take.
 TransformerConfig encoder_config(const TransformerConfig& c) {
   TransformerConfig e = c;
   e.layers = c.source.layers;
@@ -20,14 +20,15 @@ TransformerConfig encoder_config(const TransformerConfig& c) {
   return e;
 }
 
-// A convolution over frames and its activation: the frame before, the frame itself and the one
-// behind, side by side, times one matrix.
+// A convolution of width 3 over frames, as a matrix product with the concatenated frames, and its
+// activation.
 Array convolve(Trace& t, const TransformerConfig& c, const std::string& name, Array before,
                Array middle, Array behind) {
   return activate(project(t, name, concat(concat(before, middle), behind), c.dim), c.activation);
 }
 
-// A row has two neighbouring frames; the second convolution makes one position of them.
+// Each input row holds two adjacent frames; the second convolution has stride 2 and makes one
+// position of them.
 Array stem(Trace& t, const TransformerConfig& c) {
   const int64_t bands = c.source.bands;
   const Array x = t.features(2 * bands);
@@ -38,7 +39,7 @@ Array stem(Trace& t, const TransformerConfig& c) {
   return convolve(t, c, "enc.conv2", shift(second, 1), first, second);
 }
 
-// What the decoder attends to, of one layer.
+// Cross-attention of one layer.
 AttendAttr source_attention(const TransformerConfig& c) {
   return {.heads = c.heads, .kv_heads = c.heads, .scale = c.attention_scale, .mask = Mask::kSource};
 }
@@ -66,7 +67,7 @@ std::vector<Array> whisper_encoder(Trace& t, const TransformerConfig& c) {
   const TransformerConfig e = encoder_config(c);
   Array x =
       stem(t, c) + embed(t.positions(), t.weight("enc.position_embd", {c.source.positions, c.dim}));
-  t.in_one_run([&] {
+  t.without_state([&] {
     t.blocks(
         e.layers,
         [&](int32_t layer) {

@@ -1,7 +1,7 @@
-// xLSTM (Beck et al., arXiv:2405.04517) as in its 7B model (arXiv:2503.13427): blocks of mLSTM and
-// gated feed-forward parts, each behind a norm; and as in the package `xlstm`: blocks of mLSTM
-// between projections, and of sLSTM before a feed-forward part. Which one a block is, its weights
-// say.
+// xlstm.cc: xLSTM (Beck et al., arXiv:2405.04517) in two forms: that of the 7B model
+// (arXiv:2503.13427), pre-norm mLSTM blocks and gated feed-forward layers; and that of the package
+// `xlstm`, mLSTM blocks between projections and sLSTM blocks followed by a feed-forward layer. The
+// weights determine the type of a block.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -10,20 +10,21 @@
 namespace veery {
 namespace {
 
-// A causal convolution of each channel, with its state.
+// Causal depthwise convolution, with its state.
 Array convolved(Trace& t, Array x, int32_t width) {
   const int64_t channels = x.shape().cols();
   const char* const kName = "cell_conv1d";
-  return conv1d(
-      x, t.table(kName, {width, channels}), t.has_bias(kName) ? t.bias(kName, channels) : Array{},
-      width > 1 ? t.block("cell_conv1d_state", {width - 1, channels}) : Array{}, Activation::kSilu);
+  return conv1d(x, t.table(kName, {width, channels}),
+                t.has_bias(kName) ? t.bias(kName, channels) : Array{},
+                width > 1 ? t.recurrent_state("cell_conv1d_state", {width - 1, channels}) : Array{},
+                Activation::kSilu);
 }
 
 Array norm_heads(Trace& t, const TransformerConfig& c, const char* name, Array y, int32_t heads) {
   return layer_norm(y, t.vector(name, y.shape().cols()), {}, c.norm_eps, heads);
 }
 
-// Queries and keys are made of convolved values; gates of queries, keys and values.
+// q and k are projections of the convolved input, v of the input; gates depend on q, k and v.
 Array mlstm(Trace& t, const TransformerConfig& c, Array h) {
   const RecurrentConfig& r = c.recurrent;
   const int64_t inner = r.values();
@@ -47,16 +48,16 @@ Array mlstm(Trace& t, const TransformerConfig& c, Array h) {
             .v = v,
             .decay = activate(project(t, "mlstm_fgate", all, r.heads), Activation::kLogSigmoid),
             .gate = project(t, "mlstm_igate", all, r.heads),
-            .state = t.block("mlstm_state", scan_state(attr, r.key_size, r.value_size))},
+            .state = t.recurrent_state("mlstm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
   const Array out = norm_heads(t, c, "mlstm_norm", t.name("scan", y), r.heads) +
                     mixed * t.vector("mlstm_skip", inner);
   return project(t, "mlstm_out", activate(z, Activation::kSilu) * out, c.dim);
 }
 
-// Input and forget gates see convolved values.
+// Input and forget gates read the convolved input.
 Array slstm_cells(Trace& t, const TransformerConfig& c, Array h) {
-  const BlockSizes& sizes = c.recurrent.blocks;
+  const XlstmSizes& sizes = c.recurrent.blocks;
   const int64_t head = c.dim / sizes.cell_heads;
   const Array mixed = sizes.cell_conv_width > 0 ? convolved(t, h, sizes.cell_conv_width) : h;
   const auto gate = [&](const char* name, Array of) {
@@ -66,7 +67,7 @@ Array slstm_cells(Trace& t, const TransformerConfig& c, Array h) {
                              concat(gate("slstm_z", h), gate("slstm_o", h)));
   const Array y = slstm(gates, t.table("slstm_r", {head, kSlstmGates * c.dim}),
                         t.bias("slstm_r", kSlstmGates * c.dim),
-                        t.block("slstm_state", {kSlstmStates, c.dim}), sizes.cell_heads);
+                        t.recurrent_state("slstm_state", {kSlstmStates, c.dim}), sizes.cell_heads);
   return norm_heads(t, c, "slstm_norm", t.name("cells", y), sizes.cell_heads);
 }
 
@@ -89,7 +90,7 @@ void complete_xlstm_lm(TransformerConfig& c) {
 
 Array xlstm(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-// Files hold a head whatever they say of ties.
+// Files contain an output head even if their configuration says that it is tied.
 void complete_xlstm(TransformerConfig& c) { c.tied = false; }
 
 }  // namespace veery

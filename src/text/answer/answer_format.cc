@@ -18,15 +18,16 @@ constexpr uint32_t in(Modes... modes) {
 constexpr uint32_t kFresh = in(Mode::kStart);
 constexpr uint32_t kThought = in(Mode::kReasoning);
 constexpr uint32_t kOutside = kFresh | kThought | in(Mode::kContent);
-constexpr uint32_t kJsonCalls = in(Mode::kCall, Mode::kMaybe);
+constexpr uint32_t kJsonCalls = in(Mode::kCall, Mode::kMaybeCall);
 constexpr uint32_t kNamed = in(Mode::kName, Mode::kId);
 constexpr uint32_t kGiven = in(Mode::kArguments);
 constexpr uint32_t kValues = in(Mode::kValue, Mode::kText, Mode::kJson);
-// A call, but for values: what stands in a value is its text.
+// All modes within a call except values: marks inside a value are part of its text.
 constexpr uint32_t kInside =
     kJsonCalls | kNamed | kGiven | in(Mode::kCode, Mode::kBetween, Mode::kKey);
 
-// Reasoning begins where an answer or its next part does: elsewhere the mark is quoted.
+// Reasoning can begin only at the start of an answer or of a part of it. Elsewhere the mark is
+// quoted text.
 AnswerFeature reasoning(std::string_view name, std::string_view evidence, std::string_view open,
                         std::string_view close) {
   return {name,
@@ -34,7 +35,7 @@ AnswerFeature reasoning(std::string_view name, std::string_view evidence, std::s
           {{open, kFresh, Mode::kReasoning}, {close, kThought | kFresh, Mode::kStart}}};
 }
 
-// Calls between two marks; `quote` as in AnswerFeature.
+// Calls between two marks. `quote`: see AnswerFeature.
 AnswerFeature calls(std::string_view name, std::string_view evidence, std::string_view open,
                     std::string_view close, Mode mode = Mode::kCall, std::string_view quote = {}) {
   return {name,
@@ -75,7 +76,7 @@ std::vector<AnswerFeature> make_table() {
       {"gemma3",
        {"<start_of_turn>", {}},
        {{"```tool_code", kOutside, Mode::kCode},
-        {"```json", kFresh, Mode::kMaybe},
+        {"```json", kFresh, Mode::kMaybeCall},
         {"```", kInside, Mode::kStart}}},
       {"gigachat_role",
        {"<|role_sep|>", "function call"},
@@ -97,8 +98,8 @@ std::vector<AnswerFeature> make_table() {
       {"granite_response",
        {"<response>", {}},
        {{"<response>", kFresh, Mode::kStart}, {"</response>", kOutside, Mode::kStart}}},
-      // <function=f>{"a": 1}</function>, <function=f><parameter=a>1</parameter></function>. The
-      // template's line breaks around a value are not part of it.
+      // <function=f>{"a": 1}</function> or <function=f><parameter=a>1</parameter></function>. Line
+      // breaks that the template puts around a value are not part of it.
       {"function",
        {"<function=", {}},
        {{"<function=", kOutside | kJsonCalls | in(Mode::kBetween), Mode::kName},
@@ -128,7 +129,7 @@ std::vector<AnswerFeature> make_table() {
        {{"[TOOL_CALLS]", kOutside | kInside, Mode::kCall},
         {"[CALL_ID]", kNamed, Mode::kId},
         {"[ARGS]", kNamed, Mode::kArguments}}},
-      // Two forms: function<sep>f and a fence of json, and f<sep>{}.
+      // Two forms: function<sep>f followed by a JSON code fence, and f<sep>{}.
       {"deepseek_fenced",
        {"<｜tool▁sep｜>", "```json"},
        {{"<｜tool▁sep｜>", kNamed, Mode::kName},
@@ -174,7 +175,8 @@ std::vector<AnswerFeature> make_table() {
        {},
        false,
        Mode::kRecipient},
-      // Messages with a header: channel analysis is reasoning, a recipient makes a call.
+      // Messages with a header: channel "analysis" is reasoning, a recipient makes the message a
+      // call.
       {"harmony",
        {"<|channel|>", "<|message|>"},
        {{"<|start|>", kOutside | kInside | in(Mode::kHeader), Mode::kHeader},
@@ -229,7 +231,7 @@ AnswerFormat AnswerFormat::named(std::string_view names) {
     const auto found = std::find_if(table().begin(), table().end(),
                                     [&](const AnswerFeature& row) { return row.name == name; });
     if (found == table().end())
-      throw Error(ErrorKind::kInput, "'{}' is no answer format; there are none, {}", name,
+      throw Error(ErrorKind::kInput, "unknown answer format '{}', expected none, {}", name,
                   fmt::join(all_names(), ", "));
     format.features_.push_back(&*found);
   }

@@ -24,7 +24,7 @@ bool is_space(char c) { return kSpace.find(c) != std::string_view::npos; }
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(kSpace) == std::string_view::npos;
 }
-// Control tokens, which cannot be part of a JSON string.
+// Returns whether a mark is a control token, which cannot occur inside a JSON string.
 bool is_token(std::string_view mark) {
   return mark.find('|') != std::string_view::npos || mark.find("｜") != std::string_view::npos ||
          mark.front() == '[';
@@ -36,11 +36,11 @@ AnswerParser::AnswerParser(AnswerFormat format, const Options& options)
     : format_(std::move(format)), writer_(options.tools) {
   add_marks();
   begin_after(options.prompt);
-  if (options.begun.empty()) return;
-  buffer_ = options.begun;
+  if (options.prefill.empty()) return;
+  buffer_ = options.prefill;
   run(/*last=*/true);
   if (!is_text() && mode_ != Mode::kHeader && mode_ != Mode::kRecipient) {
-    writer_.end(/*complete=*/false);  // the rest of a call is no call
+    writer_.end(/*complete=*/false);  // the answer continues after the call that the client began
     mode_ = Mode::kContent;
   }
   blank_.clear();
@@ -62,7 +62,8 @@ void AnswerParser::add_marks() {
   }
 }
 
-// The last mark of the prompt holds if only white space follows it, or the rest of a header.
+// The last mark of the prompt sets the mode if only whitespace, or the rest of a header, follows
+// it.
 void AnswerParser::begin_after(std::string_view prompt) {
   const std::string_view tail = prompt.substr(prompt.size() - std::min(prompt.size(), kPromptTail));
   const AnswerMark* last = nullptr;
@@ -128,7 +129,7 @@ void AnswerParser::run(bool last) {
     } else {
       const Mode before = mode_;
       taken = take(rest, last);
-      if (taken == 0 && mode_ == before) break;  // waits for more
+      if (taken == 0 && mode_ == before) break;  // more text is needed
     }
     at += taken;
   }
@@ -138,7 +139,7 @@ void AnswerParser::run(bool last) {
 AnswerParser::Found AnswerParser::find_mark(std::string_view rest, bool last) const {
   Found found;
   if (!starts_[index(mode_)].test(static_cast<unsigned char>(rest.front()))) return found;
-  const bool in_string = (mode_ == Mode::kCall || mode_ == Mode::kMaybe ||
+  const bool in_string = (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall ||
                           (mode_ == Mode::kArguments && given_ == Given::kJson)) &&
                          scanner_.in_string();
   for (const AnswerMark* mark : marks_[index(mode_)]) {
@@ -165,15 +166,15 @@ void AnswerParser::take_mark(const AnswerMark& mark) {
     header_ += ' ';
     return;
   }
-  if (!from_text && !leave(mark.to)) return give_back();
+  if (!from_text && !leave(mark.to)) return revert_to_text();
   Mode to = mark.to;
   if (mode_ == Mode::kHeader || mode_ == Mode::kRecipient) to = header_leads_to();
   if (to == Mode::kStart && !from_text) to = origin_;
   enter(to);
-  if (to == Mode::kArguments && !writer_.in_call()) give_back();  // not the name of a tool
+  if (to == Mode::kArguments && !writer_.in_call()) revert_to_text();  // not a valid tool name
 }
 
-// What a new part of the answer needs to be empty.
+// Enters a mode and clears the state that it collects.
 void AnswerParser::enter(Mode mode) {
   mode_ = mode;
   fresh_ = is_text();
@@ -184,8 +185,8 @@ void AnswerParser::enter(Mode mode) {
     return;
   }
   if (mode == Mode::kHeader || mode == Mode::kRecipient) header_.clear();
-  if (mode == Mode::kCall || mode == Mode::kMaybe) {
-    scanner_ = CallScanner(mode == Mode::kMaybe);
+  if (mode == Mode::kCall || mode == Mode::kMaybeCall) {
+    scanner_ = CallScanner(mode == Mode::kMaybeCall);
     listed_ = false;
   }
   if (mode == Mode::kCode) code_.clear();
@@ -198,23 +199,23 @@ void AnswerParser::enter(Mode mode) {
                                                     : AnswerWriter::Value::kGuess);
 }
 
-// Ends what the mode has collected. False: it is nothing that a call can be made of.
+// Ends the current mode. Returns false if the collected text does not form a call.
 bool AnswerParser::leave(Mode to) {
   const bool inside =
       to == Mode::kId || to == Mode::kArguments || to == Mode::kKey || (bit(to) & kValues) != 0;
   switch (mode_) {
     case Mode::kCall:
-    case Mode::kMaybe:
-      // Another mark of the same call, which says how it is written.
+    case Mode::kMaybeCall:
+      // Another mark of the same call, which specifies the syntax of the call.
       if ((to == Mode::kName || to == Mode::kCall) && !scanner_.in_object()) return true;
       if (scanner_.in_object() && !writer_.in_call()) {
-        if (mode_ == Mode::kMaybe || scanner_.name().empty()) return false;
+        if (mode_ == Mode::kMaybeCall || scanner_.name().empty()) return false;
         name_ = scanner_.name(), id_ = scanner_.id();
         begin_call();
       }
       if (writer_.in_call()) {
         end_call(scanner_.arguments_over());
-        writer_.broken();  // the object has no end
+        writer_.broken();  // the object is truncated
       }
       return called_;
     case Mode::kCode: return end_code();
@@ -228,7 +229,7 @@ bool AnswerParser::leave(Mode to) {
         return to == Mode::kId || writer_.in_call();
       }
       if (inside) return writer_.in_call();
-      if (!writer_.in_call()) begin_call();  // without arguments
+      if (!writer_.in_call()) begin_call();  // a call without arguments
       if (!writer_.in_call()) return false;
       end_call(true);
       return true;
@@ -248,8 +249,9 @@ bool AnswerParser::leave(Mode to) {
   }
 }
 
-// "assistant to=functions.f analysis json": a recipient makes a call, of others the channel
-// decides. After a recipient's mode the header is the name, or "all".
+// Parses a header such as "assistant to=functions.f analysis json". A recipient makes the message a
+// call; otherwise the channel decides. In mode kRecipient the header is the name of a tool, or
+// "all".
 AnswerMode AnswerParser::header_leads_to() {
   const bool named = mode_ == Mode::kRecipient;
   std::string recipient, channel;
@@ -280,7 +282,7 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
       raw_ = std::exchange(blank_, {});
       origin_ = Mode::kStart;
       called_ = false;
-      enter(Mode::kMaybe);
+      enter(Mode::kMaybeCall);
       return 0;
     }
     const bool may_call = mode_ == Mode::kStart && bare_ && first != 0;
@@ -290,18 +292,18 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
     while (n < end && !starts.test(static_cast<unsigned char>(rest[n]))) ++n;
     return take_text(rest.substr(0, n));
   }
-  if (mode_ == Mode::kCall || mode_ == Mode::kMaybe || mode_ == Mode::kCode)
+  if (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall || mode_ == Mode::kCode)
     return take_call(rest, last);
   if (mode_ == Mode::kArguments) return take_arguments(rest);
   if (mode_ == Mode::kBetween && !is_space(rest.front())) {
     if (called_) raw_.clear();
     writer_.broken();
-    give_back();
+    revert_to_text();
     return 0;
   }
   if (mode_ == Mode::kName && !is_space(rest.front()) &&
       (!is_name_character(rest.front()) || (!is_blank(name_) && is_space(name_.back())))) {
-    give_back();  // words, not a name
+    revert_to_text();  // several words are not a name
     return 0;
   }
   if (!writer_.in_call()) raw_ += rest.front();
@@ -315,14 +317,14 @@ size_t AnswerParser::take(std::string_view rest, bool last) {
     case Mode::kHeader:
     case Mode::kRecipient:
       header_ += rest.front();
-      if (header_.size() > kLongestHeader) give_back();
+      if (header_.size() > kLongestHeader) revert_to_text();
       break;
     default: break;
   }
   return 1;
 }
 
-// White space is kept until it is known that no mark follows.
+// Whitespace is held back until it is certain that no mark follows.
 size_t AnswerParser::take_text(std::string_view run) {
   const size_t taken = run.size();
   if (fresh_) run.remove_prefix(std::min(run.find_first_not_of(kSpace), run.size()));
@@ -341,7 +343,7 @@ size_t AnswerParser::take_text(std::string_view run) {
   return taken;
 }
 
-// Before the first byte of a call it is not known how it is written.
+// The first byte of a call decides its syntax (JSON, code or name).
 size_t AnswerParser::take_call(std::string_view rest, bool last) {
   const bool code = mode_ == Mode::kCode;
   if (code && !is_blank(code_)) {
@@ -360,7 +362,7 @@ size_t AnswerParser::take_call(std::string_view rest, bool last) {
   const bool json = c == '{' ||
                     (c == '[' && (next == std::string_view::npos || !code || rest[next] == '{' ||
                                   rest[next] == ']')) ||
-                    mode_ == Mode::kMaybe;
+                    mode_ == Mode::kMaybeCall;
   if (code && !json) {
     code_ += c;
     raw_ += c;
@@ -380,17 +382,17 @@ size_t AnswerParser::take_json(std::string_view rest) {
   const char c = rest.front();
   const unsigned step = scanner_.feed(c);
   if ((step & CallScanner::kLeave) != 0) {
-    // Text after calls: nothing has to be given back, but for separators.
+    // Text after calls: only separators have been read, which need not become text.
     if (called_) raw_.clear();
     if (mode_ == Mode::kCall) writer_.broken();
-    give_back();
+    revert_to_text();
     return 0;
   }
   if (!writer_.in_call()) raw_ += c;
   if ((step & CallScanner::kBegin) != 0) {
     name_ = scanner_.name(), id_ = scanner_.id();
-    if (mode_ != Mode::kMaybe || writer_.knows(name_)) begin_call();
-    if (!writer_.in_call()) return give_back(), 1;
+    if (mode_ != Mode::kMaybeCall || writer_.knows(name_)) begin_call();
+    if (!writer_.in_call()) return revert_to_text(), 1;
   }
   if (writer_.in_call()) writer_.arguments(scanner_.take_arguments());
   if ((step & CallScanner::kFail) != 0) {
@@ -399,7 +401,7 @@ size_t AnswerParser::take_json(std::string_view rest) {
       writer_.broken();
       raw_ = c;
     }
-    give_back();
+    revert_to_text();
     return 1;
   }
   if ((step & CallScanner::kEnd) != 0) end_call(true);
@@ -411,7 +413,7 @@ size_t AnswerParser::take_arguments(std::string_view rest) {
   if (given_ == Given::kNothing && !is_space(c)) {
     given_ = c == '{' ? Given::kJson : Given::kOther;
     scanner_ = CallScanner();
-    // The scanner looks for the end of a value: here the value stands alone.
+    // The scanner expects a complete call, so it is given the beginning of one.
     if (given_ == Given::kJson)
       for (const char byte : std::string_view("{\"name\":\"-\",\"arguments\":"))
         scanner_.feed(byte);
@@ -434,7 +436,7 @@ size_t AnswerParser::take_arguments(std::string_view rest) {
       if (is_space(c)) return 1;
       end_call(given_ == Given::kOver);
       writer_.broken();
-      give_back();
+      revert_to_text();
       return 0;
   }
   return 1;
@@ -474,9 +476,9 @@ void AnswerParser::end_call(bool complete) {
   raw_.clear();
 }
 
-// What was taken for a call becomes text again.
-void AnswerParser::give_back() {
-  const bool never_began = mode_ == Mode::kMaybe || (is_blank(raw_) && called_);
+// Reverts text that turned out not to be a call to content or reasoning.
+void AnswerParser::revert_to_text() {
+  const bool never_began = mode_ == Mode::kMaybeCall || (is_blank(raw_) && called_);
   std::string text = std::exchange(raw_, {});
   enter(origin_);
   fresh_ = called_;
@@ -486,7 +488,7 @@ void AnswerParser::give_back() {
   take_text(text);
 }
 
-// The answer is over.
+// Ends the answer.
 void AnswerParser::close() {
   if (is_text()) {
     writer_.text(mode_ == Mode::kReasoning ? Kind::kReasoning : Kind::kContent,
@@ -495,16 +497,16 @@ void AnswerParser::close() {
   } else if (mode_ == Mode::kBetween || (mode_ == Mode::kArguments && given_ == Given::kOver)) {
     end_call(true);
   } else if (mode_ == Mode::kHeader || mode_ == Mode::kRecipient) {
-    if (!is_blank(header_) && header_.find("assistant") == std::string::npos) give_back();
-  } else if (mode_ == Mode::kCall || mode_ == Mode::kMaybe || mode_ == Mode::kCode) {
+    if (!is_blank(header_) && header_.find("assistant") == std::string::npos) revert_to_text();
+  } else if (mode_ == Mode::kCall || mode_ == Mode::kMaybeCall || mode_ == Mode::kCode) {
     if (!scanner_.in_object() && called_ && mode_ != Mode::kCode) return;
-    if (!leave(Mode::kStart)) give_back();
+    if (!leave(Mode::kStart)) revert_to_text();
   } else {
     if (!writer_.in_call()) begin_call();
     if (writer_.in_call())
       end_call(mode_ == Mode::kArguments && given_ == Given::kOther);
     else
-      give_back();
+      revert_to_text();
   }
   if (is_text()) writer_.text(Kind::kContent, std::exchange(blank_, {}));
 }

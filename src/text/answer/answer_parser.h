@@ -1,4 +1,4 @@
-// answer_parser.h: splits what a model writes, as it comes, into content, reasoning and tool calls.
+// answer_parser.h: incremental parser that splits an answer into content, reasoning and tool calls.
 #pragma once
 #include <array>
 #include <bitset>
@@ -12,40 +12,44 @@
 
 namespace veery {
 
-/// Fed with pieces of an answer (special tokens written out, see AnswerFormat::shows); what comes
-/// out does not depend on how it is cut. Text is held back only while it may be the beginning of a
-/// mark, white space before a mark, or a call whose name is not known yet. Broken answers are never
-/// refused: what does not parse becomes content, what is cut off a call with what there is of it.
+/// Incremental parser for answers, fed with decoded text in which the special tokens of
+/// AnswerFormat::shows() are written out.
+///
+/// The output does not depend on how the text is split into pieces. Text is held back only while it
+/// may begin a mark, is whitespace that a mark may follow, or belongs to a call whose name is not
+/// known yet. Malformed answers are never rejected: text that does not parse as a call becomes
+/// content, and a truncated call is returned as far as it was read.
 class AnswerParser {
  public:
   struct Options {
-    Json tools;  ///< as given to the template, or null
-    std::string
-        prompt;  ///< its end tells where the answer begins: a template may open the reasoning
-    /// The beginning of the answer that the client wrote (prefill). It is parsed but not returned.
-    std::string begun;
+    Json tools;  ///< as passed to the chat template, or null
+    /// The prompt, whose end determines the initial mode: a template may open the reasoning.
+    std::string prompt;
+    /// The beginning of the answer, written by the client (prefill). It is parsed but not returned.
+    std::string prefill;
   };
   explicit AnswerParser(AnswerFormat format) : AnswerParser(std::move(format), Options()) {}
   AnswerParser(AnswerFormat format, const Options& options);
 
   std::vector<AnswerDelta> push(std::string_view text);
   std::vector<AnswerDelta> finish();
-  /// What ends the reasoning that the answer is in the middle of; empty: it is in none.
+  /// Returns the mark that ends the current reasoning; empty outside of reasoning.
   std::string_view reasoning_end() const;
-  /// What the next text is.
+  /// Returns what the next text is parsed as.
   AnswerMode mode() const { return mode_; }
-  /// Whether the answer is in the middle of reasoning.
+  /// Returns whether the parser is inside reasoning.
   bool reasoning() const { return mode_ == Mode::kReasoning; }
-  /// The text that ends the reasoning and lets content begin; empty: there is no reasoning to end.
+  /// Returns the text that ends the current reasoning and begins content; empty outside of
+  /// reasoning.
   std::string reasoning_close() const;
-  /// All so far; of a call that is not over, what there is.
+  /// Returns everything parsed so far; an unfinished call is included as far as it was read.
   const ParsedAnswer& answer() const { return writer_.answer(); }
 
  private:
   using Mode = AnswerMode;
   struct Found {
     const AnswerMark* mark = nullptr;
-    bool wait = false;  // more text could make it a mark, or a longer one
+    bool wait = false;  // more text could complete a mark or a longer one
   };
 
   void add_marks();
@@ -65,27 +69,27 @@ class AnswerParser {
   bool end_code();
   void begin_call();
   void end_call(bool complete);
-  void give_back();
+  void revert_to_text();
   void close();
 
   AnswerFormat format_;
   AnswerWriter writer_;
   std::array<std::vector<const AnswerMark*>, kAnswerModes> marks_;
-  std::array<std::bitset<256>, kAnswerModes> starts_;  // bytes that begin a mark of the mode
+  std::array<std::bitset<256>, kAnswerModes> starts_;  // first bytes of the marks of each mode
   std::string_view quote_, code_tool_;
   bool bare_ = false;
 
-  std::string buffer_;  // not looked at yet
+  std::string buffer_;  // not parsed yet
   Mode mode_ = Mode::kStart;
-  Mode origin_ = Mode::kStart;  // kStart or kReasoning: where a call goes back to
-  bool fresh_ = false;          // after a mark: leading white space is dropped
-  std::string blank_;           // white space that a mark may follow
-  std::string raw_;             // what has been read of a call that has not begun
+  Mode origin_ = Mode::kStart;  // kStart or kReasoning: the mode after a call
+  bool fresh_ = false;          // after a mark: leading whitespace is dropped
+  std::string blank_;           // whitespace that is dropped if a mark follows
+  std::string raw_;             // text of a call that has not been confirmed
   std::string name_, id_, key_, header_, code_;
   CallScanner scanner_;
   enum class Given { kNothing, kJson, kOver, kValues, kOther } given_ = Given::kNothing;
-  bool listed_ = false;  // calls as JSON have begun
-  bool called_ = false;  // a call since the last text has begun
+  bool listed_ = false;  // the first byte of a JSON call has been read
+  bool called_ = false;  // a call has begun since the last text
 };
 
 }  // namespace veery

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-// The inside of a JSON string.
+// Returns the escaped content of a JSON string, without quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -57,7 +57,7 @@ const Json* member(const Json* object, std::string_view key) {
   return found == object->end() ? nullptr : &*found;
 }
 
-// {"type": "function", "function": {...}} or the function itself.
+// Returns the function of {"type": "function", "function": {...}}, or the tool itself.
 const Json* function_of(const Json& tool) {
   const Json* inner = member(&tool, "function");
   return inner != nullptr ? inner : &tool;
@@ -124,7 +124,7 @@ bool AnswerWriter::knows(std::string_view name) const {
                      [&](const Json& tool) { return is_called(tool, name); });
 }
 
-// "functions.f:0" is call 0 of f, and its own id.
+// "functions.f:0" is call 0 of function f; the whole text is the id.
 bool AnswerWriter::begin(std::string_view name, std::string_view id) {
   constexpr std::string_view kNamespace = "functions.";
   name = trimmed(name);

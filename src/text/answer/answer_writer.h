@@ -1,4 +1,4 @@
-// answer_writer.h: an answer taken apart, and the pieces of it as they become certain.
+// answer_writer.h: a parsed answer, and its increments for streaming.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,63 +9,64 @@
 namespace veery {
 
 struct ToolCall {
-  std::string id;  ///< as the model wrote it; empty where its format has none
+  std::string id;  ///< as the model wrote it; empty if its format has no ids
   std::string name;
   std::string arguments;  ///< JSON text
-  bool complete = false;  ///< the arguments came to their end
-  bool valid = false;     ///< they are one JSON object
+  bool complete = false;  ///< the arguments were not truncated
+  bool valid = false;     ///< the arguments are a JSON object
 };
 
 struct ParsedAnswer {
   std::string content, reasoning;
   std::vector<ToolCall> calls;
-  bool broken = false;  ///< something was not as its format has it, or the end is missing
+  bool broken = false;  ///< the answer deviates from its format or is truncated
 };
 
-/// Whether a character can be part of the name of a tool.
+/// Returns whether a character may occur in the name of a tool.
 bool is_name_character(char c);
 
-/// Whether the schema of a tool's arguments says that an argument is a string and nothing else. It
-/// is read as one then, whatever it looks like.
+/// Returns whether the schema of a tool's arguments permits only strings for argument `name`. Such
+/// a value is read as a string whatever it looks like.
 bool takes_text(const Json& parameters, std::string_view name);
 
-/// The answer as a message for a chat template: role, content (null if there is none beside calls),
-/// and reasoning_content and tool_calls where there are any.
+/// Returns the answer as a message for a chat template: role, content (null if the answer has calls
+/// but no content), and reasoning_content and tool_calls if present.
 Json to_message(const ParsedAnswer& answer);
 
-/// What became certain: all texts of a kind (and, for arguments, of a call), joined, are those of
-/// ParsedAnswer.
+/// An increment of a ParsedAnswer. The concatenated texts of one kind (for arguments: of one call)
+/// equal the text in the ParsedAnswer.
 struct AnswerDelta {
   enum class Kind { kContent, kReasoning, kCall, kArguments, kCallEnd };
   Kind kind = Kind::kContent;
-  std::string text;  ///< of kCall the name
-  size_t call = 0;   ///< number of the call that kCall, kArguments and kCallEnd are about
+  std::string text;  ///< kCall: the name
+  size_t call = 0;   ///< index of the call (kCall, kArguments, kCallEnd)
 };
 
-/// Writes both at once, and turns keys and values into a JSON object.
+/// Builds a ParsedAnswer together with its increments. Converts keys and values between marks to a
+/// JSON object.
 class AnswerWriter {
  public:
-  /// `tools`: functions as chat templates take them, or null; their parameters tell which values
-  /// are strings.
+  /// `tools`: functions in the form that chat templates take, or null. Their schemas decide which
+  /// values are strings.
   explicit AnswerWriter(Json tools) : tools_(std::move(tools)) {}
 
   void text(AnswerDelta::Kind kind, std::string_view text);
   void broken() { answer_.broken = true; }
-  /// Whether there is a tool of that name; true where none are known.
+  /// Returns whether a tool of that name exists; true if no tools are known.
   bool knows(std::string_view name) const;
 
   bool in_call() const { return in_call_; }
-  /// False for what cannot be the name of a tool.
+  /// Begins a call. Returns false if `name` is not a valid tool name.
   bool begin(std::string_view name, std::string_view id);
   void arguments(std::string_view text);
-  /// How a value is written: as a string, as JSON, or as what its text looks like.
+  /// How a value is converted: as a string, as JSON, or depending on its text.
   enum class Value { kText, kJson, kGuess };
   void begin_value(std::string_view key, Value kind);
   void value(std::string_view text);
   void end_value();
   void end(bool complete);
 
-  /// Drops all that has been written; no call may be open.
+  /// Discards everything written. Requires that no call is open.
   void forget() {
     deltas_.clear();
     answer_ = {};

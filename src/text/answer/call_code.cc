@@ -7,9 +7,9 @@ namespace veery {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr size_t kMostMembers = 4096;  // to look a key up takes time in proportion
+constexpr size_t kMostMembers = 4096;  // key look-ups take linear time
 
-// Recursive descent; everything is absent or false where the text has something else.
+// Recursive descent parser; functions return nullopt or false on unexpected text.
 class Reader {
  public:
   Reader(std::string_view text, std::string_view quote) : rest_(text), quote_(quote) {}
@@ -41,7 +41,7 @@ class Reader {
     return word();
   }
 
-  /// name = value pairs up to `close`.
+  /// Parses name-value pairs up to `close`; `between` separates name and value.
   std::optional<Json> members(std::string_view close, std::string_view between, int depth) {
     Json object = Json::object();
     if (take(close)) return object;
@@ -127,7 +127,8 @@ class Reader {
     }
   }
 
-  // In one kind of quotes. JSON's escapes are nearly Python's.
+  // Parses a quoted string by converting it to a JSON string, since the escapes of Python and JSON
+  // are similar. `raw`: without escapes.
   std::optional<Json> text(std::string_view quote, bool raw) {
     rest_.remove_prefix(quote.size());
     std::string body;

@@ -1,4 +1,4 @@
-// call_code.h: values and calls written as code: Python's, JavaScript's and Gemma's.
+// call_code.h: parses calls and literals written as code (Python, JavaScript and Gemma syntax).
 #pragma once
 #include <optional>
 #include <string>
@@ -14,12 +14,13 @@ struct CodeCall {
   Json arguments;
 };
 
-/// A literal of JSON or Python: [1, 'a', {"b": None}], True. `quote`, if not empty, stands around
-/// strings too; keys need no quotes. Absent if `text` is not one whole literal.
+/// Parses a JSON or Python literal, such as [1, 'a', {"b": None}] or True. `quote`, if not empty,
+/// is another quotation mark for strings; keys need no quotes. Returns nullopt unless `text` is
+/// exactly one literal.
 std::optional<Json> read_literal(std::string_view text, std::string_view quote = {});
 
-/// f(a=1, b="x"), [f(), g(a=None)], print(f(a=1)), f.call(a=1) or call:f{a:1}; none where `text` is
-/// anything else.
+/// Parses calls: f(a=1, b="x"), [f(), g(a=None)], print(f(a=1)), f.call(a=1) or call:f{a:1}.
+/// Returns an empty list if `text` is anything else.
 std::vector<CodeCall> read_calls(std::string_view text, std::string_view quote = {});
 
 }  // namespace veery

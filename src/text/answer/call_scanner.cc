@@ -82,7 +82,7 @@ unsigned CallScanner::outside(char c) {
   return kNone;
 }
 
-// Whether c is the quote that ends a string.
+// Returns whether `c` is the quote that ends the string.
 bool CallScanner::text_over(char c) {
   if (escape_) {
     escape_ = false;
@@ -132,7 +132,7 @@ unsigned CallScanner::begin() {
   return kBegin;
 }
 
-// One byte of a string that holds JSON.
+// Processes one byte of a string that contains JSON.
 void CallScanner::unquote(char c) {
   std::string& out = begun_ ? arguments_ : given_;
   escaped_ += c;
@@ -140,7 +140,7 @@ void CallScanner::unquote(char c) {
     out += std::exchange(escaped_, {});
     return;
   }
-  // \uD83D\uDE00 is one character.
+  // A surrogate pair such as \uD83D\uDE00 is one character.
   const bool high = escaped_.size() >= 4 && escaped_[1] == 'u' &&
                     (escaped_[2] == 'd' || escaped_[2] == 'D') &&
                     std::string_view("89abAB").find(escaped_[3]) != std::string_view::npos;

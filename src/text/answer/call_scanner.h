@@ -1,4 +1,4 @@
-// call_scanner.h: tool calls written as JSON, one object or a list of them, byte by byte.
+// call_scanner.h: incremental scanner for tool calls written as JSON.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,34 +7,34 @@
 
 namespace veery {
 
-/// Finds name, id and arguments of each object, whatever the order of its members. Arguments are
-/// given out as they stand as soon as the name is known; where they are a string that holds JSON,
-/// that.
+/// Extracts name, id and arguments from one JSON object or a list of objects, byte by byte and for
+/// any order of members. Arguments are available verbatim as soon as the name is known; arguments
+/// that are a string containing JSON are unquoted.
 ///
-/// Forms: {"name": n, "arguments" or "parameters": {}, "id": i}, {"tool_name": ...}, {"type":
-/// "function", "function": {...}}, {n: {}}.
+/// Accepted forms: {"name": n, "arguments" or "parameters": {}, "id": i}, {"tool_name": ...},
+/// {"type": "function", "function": {...}}, {n: {}}.
 class CallScanner {
  public:
-  /// What a byte has led to; several at once.
+  /// Events caused by a byte; several may be combined.
   enum Step : unsigned {
     kNone = 0,
-    kBegin = 1,  ///< name() and id() are known (the id only if it comes first)
-    kEnd = 2,    ///< the object is over
-    kFail = 4,   ///< this is no call, or broken JSON; takes nothing more
-    kLeave = 8,  ///< outside of any object, and the byte is not part of a list: not taken
+    kBegin = 1,  ///< name() and id() are known (the id only if it precedes)
+    kEnd = 2,    ///< the object ended
+    kFail = 4,   ///< not a call, or malformed JSON; further bytes are ignored
+    kLeave = 8,  ///< a byte outside of objects that is not part of a list; not consumed
   };
 
-  /// `bare`: nothing but its form tells that a text is a call, so it has to have a name and
-  /// arguments and nothing else that calls do not have.
+  /// `bare`: no mark identifies the text as a call, so the object must have a name and arguments
+  /// and may have only the keys of calls.
   explicit CallScanner(bool bare = false) : bare_(bare) {}
   unsigned feed(char c);
 
-  /// The keys of objects that are calls.
+  /// Returns the keys that occur in calls.
   static std::vector<std::string> known_keys();
 
   const std::string& name() const { return name_; }
   const std::string& id() const { return id_; }
-  /// What of the arguments has not been taken yet.
+  /// Returns and clears the arguments scanned since the last call of this function.
   std::string take_arguments() { return std::exchange(arguments_, {}); }
   bool in_string() const { return in_string_; }
   bool in_object() const { return state_ != State::kOutside; }
@@ -67,15 +67,15 @@ class CallScanner {
   bool bare_;
   State state_ = State::kOutside;
   Role role_ = Role::kOther;
-  int wraps_ = 0;                      // objects around the call: "function"
-  int depth_ = 0;                      // of the value
-  bool text_ = false, plain_ = false;  // the value is a string; a number or a word
+  int wraps_ = 0;                      // nesting of "function" objects
+  int depth_ = 0;                      // nesting inside the value
+  bool text_ = false, plain_ = false;  // the value is a string; a number or literal
   bool in_string_ = false, escape_ = false;
   bool begun_ = false, arguments_over_ = false, first_key_ = true;
   std::string key_, value_, name_, id_, arguments_, given_, escaped_;
 };
 
-/// The text of a JSON string from between its quotes; empty if it is malformed.
+/// Returns the text of a JSON string given without its quotes; empty if it is malformed.
 std::string unquoted(std::string_view body);
 
 }  // namespace veery

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kToolTemplate = "tool_use";
 
-// Texts that no template writes itself.
+// Texts that do not occur in templates.
 constexpr std::string_view kSystem = "veery probe system";
 constexpr std::string_view kTool = "veery_probe_tool";
 constexpr std::string_view kCall = "veery_probe_call";
@@ -34,7 +34,7 @@ Json function_tool(std::string_view name) {
 
 Json question() { return {{"role", "user"}, {"content", "a question"}}; }
 
-// A call, its result, an answer and another question.
+// A conversation of question, call, result, answer and another question.
 Json turns(std::string_view id, bool text_arguments) {
   const Json arguments = text_arguments ? Json(R"({"x": "1"})") : Json{{"x", "1"}};
   const Json call = {
@@ -56,7 +56,7 @@ bool contains(const std::optional<std::string>& text, std::string_view part) {
 ChatTemplates::ChatTemplates(ChatTemplateSources sources, Json special, const std::string& where)
     : sources_(std::move(sources)), special_(std::move(special)) {
   const std::string* for_tools = sources_.find(kToolTemplate);
-  // A model whose only template is "tool_use" has that one.
+  // A model whose only template is "tool_use" uses it for all conversations.
   if (sources_.standard.empty() && for_tools != nullptr) sources_.standard = *for_tools;
   if (sources_.standard.empty() && !sources_.named.empty())
     sources_.standard = sources_.named.front().second;
@@ -82,7 +82,7 @@ const ChatTemplates::Traits& ChatTemplates::traits(bool tools) const {
 
 ChatTemplates::Traits ChatTemplates::probe(bool tools) const {
   const ChatTemplate& chat = pick(tools);
-  // Absent where the template refuses.
+  // Returns nullopt if the template raises an error.
   const auto render = [&](Json messages, Json list) -> std::optional<std::string> {
     Json variables = {{"messages", template_messages(messages)},
                       {"tools", std::move(list)},
@@ -102,7 +102,7 @@ ChatTemplates::Traits ChatTemplates::probe(bool tools) const {
   traits.system = contains(render(Json::array({system, question()}), nullptr), kSystem);
   traits.tools = contains(render(Json::array({question()}), list), kTool) ||
                  contains(render(Json::array({system, question()}), list), kTool);
-  // The first form of calls that the template takes, if it shows them.
+  // Uses the first form of calls that the template accepts and renders.
   const Json others = Json::array({function_tool(kTool)});
   for (const bool text : {false, true})
     for (const std::string_view id : {kLongId, kShortId}) {

@@ -1,5 +1,4 @@
-// chat_templates.h: the chat templates of a model, which of them a conversation takes, and what
-// they can express.
+// chat_templates.h: the chat templates of a model and their capabilities.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -15,28 +14,28 @@
 
 namespace veery {
 
-/// Parsed templates. As transformers does, a conversation with tools takes the template "tool_use"
-/// where there is one, any other the standard one. Immutable; safe to use from several threads.
+/// The parsed templates of a model. As in transformers, conversations with tools use the template
+/// "tool_use" if there is one, and all others the default template. Immutable and thread-safe.
 class ChatTemplates {
  public:
-  /// `special`: the special tokens as variables (special_token_variables()). `where` names the
-  /// templates in errors. Throws kFormat naming line and column of a syntax error.
+  /// `special`: special tokens as template variables (special_token_variables()). `where`: prefix
+  /// of template names in errors. Throws kFormat with line and column of a syntax error.
   ChatTemplates(ChatTemplateSources sources, Json special, const std::string& where);
 
   const ChatTemplate& pick(bool tools) const { return tools && tools_ ? *tools_ : *standard_; }
   const std::string& source(bool tools) const;
-  /// How the model writes reasoning and tool calls, as its templates show.
+  /// Returns the syntax of reasoning and tool calls, detected in the templates.
   const AnswerFormat& answer_format() const { return format_; }
   const Json& special() const { return special_; }
 
-  /// The parts of a conversation that a template renders, found by rendering probes.
+  /// What a template supports, found by rendering test conversations.
   struct Traits {
-    bool system = false;          ///< a first system message appears
-    bool tools = false;           ///< tools appear
-    bool calls = false;           ///< the calls of an assistant's message appear
-    bool results = false;         ///< what a tool gave appears
-    bool nine_letters = false;    ///< ids of calls must be nine letters or digits (Mistral's)
-    bool text_arguments = false;  ///< arguments of calls must be JSON text, not objects
+    bool system = false;          ///< renders a system message at the start
+    bool tools = false;           ///< renders tools
+    bool calls = false;           ///< renders calls in assistant messages
+    bool results = false;         ///< renders results of tools
+    bool nine_letters = false;    ///< ids of calls must be nine letters or digits (Mistral)
+    bool text_arguments = false;  ///< arguments of calls must be JSON text instead of objects
   };
   const Traits& traits(bool tools) const;
 

@@ -20,7 +20,7 @@ size_t first_character(std::string_view text) {
 ControlGuard::ControlGuard(const std::vector<std::string>& tokens) {
   std::vector<AddedTokenMatcher::Entry> entries;
   for (const std::string& token : tokens) {
-    // A token of one character has no inside.
+    // A token of one character has no position for a mark inside.
     if (token.empty() || first_character(token) >= token.size()) continue;
     entries.push_back({token, 0});
     tokens_.push_back(token);
@@ -39,7 +39,7 @@ bool ControlGuard::ends_inside(std::string_view text) const {
     const std::string_view tail = text.substr(text.size() - size);
     const auto found = std::ranges::lower_bound(tokens_, tail);
     if (found != tokens_.end() && found->size() > size && found->starts_with(tail)) return true;
-    // The token itself sorts before longer ones that begin like it.
+    // lower_bound returns the token that equals `tail`; a longer token with this prefix follows it.
     if (found != tokens_.end() && *found == tail) {
       const auto next = std::next(found);
       if (next != tokens_.end() && next->starts_with(tail)) return true;

@@ -1,5 +1,5 @@
-// control_guard.h: keeps control tokens that stand in the texts of a conversation from being read
-// as tokens: "<|im_end|>" typed by a user is text and ends no turn.
+// control_guard.h: prevents control tokens in message texts from being parsed as tokens:
+// "<|im_end|>" typed by a user must not end the turn.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,28 +12,29 @@
 
 namespace veery {
 
-/// Inserts a mark into control tokens. A tokenizer that is given the mark (EncodeOptions::guard)
-/// finds no token across it and drops it afterwards, so a text without control tokens is encoded
-/// as if there were no guard. Immutable.
+/// Inserts a guard mark into control tokens that occur in texts. The tokenizer matches no token
+/// across the mark and then drops it (EncodeOptions::guard). Texts without control tokens are
+/// encoded as without a guard. Immutable.
 class ControlGuard {
  public:
   /// `tokens`: the texts of control tokens (Tokenizer::control_tokens()).
   explicit ControlGuard(const std::vector<std::string>& tokens = {});
 
-  /// Whether a string or key of `value` contains a control token, or ends with the beginning of
-  /// one, which the text after it could complete.
+  /// Returns whether a string or key in `value` contains a control token, or ends with the prefix
+  /// of one that the following text could complete.
   bool finds(const Json& value) const;
-  /// Whether the text contains a whole control token.
+  /// Returns whether the text contains a whole control token.
   bool finds_token(std::string_view text) const;
 
-  /// Tokens that keep their meaning.
+  /// Selects tokens that remain control tokens.
   using Exempt = std::function<bool(std::string_view token)>;
-  /// Inserts `mark` into each control token of the strings and keys of `value`, after its first
-  /// character, and appends it where a string ends with the beginning of one.
+  /// Returns `value` with `mark` inserted after the first character of each control token in its
+  /// strings and keys. The mark is also appended to strings that end with the prefix of a control
+  /// token.
   Json guarded(const Json& value, std::string_view mark, const Exempt& exempt = {}) const;
 
-  /// A mark that does not occur in `text`: Unicode noncharacters, which are valid UTF-8 and mean
-  /// nothing.
+  /// Returns a mark that does not occur in `text`. It consists of Unicode noncharacters, which are
+  /// valid UTF-8 without a meaning.
   static std::string mark_for(std::string_view text);
 
  private:

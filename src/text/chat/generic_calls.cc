@@ -13,7 +13,7 @@ std::string text_of(const Json& message) {
   return content != nullptr && content->is_string() ? content->string() : std::string();
 }
 
-// Appends on a line of its own.
+// Appends `more` on a new line.
 void append(std::string& text, std::string_view more) {
   if (!text.empty() && !more.empty()) text += '\n';
   text += more;
@@ -24,7 +24,7 @@ bool has_role(const Json& message, std::string_view role) {
   return found != nullptr && *found == role;
 }
 
-// A call as the form writes it, without ids: they come from the server, not from the model.
+// Replaces the placeholder of a call's id, which the server generates, by an example.
 std::string filled(std::string_view part) {
   std::string text(part);
   for (size_t at = text.find(CallForm::kId); at != std::string::npos; at = text.find(CallForm::kId))
@@ -39,15 +39,15 @@ std::string calls_text(const Json& calls, const CallForm& form) {
     if (function == nullptr || !function->is_object()) continue;
     const Json name = function->value("name", Json(""));
     const Json arguments = function->value("arguments", Json::object());
-    const bool joined = !text.empty() && !form.joint.empty();
+    const bool joined = !text.empty() && !form.separator.empty();
     if (!text.empty() && !joined) append(text, "");
-    text += filled(joined ? form.joint : form.open);
+    text += filled(joined ? form.separator : form.open);
     text += name.is_string() ? name.string() : std::string();
     text += filled(form.middle);
     text += arguments.is_string() ? arguments.string() : spaced_json(arguments);
-    if (form.joint.empty()) text += filled(form.close);
+    if (form.separator.empty()) text += filled(form.close);
   }
-  if (!text.empty() && !form.joint.empty()) text += filled(form.close);
+  if (!text.empty() && !form.separator.empty()) text += filled(form.close);
   return text;
 }
 
@@ -106,7 +106,7 @@ Json completed_tools(const Json& tools, bool properties) {
         return found == nullptr || found->is_null();
       };
       if (!tool.contains("type")) copy["type"] = "function";
-      // Hints for servers are no part of what a model is told.
+      // Fields for servers are not part of the prompt.
       copy.erase("cache_control");
       copy["function"].erase("strict");
       if (lacks("description")) copy["function"]["description"] = "";
@@ -142,7 +142,7 @@ Json with_described_tools(const Json& messages, const Json& tools, const CallFor
 
 Json with_calls_as_text(const Json& messages, const CallForm& form) {
   Json out = Json::array();
-  bool results = false;  // the last message holds results
+  bool results = false;  // the last message contains results
   for (const Json& message : messages) {
     const bool result = has_role(message, "tool");
     if (result || (results && has_role(message, "user"))) {

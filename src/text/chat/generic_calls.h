@@ -1,5 +1,5 @@
-// generic_calls.h: tools for models whose chat template has no place for them: described in the
-// system message, called in JSON between marks, their results in messages of the user.
+// generic_calls.h: tool use for models whose chat template does not support it. Tools are described
+// in the system message, calls are JSON between marks, results are user messages.
 #pragma once
 #include <string>
 
@@ -9,30 +9,31 @@
 
 namespace veery {
 
-/// The feature of AnswerFormat that reads calls of generic_call_form() back, where the format has
-/// no marks of its own.
+/// The feature of AnswerFormat that parses calls of generic_call_form() if the format has no marks
+/// of its own.
 inline constexpr std::string_view kGenericCalls = "tool_call";
 
-/// Calls as {"name": ..., "arguments": {...}} between the marks that `format` has for calls as JSON
-/// or code, otherwise between <tool_call> and </tool_call>.
+/// Returns the form {"name": ..., "arguments": {...}} between the marks that `format` has for calls
+/// as JSON or code, otherwise between <tool_call> and </tool_call>.
 CallForm generic_call_form(const AnswerFormat& format);
 
-/// JSON with a space after each comma and colon, as models write it: the text of a call in a later
-/// prompt is then that of the answer, which the prefix cache has.
+/// Returns JSON with a space after each comma and colon, as models write it. A call in a later
+/// prompt then has the same text as in the answer, so that the prefix cache matches.
 std::string spaced_json(const Json& value);
 
-/// Completes tools that have no description or no parameters, which templates read unasked, and
-/// drops hints for servers ("strict", "cache_control"); `properties`: also completes parameters
-/// without properties.
+/// Adds empty descriptions and parameters to tools that lack them, because templates read these
+/// fields unconditionally, and removes fields meant for servers ("strict", "cache_control").
+/// `properties`: also adds missing `properties` to the parameters.
 Json completed_tools(const Json& tools, bool properties = false);
 
-/// Describes `tools` in the first system message of `messages`, or in a new one; `system` false:
-/// in the first message of the user. `form` shows how a call is written.
+/// Adds a description of `tools` to the leading system message, which is created if missing. If
+/// `system` is false, the first user message is used instead. `form` is the syntax of calls that
+/// the text describes.
 Json with_described_tools(const Json& messages, const Json& tools, const CallForm& form,
                           bool system);
 
-/// Writes calls of tools into the texts of the assistant's messages, and their results into
-/// messages of the user, which join the user's message that follows.
+/// Converts tool calls in assistant messages to text, and tool results to user messages, which are
+/// merged with the user message that follows.
 Json with_calls_as_text(const Json& messages, const CallForm& form);
 
 }  // namespace veery

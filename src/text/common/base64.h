@@ -1,4 +1,4 @@
-// base64.h: bytes written in base64 (RFC 4648).
+// base64.h: base64 (RFC 4648).
 #pragma once
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@ namespace veery {
 
 std::string encode_base64(std::string_view bytes);
 
-/// The bytes that `text` stands for; absent if it has other characters. Padding is optional.
+/// Returns the decoded bytes, or nullopt if `text` has other characters. Padding is optional.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace veery

@@ -38,7 +38,7 @@ bool append_from_alphabet(std::string& out, std::string_view written) {
     const auto lead = static_cast<unsigned char>(written[i]);
     int character = lead;
     size_t length = 1;
-    if (lead >= 0x80) {  // all of the alphabet above ASCII has two bytes
+    if (lead >= 0x80) {  // characters of the alphabet above ASCII have two bytes
       const bool pair = (lead & 0xE0) == 0xC0 && i + 1 < written.size() &&
                         (static_cast<unsigned char>(written[i + 1]) & 0xC0) == 0x80;
       character =

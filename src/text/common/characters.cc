@@ -22,15 +22,16 @@ utf8proc_option_t options_of(NormalForm form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
-// Below U+0300 every text is in form NFC; ASCII is in all forms.
+// Returns whether normalisation may change the text: text below U+0300 is in NFC, and ASCII is in
+// all normal forms.
 bool may_change(std::string_view text, NormalForm form) {
   const unsigned char least = form == NormalForm::kNfc ? 0xCC : 0x80;
   return std::any_of(text.begin(), text.end(),
                      [=](char c) { return static_cast<unsigned char>(c) >= least; });
 }
 
-// Runs of marks come into the order of their classes: the library's own decomposition of a whole
-// text does that by exchanging neighbours, in a time that is the square of a run's length.
+// Sorts runs of combining marks by combining class. The library's decomposition of a whole text
+// does this by exchanging neighbours, which takes quadratic time for long runs.
 void order_marks(std::vector<utf8proc_int32_t>& characters) {
   const auto rank = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
   for (auto begin = characters.begin(); begin != characters.end();) {
@@ -41,8 +42,8 @@ void order_marks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
-// The library that defines tokenizer.json classes characters by Unicode 8; where later versions
-// class them otherwise, ids would differ.
+// Hugging Face's tokenizers library classifies characters by Unicode 8. The tables below list
+// characters that later versions classify differently, because ids would differ otherwise.
 struct Range {
   char32_t first, last;
 };
@@ -65,8 +66,8 @@ bool is_ascii_punctuation(char32_t c) {
 }
 
 bool is_punctuation(char32_t c) {
-  // Siddham, hyphens, commas and the like of scripts that came after Unicode 8; two that were
-  // punctuation then.
+  // Punctuation added after Unicode 8 (Siddham, hyphens, commas of later scripts), and two
+  // characters that were punctuation in Unicode 8 only.
   constexpr Range kLater[] = {
       {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},
       {0xC84, 0xC84},     {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},
@@ -109,7 +110,7 @@ bool is_word_character(char32_t c) {
   const utf8proc_category_t kind = category(c);
   const bool letter = kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
   const bool joiner = c == 0x200C || c == 0x200D;
-  // Circled and squared letters are alphabetic symbols.
+  // Circled and squared letters are alphabetic although they are symbols.
   const bool symbol = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
                       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
   return letter || is_mark(c) || joiner || symbol || kind == UTF8PROC_CATEGORY_ND ||
@@ -130,7 +131,7 @@ void append_lower(std::string& out, char32_t c) {
     out.push_back(static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
     return;
   }
-  if (c == 0x130) {  // the one character whose lower case is two
+  if (c == 0x130) {  // the only character whose lower case is two characters
     out += "i\u0307";
     return;
   }
@@ -145,7 +146,7 @@ std::string lower_case(std::string_view text) {
 
 std::string normal_form(std::string_view text, NormalForm form) {
   if (!may_change(text, form)) return std::string(text);
-  constexpr size_t kMostOfOne = 32;  // characters that one becomes; Unicode has 18
+  constexpr size_t kMostOfOne = 32;  // longest decomposition of a character; Unicode has 18
   const utf8proc_option_t options = options_of(form);
   std::vector<utf8proc_int32_t> characters;
   characters.reserve(text.size());

@@ -1,5 +1,5 @@
-// characters.h: classes and forms of Unicode characters, as tokenizers ask for them: those of other
-// characters and of punctuation are as of Unicode 8.
+// characters.h: character classes and Unicode normal forms for tokenizers. The classes "other" and
+// "punctuation" follow Unicode 8.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace veery {
 
-bool is_white_space(char32_t c);        ///< Unicode's White_Space
+bool is_white_space(char32_t c);        ///< White_Space property
 bool is_punctuation(char32_t c);        ///< general category P
 bool is_ascii_punctuation(char32_t c);  ///< all of !-/:-@[-`{-~
 bool is_number(char32_t c);             ///< general category N
@@ -16,13 +16,13 @@ bool is_mark(char32_t c);               ///< general category M
 bool is_nonspacing_mark(char32_t c);    ///< general category Mn
 bool is_other(char32_t c);              ///< controls, formats, surrogates, private use
 bool is_word_character(char32_t c);     ///< \w: letters, marks, decimal digits, connectors
-bool is_cjk_ideograph(char32_t c);      ///< of the blocks that BERT puts spaces around
+bool is_cjk_ideograph(char32_t c);      ///< in the blocks that BERT separates by spaces
 
-/// Appends the lower case of one character, which may be two.
+/// Appends the lower case of a character, which may be two characters.
 void append_lower(std::string& out, char32_t c);
 std::string lower_case(std::string_view text);
 
-/// Calls `visit(code point, its bytes)` for each character of `text`; malformed bytes are U+FFFD.
+/// Calls `visit(code point, bytes)` for each character. Malformed bytes are passed as U+FFFD.
 template <typename Visit>
 void for_each_character(std::string_view text, const Visit& visit) {
   while (!text.empty()) {
@@ -33,10 +33,10 @@ void for_each_character(std::string_view text, const Visit& visit) {
 }
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
-/// Text that is not UTF-8 stays as it is.
+/// Returns the text in a normal form; text that is not valid UTF-8 is returned unchanged.
 std::string normal_form(std::string_view text, NormalForm form);
 
-/// The length in bytes of the first grapheme cluster (UAX 29, extended) of `text` (not empty).
+/// Returns the length in bytes of the first extended grapheme cluster (UAX 29) of a non-empty text.
 size_t grapheme_length(std::string_view text);
 
 }  // namespace veery

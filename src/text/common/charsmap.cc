@@ -10,14 +10,14 @@
 namespace veery {
 namespace {
 
-// The fields of a unit of Darts-clone's double array.
+// Fields of a unit of a Darts-clone double array.
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFU; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FFU; }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 0x200U) >> 6); }
 
-constexpr size_t kLongestKey = 256;     // bytes; SentencePiece's own have less than 30
-constexpr size_t kLongestGrapheme = 6;  // bytes; longer clusters are taken apart
+constexpr size_t kLongestKey = 256;     // in bytes; SentencePiece's own keys have fewer than 30
+constexpr size_t kLongestGrapheme = 6;  // in bytes; longer clusters are replaced by characters
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Charsmap::Charsmap(std::string_view bytes) {
   if (bytes.size() >= 4) std::memcpy(&size, bytes.data(), 4);
   if (bytes.size() < 4 || size % 4 != 0 || size == 0 || size > bytes.size() - 4)
     throw Error(ErrorKind::kFormat,
-                "character map of {} bytes has an array of {} bytes, expected a multiple of 4 that "
+                "character map of {} bytes: the array has {} bytes, expected a multiple of 4 that "
                 "fits",
                 bytes.size(), size);
   units_.resize(size / 4);
@@ -40,8 +40,8 @@ std::string_view Charsmap::replacement_at(uint32_t offset) const {
   return rest.substr(0, std::min(rest.find('\0'), rest.size()));
 }
 
-// Visits (length, offset of the replacement) of each key that `text` begins with, shortest first,
-// until `visit` returns false.
+// Calls visit(length, offset of the replacement) for each key that is a prefix of `text`, shortest
+// first, until it returns false.
 template <typename Visit>
 void Charsmap::for_each_prefix(std::string_view text, const Visit& visit) const {
   size_t node = offset_of(units_[0]);
@@ -82,7 +82,7 @@ std::string Charsmap::by_graphemes(std::string_view text, std::string_view step,
     growth.check(step, out.size());
     const std::string_view cluster = text.substr(0, grapheme_length(text));
     text.remove_prefix(cluster.size());
-    // The first key that the cluster begins with replaces all of it.
+    // The shortest key that is a prefix of the cluster replaces the whole cluster.
     const Match whole = cluster.size() < kLongestGrapheme ? shortest(cluster) : Match{};
     if (whole.length > 0) {
       out += whole.replacement;

@@ -1,4 +1,4 @@
-// charsmap.h: the character map that SentencePiece compiles into its models.
+// charsmap.h: the precompiled character map in SentencePiece models.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,28 +10,28 @@
 
 namespace veery {
 
-/// A double array (Darts) of byte strings, each with a place in a blob of zero-terminated
-/// replacements; keys have at most 256 bytes. The layout is uint32 size of the array in bytes, the
-/// array, the blob.
+/// A double-array trie (Darts) that maps keys of at most 256 bytes to offsets of zero-terminated
+/// replacements. Layout: uint32 size of the trie in bytes, the trie, the replacements.
 class Charsmap {
  public:
-  /// Throws kFormat if the sizes do not fit together.
+  /// Throws kFormat if the sizes are inconsistent.
   explicit Charsmap(std::string_view bytes);
 
   struct Match {
-    size_t length = 0;  ///< bytes of the text that are replaced; 0: none
+    size_t length = 0;  ///< bytes of the text to replace; 0: no match
     std::string_view replacement;
   };
   Match shortest(std::string_view text) const;
   Match longest(std::string_view text) const;
 
-  /// As Hugging Face's "Precompiled": by grapheme clusters where they are short, else by
-  /// characters. Throws kLimit, naming `step`, where the text becomes longer than `growth` allows.
+  /// Replaces text like "Precompiled" of Hugging Face's tokenizers: by grapheme clusters if they
+  /// are short, otherwise by characters. Throws kLimit, naming `step`, if the text becomes longer
+  /// than `growth` permits.
   std::string by_graphemes(std::string_view text, std::string_view step,
                            const Growth& growth) const;
 
-  /// As SentencePiece: the longest match at each place; malformed bytes become U+FFFD.
-  /// Throws as by_graphemes().
+  /// Replaces text like SentencePiece: the longest match at each position; malformed bytes become
+  /// U+FFFD. Throws as by_graphemes().
   std::string by_longest(std::string_view text, std::string_view step, const Growth& growth) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
               expected);
 }
 
-// nullptr: absent or null.
+// Returns the member, or nullptr if it is missing or null.
 const Json* find(const Json& object, const char* key) {
   if (!object.is_object())
     throw Error(ErrorKind::kFormat, "expected an object with \"{}\", found {}", key,

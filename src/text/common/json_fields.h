@@ -1,4 +1,4 @@
-// json_fields.h: members of the small objects in tokenizer files, by name and type.
+// json_fields.h: typed access to the members of small JSON objects in tokenizer files.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace veery {
 
-/// Each throws kFormat naming the key if it is there with another type, or, without a default, if
-/// it is absent.
+/// The functions below throw kFormat, naming the key, if the member has another type, or is missing
+/// and has no default.
 const Json& json_member(const Json& object, const char* key);
 std::string json_text(const Json& object, const char* key);
 std::string json_text(const Json& object, const char* key, std::string_view otherwise);
@@ -20,12 +20,12 @@ std::optional<bool> json_bool(const Json& object, const char* key);
 int64_t json_integer(const Json& object, const char* key, int64_t otherwise);
 const Json& json_array(const Json& object, const char* key);
 
-/// The one character that the text is. Throws kFormat naming the key if it is not one.
+/// Returns the only character of a text. Throws kFormat, naming the key, for other texts.
 char32_t json_character(const Json& object, const char* key, std::string_view otherwise);
 
-/// {"String": text} or {"Regex": pattern} as a regular expression.
+/// Returns {"String": text} or {"Regex": pattern} as a regular expression.
 Regex json_pattern(const Json& object, const char* key);
-/// The text of {"String": text} if it is that.
+/// Returns the text of {"String": text}; nullopt for other patterns.
 std::optional<std::string> json_plain_pattern(const Json& object, const char* key);
 
 }  // namespace veery

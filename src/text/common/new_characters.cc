@@ -57,7 +57,7 @@ constexpr Range kRanges[] = {
 
 constexpr char32_t kBlock = 256;
 
-// The blocks of 256 characters that have a new one.
+// Blocks of 256 code points that contain a new character.
 const std::bitset<0x110000 / kBlock>& new_blocks() {
   static const auto blocks = [] {
     std::bitset<0x110000 / kBlock> found;

@@ -1,10 +1,11 @@
-// new_characters.h: characters that are younger than the Unicode tables of the system's libraries.
+// new_characters.h: characters that are newer than the Unicode tables of the system libraries.
 #pragma once
 
 namespace veery {
 
-/// A character of the same category (and of Han or not), and of as many bytes in UTF-8, that
-/// Unicode 14 has in place of one that came after it, up to Unicode 17; others as they are.
+/// Replaces a character added after Unicode 14 (up to Unicode 17) by a character of Unicode 14 that
+/// has the same category, script (Han or not) and length in UTF-8. Returns other characters
+/// unchanged.
 char32_t stand_in(char32_t c);
 
 }  // namespace veery

@@ -21,61 +21,61 @@ struct Free {
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
 
-constexpr size_t kLongestPattern = 16 << 10;  // bytes; real ones have less than 1,000
+constexpr size_t kLongestPattern = 16 << 10;  // in bytes; real patterns have fewer than 1,000
 constexpr uint64_t kMostSearchSteps = 100'000'000, kStepsOfByte = 100;
-constexpr uint32_t kFewSteps = 500;        // from one place, which are not counted
-constexpr uint32_t kMostHeap = 256 << 10;  // KiB
+constexpr uint32_t kFewSteps = 500;        // steps at one position that are not counted
+constexpr uint32_t kMostHeap = 256 << 10;  // in KiB
 
-// What PCRE2 finds wrong, by the numbers of pcre2_compile().
+// Messages for error codes of pcre2_compile().
 constexpr std::pair<int, std::string_view> kFaults[] = {
-    {101, "a \\ stands at its end"},
-    {102, "a \\c stands at its end"},
-    {103, "it has a \\ before a letter that means nothing"},
-    {104, "the numbers of a repetition are out of order"},
-    {105, "the number of a repetition is too large"},
-    {106, "a [ is never closed"},
-    {107, "a class in brackets has an escape that it cannot have"},
-    {108, "a range in brackets is out of order"},
-    {109, "a repetition has nothing to repeat"},
-    {111, "the character behind a (? is not known"},
-    {112, "a class such as [:alpha:] stands outside of brackets"},
-    {114, "a ( is never closed"},
-    {115, "it refers to a group that it does not have"},
-    {118, "a comment (?# is never closed"},
-    {119, "it has parentheses in parentheses too deeply"},
-    {120, "it is too large"},
-    {122, "a ) closes nothing"},
-    {125, "a part that looks behind has no fixed length"},
-    {134, "the number of a character is too large"},
-    {135, "a part that looks behind is too complicated"},
-    {137, "it has an escape that is not supported"},
-    {142, "the name of a group is malformed"},
-    {143, "two groups have the same name"},
-    {144, "the name of a group begins with a digit"},
-    {146, "a \\p or \\P is malformed"},
-    {147, "a \\p or \\P names a property that is not known"},
-    {150, "a range in brackets ends in a class"},
-    {161, "the number of a group is too large"},
-    {162, "the name of a group is missing"},
-    {164, "the digits of an octal number are wrong"},
-    {167, "the digits of a hexadecimal number are wrong"},
-    {183, "\\C is not possible in text of UTF-8"}};
+    {101, "\\ at the end of the pattern"},
+    {102, "\\c at the end of the pattern"},
+    {103, "unknown escape of a letter"},
+    {104, "repetition bounds out of order"},
+    {105, "repetition count too large"},
+    {106, "missing ] of a character class"},
+    {107, "escape that is not valid in a character class"},
+    {108, "character range out of order"},
+    {109, "nothing to repeat"},
+    {111, "unknown character after (?"},
+    {112, "POSIX class such as [:alpha:] outside of a character class"},
+    {114, "missing )"},
+    {115, "reference to a group that does not exist"},
+    {118, "missing ) after a comment (?#"},
+    {119, "parentheses nested too deeply"},
+    {120, "pattern too large"},
+    {122, "unmatched )"},
+    {125, "look-behind without a fixed length"},
+    {134, "code point too large"},
+    {135, "look-behind too complicated"},
+    {137, "unsupported escape"},
+    {142, "malformed group name"},
+    {143, "two groups with the same name"},
+    {144, "group name that begins with a digit"},
+    {146, "malformed \\p or \\P"},
+    {147, "unknown property in \\p or \\P"},
+    {150, "character range that ends in a class"},
+    {161, "group number too large"},
+    {162, "missing group name"},
+    {164, "invalid octal digit"},
+    {167, "invalid hexadecimal digit"},
+    {183, "\\C is not supported in UTF-8"}};
 
 std::string_view fault_of(int error) {
   for (const auto& [number, what] : kFaults)
     if (number == error) return what;
-  return "something in it is not understood";
+  return "invalid syntax";
 }
 
 constexpr std::string_view kSpaces =
     R"(\t-\r\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-// Of Latin-1 Oniguruma counts the other numbers too.
+// In Latin-1, Oniguruma's \w also includes the numbers of category No.
 constexpr std::string_view kWordCharacters =
     R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
-// The members of \s (and \w, if `words`) written out: PCRE's own \s adds U+180E, which is no
-// White_Space, and its \w lacks marks and connectors.
+// Replaces \s (and \w, if `words`) by explicit character lists. PCRE's \s includes U+180E, which is
+// not White_Space, and its \w lacks marks and connectors.
 std::string with_unicode_classes(std::string_view pattern, bool words) {
   std::string out;
   bool in_class = false;
@@ -103,7 +103,7 @@ std::string with_unicode_classes(std::string_view pattern, bool words) {
   return out;
 }
 
-// The end of the bracketed class that begins at `at`, behind its ']'; npos if there is none.
+// Returns the offset after the ']' of the class that begins at `at`, or npos.
 size_t class_end(std::string_view pattern, size_t at) {
   int depth = 0;
   for (size_t i = at; i < pattern.size(); ++i) {
@@ -118,7 +118,7 @@ size_t class_end(std::string_view pattern, size_t at) {
   return std::string_view::npos;
 }
 
-// Where "&&" stands in a class body, outside of nested classes; npos if nowhere.
+// Returns the offset of "&&" in a class body, outside of nested classes, or npos.
 size_t find_intersection(std::string_view body) {
   int depth = 0;
   for (size_t i = 0; i + 1 < body.size(); ++i) {
@@ -135,7 +135,7 @@ size_t find_intersection(std::string_view body) {
   return std::string_view::npos;
 }
 
-// "[ab&&[^c]]" as "(?:(?=[^c])[ab])"; nullopt-like empty result: it has no intersection.
+// Converts "[ab&&[^c]]" to "(?:(?=[^c])[ab])". Returns "" if the class has no intersection.
 std::string intersection_to_pcre(std::string_view whole) {
   std::string_view body = whole.substr(1, whole.size() - 2);
   const bool negated = !body.empty() && body[0] == '^';
@@ -189,13 +189,13 @@ std::string oniguruma_to_pcre(std::string_view pattern) {
   return out;
 }
 
-// The compiled code's stack starts at 32 KiB on the machine's own; a pattern with nested repeats on
-// a long word may need more, and at last the interpreter, which uses the heap.
+// The JIT stack starts at 32 KiB on the thread's own stack. Patterns with nested repeats need more
+// on long words, and eventually the interpreter, which uses the heap.
 struct RegexScratch::Impl {
   std::unique_ptr<pcre2_match_data, Free> data{pcre2_match_data_create(1, nullptr)};
   std::unique_ptr<pcre2_match_context, Free> context{pcre2_match_context_create(nullptr)};
   std::unique_ptr<pcre2_jit_stack, Free> stack;
-  uint64_t steps = 0, bytes = 0;  // of searches that took many; of text that was passed
+  uint64_t steps = 0, bytes = 0;  // steps of expensive searches; bytes of all searched texts
 };
 
 RegexScratch::RegexScratch() : impl_(std::make_unique<Impl>()) {
@@ -206,15 +206,15 @@ RegexScratch::~RegexScratch() = default;
 
 struct Regex::Impl {
   std::unique_ptr<pcre2_code, Free> code;
-  std::string shown;  // for messages
+  std::string shown;  // printable source, for messages
 
   int run(std::string_view text, size_t from, size_t last, uint64_t steps,
           RegexScratch::Impl& memory) const;
   int run_counted(std::string_view text, size_t from, RegexScratch::Impl& memory) const;
 };
 
-// The result of pcre2_match() for matches that begin in [from, last], each place with as many
-// steps as are given.
+// Runs pcre2_match() for matches that begin in [from, last], with at most `steps` steps per
+// position. Returns its result.
 int Regex::Impl::run(std::string_view text, size_t from, size_t last, uint64_t steps,
                      RegexScratch::Impl& memory) const {
   pcre2_match_context* context = memory.context.get();
@@ -233,8 +233,9 @@ int Regex::Impl::run(std::string_view text, size_t from, size_t last, uint64_t s
   return result == PCRE2_ERROR_JIT_STACKLIMIT ? match(PCRE2_NO_JIT) : result;
 }
 
-// Goes from place to place, since the library's limit holds for each place anew; where the few
-// steps are not enough it tries with more and more, all of which count.
+// Searches position by position, because the library's step limit applies to each position
+// separately. If a position exceeds kFewSteps, it is retried with increasing limits, and all of
+// these steps count.
 int Regex::Impl::run_counted(std::string_view text, size_t from, RegexScratch::Impl& memory) const {
   for (size_t at = from;;) {
     int result = run(text, at, at, kFewSteps, memory);
@@ -257,7 +258,7 @@ int Regex::Impl::run_counted(std::string_view text, size_t from, RegexScratch::I
 Regex::Regex(std::string_view source, Dialect dialect) : impl_(std::make_unique<Impl>()) {
   impl_->shown = printable(source);
   if (source.size() > kLongestPattern)
-    throw Error(ErrorKind::kLimit, "the pattern \"{}\" has {} bytes, at most {} are possible",
+    throw Error(ErrorKind::kLimit, "the pattern \"{}\" has {} bytes, at most {} are permitted",
                 impl_->shown, source.size(), kLongestPattern);
   const bool oniguruma = dialect == Dialect::kOniguruma;
   const std::string pattern =
@@ -269,10 +270,10 @@ Regex::Regex(std::string_view source, Dialect dialect) : impl_(std::make_unique<
   impl_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                   options, &error, &offset, nullptr));
   if (!impl_->code)
-    throw Error(ErrorKind::kFormat, "the pattern \"{}\" is no regular expression: {}{}",
+    throw Error(ErrorKind::kFormat, "the pattern \"{}\" is not a valid regular expression: {}{}",
                 impl_->shown, fault_of(error),
                 pattern == source ? fmt::format(" (byte {})", offset) : std::string());
-  pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE);  // else the interpreter does the same
+  pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE);  // on failure the interpreter is used
 }
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;

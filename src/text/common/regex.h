@@ -1,4 +1,4 @@
-// regex.h: patterns of tokenizers, compiled once and matched anywhere in UTF-8 text.
+// regex.h: regular expressions of tokenizers on UTF-8 text.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// Working memory of searches, for one thread.
+/// Working memory of searches. Not thread-safe.
 class RegexScratch {
  public:
   RegexScratch();
@@ -21,14 +21,14 @@ class RegexScratch {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A compiled pattern; safe to use from several threads. \s is Unicode's White_Space.
+/// A compiled pattern. Thread-safe. \s matches Unicode's White_Space.
 class Regex {
  public:
   enum class Dialect {
     kPcre,
-    kOniguruma,  ///< what tokenizer.json is written in: ^ and $ at lines, \h, classes with &&
+    kOniguruma,  ///< the dialect of tokenizer.json: ^ and $ at lines, \h, classes with &&
   };
-  /// Throws kFormat saying what is wrong with the pattern, kLimit if it is too long.
+  /// Throws kFormat with the cause if the pattern is invalid and kLimit if it is too long.
   explicit Regex(std::string_view pattern, Dialect dialect = Dialect::kPcre);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -37,13 +37,13 @@ class Regex {
   struct Match {
     size_t begin = 0, end = 0;
   };
-  /// The first match in `text` that begins at `from` or later. The text must be valid UTF-8.
-  /// Throws kLimit, naming the pattern, if it needs too many steps: more than 10 million and 100
-  /// for each byte of text that has been passed with the same `scratch`.
+  /// Finds the first match that begins at or after `from`. The text must be valid UTF-8. Throws
+  /// kLimit, naming the pattern, if searches with the same `scratch` take more than 100 million
+  /// steps plus 100 per byte of text.
   bool find(std::string_view text, size_t from, RegexScratch& scratch, Match& match) const;
 
-  /// Calls `visit(match)` for each match in `text`, none overlapping. An empty match directly
-  /// behind another is none.
+  /// Calls `visit(match)` for all non-overlapping matches. An empty match directly after another
+  /// match is skipped.
   template <typename Visit>
   void for_each_match(std::string_view text, RegexScratch& scratch, const Visit& visit) const {
     Match match;
@@ -64,20 +64,20 @@ class Regex {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The pattern that matches `text` and nothing else.
+/// Returns a pattern that matches exactly `text`.
 std::string regex_of(std::string_view text);
 
-/// The same pattern in PCRE's syntax; exposed for tests.
+/// Converts a pattern from Oniguruma's to PCRE's syntax. Exposed for tests.
 std::string oniguruma_to_pcre(std::string_view pattern);
 
 bool is_valid_utf8(std::string_view text);
 
-/// Patterns cannot be matched in `text` itself: it has malformed bytes, or characters that the
-/// library's tables lack.
+/// Returns whether patterns cannot be matched on `text` itself because it has malformed bytes or
+/// characters that the library's tables lack.
 bool needs_substitutes(std::string_view text);
 
-/// A text of the same length for patterns: each malformed byte is U+001A (SUBSTITUTE), each
-/// character that is too new one of its kind.
+/// Returns a text of the same length for matching: malformed bytes become U+001A (SUBSTITUTE),
+/// characters that are too new become characters of the same class.
 std::string with_substitutes(std::string_view text);
 
 }  // namespace veery

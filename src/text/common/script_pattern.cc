@@ -5,7 +5,7 @@
 namespace veery {
 namespace {
 
-// Those of Unicode 9, but for Han and the kana.
+// The scripts of Unicode 9, except Han, Hiragana and Katakana.
 constexpr std::string_view kScripts[] = {"Adlam",
                                          "Ahom",
                                          "Anatolian_Hieroglyphs",
@@ -149,7 +149,7 @@ std::string script_pattern() {
   out.append(kHan).append("][").append(kHan).append(R"(\x20\p{Cn}]*)");
   for (const std::string_view script : kScripts) {
     const std::string member = "\\p{sc:" + std::string(script) + "}";
-    // A space is a common character, and so is the mark.
+    // Spaces and the long vowel mark belong to several scripts and are handled separately.
     out += R"(|(?![\x20\x{30FC}\p{Cn}]))" + member;
     out += R"((?:(?!\x{30FC})[\x20\p{Cn})" + member + "])*";
   }

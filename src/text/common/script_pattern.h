@@ -4,8 +4,8 @@
 
 namespace veery {
 
-/// Han, Hiragana, Katakana and the long vowel mark count as one script; spaces and characters
-/// without a script belong to the run before them.
+/// Returns the pattern. Han, Hiragana, Katakana and the long vowel mark count as one script. Spaces
+/// and characters without a script extend the run before them.
 std::string script_pattern();
 
 }  // namespace veery

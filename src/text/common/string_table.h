@@ -1,5 +1,5 @@
-// string_table.h: hashing of short byte strings, and an open-addressing index over strings kept
-// elsewhere.
+// string_table.h: hash function for short strings, and an open-addressing hash index over strings
+// stored elsewhere.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace veery {
 
-/// High and low half of a 128-bit product, folded: every input bit reaches every output bit.
+/// Folded 128-bit product: XOR of its halves. Every input bit affects every output bit.
 inline uint64_t fold_multiply(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -40,16 +40,16 @@ inline uint64_t hash_bytes(std::string_view text) {
   return fold_multiply(hash ^ (low | high << 32), kSecond);
 }
 
-/// Maps hashes to ids; the owner keeps the strings and compares them.
+/// Maps hashes to ids. The owner stores the strings and compares them.
 class StringTable {
  public:
-  /// Room for `count` strings at a load of at most two thirds.
+  /// Reserves space for `count` strings at a load factor of at most two thirds.
   void reserve(size_t count) {
     slots_.assign(std::bit_ceil(count + count / 2 + 2), Slot{});
     mask_ = slots_.size() - 1;
   }
 
-  /// The id for which `equal(id)` holds among those with this hash, or -1.
+  /// Returns the id with this hash for which `equal(id)` holds, or -1.
   template <typename Equal>
   int32_t find(uint64_t hash, const Equal& equal) const {
     const auto tag = static_cast<uint32_t>(hash >> 32);
@@ -59,10 +59,10 @@ class StringTable {
     }
   }
 
-  /// Asks for the memory that find() with this hash will read first.
+  /// Prefetches the slot that find() reads first for this hash.
   void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
 
-  /// Adds `id` unless an equal string is there. Returns whether it was added.
+  /// Adds `id` unless an equal string exists. Returns whether it was added.
   template <typename Equal>
   bool insert(uint64_t hash, int32_t id, const Equal& equal) {
     const auto tag = static_cast<uint32_t>(hash >> 32);

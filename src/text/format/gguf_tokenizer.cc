@@ -27,26 +27,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a tokenizer.json does to text before the model sees words, as far as GGUF can say it.
+// The text processing of a tokenizer.json, as far as GGUF can represent it.
 struct Preparation {
-  bool compose = false;     // Unicode's form NFC
-  bool marks = false;       // spaces become U+2581
-  bool prefix = false;      // a space before the text
-  bool collapse = false;    // runs of spaces become one
-  bool trim = false;        // spaces at the ends go
-  bool lowercase = false;   // as BERT cleans text
-  bool bytes = false;       // words are written in the byte alphabet
-  bool bert_words = false;  // cut as BERT does
+  bool compose = false;     // normalise to NFC
+  bool marks = false;       // replace spaces by U+2581
+  bool prefix = false;      // add a space before the text
+  bool collapse = false;    // collapse runs of spaces
+  bool trim = false;        // strip spaces at the ends
+  bool lowercase = false;   // BERT's text cleaning
+  bool bytes = false;       // words use the byte alphabet
+  bool bert_words = false;  // split into words like BERT
   std::string charsmap;
   std::vector<std::string> patterns;
 };
 
 [[noreturn]] void refuse(const char* part, const Json& json) {
-  throw Error(ErrorKind::kUnsupported, "tokenizer.json: GGUF has no word for the {} {}", part,
+  throw Error(ErrorKind::kUnsupported, "tokenizer.json: GGUF cannot represent the {} {}", part,
               printable(dump_json(json), 200));
 }
 
-// The members of a Sequence one by one.
+// Visits a component, or the components of a Sequence.
 template <typename Visit>
 void for_each_component(const Json& json, const char* list, const Visit& visit) {
   if (json.is_null()) return;
@@ -64,7 +64,7 @@ bool is_regex(const Json& json, std::string_view text) {
          (*pattern)["Regex"] == text;
 }
 
-// {"Replace": runs of spaces, "content": one}.
+// Returns whether a Replace component collapses runs of spaces into one.
 bool is_space_collapse(const Json& json) {
   const std::string content = json_text(json, "content");
   return is_regex(json, kSpaceRuns) && (content == " " || content == kSpaceMark);
@@ -108,7 +108,7 @@ void read_splitter(const Json& json, Preparation& out) {
     out.patterns.emplace_back(json_bool(json, "individual_digits", false) ? kDigit : kDigits);
   } else if (type == "Split" && is_plain(json, " ") &&
              json_text(json, "behavior", "") == "MergedWithPrevious") {
-    // Behind marks instead of spaces it cuts nothing.
+    // If spaces have become marks, this step has no effect.
     if (!out.marks) refuse("pre_tokenizer", json);
   } else if (type == "Split" && json_member(json, "pattern").contains("Regex") &&
              (json_text(json, "behavior", "Isolated") == "Isolated" ||
@@ -135,7 +135,7 @@ Preparation read_preparation(const TokenizerText& text) {
   return result;
 }
 
-// The pattern with the characters that its escapes stand for.
+// Returns the pattern with escapes replaced by the characters that they denote.
 std::string spelled_out(std::string_view pattern) {
   std::string out;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -165,8 +165,8 @@ bool same_patterns(std::span<const std::string_view> known, const std::vector<st
   });
 }
 
-// The name in tokenizer.ggml.pre. Where no row takes whole words as the file does, one that differs
-// in that only: it counts for tokens that no merges lead to.
+// Returns the value of tokenizer.ggml.pre. If no row also matches ignore_merges, uses a row that
+// differs only in that: it matters only for tokens that no merges produce.
 std::string_view name_of(const Preparation& p, bool ignore_merges) {
   for (const bool exact : {true, false})
     for (const PreTokenizerInfo& row : all_pre_tokenizers())
@@ -176,11 +176,11 @@ std::string_view name_of(const Preparation& p, bool ignore_merges) {
   std::string found;
   for (const std::string& pattern : p.patterns) found += (found.empty() ? "" : ", ") + pattern;
   throw Error(ErrorKind::kUnsupported,
-              "tokenizer.json: tokenizer.ggml.pre of GGUF has no name for words cut at {}{}",
+              "tokenizer.json: tokenizer.ggml.pre of GGUF has no value for the patterns {}{}",
               printable(found, 300), p.compose ? " in NFC" : "");
 }
 
-// The lists of a GGUF vocabulary.
+// The lists of a GGUF vocabulary, indexed by id.
 struct Lists {
   std::vector<std::string> tokens;
   std::vector<int64_t> types;
@@ -216,12 +216,14 @@ void set_byte_level(const Preparation& p, bool ignore_merges, std::span<const Me
 void add_byte_level(const TokenModelText& model, const Preparation& p, Metadata& metadata) {
   if (!p.bytes || p.marks || p.prefix || p.collapse || !p.charsmap.empty() || p.lowercase ||
       p.bert_words || !model.prefix.empty() || !model.suffix.empty())
-    throw Error(ErrorKind::kUnsupported,
-                "tokenizer.json: GGUF has no word for BPE that does not end in bytes alone");
+    throw Error(
+        ErrorKind::kUnsupported,
+        "tokenizer.json: GGUF cannot represent byte-level BPE with further text processing");
   set_byte_level(p, model.ignore_merges, model.merges, metadata);
 }
 
-// Merges by rank become scores: the earlier the first merge that makes a token, the higher.
+// Converts ranked merges to scores: the earlier the first merge that produces a token, the higher
+// its score.
 void add_scores(const TokenModelText& model, Lists& lists) {
   std::map<std::string_view, size_t> ids;
   for (size_t i = 0; i < lists.tokens.size(); ++i) ids.emplace(lists.tokens[i], i);
@@ -258,7 +260,7 @@ void add_sentencepiece(const TokenModelText& model, const Preparation& p, Lists&
                        Metadata& metadata) {
   if (!p.marks || p.bytes || !p.patterns.empty() || p.compose || p.lowercase || p.bert_words)
     throw Error(ErrorKind::kUnsupported,
-                "tokenizer.json: GGUF has no word for BPE with byte fallback but that of "
+                "tokenizer.json: GGUF can represent BPE with byte fallback only in the form of "
                 "SentencePiece, where spaces become U+2581");
   metadata.set("tokenizer.ggml.model", std::string("llama"));
   metadata.set("tokenizer.ggml.pre", std::string("default"));
@@ -271,7 +273,8 @@ void add_unigram(const TokenModelText& model, const Preparation& p, Lists& lists
                  Metadata& metadata) {
   if (!p.marks || p.bytes || !p.patterns.empty() || p.compose || p.lowercase || p.bert_words)
     throw Error(ErrorKind::kUnsupported,
-                "tokenizer.json: GGUF has no word for a unigram model but that of SentencePiece");
+                "tokenizer.json: GGUF can represent a unigram model only in the form of "
+                "SentencePiece");
   metadata.set("tokenizer.ggml.model", std::string("t5"));
   metadata.set("tokenizer.ggml.pre", std::string("default"));
   lists.scores.assign(lists.tokens.size(), 0);
@@ -282,13 +285,14 @@ void add_unigram(const TokenModelText& model, const Preparation& p, Lists& lists
   add_spaces(p, metadata);
 }
 
-// Words begin with U+2581, their other pieces have no mark.
+// In GGUF, pieces at the start of a word begin with U+2581, and other pieces have no mark.
 void add_word_pieces(const TokenModelText& model, const Preparation& p, Lists& lists,
                      Metadata& metadata) {
   const std::string prefix = model.has_prefix ? model.prefix : "##";
   if (!p.lowercase || !p.bert_words || prefix.empty())
-    throw Error(ErrorKind::kUnsupported,
-                "tokenizer.json: GGUF has no word for word pieces but those of BERT in lower case");
+    throw Error(
+        ErrorKind::kUnsupported,
+        "tokenizer.json: GGUF can represent WordPiece only in the form of BERT (lower case)");
   metadata.set("tokenizer.ggml.model", std::string("bert"));
   metadata.set("tokenizer.ggml.pre", std::string("default"));
   const auto unknown = std::ranges::find(lists.tokens, model.unknown);
@@ -311,20 +315,21 @@ void add_model(const TokenizerText& text, Lists& lists, Metadata& metadata) {
   if (type == "BPE") return add_sentencepiece(text.model, p, lists, metadata);
   if (type == "Unigram") return add_unigram(text.model, p, lists, metadata);
   if (type == "WordPiece") return add_word_pieces(text.model, p, lists, metadata);
-  throw Error(ErrorKind::kUnsupported, "tokenizer.json: GGUF has no word for a model of type {}",
+  throw Error(ErrorKind::kUnsupported, "tokenizer.json: GGUF cannot represent a model of type {}",
               type);
 }
 
-// What encode() puts around a text.
+// Determines the special tokens that encode() adds around a text.
 void add_around(const Tokenizer& tokenizer, Tokenizer::Special& special, Metadata& metadata) {
   const std::vector<int32_t> plain = tokenizer.encode("a", {.add_special = false});
   std::vector<int32_t> whole = tokenizer.encode("a");
   const auto text = std::ranges::search(whole, plain);
   const std::vector<int32_t> before(whole.begin(), text.begin()), after(text.end(), whole.end());
   if (before.size() > 1 || after.size() > 1)
-    throw Error(ErrorKind::kUnsupported,
-                "the tokenizer puts {} tokens before and {} after a text, GGUF has room for one",
-                before.size(), after.size());
+    throw Error(
+        ErrorKind::kUnsupported,
+        "the tokenizer adds {} tokens before and {} after a text, GGUF can represent one each",
+        before.size(), after.size());
   if (!before.empty()) special.bos = before[0];
   if (!after.empty()) special.eos = after[0];
   metadata.set("tokenizer.ggml.add_bos_token", !before.empty());
@@ -356,7 +361,7 @@ void add_roles(const Tokenizer& tokenizer, int64_t rows, Metadata& metadata, boo
       metadata.set(key, int64_t{id});
 }
 
-// One token for each row of the embedding.
+// Adjusts the lists to one token per row of the embedding.
 void fit(int64_t rows, Lists& lists) {
   const auto count = static_cast<size_t>(rows);
   lists.tokens.resize(count);
@@ -419,13 +424,13 @@ Lists lists_of_world(std::string_view text, const std::string& path, Metadata& m
   return {std::move(vocabulary.tokens), std::move(vocabulary.types), {}};
 }
 
-// Forms of vocabularies that are not read.
+// Rejects vocabulary formats that are not supported.
 void refuse_other_forms(const std::string& folder) {
   for (const char* name : {"tekken.json", "vocab.json", "vocab.txt"})
     if (path_exists(folder + "/" + name))
       throw Error(ErrorKind::kUnsupported,
-                  "{}: the tokenizer is in {}, which cannot be converted; expected tokenizer.json, "
-                  "tokenizer.model or *.tiktoken beside it",
+                  "{}: converting the tokenizer {} is not supported; expected tokenizer.json, "
+                  "tokenizer.model or *.tiktoken",
                   folder, name);
 }
 

@@ -1,4 +1,4 @@
-// gguf_tokenizer.h: the tokenizer of a folder as the metadata of GGUF.
+// gguf_tokenizer.h: converts the tokenizer of a model folder to GGUF metadata.
 #pragma once
 #include <string>
 
@@ -6,12 +6,14 @@
 
 namespace veery {
 
-/// Adds tokenizer.ggml.* and tokenizer.chat_template* of `folder` (the file of
-/// find_tokenizer(), and those around it) for an embedding of `rows` rows: ids without a token
-/// get one that no text becomes, tokens without a row are left out. A folder without a tokenizer
-/// gets tokenizer.ggml.model "none". Throws as load_tokenizer_folder, and kUnsupported naming a
-/// component of the tokenizer that GGUF has no word for. `around`: whether what encode() puts
-/// around a text is said; where something else leads the model, it is not needed.
+/// Adds tokenizer.ggml.* and tokenizer.chat_template* of `folder` (the result of find_tokenizer()
+/// and the files beside it) for an embedding of `rows` rows. Ids without a token get a placeholder
+/// that text never produces; tokens without a row are omitted. For a folder without a tokenizer
+/// tokenizer.ggml.model is "none".
+/// `around`: also writes the special tokens that encode() adds around a text; not needed for models
+/// that build their input in another way.
+/// Throws as load_tokenizer_folder(), and kUnsupported naming a component that GGUF cannot
+/// represent.
 void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata,
                         bool around = true);
 

@@ -13,13 +13,13 @@
 namespace veery {
 namespace {
 
-// A cursor over the fields of a protobuf message
+// Iterates over the fields of a protobuf message
 // (https://protobuf.dev/programming-guides/encoding).
 class ProtoReader {
  public:
   ProtoReader(std::string_view message, const std::string& what) : rest_(message), what_(what) {}
 
-  // Steps to the next field; its value is then in `number` or `bytes`.
+  // Reads the next field into `field` and `number` or `bytes`; returns false at the end.
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t key = varint();
@@ -89,8 +89,8 @@ void read_trainer(ProtoReader spec, SentencePieceModel& model, const std::string
       case 3:
         if (spec.number != 1 && spec.number != 2)
           throw Error(ErrorKind::kUnsupported,
-                      "{}: a SentencePiece model of type {}; known are 1 (unigram) and 2 (BPE)",
-                      what, spec.number);
+                      "{}: SentencePiece model of type {}, expected 1 (unigram) or 2 (BPE)", what,
+                      spec.number);
         model.kind = static_cast<SentencePieceModel::Kind>(spec.number);
         break;
       case 40: model.unknown = id; break;
@@ -110,7 +110,7 @@ void read_normalizer(ProtoReader spec, SentencePieceModel& model) {
   }
 }
 
-// Runs of spaces become one, those at the ends none.
+// Collapses runs of spaces into one and strips those at the ends.
 void collapse_spaces(std::string& text) {
   std::string out;
   for (const char c : text)
@@ -133,7 +133,7 @@ Normalizer make_normalizer(const SentencePieceModel& model) {
   return normalizer;
 }
 
-// A space before the text, and words that begin at spaces.
+// Adds a space before the text and splits words at spaces.
 Splitter make_splitter(const SentencePieceModel& model) {
   Splitter splitter;
   if (model.add_prefix)
@@ -187,7 +187,8 @@ PostProcessor special_around(const Metadata& metadata, int64_t bos, int64_t eos,
 void SentencePieceModel::add(const AddedToken& token) {
   const auto at = static_cast<size_t>(token.id);
   if (token.id < 0 || at > tokens.size() * 8 + 65536)
-    throw Error(ErrorKind::kLimit, "token \"{}\" has the id {}, far outside of {} tokens",
+    throw Error(ErrorKind::kLimit,
+                "token \"{}\" has the id {}, far outside the vocabulary of {} tokens",
                 printable(token.content), token.id, tokens.size());
   if (at >= tokens.size()) {
     tokens.resize(at + 1);
@@ -208,7 +209,7 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string&
     if (reader.field == 3) read_normalizer({reader.bytes, what}, model);
   }
   if (model.tokens.empty())
-    throw Error(ErrorKind::kFormat, "{}: a SentencePiece model without tokens", what);
+    throw Error(ErrorKind::kFormat, "{}: the SentencePiece model has no tokens", what);
   const auto size = static_cast<int32_t>(model.tokens.size());
   for (int32_t* id : {&model.unknown, &model.bos, &model.eos, &model.pad})
     if (*id < 0 || *id >= size) *id = -1;
@@ -261,7 +262,7 @@ Pipeline unigram_pipeline(const SentencePieceModel& model) {
     byte_fallback |= model.types[i] == TokenType::kByte;
     if (!is_found_whole(model.types[i])) continue;
     added.push_back(whole_token(texts[i], static_cast<int32_t>(i), model.types[i]));
-    texts[i] = {};  // letters never make it
+    texts[i] = {};  // only matched whole, never composed of characters
   }
   const auto vocabulary =
       std::make_shared<const Vocabulary>(texts, std::vector<TokenType>(), false);
@@ -327,7 +328,7 @@ Pipeline word_piece_pipeline(const Metadata& metadata) {
           .model = WordPieceModel(
               vocabulary, {.unknown = std::string(written.bytes(static_cast<int32_t>(unknown))),
                            .prefix = "",
-                           .longest_word = 101}),  // the mark included
+                           .longest_word = 101}),  // including the mark
           .added = added_of(std::move(added)),
           .normalizer = std::move(normalizer),
           .splitter = std::move(splitter),

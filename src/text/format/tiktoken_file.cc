@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// Ranks and the rule of tokenizer.ggml.pre that the vocabulary was trained with.
+// The pre-tokenizer (tokenizer.ggml.pre) of known vocabularies by number of ranks.
 constexpr std::pair<size_t, std::string_view> kRules[] = {
     {50256, "gpt-2"},    {100256, "llama3"}, {128000, "llama3"}, {151643, "qwen2"},
     {163584, "kimi-k2"}, {199998, "gpt-4o"}, {200000, "gpt-4o"}};
@@ -69,7 +69,7 @@ TiktokenModel read_tiktoken(std::string_view text, const std::string& what) {
                                   [&](const auto& known) { return known.first == tokens.size(); });
   if (rule == std::end(kRules))
     throw Error(ErrorKind::kUnsupported,
-                "{}: how text is cut into words for a vocabulary of {} ranks is not known", what,
+                "{}: unknown vocabulary of {} ranks, so its pre-tokenizer is not known", what,
                 tokens.size());
   return {std::move(tokens), rule->second};
 }
@@ -79,7 +79,7 @@ std::vector<MergeText> tiktoken_merges(const TiktokenModel& model, const Vocabul
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const std::string_view written = model.tokens[i];
     const std::string_view bytes = vocabulary.bytes(static_cast<int32_t>(i));
-    size_t at = 0;  // in `written`, whose characters have one byte or two
+    size_t at = 0;  // offset in `written`, whose characters have one or two bytes
     for (size_t cut = 1; cut < bytes.size(); ++cut) {
       at += static_cast<unsigned char>(written[at]) < 0x80 ? 1 : 2;
       if (vocabulary.find_bytes(bytes.substr(0, cut)) >= 0 &&

@@ -1,4 +1,4 @@
-// tiktoken_file.h: vocabularies written as lines of base64 and rank.
+// tiktoken_file.h: vocabulary files of tiktoken: lines of a base64 token and its rank.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,20 +9,22 @@
 
 namespace veery {
 
-/// The first line is base64, a space and a number.
+/// Returns whether the first line is base64, a space and a number.
 bool is_tiktoken(std::string_view text);
 
-/// Such a vocabulary in the byte alphabet, by rank.
+/// A tiktoken vocabulary in the byte alphabet, by rank.
 struct TiktokenModel {
   std::vector<std::string> tokens;
-  std::string_view rule;  ///< of tokenizer.ggml.pre: how text is cut into words
+  std::string_view rule;  ///< value of tokenizer.ggml.pre, which selects the pre-tokenizer
 };
 
-/// Such files do not say how text is cut into words; that is told by the number of their ranks.
-/// Throws kFormat naming the line, kUnsupported for a number that is not known.
+/// Reads a tiktoken file. The file does not specify the pre-tokenizer, so it is inferred from the
+/// number of ranks. Throws kFormat naming the line, and kUnsupported for an unknown number of
+/// ranks.
 TiktokenModel read_tiktoken(std::string_view text, const std::string& what);
 
-/// Any two tokens that together are a token may merge, at the rank of that token. Views of `model`.
+/// Returns merges: any two tokens whose concatenation is a token, at the rank of that token. The
+/// texts are views into `model`.
 std::vector<MergeText> tiktoken_merges(const TiktokenModel& model, const Vocabulary& vocabulary);
 
 Pipeline tiktoken_pipeline(const TiktokenModel& model, std::vector<AddedToken> added);

@@ -14,7 +14,7 @@
 namespace veery {
 namespace {
 
-// Roles as the metadata has them, BOS and EOS as they are added.
+// Returns the metadata with the BOS and EOS that the pipeline adds.
 Metadata roles_with(const Metadata& metadata, const Pipeline& pipeline) {
   Metadata roles = metadata;
   const auto set = [&](const std::vector<int32_t>& added, const char* id, const char* flag) {
@@ -49,7 +49,7 @@ bool Tokenizer::ends(int32_t id) const {
 Truncation Tokenizer::truncation_by(const EncodeOptions& options, size_t special) const {
   if (options.max_tokens == 0) return {};
   if (options.max_tokens < special)
-    throw Error(ErrorKind::kInput, "at most {} tokens are wanted, {} special ones are always there",
+    throw Error(ErrorKind::kInput, "the maximum is {} tokens, but {} special tokens are required",
                 options.max_tokens, special);
   return {.longest = options.max_tokens, .strategy = options.strategy, .keeps_end = keeps_end_};
 }
@@ -74,7 +74,7 @@ Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
   const SequenceTemplate::Parts& parts = template_.pair;
   if (parts.empty())
     throw Error(ErrorKind::kUnsupported,
-                "the tokenizer says nothing of two texts, expected a \"pair\" in its template");
+                "the tokenizer does not support pairs of texts: its template has no \"pair\"");
   const size_t special = options.add_special ? SequenceTemplate::special_tokens(parts) : 0;
   const Truncation truncation = truncation_by(options, special);
   TokenIds a = encode_alone(first, options);
@@ -104,18 +104,18 @@ std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file) {
   if (*model == "rwkv") return std::make_unique<GreedyTokenizer>(metadata);
   if (*model == "t5") return make_t5(metadata);
   if (*model == "none" || *model == "no_vocab")
-    return make_no_tokenizer(fmt::format("{}: no tokenizer is in it", file.path));
+    return make_no_tokenizer(fmt::format("{}: the file has no tokenizer", file.path));
   if (*model != "gpt2" && *model != "gemma4")
     throw Error(ErrorKind::kUnsupported,
-                "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert, t5, rwkv "
-                "and none",
+                "{}: unknown tokenizer.ggml.model \"{}\", expected gpt2, gemma4, llama, bert, t5, "
+                "rwkv or none",
                 file.path, printable(*model));
   const std::string pre =
       *model == "gemma4" ? *model : metadata.text("tokenizer.ggml.pre").value_or("default");
   const PreTokenizerInfo* info = find_pre_tokenizer(pre);
   if (!info)
-    throw Error(ErrorKind::kUnsupported, "{}: tokenizer.ggml.pre is \"{}\", which is not known",
-                file.path, printable(pre));
+    throw Error(ErrorKind::kUnsupported, "{}: unknown tokenizer.ggml.pre \"{}\"", file.path,
+                printable(pre));
   return std::make_unique<ByteLevelBpe>(metadata, *info);
 }
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int32_t kMostTokens = 1 << 22;
 
-// Members of a JSON file by key, "{}" if there is no such file. Others are stepped over.
+// Returns the given members of a JSON file, or {} if the file does not exist. Skips other members.
 Json read_members(const fs::path& path, std::initializer_list<std::string_view> keys) {
   Json members = Json::object();
   if (!path_exists(path.string())) return members;
@@ -44,7 +44,7 @@ Json read_members(const fs::path& path, std::initializer_list<std::string_view> 
   return members;
 }
 
-// "<s>" or {"content": "<s>", ...}.
+// Returns the text of "<s>" or {"content": "<s>", ...}.
 std::optional<std::string> token_text(const Json& members, const char* key) {
   const auto at = members.find(key);
   if (at == members.end()) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<std::string> token_text(const Json& members, const char* key) {
   return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
 }
 
-// One id or a list of them.
+// Appends one id or a list of ids.
 void append_ids(const Json& members, const char* key, std::vector<int64_t>& out) {
   const auto at = members.find(key);
   if (at == members.end()) return;
@@ -67,7 +67,7 @@ void append_ids(const Json& members, const char* key, std::vector<int64_t>& out)
 
 using FindToken = std::function<std::optional<int32_t>(std::string_view)>;
 
-// Adds what the files around the tokenizer say.
+// Adds the roles that the files beside the tokenizer specify.
 void read_roles(const fs::path& folder, const FindToken& find, Metadata& roles) {
   constexpr std::pair<const char*, const char*> kTokens[] = {
       {"bos_token", "tokenizer.ggml.bos_token_id"},
@@ -96,7 +96,7 @@ void read_roles(const fs::path& folder, const FindToken& find, Metadata& roles) 
   roles.set("tokenizer.chat_template", load_chat_templates(folder.string()).standard);
 }
 
-// tokenizer_config.json goes before tokenizer.json.
+// truncation_side of tokenizer_config.json overrides tokenizer.json.
 void read_truncation_side(const fs::path& folder, bool& keeps_end) {
   const Json config = read_members(folder / "tokenizer_config.json", {"truncation_side"});
   const auto side = config.find("truncation_side");
@@ -107,7 +107,7 @@ void read_truncation_side(const fs::path& folder, bool& keeps_end) {
   keeps_end = *side == "left";
 }
 
-// The order in which transformers adds them.
+// In the order in which transformers adds them.
 constexpr std::string_view kNamedTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                              "pad_token", "cls_token", "mask_token"};
 
@@ -122,7 +122,8 @@ AddedToken special_token(const Json& value) {
   return token;
 }
 
-// Special tokens that have a name in a file, "pad_token", then those in lists without one.
+// Returns the special tokens of a file: first those with a name ("pad_token" ...), then those in
+// lists.
 std::vector<AddedToken> named_tokens(const Json& members) {
   std::vector<AddedToken> tokens;
   const auto add = [&](const Json& value) { tokens.push_back(special_token(value)); };
@@ -143,7 +144,7 @@ std::vector<AddedToken> named_tokens(const Json& members) {
   return tokens;
 }
 
-// The legacy list {"<x>": id}, by id.
+// Returns the legacy list of added tokens {"<x>": id}, ordered by id.
 std::vector<AddedToken> legacy_tokens(const fs::path& path, std::span<const AddedToken> named) {
   std::vector<AddedToken> tokens;
   if (!path_exists(path.string())) return tokens;
@@ -160,9 +161,9 @@ std::vector<AddedToken> legacy_tokens(const fs::path& path, std::span<const Adde
   return tokens;
 }
 
-// The tokens that transformers adds to those of tokenizer.json, in its order: added_tokens_decoder
-// of tokenizer_config.json, or the files that older versions wrote in its place; then special
-// tokens by name that are not among them.
+// Returns the tokens that transformers adds to a tokenizer.json, in its order: added_tokens_decoder
+// of tokenizer_config.json, or the files that older versions wrote instead; then special tokens by
+// name that are not in these lists.
 TokensBeside tokens_beside(const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
   Json config = Json::object();
@@ -185,7 +186,7 @@ TokensBeside tokens_beside(const fs::path& folder) {
   return {std::move(tokens), std::move(named)};
 }
 
-// encode() gives the ids that the library which defines the format (Hugging Face tokenizers) gives.
+// encode() returns the same ids as Hugging Face's tokenizers library, which defines the format.
 std::unique_ptr<Tokenizer> load_json(const fs::path& path) {
   const MappedFile file(path.string(), kTokenizerFile);
   Pipeline pipeline = read_tokenizer_json(file, path.string(), tokens_beside(path.parent_path()));
@@ -196,7 +197,8 @@ std::unique_ptr<Tokenizer> load_json(const fs::path& path) {
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
-// Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
+// Adds BOS and EOS if the files beside the model enable them. The SentencePiece model itself does
+// not specify them.
 void add_special_around(const Metadata& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
   Metadata settings = roles;
   if (!settings.find("tokenizer.ggml.add_bos_token"))
@@ -239,7 +241,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
-// What the files around it call the end of a text is an id, which GGUF has as a role.
+// The files beside the vocabulary list the end of a text as an id; GGUF stores it as EOS.
 std::unique_ptr<Tokenizer> load_world(const fs::path& path, std::string_view text) {
   WorldVocabulary vocabulary = read_world_vocabulary(text, path.string());
   Metadata roles;
@@ -253,7 +255,7 @@ std::unique_ptr<Tokenizer> load_world(const fs::path& path, std::string_view tex
   return std::make_unique<GreedyTokenizer>(roles);
 }
 
-// A SentencePiece model, or tiktoken's ranks under the same name, or RWKV's list.
+// Loads a SentencePiece model, tiktoken ranks stored under the same name, or an RWKV vocabulary.
 std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
   const MappedFile file(path.string(), kTokenizerFile);
   const std::string_view bytes = file.text();
@@ -286,8 +288,8 @@ std::vector<AddedToken> read_added_tokens(const std::string& folder) {
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   if (!tokens.empty() && tokens.back().id > kMostTokens)
-    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {} is more than {}", tokens.back().id,
-                kMostTokens);
+    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {}, expected at most {}",
+                tokens.back().id, kMostTokens);
   return tokens;
 }
 
@@ -309,14 +311,14 @@ bool is_tokenizer_file(const std::string& path) {
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
   const fs::path file = is_folder(path) ? find_tokenizer(path) : path;
   if (file.empty())
-    throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there", path);
+    throw Error(ErrorKind::kNotFound, "{}: found neither tokenizer.json nor tokenizer.model", path);
   return file.extension() == ".json" ? load_json(file) : load_model(file);
 }
 
 ChatTemplateSources load_chat_templates(const std::string& folder) {
   const fs::path base(folder);
   ChatTemplateSources templates;
-  // A template, or a list of {"name", "template"}.
+  // The value is a template, or a list of {"name", "template"}.
   const auto take = [&](const Json& value) {
     if (value.is_string()) templates.set("default", value.get<std::string>());
     if (!value.is_array()) return;

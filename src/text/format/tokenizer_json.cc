@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// Runs `make` so that errors name the file and the part of it.
+// Calls `make` and prepends the file and `part` to error messages.
 template <typename Make>
 auto in_part(const std::string& what, const char* part, const Make& make) {
   try {
@@ -31,7 +31,7 @@ std::vector<std::string_view> by_id(const TokenModelText& model) {
   }
   const auto most = static_cast<int64_t>(model.vocab.size()) * 8 + 65536;
   if (largest >= most)
-    throw Error(ErrorKind::kLimit, "vocab: {} tokens have ids up to {}, at most {} is possible",
+    throw Error(ErrorKind::kLimit, "vocab: {} tokens have ids up to {}, at most {} is permitted",
                 model.vocab.size(), largest, most - 1);
   std::vector<std::string_view> tokens(static_cast<size_t>(largest + 1));
   for (const auto& [token, id] : model.vocab) tokens[static_cast<size_t>(id)] = token;
@@ -59,7 +59,7 @@ WordModel make_model(const TokenModelText& model, bool bytes,
                      std::shared_ptr<const Vocabulary>& vocabulary) {
   if (model.type == "Unigram") return make_unigram(model, vocabulary);
   if (!model.has_vocab)
-    throw Error(ErrorKind::kFormat, "\"vocab\" is missing or no object of tokens and ids");
+    throw Error(ErrorKind::kFormat, "\"vocab\" is missing or not an object of tokens and ids");
   const bool bpe = model.type == "BPE";
   vocabulary = std::make_shared<Vocabulary>(by_id(model), std::vector<TokenType>(), bpe && bytes);
   if (bpe && !model.has_merges) throw Error(ErrorKind::kFormat, "\"merges\" is missing");
@@ -78,11 +78,11 @@ WordModel make_model(const TokenModelText& model, bool bytes,
          .prefix = model.has_prefix ? model.prefix : "##",
          .longest_word = static_cast<size_t>(std::max<int64_t>(model.longest_word, 0))});
   if (model.type == "WordLevel") return WordLevelModel(vocabulary, model.unknown);
-  throw Error(ErrorKind::kUnsupported, "type \"{}\" is not known", printable(model.type));
+  throw Error(ErrorKind::kUnsupported, "unknown type \"{}\"", printable(model.type));
 }
 
-// Ids as the defining library gives them: those of the model, else the next free ones in order,
-// whatever the file says.
+// Assigns ids like the tokenizers library: the model's id if the token is in the vocabulary,
+// otherwise the next free id, whatever the file says.
 AddedTokens place_added_tokens(const std::vector<AddedToken>& listed, int64_t model_tokens,
                                const Pipeline& pipeline) {
   std::vector<AddedToken> tokens;

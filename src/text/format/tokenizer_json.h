@@ -1,4 +1,4 @@
-// tokenizer_json.h: reads the tokenizer.json files of Hugging Face.
+// tokenizer_json.h: reads tokenizer.json files of Hugging Face.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace veery {
 
-/// Added tokens of the files beside a tokenizer.json. Those that are new get the next free ids.
+/// Added tokens from the files beside a tokenizer.json. New tokens get the next free ids.
 struct TokensBeside {
-  std::vector<AddedToken> listed;  ///< replace the flags of those that tokenizer.json has
-  std::vector<AddedToken> named;   ///< special tokens; only those that are in no list are added
+  std::vector<AddedToken> listed;  ///< override the flags of tokens in tokenizer.json
+  std::vector<AddedToken> named;   ///< special tokens; added only if they are in no list
 };
 
-/// Parts from the text of a tokenizer.json; `what` names it in messages. Throws kFormat naming the
-/// place, kUnsupported naming a component that is not known, kLimit for absurd ids.
+/// Reads a tokenizer.json; `what` names it in messages. Throws kFormat naming the location,
+/// kUnsupported naming an unknown component, and kLimit for ids that are far too large.
 Pipeline read_tokenizer_json(const JsonText& text, const std::string& what,
                              const TokensBeside& beside = {});
 
-/// The id of a token in the parts of a tokenizer.
+/// Returns the id of a token.
 std::optional<int32_t> find_token(const Pipeline& pipeline, std::string_view text);
 
-/// BOS, EOS as the post-processor adds them.
+/// Returns BOS and EOS as the post-processor adds them.
 Metadata roles_of(const Pipeline& pipeline);
 
 }  // namespace veery

@@ -22,14 +22,14 @@
 namespace veery {
 namespace {
 
-constexpr size_t kLongestToken = 1024;  // every cut of a token is looked up
+constexpr size_t kLongestToken = 1024;  // in bytes; every split of a token is looked up
 
-/// The parts of a tokenizer.json.
+/// The members of a tokenizer.json.
 struct Parts {
   Json model, normalizer, pre_tokenizer, decoder;
-  std::vector<std::string> tokens;  // by id; "": the id has none
-  std::vector<double> scores;       // of unigrams
-  std::vector<MergeText> merges;    // views of the metadata or of `tokens`
+  std::vector<std::string> tokens;  // by id; "": unused id
+  std::vector<double> scores;       // unigram models only
+  std::vector<MergeText> merges;    // views into the metadata or `tokens`
   std::vector<AddedToken> added;
 };
 
@@ -48,8 +48,8 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-// Tokens as they are written, and those that are found whole. Of equal ones the first counts, those
-// found whole before others: text never becomes the others.
+// Reads written tokens and added tokens. Of duplicates only the first is kept, and added tokens
+// take precedence, because text never becomes the others.
 void read_tokens(const Vocabulary& vocabulary, bool strip_after, Parts& parts) {
   const auto count = static_cast<size_t>(vocabulary.size());
   parts.tokens.resize(count);
@@ -61,8 +61,8 @@ void read_tokens(const Vocabulary& vocabulary, bool strip_after, Parts& parts) {
       std::string token = vocabulary.written(id);
       if (valid_utf8(token) != token)
         throw Error(ErrorKind::kUnsupported,
-                    "token {} is {}, which is no UTF-8: tokenizer.json cannot say it", id,
-                    printable(token));
+                    "token {} is {}, which is not UTF-8 and cannot be written to tokenizer.json",
+                    id, printable(token));
       if (token.empty() || taken.contains(token)) continue;
       parts.tokens[i] = std::move(token);
       taken.insert(parts.tokens[i]);
@@ -87,7 +87,7 @@ Json bpe_model(bool byte_fallback, bool ignore_merges, const Json& unknown) {
           {"ignore_merges", ignore_merges}};
 }
 
-// In the dialect of that library, Oniguruma's, scripts have no prefix.
+// Converts a pattern to Oniguruma's dialect, in which scripts have no prefix.
 std::string pattern_of(std::string_view pattern) {
   constexpr std::string_view kScript = "\\p{sc:";
   std::string out(pattern);
@@ -96,7 +96,7 @@ std::string pattern_of(std::string_view pattern) {
   return out;
 }
 
-// Each merge once, and only where all three tokens may come out of text.
+// Returns each merge once, and only merges whose three tokens text can produce.
 std::vector<MergeText> byte_level_merges(const Metadata& metadata, const Vocabulary& vocabulary,
                                          const Parts& parts) {
   std::unordered_map<std::string_view, int32_t> ids;
@@ -134,8 +134,8 @@ Parts byte_level_parts(const ModelFile& file, const PreTokenizerInfo& info) {
   const Metadata& metadata = file.metadata;
   if (info.plain_bytes)
     throw Error(ErrorKind::kUnsupported,
-                "{}: tokenizer.ggml.pre is \"{}\", which is not written as a tokenizer.json",
-                file.path, printable(info.name));
+                "{}: tokenizer.ggml.pre \"{}\" cannot be converted to a tokenizer.json", file.path,
+                printable(info.name));
   Vocabulary vocabulary(metadata, true);
   resolve_special(metadata, {.add_bos = info.add_bos}, vocabulary);
   Parts parts;
@@ -154,7 +154,7 @@ Parts byte_level_parts(const ModelFile& file, const PreTokenizerInfo& info) {
   return parts;
 }
 
-// Runs of spaces are one space, those at the ends none.
+// Collapses runs of spaces and strips those at the ends.
 void add_collapse(Json& steps) {
   steps.push_back(replace("Regex", kEdgeSpaces, ""));
   steps.push_back(replace("Regex", kSpaceRuns, " "));
@@ -179,8 +179,9 @@ std::string charsmap_of(const Metadata& metadata) {
   return bytes;
 }
 
-/// Merges for the scores of SentencePiece's BPE: every cut of a token into two, better tokens
-/// first; of one token those with smaller ids first.
+/// Converts the scores of SentencePiece BPE to ranked merges: every split of a token into two
+/// tokens. Merges are ordered by decreasing score of the merged token; those of one token by
+/// ascending ids of the two parts.
 class ScoreMerges {
  public:
   ScoreMerges(const Vocabulary& vocabulary, const std::vector<std::string>& tokens)
@@ -191,7 +192,7 @@ class ScoreMerges {
       const std::string_view text = vocabulary_.bytes(id);
       if (!is_text(id) || vocabulary_.find_bytes(text) != id) continue;
       if (text.size() > kLongestToken)
-        throw Error(ErrorKind::kLimit, "token {} has {} bytes, at most {} can be cut into merges",
+        throw Error(ErrorKind::kLimit, "token {} has {} bytes, at most {} can be split into merges",
                     id, text.size(), kLongestToken);
       add_cuts(id, text);
     }
@@ -215,9 +216,10 @@ class ScoreMerges {
   }
   bool is_text(int32_t id) const {
     const TokenType type = vocabulary_.type(id);
+    // Spaces in the text are written as marks.
     return type != TokenType::kControl && type != TokenType::kUnknown && type != TokenType::kByte &&
            !tokens_[static_cast<size_t>(id)].empty() &&
-           vocabulary_.bytes(id).find(' ') == std::string_view::npos;  // spaces have become marks
+           vocabulary_.bytes(id).find(' ') == std::string_view::npos;
   }
   void add_cuts(int32_t id, std::string_view text) {
     const size_t first = pairs_.size();
@@ -240,8 +242,8 @@ class ScoreMerges {
   std::vector<Pair> pairs_;
 };
 
-// Merges that lead to each run of newlines that is a token, shorter runs first: a run that is one
-// is taken as it is, whatever the merges of the file say.
+// Adds merges that produce each run of newlines that is a token, shorter runs first. The original
+// tokenizer takes such a run as a whole regardless of merges.
 void add_newline_merges(const Vocabulary& vocabulary, Parts& parts) {
   std::vector<std::string_view> runs;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -262,7 +264,7 @@ void add_newline_merges(const Vocabulary& vocabulary, Parts& parts) {
     }
 }
 
-// Merges of text in which spaces have become marks, bytes for what is no token.
+// BPE on text in which spaces have become marks, with byte fallback.
 Parts marked_parts(const ModelFile& file, const Tokenizer& tokenizer,
                    const PreTokenizerInfo& info) {
   const Metadata& metadata = file.metadata;
@@ -280,8 +282,8 @@ Parts marked_parts(const ModelFile& file, const Tokenizer& tokenizer,
   return parts;
 }
 
-// A run of spaces that is a token of its own is so as a run of marks, too: it is looked for in the
-// text in which spaces have become marks.
+// A token that is a run of spaces must match as a run of marks, because it is matched in text in
+// which spaces have become marks.
 void mark_space_runs(Parts& parts) {
   for (AddedToken& token : parts.added) {
     if (token.special || token.content.find_first_not_of(' ') != std::string::npos) continue;
@@ -301,7 +303,7 @@ Parts sentencepiece_parts(const ModelFile& file, const Tokenizer& tokenizer) {
   Parts parts;
   read_tokens(vocabulary, strips_after_special(metadata), parts);
   const bool prefix = tokenizer.adds_space();
-  // With a space before each part the tokens that are looked for would get one as well.
+  // If a space is added before each part, added tokens would get a space, too.
   if (!prefix) mark_space_runs(parts);
   parts.merges = ScoreMerges(vocabulary, parts.tokens).make();
   bool bytes = false;
@@ -329,7 +331,7 @@ Parts unigram_parts(const Metadata& metadata) {
   parts.scores = unigram_scores(model);
   const double worst = *std::ranges::min_element(parts.scores);
   for (size_t i = 0; i < parts.tokens.size(); ++i)
-    if (parts.tokens[i].empty()) {  // the list has no gaps
+    if (parts.tokens[i].empty()) {  // the list must not have gaps
       parts.tokens[i] = fmt::format("[UNUSED{}]", i);
       parts.scores[i] = worst - 1e6;
     }
@@ -349,7 +351,7 @@ Parts unigram_parts(const Metadata& metadata) {
   return parts;
 }
 
-// Words begin with U+2581 in GGUF, other pieces with ## here.
+// Word starts begin with U+2581 in GGUF; in tokenizer.json other pieces begin with "##".
 Parts word_piece_parts(const Metadata& metadata) {
   const Vocabulary vocabulary(metadata, false);
   const int64_t unknown = metadata.integer("tokenizer.ggml.unknown_token_id").value_or(100);
@@ -388,11 +390,11 @@ Parts parts_of(const ModelFile& file, const Tokenizer& tokenizer) {
   if (model == "t5") return unigram_parts(file.metadata);
   if (model == "bert") return word_piece_parts(file.metadata);
   throw Error(ErrorKind::kUnsupported,
-              "{}: tokenizer.ggml.model is \"{}\", which is not written as a tokenizer.json",
-              file.path, printable(model));
+              "{}: tokenizer.ggml.model \"{}\" cannot be converted to a tokenizer.json", file.path,
+              printable(model));
 }
 
-// BOS and EOS around one text and around two.
+// Returns templates with BOS and EOS for single texts and pairs.
 Json post_processor(const Tokenizer& tokenizer) {
   const Tokenizer::Special& special = tokenizer.special();
   const auto id = [](bool wanted, int32_t token) { return wanted ? token : -1; };
@@ -435,8 +437,8 @@ Json added_json(const std::vector<AddedToken>& added) {
 
 std::string in_quotes(std::string_view text) { return dump_json(Json(text)); }
 
-// Lists of several 100,000 entries are written as text: objects of Json look all of their keys
-// through for each new one.
+// Large lists are written directly as text, because inserting into a Json object takes linear time
+// per key.
 std::string vocabulary_text(const Parts& parts) {
   std::string out;
   const bool scored = !parts.scores.empty();

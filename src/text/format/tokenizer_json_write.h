@@ -1,4 +1,4 @@
-// tokenizer_json_write.h: the tokenizer of GGUF metadata as the files of Hugging Face.
+// tokenizer_json_write.h: converts the tokenizer of GGUF metadata to Hugging Face files.
 #pragma once
 #include <string>
 
@@ -7,14 +7,15 @@
 
 namespace veery {
 
-/// tokenizer.json for tokenizer.ggml.* of `file`, with the same ids of any text (but of some
-/// with U+2581 at the beginning or beside spaces); merges are made of the scores of SentencePiece's
-/// BPE. `tokenizer` is that of the file. Of equal tokens the first is written. Throws as
-/// make_tokenizer, kUnsupported naming a tokenizer that has no such form, a token that is no UTF-8,
-/// kLimit for an absurdly long one.
+/// Returns a tokenizer.json for tokenizer.ggml.* of `file`. It gives the same ids for any text,
+/// except for some texts with U+2581 at the start or beside spaces. Merges are derived from the
+/// scores of SentencePiece BPE. Of duplicate tokens the first is written.
+/// `tokenizer` is the tokenizer of the file. Throws as make_tokenizer(), kUnsupported naming a
+/// tokenizer that tokenizer.json cannot represent or a token that is not UTF-8, and kLimit for a
+/// token that is far too long.
 std::string tokenizer_json(const ModelFile& file, const Tokenizer& tokenizer);
 
-/// tokenizer_config.json beside it: roles of special tokens, what stands around a text, chat
+/// Returns tokenizer_config.json: roles of special tokens, tokens added around a text, chat
 /// templates.
 Json tokenizer_config(const ModelFile& file, const Tokenizer& tokenizer);
 

@@ -96,7 +96,7 @@ void read_model(JsonReader& reader, TokenModelText& model) {
       reader.skip();
     }
   }
-  // Old files do not say their type.
+  // Old files have no type.
   if (model.type.empty())
     model.type = model.has_merges   ? "BPE"
                  : model.has_scores ? "Unigram"

@@ -1,4 +1,4 @@
-// tokenizer_text.h: what stands in a tokenizer.json, before it is made a tokenizer.
+// tokenizer_text.h: the parsed content of a tokenizer.json, before a tokenizer is created from it.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@
 
 namespace veery {
 
-/// The `model`. Views are of the text or its reader.
+/// The member `model`. Texts are views into the file or its reader.
 struct TokenModelText {
   struct Scored {
     std::string_view token;
@@ -28,10 +28,10 @@ struct TokenModelText {
   std::vector<MergeText> merges;
 };
 
-/// All parts; `text` must live as long.
+/// All members. The constructor's `text` must outlive the object.
 class TokenizerText {
  public:
-  /// Throws kFormat naming `what` and the place.
+  /// Throws kFormat, naming `what` and the location.
   TokenizerText(const JsonText& text, const std::string& what);
 
   TokenModelText model;

@@ -25,7 +25,7 @@ std::optional<Number> number_of(std::string_view digits, int base) {
   return error == std::errc() && at == end && !digits.empty() ? std::optional(value) : std::nullopt;
 }
 
-// The bytes of 'text', "text" or b'bytes'; absent: it is none of them.
+// Returns the bytes of 'text', "text" or b'bytes', or nullopt for other text.
 std::optional<std::string> bytes_of(std::string_view literal) {
   const bool raw = literal.starts_with('b');
   if (raw) literal.remove_prefix(1);
@@ -107,8 +107,7 @@ WorldVocabulary read_world_vocabulary(std::string_view text, const std::string& 
     const auto length = whole ? number_of<size_t>(row.substr(last + 1), 10) : std::nullopt;
     if (!id || *id == 0 || *id >= kMostTokens || !bytes || length != bytes->size())
       throw Error(ErrorKind::kFormat,
-                  "{}: line {} is '{}', expected an id, a literal of Python and the number of its "
-                  "bytes",
+                  "{}: line {} is '{}', expected an id, a Python literal and its length in bytes",
                   what, line, printable(row));
     while (vocabulary.tokens.size() <= *id) {
       vocabulary.tokens.push_back(fmt::format("[PAD{}]", vocabulary.tokens.size()));

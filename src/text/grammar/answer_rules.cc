@@ -1,5 +1,6 @@
 #include "text/grammar/answer_rules.h"
 
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -26,13 +27,15 @@ schema::Rules rules_for(const CallForm& form) { return schema::Rules(!form.membe
 std::string call_alternatives(const CallForm& form, std::span<const CallableTool> tools,
                               const std::string& middle, schema::Rules& rules) {
   std::string calls;
+  std::optional<schema::MarkLanguages> languages;
+  if (!form.members.key.empty()) languages.emplace(form.members);
   for (const CallableTool& tool : tools) {
     std::string arguments;
     try {
       Json parameters = tool.parameters.is_null() ? Json::object() : tool.parameters;
       if (parameters.is_object() && !parameters.contains("type")) parameters["type"] = "object";
-      arguments = form.members.key.empty() ? schema::add_schema(parameters, rules)
-                                           : schema::add_members(parameters, form.members, rules);
+      arguments = languages ? schema::add_members(parameters, *languages, rules)
+                            : schema::add_schema(parameters, rules);
     } catch (const Error& error) {
       throw Error(error.kind(), "tools: '{}': {}", printable(tool.name, 60), error.what());
     }
@@ -51,9 +54,10 @@ std::string schema_rules(const Json& schema) {
 std::string call_rules(const CallForm& form, std::span<const CallableTool> tools, bool several) {
   schema::Rules rules = rules_for(form);
   const std::string call = rules.add(call_alternatives(form, tools, form_text(form.middle), rules));
-  // White space may come first: that between reasoning and a call is no part of the form.
+  // Whitespace between reasoning and a call is not part of the form, so it is allowed first.
   std::string root = "\"\\n\"{0,2} " + form_text(form.open) + call;
-  if (several && !form.joint.empty()) root += " " + rules.add(form_text(form.joint) + call) + "*";
+  if (several && !form.separator.empty())
+    root += " " + rules.add(form_text(form.separator) + call) + "*";
   return rules.text(root + " " + form_text(form.close));
 }
 

@@ -9,19 +9,23 @@
 
 namespace veery {
 
-/// An answer that is a JSON value of a schema. Throws as schema::add_schema() does.
+/// Returns the grammar of an answer that is one JSON value valid under `schema`. Throws as
+/// schema::add_schema() does.
 std::string schema_rules(const Json& schema);
 
-/// An answer that calls one of the tools, and with `several` one or more of them, if the form has a
-/// joint. Throws as schema::add_schema() and add_members() do, naming the tool.
+/// Returns the grammar of an answer that calls one of the tools, or one or more of them if
+/// `several` is set and the form has a separator. Throws as schema::add_schema() and add_members()
+/// do; the message names the tool.
 std::string call_rules(const CallForm& form, std::span<const CallableTool> tools, bool several);
 
-/// Whether it can be told where in a text calls of the form begin.
+/// Returns whether the start of a call of this form can be recognised within text.
 bool marks_calls(const CallForm& form, const AnswerFormat& format);
 
-/// An answer that is any text in which calls may begin, each one of a tool. What begins a call is
-/// what AnswerParser takes for one, so that no call escapes the schemas. `start`: where the answer
-/// begins. For forms with marks_calls(). Throws as call_rules() does.
+/// Returns the grammar of an answer that is free text in which calls of the tools may occur.
+/// A call starts wherever AnswerParser would start one, so every call is checked against its
+/// schema.
+/// `start` is the parser mode at the beginning of the answer. Requires marks_calls(). Throws as
+/// call_rules() does.
 std::string free_call_rules(const CallForm& form, std::span<const CallableTool> tools,
                             const AnswerFormat& format, AnswerMode start);
 

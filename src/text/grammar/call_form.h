@@ -1,4 +1,4 @@
-// call_form.h: the text by which a model calls tools.
+// call_form.h: the text format in which a model writes tool calls.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,22 +8,22 @@
 
 namespace veery {
 
-/// open NAME middle ARGUMENTS (joint NAME middle ARGUMENTS)* close.
+/// open NAME middle ARGUMENTS (separator NAME middle ARGUMENTS)* close.
 struct CallForm {
-  static constexpr std::string_view kId = "\x01";  ///< stands for the id of a call
+  static constexpr std::string_view kId = "\x01";  ///< placeholder for the id of a call
 
   std::string open, middle, close;
-  std::string joint;         ///< empty: there is one call only
-  MemberMarks members = {};  ///< of the arguments
+  std::string separator;     ///< empty: an answer holds one call only
+  MemberMarks members = {};  ///< how arguments are written
 
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
 
-/// A tool that may be called.
+/// A tool that the model may call.
 struct CallableTool {
   std::string name;
-  Json parameters;     ///< a JSON schema; null: any object
-  bool strict = true;  ///< false: any object where the answer may also be text
+  Json parameters;     ///< JSON schema of the arguments; null: any object
+  bool strict = true;  ///< false: arguments are unconstrained if the answer may also be text
 };
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// call_rules.h: the parts of a grammar that write calls.
+// call_rules.h: grammar rules shared by required calls (answer_rules.cc) and free calls.
 #pragma once
 #include <span>
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace veery {
 
-/// An expression for a text of a form; the id of a call may be any.
+/// Returns an expression for `text`, a part of a CallForm. CallForm::kId matches any id.
 std::string form_text(std::string_view text);
 
-/// The alternatives of a call from the name on; `middle` is an expression for what stands between
-/// name and arguments. Throws as
-/// schema::add_schema() and add_members() do, naming the tool.
+/// Returns the alternatives NAME middle ARGUMENTS, one per tool. `middle` is the expression between
+/// name and arguments. Throws as schema::add_schema() and add_members() do; the message names the
+/// tool.
 std::string call_alternatives(const CallForm& form, std::span<const CallableTool> tools,
                               const std::string& middle, schema::Rules& rules);
 
-/// The rules of calls of a form; strings of JSON between marks hold no mark.
+/// Returns an empty set of rules for calls of `form`. If arguments are written between marks, JSON
+/// strings escape `<` so that they cannot contain a mark.
 schema::Rules rules_for(const CallForm& form);
 
 }  // namespace veery

@@ -1,4 +1,5 @@
-// Answers that may be text: a call is held to its form and schema from the mark on that begins it.
+// Grammars of answers that may contain text and calls: once a mark has begun a call, the call must
+// follow its form and schema.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +20,14 @@ using Mode = AnswerMode;
 constexpr uint32_t bit(Mode mode) { return uint32_t{1} << static_cast<int>(mode); }
 constexpr uint32_t kTexts = bit(Mode::kStart) | bit(Mode::kContent) | bit(Mode::kReasoning);
 constexpr uint32_t kHeaders = bit(Mode::kHeader) | bit(Mode::kRecipient);
-constexpr uint32_t kJsonCalls = bit(Mode::kCall) | bit(Mode::kMaybe) | bit(Mode::kCode);
+constexpr uint32_t kJsonCalls = bit(Mode::kCall) | bit(Mode::kMaybeCall) | bit(Mode::kCode);
 constexpr const char* kSpace = "[ \\n\\t\\r]";
 
 std::string trimmed(std::string text) {
   return text.erase(0, std::min(text.find_first_not_of(" \n\t\r"), text.size()));
 }
 
-// `c` in a class.
+// Returns `c` as an escape for a character class.
 std::string in_class(char c) { return fmt::format("\\u{:04x}", static_cast<unsigned char>(c)); }
 
 constexpr std::string_view kTo = "to=functions.";
@@ -65,10 +66,11 @@ class Writer {
   }
 
  private:
-  // From a place within `open` to the end of all calls.
+  // The rest of the first call after part of `open` has been written, and any further calls.
   std::string calls_from(std::string_view rest) {
     std::string text = form_text(rest) + call_;
-    if (!form_.joint.empty()) text += " " + rules_.add(form_text(form_.joint) + call_) + "*";
+    if (!form_.separator.empty())
+      text += " " + rules_.add(form_text(form_.separator) + call_) + "*";
     return rules_.add(text + " " + form_text(form_.close));
   }
 
@@ -77,8 +79,8 @@ class Writer {
     if (known.empty()) known = rule;
   }
 
-  // What of the text's marks begins a call, and what the format would read as a call of another
-  // form.
+  // Registers the marks that begin a call. A mark of a call in another form is excluded from the
+  // text, because the parser would read it as a call.
   void collect() {
     for (const AnswerFeature* feature : format_.features())
       for (const AnswerMark& mark : feature->marks) {
@@ -96,7 +98,8 @@ class Writer {
     });
   }
 
-  // Without a mark that ends calls, whatever follows them could be read as another one.
+  // If no mark ends the calls, text after them could be read as another call, so no text may
+  // follow.
   void define_free() {
     std::string marks, excluded;
     for (const auto& [mark, rule] : dispatches_)
@@ -115,7 +118,7 @@ class Writer {
 
   std::string define_begin() {
     const std::string begin = rules_.reserve();
-    // After these marks text begins anew.
+    // After these marks the parser looks for a bare call again.
     constexpr uint32_t kBegin = bit(Mode::kStart) | bit(Mode::kContent);
     for (const AnswerFeature* feature : format_.features())
       for (const AnswerMark& mark : feature->marks)
@@ -126,7 +129,7 @@ class Writer {
     return begin;
   }
 
-  // JSON that is no call: its first key is none of a call, or there is none.
+  // JSON that is not a call: an object whose first key is not a key of calls, or an empty one.
   std::string other_json() {
     schema::Nfa nfa;
     const int32_t start = nfa.add_state();
@@ -139,8 +142,8 @@ class Writer {
                     kSpace, key, free_, free_, free_));
   }
 
-  // Text that begins neither with white space nor with JSON. `begun`: the beginning of a mark that
-  // has been written; a text is followed to where no mark has begun.
+  // Text that starts with neither whitespace nor JSON. `begun` is the prefix of a mark that has
+  // been written so far; the rule follows the text until no mark is in progress.
   std::string other_text(const std::string& begun) {
     const auto known = begun_.find(begun);
     if (known != begun_.end()) return known->second;
@@ -165,7 +168,7 @@ class Writer {
     return name;
   }
 
-  // The longest end of a text with which a mark begins.
+  // Returns the longest suffix of `text` that is a prefix of a mark.
   std::string begun_mark(std::string text) const {
     const auto begins = [&](const auto& dispatch) { return dispatch.first.starts_with(text); };
     while (!text.empty() && std::ranges::none_of(dispatches_, begins)) text.erase(0, 1);
@@ -173,7 +176,7 @@ class Writer {
   }
 
   // -------------------------------------------------------------------------------------------
-  // Messages with headers (gpt-oss): a recipient in the header makes a call
+  // Messages with headers (gpt-oss): a header that names a recipient makes the message a call
 
   std::string channels(Mode start) {
     const std::string head = rules_.reserve();
@@ -200,7 +203,7 @@ class Writer {
   schema::Rules rules_;
   std::vector<CallableTool> tools_;
   std::string call_, free_;
-  /// Marks in free text with the rule of what follows; empty: the text cannot hold the mark.
+  /// Marks in free text, with the rule of the continuation. An empty rule excludes the mark.
   std::map<std::string, std::string> dispatches_;
   std::map<std::string, std::string> begun_;
   bool bare_ = false, closes_ = false;

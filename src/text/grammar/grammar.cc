@@ -28,21 +28,22 @@ struct Grammar::Impl {
 
 namespace {
 
-// Steps of the parser, about 150 million of which take a second. A token takes some ten thousand,
-// or a few hundred thousand where a whole vocabulary is tried.
+// Limits in steps of xgrammar's parser, which runs about 150 million steps per second. A token
+// takes about ten thousand steps, or a few hundred thousand if the whole vocabulary is tried.
 constexpr int64_t kCompileSteps = 400'000'000;
 constexpr int64_t kTokenSteps = 8'000'000;
-// A request has kFirstSteps and kStepsEach more for every token; an ambiguous grammar, whose tokens
-// take longer and longer, ends once it has taken a fraction of a second in all.
+// Budget of one answer: kFirstSteps, plus kStepsEach per token up to kFirstSteps. In an ambiguous
+// grammar tokens take more and more steps; such an answer fails after a fraction of a second in
+// total.
 constexpr int64_t kFirstSteps = 16'000'000, kStepsEach = 400'000;
-// Compiled grammars that are kept: bytes by xgrammar's count and ours.
+// Limits of the cache of compiled grammars: bytes (by xgrammar's count and ours) and entries.
 constexpr size_t kKeptBytes = 32 << 20, kMostKept = 256;
-// xgrammar caches masks of rules and shares them between grammars. It counts only part of their
-// memory, so its limit does not hold: the cache is dropped after kSharedGrammars grammars.
+// xgrammar caches the masks of rules across grammars. It counts only part of their memory and so
+// exceeds its limit; the cache is cleared every kSharedGrammars grammars.
 constexpr int64_t kSharedBytes = 24 << 20;
 constexpr int kSharedGrammars = 64;
 
-// Limits the parser's steps on this thread while it lives.
+// Limits the parser's steps on the current thread for the lifetime of the object.
 class StepLimit {
  public:
   explicit StepLimit(int64_t steps)
@@ -67,11 +68,11 @@ DLTensor mask_tensor(std::span<uint32_t> bits, int64_t& size) {
   return tensor;
 }
 
-// The first line of what the library says.
+// Returns the first line of an exception's message without xgrammar's log prefix.
 std::string first_line(const std::exception& error) {
   std::string text = error.what();
   text.resize(std::min(text.find('\n'), text.size()));
-  // "[time] file.cc:12: what"
+  // Removes "[time] file.cc:12: ".
   if (const size_t file = text.find(".cc:"); file != std::string::npos)
     if (const size_t end = text.find(": ", file); end != std::string::npos) text.erase(0, end + 2);
   return printable(text, 300);
@@ -87,7 +88,8 @@ struct GrammarCompiler::Impl {
   enum class Tokens { kText, kTextAndMarks };
   std::string piece(int32_t id, Tokens tokens) const;
   xgrammar::GrammarCompiler& compiler(Tokens tokens);
-  /// The grammar of a key, made by `make` unless it is kept. `what` begins messages.
+  /// Returns the cached grammar for `key`, or compiles what `make` returns. Error messages begin
+  /// with `what`.
   Made find_or_make(const char* what, std::string key, Tokens tokens,
                     const std::function<xgrammar::Grammar()>& make);
   Made compile(Tokens tokens, const xgrammar::Grammar& grammar);
@@ -103,9 +105,9 @@ struct GrammarCompiler::Impl {
   const Tokenizer& tokenizer;
   int64_t vocabulary;
   AnswerFormat marks;
-  std::mutex mutex;                                         ///< of what follows
-  std::unique_ptr<xgrammar::GrammarCompiler> compilers[2];  // made when first needed
-  std::list<Kept> kept;                                     ///< last used first
+  std::mutex mutex;                                         ///< guards the members below
+  std::unique_ptr<xgrammar::GrammarCompiler> compilers[2];  // created on first use
+  std::list<Kept> kept;                                     ///< most recently used first
   size_t kept_bytes = 0;
   std::atomic<int> compiled_count = 0;
 };
@@ -113,7 +115,7 @@ struct GrammarCompiler::Impl {
 struct GrammarState::Impl {
   explicit Impl(std::shared_ptr<const Grammar> of)
       : grammar(std::move(of)), matcher(grammar->impl().compiled) {}
-  /// Calls `use` within the steps that this token and the whole answer have left.
+  /// Calls `use` within the remaining step budget of the token and of the answer.
   template <typename Use>
   auto limited(const Use& use) {
     const StepLimit limit(std::min(steps, kTokenSteps));
@@ -123,7 +125,7 @@ struct GrammarState::Impl {
       return result;
     } catch (const xgrammar::WorkSpent&) {
       throw Error(ErrorKind::kLimit,
-                  "the grammar is too ambiguous: finding its next tokens takes too long");
+                  "the grammar is too ambiguous: computing the next tokens takes too many steps");
     }
   }
 
@@ -172,15 +174,15 @@ std::shared_ptr<const Grammar> GrammarCompiler::Impl::find_or_make(
     if (text.starts_with(what)) throw;
     throw Error(error.kind(), "{}: {}", what, text);
   } catch (const xgrammar::WorkSpent&) {
-    throw Error(ErrorKind::kLimit, "{}: it takes too many steps to compile", what);
+    throw Error(ErrorKind::kLimit, "{}: compiling takes more than {} steps", what, kCompileSteps);
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::kLimit, "{}: it is too large", what);
+    throw Error(ErrorKind::kLimit, "{}: compiling takes too much memory", what);
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kInput, "{}: {}", what, first_line(error));
   }
 }
 
-// Without the lock: a grammar that takes long makes nobody wait who needs another one.
+// Compiles outside of the lock, so that a slow grammar does not block other requests.
 std::shared_ptr<const Grammar> GrammarCompiler::Impl::compile(Tokens tokens,
                                                               const xgrammar::Grammar& grammar) {
   xgrammar::GrammarCompiler& with = compiler(tokens);
@@ -192,7 +194,7 @@ std::shared_ptr<const Grammar> GrammarCompiler::Impl::compile(Tokens tokens,
       std::make_shared<const Grammar::Impl>(Grammar::Impl{std::move(compiled)}));
 }
 
-// Some token has to begin the answer, or the answer may be empty.
+// Throws kUnsupported unless the answer may be empty or some token can begin it.
 void GrammarCompiler::Impl::check_start(const xgrammar::CompiledGrammar& compiled) const {
   xgrammar::GrammarMatcher matcher(compiled);
   std::vector<uint32_t> bits((static_cast<size_t>(vocabulary) + 31) / 32, ~uint32_t{0});
@@ -201,7 +203,7 @@ void GrammarCompiler::Impl::check_start(const xgrammar::CompiledGrammar& compile
   if (!matcher.FillNextTokenBitmask(&tensor)) return;
   for (int64_t id = 0; id < vocabulary; ++id)
     if ((bits[static_cast<size_t>(id / 32)] >> (id % 32) & 1) != 0) return;
-  throw Error(ErrorKind::kUnsupported, "no token of this model begins an answer of it");
+  throw Error(ErrorKind::kUnsupported, "no token of this model can begin an answer");
 }
 
 void GrammarCompiler::Impl::keep(std::string key, const Made& grammar) {
@@ -247,7 +249,7 @@ namespace {
 Json key_of(const CallForm& form, std::span<const CallableTool> tools) {
   const MemberMarks& members = form.members;
   Json key =
-      Json::array({form.open, form.middle, form.close, form.joint, members.key, members.text,
+      Json::array({form.open, form.middle, form.close, form.separator, members.key, members.text,
                    members.json, members.end, members.drops_first_break, members.drops_last_break});
   for (const std::string& stop : members.stops) key.push_back(stop);
   for (const CallableTool& tool : tools)
@@ -304,13 +306,13 @@ void GrammarState::mask(std::span<float> logits) {
   }
   if (!some)
     throw Error(ErrorKind::kUnsupported,
-                "the grammar has no continuation that tokens of this model can write");
+                "no token of this model can continue the answer under the grammar");
 }
 
 void GrammarState::accept(int32_t id) {
   if (!over() && !takes(id))
     throw Error(ErrorKind::kUnsupported,
-                "the grammar has no continuation that tokens of this model can write");
+                "no token of this model can continue the answer under the grammar");
 }
 
 bool GrammarState::takes(int32_t id) {
@@ -344,7 +346,7 @@ struct GrammarState::Impl {};
 namespace {
 [[noreturn]] void refuse() {
   throw Error(ErrorKind::kUnsupported,
-              "this veery was built without xgrammar, which structured answers need "
+              "structured output is not available: this veery was built without xgrammar "
               "(scripts/setup.sh fetches it)");
 }
 }  // namespace

@@ -1,5 +1,5 @@
-// grammar.h: answers that are held to a JSON schema, a regular expression or a grammar, by xgrammar
-// (Dong et al., arXiv:2411.15100).
+// grammar.h: constrained decoding by JSON schema, regular expression, grammar or tool calls. Uses
+// xgrammar (Dong et al., arXiv:2411.15100).
 #pragma once
 #include <memory>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace veery {
 
-/// What an answer may be, for the tokens of one vocabulary. Immutable.
+/// A compiled grammar for one vocabulary. Immutable.
 class Grammar {
  public:
   struct Impl;
@@ -23,31 +23,31 @@ class Grammar {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Makes grammars; what was made lately is kept. Safe to use from several threads.
+/// Compiles grammars and caches the most recently used ones. Thread-safe.
 class GrammarCompiler {
  public:
-  /// `vocabulary`: rows of logits, which may be more than the tokenizer has tokens. Both must
-  /// outlive it. `marks`: special tokens that are marks of this format can be part of calls. Throws
-  /// kUnsupported where veery was built without xgrammar.
+  /// `vocabulary`: number of logits, which may exceed the number of tokens of the tokenizer. Calls
+  /// may contain the special tokens that are marks of the format `marks`. `tokenizer` must outlive
+  /// the compiler. Throws kUnsupported if veery was built without xgrammar.
   GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary, const AnswerFormat& marks = {});
   ~GrammarCompiler();
 
-  /// Each throws kInput naming what is wrong, kUnsupported naming a keyword that cannot be kept.
+  /// The functions below throw kInput for a malformed constraint and kUnsupported for a keyword
+  /// that cannot be enforced; the message names the cause.
   std::shared_ptr<const Grammar> json_schema(const Json& schema);
   std::shared_ptr<const Grammar> regex(const std::string& pattern);
-  /// EBNF as llama.cpp's GBNF has it; the first rule is "root".
+  /// `text`: EBNF in the syntax of llama.cpp's GBNF; the first rule is "root".
   std::shared_ptr<const Grammar> ebnf(const std::string& text);
-  /// Calls of these tools: one, and with `several` one or more, where the form has a joint.
+  /// Tool calls only: one call, or one or more if `several` is set and the form has a separator.
   std::shared_ptr<const Grammar> calls(const CallForm& form, std::span<const CallableTool> tools,
                                        bool several);
 
-  /// Any text in which calls begin by a mark of `format`, each of one of the tools
-  /// (free_call_rules()).
+  /// Free text with tool calls; a call starts at a mark of `format` (see free_call_rules()).
   std::shared_ptr<const Grammar> free_calls(const CallForm& form,
                                             std::span<const CallableTool> tools,
                                             const AnswerFormat& format, AnswerMode start);
 
-  /// Whether veery was built with xgrammar.
+  /// Returns whether veery was built with xgrammar.
   static bool available();
 
  private:
@@ -55,25 +55,26 @@ class GrammarCompiler {
   std::unique_ptr<Impl> impl_;
 };
 
-/// How far an answer has come. Of one answer; not thread-safe.
+/// The matcher of one answer. Not thread-safe.
 class GrammarState {
  public:
   explicit GrammarState(std::shared_ptr<const Grammar> grammar);
   ~GrammarState();
 
-  /// Whether not all tokens may come next; then token 32 w + b may where bit b of word w is set.
+  /// Writes the mask of permitted next tokens: bit b of word w is token 32 w + b. Returns false if
+  /// every token is permitted.
   bool mask(std::span<uint32_t> bits);
-  /// Logits of tokens that may not come next become minus infinity.
+  /// Sets the logits of tokens that are not permitted to minus infinity.
   void mask(std::span<float> logits);
-  /// A token that was chosen from masked logits.
+  /// Advances by a token that was sampled from masked logits. Throws kUnsupported for any other.
   void accept(int32_t id);
-  /// The same of any token; false: it may not come.
+  /// Advances by `id` if it is permitted; otherwise returns false.
   bool takes(int32_t id);
-  /// Forgets the last `count` tokens.
+  /// Rolls back the last `count` tokens.
   void take_back(int32_t count);
-  /// The text with which all that may follow begins; often none.
+  /// Returns the longest text with which every continuation begins ("jump-forward"); often empty.
   std::string forced_text();
-  /// Nothing but the end of the answer may follow.
+  /// Returns whether the answer has ended: only an end-of-sequence token may follow.
   bool over() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// Grammar::Impl::GrammarExprType of xgrammar; all others are terminals.
+// Values of Grammar::Impl::GrammarExprType in xgrammar; all others are terminals.
 enum ExpressionType : int64_t { kRuleReference = 4, kSequence = 5, kChoices = 6, kRepeat = 8 };
 
 class Check {
@@ -35,7 +35,7 @@ class Check {
       open.pop_back();
       if (!ends_[rule])
         throw Error(ErrorKind::kInput,
-                    "the rule '{}' derives no text, so an answer in it never ends",
+                    "the rule '{}' derives no text, so an answer that enters it never ends",
                     printable(rules_[rule][0].string(), 60));
       reach(body(rule), open);
     }

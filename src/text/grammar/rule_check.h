@@ -1,4 +1,4 @@
-// rule_check.h: rules of a grammar from which no text can come.
+// rule_check.h: detects grammar rules that cannot derive a finite text.
 #pragma once
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace veery {
 
-/// Checks a grammar as xgrammar serialises it before it is compiled. Throws kInput, naming the
-/// rule, if a rule that the root leads to derives no text: an answer that entered it could never
+/// Checks a grammar, serialised by xgrammar, before it is compiled. Throws kInput, naming the rule,
+/// if a rule reachable from the root derives no finite text: an answer that entered it could never
 /// end.
 void check_rules(const Json& grammar);
 

@@ -1,4 +1,4 @@
-// builtins.h: what functions, methods, filters and tests need: their arguments by name.
+// builtins.h: argument binding and look-up of functions, filters and tests.
 #pragma once
 #include <initializer_list>
 
@@ -7,15 +7,15 @@
 
 namespace veery::jinja {
 
-/// Arguments bound to parameter names as Python binds them.
+/// Arguments bound to parameter names by Python's rules.
 class Bound {
  public:
-  /// Throws where an argument has no parameter, or one of the first `required` has no argument.
+  /// Throws if an argument has no parameter, or one of the first `required` parameters no argument.
   Bound(std::string_view callee, const Arguments& arguments,
         std::initializer_list<std::string_view> names, size_t required = 0);
   const Value* get(size_t i) const { return values_[i]; }
   const Value& at(size_t i) const { return *values_[i]; }
-  /// Null for an argument that is absent or none.
+  /// Returns null for an argument that is absent or none.
   const Value* set(size_t i) const {
     return values_[i] == nullptr || values_[i]->is_none() ? nullptr : values_[i];
   }
@@ -30,16 +30,16 @@ class Bound {
 
 /// json.dumps(value, ensure_ascii=False, ...).
 Value filter_tojson(Context& context, const Value& value, Arguments& arguments);
-/// Throws kLimit above kMaxValueDepth.
+/// Converts JSON to a value. Throws kLimit above kMaxValueDepth levels.
 Value from_json(const Json& json);
 
 Value make_dict(Context& context, const Value& self, Arguments& arguments);
-/// A global function by name, or null: range, dict, namespace, raise_exception, strftime_now ...
+/// Returns a global function (range, dict, namespace, raise_exception, strftime_now ...), or null.
 Builtin find_function(std::string_view name);
-/// strftime of a wall clock given in seconds since 1970.
+/// Formats a wall clock, given in seconds since 1970, like strftime.
 std::string format_time(int64_t seconds, std::string_view format);
 
-// Filters by file; find_filter looks in both.
+// Look-up of filters, by file; find_filter() searches both.
 Builtin find_text_filter(std::string_view name);
 Builtin find_sequence_filter(std::string_view name);
 

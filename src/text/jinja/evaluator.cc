@@ -9,19 +9,19 @@ namespace veery::jinja {
 
 namespace {
 
-constexpr size_t kIterationSteps = 6;  // of a loop around its body: a scope, its variables
-constexpr size_t kCallSteps = 8;       // of a macro around its body and parameters
+constexpr size_t kIterationSteps = 6;  // per loop iteration: its scope and variables
+constexpr size_t kCallSteps = 8;       // per macro call besides its body and parameters
 
 }  // namespace
 
 Frame::Frame(std::shared_ptr<Frame> the_parent)
     : parent(std::move(the_parent)), depth(parent == nullptr ? 0 : parent->depth + 1) {
   if (depth > kMaxCallDepth)
-    throw Error(ErrorKind::kLimit, "more than {} scopes in scopes", kMaxCallDepth);
+    throw Error(ErrorKind::kLimit, "more than {} nested scopes", kMaxCallDepth);
 }
 
 void Frame::set(int symbol, Value value) {
-  spend_steps(values.size() / 16);  // names are looked for one by one
+  spend_steps(values.size() / 16);  // linear search for the name
   for (auto& [known, old] : values) {
     if (known == symbol) {
       old = std::move(value);
@@ -40,8 +40,8 @@ Evaluator::Evaluator(const Template& source, Context& context, size_t max_output
       variables_(source.symbols.size()),
       has_variable_(source.symbols.size(), false) {}
 
-// Macros and namespaces may hold themselves, in cycles and in chains of any length: they are
-// emptied one by one, the last made first.
+// Macros and namespaces may refer to themselves in cycles and long chains, so they are emptied one
+// by one in reverse order of creation.
 Evaluator::~Evaluator() {
   frame_->values.clear();
   for (const auto& made : context_.namespaces) made->attributes.entries.clear();
@@ -53,7 +53,7 @@ Evaluator::~Evaluator() {
 std::string Evaluator::render(const Json& variables) {
   for (const auto& [name, value] : variables.items()) {
     const auto known = source_.symbol_numbers.find(name);
-    if (known == source_.symbol_numbers.end()) continue;  // the template does not name it
+    if (known == source_.symbol_numbers.end()) continue;  // the template does not use it
     const auto symbol = static_cast<size_t>(known->second);
     variables_[symbol] = from_json(value);
     has_variable_[symbol] = true;
@@ -158,7 +158,7 @@ void Evaluator::run_loop(const Stmt& stmt, List items, const std::shared_ptr<Fra
   loop->depth = depth;
   loop->charge.resize(sizeof(LoopObject) + loop->items.capacity() * sizeof(Value));
   const Value loop_value(Type::kLoop, loop);
-  const std::shared_ptr<Frame> keep = around;  // the caller's frame_ may be what `around` is
+  const std::shared_ptr<Frame> keep = around;  // `around` may refer to frame_, which Scope changes
   for (; loop->index < loop->items.size(); ++loop->index) {
     const Scope scope(*this, keep);
     spend_steps(kIterationSteps);
@@ -171,7 +171,7 @@ void Evaluator::run_loop(const Stmt& stmt, List items, const std::shared_ptr<Fra
     const Scope scope(*this, keep);
     run(stmt.bodies[1]);
   }
-  loop->around.reset();  // a loop that is kept must not keep the scopes around it
+  loop->around.reset();  // a stored loop must not keep its enclosing scopes alive
 }
 
 Value Evaluator::filter_text(const Expr* filters, Value text) {
@@ -252,7 +252,7 @@ Value Evaluator::call_macro(const MacroObject& macro, Arguments& arguments) {
   return capture.take();
 }
 
-// Sets the parameters in the macro's own frame, which is the current one.
+// Sets the parameters in the macro's frame, which is the current one.
 void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
   const Signature& signature = macro.stmt->signature;
   const size_t count = signature.parameters.size();
@@ -311,7 +311,7 @@ Value Evaluator::call_loop(const Value& callee, Arguments& arguments) {
   const auto& loop = callee.as<LoopObject>();
   if (!loop.stmt->recursive)
     fail("The loop must have the 'recursive' marker to be called recursively.");
-  if (arguments.positional.size() != 1) fail("a loop is called with one iterable");
+  if (arguments.positional.size() != 1) fail("a loop takes one iterable");
   if (loop.around == nullptr) fail("the loop has ended");
   const Deeper deeper(*this);
   Capture capture(*this);
@@ -328,7 +328,7 @@ Value Evaluator::call(const Value& callee, Arguments& arguments) {
       return function.function(context_, function.self, arguments);
     }
     case Type::kMacro: {
-      const MacroObject macro = callee.as<MacroObject>();  // kept while it runs
+      const MacroObject macro = callee.as<MacroObject>();  // keeps the macro alive while it runs
       return call_macro(macro, arguments);
     }
     case Type::kLoop: return call_loop(callee, arguments);

@@ -1,14 +1,14 @@
-// evaluator.h: runs a parsed template; evaluator.cc has statements and macros, expressions.cc
-// expressions.
+// evaluator.h: executes a parsed template. Statements and macros are in evaluator.cc, expressions
+// in expressions.cc.
 #pragma once
 #include "base/json.h"
 #include "text/jinja/parse/ast.h"
 
 namespace veery::jinja {
 
-/// The variables of one scope. Scopes see those around them.
+/// The variables of one scope. Enclosing scopes are visible through `parent`.
 struct Frame {
-  static constexpr size_t kFewVariables = 4;  // are charged from the start
+  static constexpr size_t kFewVariables = 4;  // charged from the start
   explicit Frame(std::shared_ptr<Frame> the_parent);
   std::shared_ptr<Frame> parent;
   std::vector<std::pair<int, Value>> values;
@@ -44,8 +44,8 @@ class Evaluator {
  private:
   enum class Flow : uint8_t { kNext, kBreak, kContinue };
   class Deeper;
-  class Scope;    // a new frame while it lives
-  class Capture;  // output goes to a text of its own while it lives
+  class Scope;    // RAII: runs in a new frame
+  class Capture;  // RAII: redirects output to a string
 
   Flow run(const Body& body);
   Flow run(const Stmt& stmt);
@@ -96,13 +96,13 @@ class Evaluator {
   Builder output_;
   Builder* out_ = &output_;
   std::shared_ptr<Frame> frame_;
-  std::vector<Value> variables_;  // by symbol, what the caller passed
+  std::vector<Value> variables_;  // values passed by the caller, by symbol
   std::vector<bool> has_variable_;
-  Value block_text_;                              // what a block's filter is applied to
-  std::vector<std::shared_ptr<Frame>> captured_;  // by macros, so perhaps part of a cycle
+  Value block_text_;                              // input of a filter block
+  std::vector<std::shared_ptr<Frame>> captured_;  // captured by macros; may form cycles
 };
 
-/// One evaluation deeper while it lives.
+/// RAII: counts the recursion depth of evaluations.
 class Evaluator::Deeper {
  public:
   explicit Deeper(Evaluator& evaluator) : evaluator_(evaluator) {

@@ -105,10 +105,10 @@ Value make_dict(Context&, const Value&, Arguments& args) {
 Builtin find_function(std::string_view name) { return find_in(kFunctions, name); }
 
 std::string format_time(int64_t seconds, std::string_view format) {
-  // Years that strftime writes with four digits; a clock beyond them is a mistake.
+  // strftime formats only years of four digits; other times are rejected as errors of the clock.
   const auto when = static_cast<std::time_t>(seconds);
   std::tm time{};
-  if (gmtime_r(&when, &time) == nullptr) fail("strftime_now: the time {} has no date", seconds);
+  if (gmtime_r(&when, &time) == nullptr) fail("strftime_now: the time {} is out of range", seconds);
   Builder out;
   spend_text(format.size());
   for (size_t i = 0; i < format.size(); ++i) {
@@ -123,7 +123,7 @@ std::string format_time(int64_t seconds, std::string_view format) {
     if (directive == "%f") {
       out.append("000000");
     } else if (directive == "%z" || directive == "%Z") {
-      continue;  // a wall clock has no zone, as in Python
+      continue;  // a wall clock has no time zone, as in Python
     } else {
       std::array<char, 128> buffer{};
       out.append(

@@ -75,7 +75,7 @@ Value partition_method(Context&, const Value& self, Arguments& args) {
                        same_kind(self, text.substr(at + separator.size()))});
 }
 
-// Bytes of text[start:end], from the arguments after the first.
+// Returns the byte range of text[start:end], with start and end from the arguments after the first.
 std::pair<size_t, size_t> byte_range(const Value& self, const Bound& bound) {
   const auto size = static_cast<Int>(self.string().length);
   const auto place = [&](size_t i, Int otherwise) {
@@ -166,7 +166,7 @@ Value justify(Context&, const Value& self, Arguments& args) {
   if (space > Int{1} << 40) fail("the width {} is too large", integer_text(width));
   const Int left = align == '<'   ? 0
                    : align == '>' ? space
-                                  : space / 2 + (space & width & 1);  // as CPython splits it
+                                  : space / 2 + (space & width & 1);  // as in CPython
   const Value pad{fill};
   const std::string before = repeat(pad, left).text();
   const std::string after = repeat(pad, space - left).text();
@@ -274,7 +274,7 @@ Value get_method(Context&, const Value& self, Arguments& args) {
   return bound.get(1) == nullptr ? Value::none() : bound.at(1);
 }
 
-Value copy_method(Context&, const Value& self, Arguments&) { return self; }  // nothing changes it
+Value copy_method(Context&, const Value& self, Arguments&) { return self; }  // values are immutable
 
 constexpr std::pair<std::string_view, Builtin> kDictMethods[] = {
     {"items", view_method<ViewObject::kItems>},
@@ -329,7 +329,7 @@ Value cycler_reset(Context&, const Value& self, Arguments&) {
 constexpr std::pair<std::string_view, Builtin> kCyclerMethods[] = {{"next", cycler_next},
                                                                    {"reset", cycler_reset}};
 
-// What changes a list or a dictionary: the sandbox of jinja2 has them and refuses them.
+// Methods that modify a list or a dict; jinja2's sandbox forbids them.
 bool is_refused(const Value& object, std::string_view name) {
   constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
   constexpr std::string_view kList[] = {"append", "clear", "pop",    "reverse",

@@ -9,7 +9,7 @@ namespace {
 
 Value folded(const Value& value) { return value.is_string() ? Value(lower(value.text())) : value; }
 
-// Follows "a.0.b" by subscripts; an empty path is the value itself.
+// A path such as "a.0.b", followed by subscripts. An empty path returns the value itself.
 class AttributePath {
  public:
   explicit AttributePath(const Value* attribute, const Value* otherwise = nullptr)
@@ -42,14 +42,14 @@ struct Keyed {
 };
 
 std::vector<Keyed> sorted(std::vector<Keyed> keyed, bool reverse) {
-  // Moving 48-byte values about costs more than a step; and the order must be a strict one, which
-  // compare() refuses to give for mixed types by throwing.
+  // Moving 48-byte values costs more than one step each. std::stable_sort needs a strict weak
+  // order; compare() throws for mixed types, which have none.
   spend_steps(keyed.size() * 4);
   const auto before = [](const Keyed& a, const Keyed& b) {
     spend_steps(1);
     return compare(a.key, b.key) < 0;
   };
-  if (reverse) std::ranges::reverse(keyed);  // twice, so that equal ones keep their order
+  if (reverse) std::ranges::reverse(keyed);  // twice, to keep the order of equal elements
   std::ranges::stable_sort(keyed, before);
   if (reverse) std::ranges::reverse(keyed);
   return keyed;
@@ -211,7 +211,7 @@ Value filter_groupby(Context&, const Value& value, Arguments& args) {
   return Value::list(std::move(groups));
 }
 
-// A count of elements that the filters fill up to.
+// Returns the number of elements to fill up to.
 size_t fill_count(const Bound& bound, std::string_view what) {
   const Int count = bound.integer(0, 0);
   if (count > kMaxRange)
@@ -259,7 +259,7 @@ Value filter_slice(Context&, const Value& value, Arguments& args) {
   return Value::iterator(std::move(out));
 }
 
-// Arguments without the first `n`.
+// Returns the arguments without the first `n` positional ones.
 Arguments without(const Arguments& args, size_t n) {
   Arguments out;
   spend_items(args.positional.size());

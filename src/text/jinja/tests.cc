@@ -33,7 +33,7 @@ bool is_divisible(const Value& value, const Value& by) { return rest_is(value, b
 bool is_defined(const Value& value) { return !value.is_undefined(); }
 bool is_undefined(const Value& value) { return value.is_undefined(); }
 bool is_filter(const Value& value) {
-  spend_steps(4);  // the names are looked through
+  spend_steps(4);  // linear search for the name
   return value.is_string() && find_filter(value.text()) != nullptr;
 }
 bool is_test(const Value& value) {
@@ -55,7 +55,7 @@ bool is_escaped(const Value& value) { return value.is_string() && value.string()
 bool is_iterable_value(const Value& value) { return is_iterable(value); }
 
 bool is_sequence(const Value& value) {
-  // What has a length and subscripts; an undefined value has both, views have no subscripts.
+  // Types with a length and subscripts. Undefined values have both; views have no subscripts.
   return value.is_string() || value.is_list() || value.is_dict() || value.is(Type::kRange) ||
          value.is_undefined();
 }

@@ -7,7 +7,7 @@
 namespace veery::jinja {
 namespace {
 
-// jinja2's soft_str: text, and markup stays markup.
+// jinja2's soft_str(): converts to text; markup stays markup.
 Value soft(const Value& value) { return value.is_string() ? value : Value(to_text(value)); }
 Value like(const Value& text, std::string made) {
   return Value(std::move(made), text.string().markup);
@@ -92,10 +92,10 @@ Value filter_truncate(Context&, const Value& value, Arguments& args) {
   const std::string end = bound.get(2) == nullptr ? "..." : bound.text(2);
   const Int leeway = bound.set(3) == nullptr ? 5 : bound.integer(3, 5);
   const auto end_size = static_cast<Int>(count_code_points(end));
-  if (wanted < end_size) fail("truncate: the length is less than that of the end");
-  if (leeway < 0) fail("truncate: the leeway is negative");
+  if (wanted < end_size) fail("truncate: the length is less than the length of `end`");
+  if (leeway < 0) fail("truncate: negative leeway");
   if (static_cast<Int>(length(value)) <= wanted + leeway) return value;
-  if (!value.is_string()) fail("truncate: '{}' is no str", type_name(value));
+  if (!value.is_string()) fail("truncate: expected str, got {}", type_name(value));
   std::string_view text = value.text();
   text = text.substr(0, byte_offset(text, static_cast<size_t>(wanted - end_size)));
   if (!bound.flag(1)) text = text.substr(0, text.rfind(' '));
@@ -118,7 +118,7 @@ Value filter_urlencode(Context&, const Value& value, Arguments&) {
   }
   for (const Value& pair : pairs) {
     const List parts = iterate(pair);
-    if (parts.size() != 2) fail("urlencode: a pair has {} elements", parts.size());
+    if (parts.size() != 2) fail("urlencode: expected pairs, got {} elements", parts.size());
     if (!out.empty()) out += '&';
     out += quote_url(to_text(parts[0]), true) + "=" + quote_url(to_text(parts[1]), true);
   }
@@ -131,7 +131,7 @@ Value filter_filesizeformat(Context&, const Value& value, Arguments& args) {
   const std::optional<double> parsed =
       value.is_string() ? parse_float(value.text()) : std::optional<double>(value.real());
   if (!parsed || (!value.is_string() && !value.is_number()))
-    fail("filesizeformat: {} is no number", shown(repr(value)));
+    fail("filesizeformat: {} is not a number", shown(repr(value)));
   const double bytes = *parsed;
   if (bytes == 1) return Value("1 Byte");
   if (bytes < base) return Value(integer_text(truncate_to_integer(bytes)) + " Bytes");

@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// Where the character that ends at `end` begins.
+// Returns the start of the character that ends at `end`.
 size_t character_before(std::string_view text, size_t end) {
   size_t at = end - 1;
   while (at > 0 && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
@@ -41,7 +41,7 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<Entry> entries) : entries_(std:
   }
 }
 
-// Narrows the sorted range byte by byte; an entry that ends inside is the first of its range.
+// Narrows the sorted range byte by byte. An entry of the current length is the first of its range.
 const AddedTokenMatcher::Entry* AddedTokenMatcher::longest_at(std::string_view rest) const {
   const auto byte_at = [](std::string_view text, size_t i) {
     return static_cast<unsigned char>(text[i]);
@@ -81,9 +81,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::
     : tokens_(std::move(tokens)) {
   for (size_t i = 0; i < tokens_.size(); ++i)
     if (texts[i].size() > kLongest)
-      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes{}, at most {} are possible",
+      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes{}, at most {} are permitted",
                   printable(tokens_[i].content), texts[i].size(),
-                  tokens_[i].normalized ? " when it is normalized" : "", kLongest);
+                  tokens_[i].normalized ? " when normalized" : "", kLongest);
   std::vector<AddedTokenMatcher::Entry> raw, normalized;
   for (uint32_t i = 0; i < tokens_.size(); ++i)
     (tokens_[i].normalized ? normalized : raw).push_back({texts[i], i});
@@ -103,15 +103,15 @@ bool AddedTokens::accept(const AddedToken& token, std::string_view text, bool sp
     }
     begin = std::max(begin, seen.done);
   }
-  // A token of white space is found again within the run that the one before has taken: every one
-  // of them reaches to its end.
+  // A whitespace token may match again inside the whitespace that the previous token absorbed; all
+  // such matches extend to the end of the run.
   if (token.rstrip) end = std::max(end, seen.white_end);
   while (token.rstrip && end < text.size()) {
     const CodePoint point = next_code_point(text.substr(end));
     if (!is_white_space(point.value)) break;
     end += static_cast<size_t>(point.length);
   }
-  return begin < end;  // else the token before has taken all of its white space
+  return begin < end;  // empty if the previous token absorbed all of it
 }
 
 }  // namespace veery

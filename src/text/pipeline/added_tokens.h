@@ -1,5 +1,5 @@
-// added_tokens.h: tokens that are found in text as a whole before the model sees it, as the
-// `added_tokens` of a tokenizer.json say.
+// added_tokens.h: `added_tokens` of a tokenizer.json: tokens that are matched in text before the
+// model tokenises the rest.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace veery {
 struct AddedToken {
   std::string content;
   int32_t id = -1;
-  bool lstrip = false, rstrip = false;  ///< white space on that side belongs to it
-  bool single_word = false;             ///< not inside a word
-  bool normalized = false;              ///< looked for in the normalized text
+  bool lstrip = false, rstrip = false;  ///< absorbs whitespace on that side
+  bool single_word = false;             ///< does not match inside a word
+  bool normalized = false;              ///< matched in the normalised text
   bool special = false;
 };
 
-/// Texts of tokens, found leftmost first and the longest there.
+/// Matches token texts: leftmost, then longest.
 class AddedTokenMatcher {
  public:
   struct Entry {
-    std::string text;    ///< as it stands in the text that is searched
+    std::string text;    ///< as it occurs in the searched text
     uint32_t token = 0;  ///< index in the list of added tokens
   };
   explicit AddedTokenMatcher(std::vector<Entry> entries = {});
@@ -33,32 +33,33 @@ class AddedTokenMatcher {
     int64_t token = -1;  ///< -1: none
     size_t begin = 0, end = 0;
   };
-  /// The first match at or after `from`.
+  /// Returns the first match at or after `from`.
   Match next(std::string_view text, size_t from) const;
 
  private:
   const Entry* longest_at(std::string_view rest) const;
 
   std::vector<Entry> entries_;         // sorted by text
-  std::array<uint32_t, 257> first_{};  // entries by first byte: [first_[b], first_[b + 1])
-  std::vector<unsigned char> firsts_;  // the first bytes, if there are few
+  std::array<uint32_t, 257> first_{};  // range of entries by first byte: [first_[b], first_[b + 1])
+  std::vector<unsigned char> firsts_;  // distinct first bytes, if there are few
 };
 
-/// The tokens and the gaps between them.
+/// Splits text into added tokens and the text between them.
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Bytes of a token: each place of a text may be compared with all of it.
+  /// Maximum length of a token in bytes, since each position of a text may be compared with all of
+  /// it.
   static constexpr size_t kLongest = 1024;
 
-  /// `texts[i]`: tokens[i].content, normalized if the token says so. Throws kLimit if one is longer
-  /// than kLongest.
+  /// `texts[i]`: tokens[i].content, normalised if the token requires it. Throws kLimit if a text is
+  /// longer than kLongest.
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& texts);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
-  /// Calls `visit(token or nullptr, part)` for all of `text` in order. `special`: special tokens
-  /// are found, else their text is only stepped over.
+  /// Calls `visit(token or nullptr, part)` for all parts of `text` in order. If `special` is false,
+  /// special tokens are not reported and their text is part of the plain text.
   template <typename Visit>
   void for_each_part(std::string_view text, bool normalized, bool special,
                      const Visit& visit) const {
@@ -81,8 +82,8 @@ class AddedTokens {
 
  private:
   struct Seen {
-    size_t done;       // the end of the last token; white space is not taken from before it
-    size_t white_end;  // the end of the last run of white space behind a token
+    size_t done;       // end of the last token; lstrip does not extend before it
+    size_t white_end;  // end of the last whitespace absorbed by rstrip
   };
   static bool accept(const AddedToken& token, std::string_view text, bool special, const Seen& seen,
                      size_t& begin, size_t& end);

@@ -20,16 +20,16 @@ struct PipelineTokenizer::Work {
   WordCache cache;
   ModelScratch model;
   Splitter::Context context;
-  Growth growth;  // by the normalizer
+  Growth growth;  // of the normalizer
 };
 
 namespace {
 
-// Adds what the model has lost of `part` of `text`, and forgets it.
+// Adds the lost bytes of `part` of `text` to `lost` and resets the model's counter.
 void count_lost(std::string_view text, std::string_view part, ModelScratch& model,
                 LostBytes& lost) {
   if (model.lost == 0) return;
-  // Words may be copies, rewritten: then their place is not known.
+  // A step may have rewritten the word; its offset in the text is then not known.
   const auto place = reinterpret_cast<uintptr_t>(model.first_lost);
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const bool known = place >= begin && place < begin + part.size();
@@ -62,7 +62,7 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const Metadata& roles)
   resolve_roles(roles);
 }
 
-// Only added tokens can have a role.
+// Only added tokens can have roles.
 void PipelineTokenizer::resolve_roles(const Metadata& roles) {
   std::vector<std::string_view> texts(static_cast<size_t>(size_));
   std::vector<TokenType> types(texts.size(), TokenType::kNormal);
@@ -74,7 +74,7 @@ void PipelineTokenizer::resolve_roles(const Metadata& roles) {
   Vocabulary names(texts, types, false);
   special_ = resolve_special(roles, {}, names);
   hidden_.resize(texts.size());
-  // What a reader of the text needs (the marks of Harmony) is shown although it is special.
+  // Marks that the answer parser needs (Harmony) are shown although they are special tokens.
   for (const AddedToken& token : parts_.added.tokens())
     hidden_[static_cast<size_t>(token.id)] =
         token.special && names.type(token.id) != TokenType::kUserDefined;
@@ -83,7 +83,7 @@ void PipelineTokenizer::resolve_roles(const Metadata& roles) {
 std::vector<int32_t> PipelineTokenizer::encode_alone(std::string_view text,
                                                      const EncodeOptions& options) const {
   if (text.size() > UINT32_MAX / 4)
-    throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
+    throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are permitted",
                 text.size(), UINT32_MAX / 4);
   Work work(text.size(), options);
   work.context.needs_substitutes = needs_substitutes(text);
@@ -135,7 +135,8 @@ void PipelineTokenizer::encode_word(std::string_view word, Work& work) const {
   const size_t before = work.out.size();
   const size_t lost = work.model.lost;
   std::visit(encode, parts_.model);
-  if (work.model.lost > lost) return;  // each time it comes it is counted
+  // Words with lost bytes are not cached, so that each occurrence is counted.
+  if (work.model.lost > lost) return;
   work.cache.insert(word, hash, std::span<const int32_t>(work.out).subspan(before));
 }
 

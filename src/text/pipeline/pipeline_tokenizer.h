@@ -1,4 +1,4 @@
-// pipeline_tokenizer.h: a tokenizer put together from the parts that a tokenizer.json names.
+// pipeline_tokenizer.h: a tokenizer composed of the components of a tokenizer.json.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,20 +18,21 @@
 namespace veery {
 
 struct Pipeline {
-  std::shared_ptr<const Vocabulary> vocabulary;  ///< the model's tokens
+  std::shared_ptr<const Vocabulary> vocabulary;  ///< tokens of the model
   WordModel model;
-  AddedTokens added;  ///< their ids may lie in the vocabulary or behind it
+  AddedTokens added;  ///< their ids may be inside the vocabulary or follow it
   Normalizer normalizer;
   Splitter splitter;
   PostProcessor post;
   TokenDecoder decoder;
-  bool keeps_end = false;  ///< cut texts lose their beginning
+  bool keeps_end = false;  ///< truncation removes the beginning of texts
 };
 
-/// Added tokens, normalizer, splitter, model, post-processor; and back through the decoder.
+/// Encodes with added tokens, normalizer, splitter, model and post-processor; decodes with the
+/// decoder.
 class PipelineTokenizer final : public Tokenizer {
  public:
-  /// `roles`: as resolve_special() takes them. Throws kFormat if a role or the post-processor names
+  /// `roles`: input of resolve_special(). Throws kFormat if a role or the post-processor refers to
   /// an id outside the vocabulary.
   PipelineTokenizer(Pipeline pipeline, const Metadata& roles);
 
@@ -58,7 +59,7 @@ class PipelineTokenizer final : public Tokenizer {
   Pipeline parts_;
   std::unordered_map<int32_t, uint32_t> added_by_id_;
   std::unordered_map<std::string, int32_t> added_by_text_;
-  std::vector<bool> hidden_;  // by id: not part of the text
+  std::vector<bool> hidden_;  // by id: not part of decoded text
 };
 
 }  // namespace veery

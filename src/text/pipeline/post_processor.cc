@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-constexpr size_t kMostAdded = 1024;  // models have one or two
+constexpr size_t kMostAdded = 1024;  // real templates have one or two
 
 int32_t checked_id(const Json& id) {
   if (!id.is_integer_in(0, INT32_MAX))
@@ -19,7 +19,7 @@ int32_t checked_id(const Json& id) {
   return id.get<int32_t>();
 }
 
-// ["[CLS]", 101]
+// Returns the id of ["[CLS]", 101].
 int32_t id_of_pair(const Json& json, const char* key) {
   const Json& pair = json_array(json, key);
   if (pair.size() != 2)
@@ -32,12 +32,13 @@ SequenceTemplate::Part read_text_part(const Json& json) {
   const std::string name = json_text(json, "id");
   if (name != "A" && name != "B")
     throw Error(ErrorKind::kFormat,
-                "post_processor: a template has the text \"{}\", expected A or B", printable(name));
+                "post_processor: a template has the sequence \"{}\", expected A or B",
+                printable(name));
   return {name == "A" ? SequenceTemplate::kFirst : SequenceTemplate::kSecond, 0};
 }
 
 int32_t read_type(const Json& json) {
-  constexpr int64_t kMost = 65535;  // models have one, two or four
+  constexpr int64_t kMost = 65535;  // real models have one, two or four
   const int64_t type = json_integer(json, "type_id", 0);
   if (type < 0 || type > kMost)
     throw Error(ErrorKind::kFormat, "post_processor: \"type_id\" is {}, expected 0 to {}", type,
@@ -45,7 +46,7 @@ int32_t read_type(const Json& json) {
   return static_cast<int32_t>(type);
 }
 
-// [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, ...]
+// Reads [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}].
 SequenceTemplate::Parts read_parts(const Json& pieces, const Json& tokens) {
   SequenceTemplate::Parts parts;
   for (const Json& piece : pieces) {
@@ -75,8 +76,7 @@ SequenceTemplate read_template(const Json& json) {
   const auto is_text = [](SequenceTemplate::Part part) { return part.id < 0; };
   if (std::ranges::count_if(out.single, is_text) != 1)
     throw Error(ErrorKind::kUnsupported,
-                "post_processor: a template of one text without it or with another one is not "
-                "supported");
+                "post_processor: the single template must contain exactly one sequence");
   std::ranges::find_if(out.single, is_text)->id = SequenceTemplate::kFirst;
   out.pair = json.contains("pair") ? read_parts(json_array(json, "pair"), tokens)
                                    : SequenceTemplate::Parts();
@@ -104,7 +104,7 @@ PostProcessor::PostProcessor(const Json& json) {
 void PostProcessor::take(SequenceTemplate sequence) {
   if (SequenceTemplate::special_tokens(sequence_.single) > 0)
     throw Error(ErrorKind::kUnsupported,
-                "post_processor: a sequence of two that add tokens is not supported");
+                "post_processor: two processors that add tokens are not supported");
   sequence_ = std::move(sequence);
 }
 
@@ -119,9 +119,8 @@ void PostProcessor::read(const Json& json) {
   } else if (type == "RobertaProcessing") {
     const std::vector<int32_t> sep{id_of_pair(json, "sep")};
     take(SequenceTemplate::around({id_of_pair(json, "cls")}, sep, sep, 0));
-  } else if (type != "ByteLevel") {  // which only changes offsets
-    throw Error(ErrorKind::kUnsupported, "post_processor of type \"{}\" is not known",
-                printable(type));
+  } else if (type != "ByteLevel") {  // ByteLevel only changes offsets
+    throw Error(ErrorKind::kUnsupported, "unknown post_processor type \"{}\"", printable(type));
   }
 }
 

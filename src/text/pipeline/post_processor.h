@@ -1,4 +1,4 @@
-// post_processor.h: reads the special tokens around encoded text, and its greatest length.
+// post_processor.h: reads `post_processor` and `truncation` of a tokenizer.json.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -9,18 +9,18 @@
 
 namespace veery {
 
-/// Special tokens and the texts between them: what a `post_processor` makes of one text or two.
+/// The templates of special tokens around one text and a pair of texts.
 class PostProcessor {
  public:
-  PostProcessor() = default;  ///< nothing is added
+  PostProcessor() = default;  ///< adds nothing
   explicit PostProcessor(SequenceTemplate sequence) : sequence_(std::move(sequence)) {}
-  /// From the `post_processor` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known.
+  /// Reads the `post_processor` of a tokenizer.json (null: none). Throws kFormat naming the key,
+  /// and kUnsupported naming an unknown type.
   explicit PostProcessor(const Json& json);
 
   const SequenceTemplate& sequence() const { return sequence_; }
-  std::vector<int32_t> before() const;  ///< the special tokens before one text
-  std::vector<int32_t> after() const;   ///< and behind it
+  std::vector<int32_t> before() const;  ///< special tokens before a single text
+  std::vector<int32_t> after() const;   ///< special tokens after a single text
 
  private:
   void read(const Json& json);
@@ -29,9 +29,9 @@ class PostProcessor {
   SequenceTemplate sequence_;
 };
 
-/// Returns whether texts lose their beginning when they are cut, by the `truncation` of a
-/// tokenizer.json (null: they do not). Its length is no bound: transformers resets it too. Throws
-/// kFormat for values that the tokenizers library refuses.
+/// Returns whether truncation removes the beginning of texts, from `truncation` of a tokenizer.json
+/// (null: no). Its length is not used as a limit; transformers resets it too. Throws kFormat for
+/// values that the tokenizers library rejects.
 bool read_keeps_end(const Json& json);
 
 }  // namespace veery

@@ -35,7 +35,7 @@ size_t total_bytes(const std::vector<std::string>& tokens) {
   return bytes;
 }
 
-// Undoes what cutting English into words did.
+// Removes the spaces that word splitting of English text introduced.
 void clean_up(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -55,7 +55,7 @@ void join(std::vector<std::string>& tokens) {
   tokens.assign(1, std::move(all));
 }
 
-// Runs of byte tokens become text; if one is not UTF-8, each of its bytes is U+FFFD.
+// Joins runs of byte tokens to text. If a run is not UTF-8, each of its bytes becomes U+FFFD.
 void join_bytes(std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   std::string run;
@@ -79,7 +79,7 @@ void join_bytes(std::vector<std::string>& tokens) {
   tokens = std::move(out);
 }
 
-// Up to `start` times `content` from the front and up to `stop` times from the back.
+// Removes `content` up to `start` times at the front and up to `stop` times at the back.
 void strip(std::string& text, const std::string& content, int64_t start, int64_t stop) {
   size_t begin = 0, end = text.size();
   for (; start > 0 && text.compare(begin, content.size(), content) == 0; --start)
@@ -108,11 +108,11 @@ TokenDecoder::TokenDecoder(const Json& json) {
 
 void TokenDecoder::add(Step step) {
   if (steps_.size() == kMostSteps)
-    throw Error(ErrorKind::kLimit, "more than {} decoders, one after the other", kMostSteps);
+    throw Error(ErrorKind::kLimit, "a sequence of more than {} decoders", kMostSteps);
   steps_.push_back(std::move(step));
 }
 
-// A step that sees each token alone.
+// Adds a step that processes each token independently.
 void TokenDecoder::add_each(std::function<void(std::string&, bool)> one) {
   const auto all = [one](Tokens& tokens, auto&) {
     for (size_t i = 0; i < tokens.size(); ++i) one(tokens[i], i == 0);
@@ -131,7 +131,7 @@ void TokenDecoder::read_strip(const Json& json) {
     add({all, [=](std::string& token, bool, auto&) { strip(token, content, start, stop); }});
     return;
   }
-  // Of the whole text: only its beginning is known while it comes.
+  // Applies to the whole text. While streaming, only the beginning of the text is known.
   drops_space_ |= content == " " && start > 0;
   add({all, [=](std::string& token, bool first, auto&) {
          if (first) strip(token, content, start, 0);
@@ -151,7 +151,7 @@ void TokenDecoder::add_word_pieces(const Json& json) {
   });
 }
 
-// The suffix of a word is the space behind it, but at the end of the text.
+// The suffix marks the end of a word and becomes a space, except at the end of the text.
 void TokenDecoder::add_word_ends(const Json& json) {
   const std::string suffix = json_text(json, "suffix", "</w>");
   const auto all = [=](Tokens& tokens, auto&) {
@@ -161,7 +161,7 @@ void TokenDecoder::add_word_ends(const Json& json) {
   add({all, [=](std::string& token, bool, auto&) { replace_all(token, suffix, " "); }});
 }
 
-// CTC: of equal neighbours one stays.
+// CTC decoding: repeated tokens are collapsed.
 void TokenDecoder::add_alignment(const Json& json) {
   const std::string pad = json_text(json, "pad_token", "<pad>");
   const std::string delimiter = json_text(json, "word_delimiter_token", "|");
@@ -180,7 +180,7 @@ void TokenDecoder::add_alignment(const Json& json) {
   add({all, one});
 }
 
-// {"type": "Replace"}: the one step that can make tokens much longer.
+// {"type": "Replace"} is the only step that can lengthen tokens considerably.
 void TokenDecoder::add_replacement(const Json& json) {
   const Normalizer step(json, "decoder", steps_.size());
   const auto all = [step](Tokens& tokens, Growth growth) {
@@ -230,7 +230,7 @@ void TokenDecoder::read(const Json& json) {
   } else if (type == "CTC") {
     add_alignment(json);
   } else {
-    throw Error(ErrorKind::kUnsupported, "decoder of type \"{}\" is not known", printable(type));
+    throw Error(ErrorKind::kUnsupported, "unknown decoder type \"{}\"", printable(type));
   }
 }
 

@@ -1,4 +1,4 @@
-// token_decoder.h: from written tokens back to text: the `decoder` of a tokenizer.json.
+// token_decoder.h: the `decoder` of a tokenizer.json: converts written tokens to text.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,28 +12,30 @@ namespace veery {
 
 class TokenDecoder {
  public:
-  TokenDecoder() = default;  ///< none: tokens are joined by spaces
-  /// From the `decoder` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known, kLimit if there are more than kMostSteps.
+  TokenDecoder() = default;  ///< no decoder: tokens are joined by spaces
+  /// Reads the `decoder` of a tokenizer.json (null: none). Throws kFormat naming the key,
+  /// kUnsupported naming an unknown type, and kLimit for more than kMostSteps steps.
   explicit TokenDecoder(const Json& json);
 
-  /// Throws kLimit if a step makes the tokens much longer; see growth.h.
+  /// Throws kLimit if a step lengthens the tokens too much (see growth.h).
   std::string decode(std::vector<std::string> tokens) const;
 
-  /// The bytes of one token, in the middle of a text or, if `first`, at its beginning. Pieces
-  /// joined are what decode() gives but for malformed bytes and the steps that look at neighbours.
+  /// Returns the bytes of one token inside a text or, if `first`, at its beginning. The
+  /// concatenated pieces equal decode(), except for malformed bytes and steps that depend on
+  /// neighbouring tokens.
   std::string piece(std::string token, bool first) const;
 
-  /// The only step is the byte alphabet.
+  /// Whether the byte alphabet is the only step.
   bool is_byte_level() const { return byte_level_only_; }
-  /// A space at the beginning of the text is taken away.
+  /// Whether a space at the beginning of the text is removed.
   bool drops_space() const { return drops_space_; }
 
  private:
   using Tokens = std::vector<std::string>;
   struct Step {
     std::function<void(Tokens&, const Growth&)> all;
-    /// (token, it is the first of the text) -> its bytes; nothing: the step changes no bytes.
+    /// Step for a single token (token, whether it is the first of the text); null if the step
+    /// changes no bytes of single tokens.
     std::function<void(std::string&, bool, const Growth&)> one;
   };
   void read(const Json& json);
@@ -49,7 +51,7 @@ class TokenDecoder {
   bool byte_level_only_ = false, drops_space_ = false, fused_ = false;
 };
 
-/// The byte that "<0x0A>" stands for, or -1.
+/// Returns the byte of a token of the form "<0x0A>", or -1.
 int byte_of_token(std::string_view token);
 
 }  // namespace veery

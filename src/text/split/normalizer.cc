@@ -19,7 +19,7 @@ Normalizer::Step in_form(NormalForm form) {
   return [form](std::string& text, auto, auto&) { text = normal_form(text, form); };
 }
 
-// A step that appends something for each character.
+// Returns a step that calls `append` for each character.
 template <typename Append>
 Normalizer::Step each_character(Append append) {
   return [append](std::string& text, auto, auto&) {
@@ -32,7 +32,7 @@ Normalizer::Step each_character(Append append) {
 
 void lowercase(std::string& out, char32_t c, std::string_view bytes) {
   if (c == kReplacementCharacter)
-    out += bytes;  // perhaps a malformed byte
+    out += bytes;  // may be a malformed byte
   else
     append_lower(out, c);
 }
@@ -73,7 +73,8 @@ Normalizer::Step replace_pattern(Regex pattern, std::string with) {
   };
 }
 
-// SentencePiece's rules for machine translation: controls vanish, unusual spaces become ' '.
+// SentencePiece's rules for machine translation ("nmt"): removes controls and converts unusual
+// spaces to ' '.
 void clean_for_translation(std::string& out, char32_t c, std::string_view bytes) {
   const bool gone = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
                     c == 0x7F || c == 0x8F || c == 0x9F;
@@ -197,13 +198,13 @@ void Normalizer::read(const Json& json) {
                              .strip_accents = json_bool(json, "strip_accents").value_or(lower),
                              .lowercase = lower}));
   } else {
-    throw Error(ErrorKind::kUnsupported, "normalizer of type \"{}\" is not known", printable(type));
+    throw Error(ErrorKind::kUnsupported, "unknown normalizer type \"{}\"", printable(type));
   }
 }
 
 void Normalizer::add(std::string_view type, Step step) {
   if (steps_.size() == kMostSteps)
-    throw Error(ErrorKind::kLimit, "more than {} normalizers, one after the other", kMostSteps);
+    throw Error(ErrorKind::kLimit, "a sequence of more than {} normalizers", kMostSteps);
   std::string name = fmt::format("{} {} (\"{}\")", kind_, number_ + steps_.size(), type);
   steps_.push_back({std::move(name), std::move(step)});
 }

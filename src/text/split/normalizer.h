@@ -1,4 +1,4 @@
-// normalizer.h: the changes that a tokenizer makes to text before it looks for words.
+// normalizer.h: the `normalizer` of a tokenizer: changes text before it is split into words.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,20 +12,20 @@ namespace veery {
 
 class Normalizer {
  public:
-  /// Changes the text. A step that can make it much longer asks `growth` while it does so, under
-  /// the name given.
+  /// Changes the text. A step that can lengthen it considerably calls growth.check(name) while
+  /// doing so.
   using Step = std::function<void(std::string& text, std::string_view name, const Growth& growth)>;
 
   Normalizer() = default;  ///< changes nothing
-  /// From the `normalizer` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known, kLimit if there are more than kMostSteps.
-  /// `kind` and `number`: how messages name it, or its first step.
+  /// Reads the `normalizer` of a tokenizer.json (null: none). `kind` and `number` name it and its
+  /// first step in messages. Throws kFormat naming the key, kUnsupported naming an unknown type,
+  /// and kLimit for more than kMostSteps steps.
   explicit Normalizer(const Json& json, std::string_view kind = "normalizer", size_t number = 0);
 
   void add(std::string_view type, Step step);
   bool empty() const { return steps_.empty(); }
-  /// Throws kLimit, naming the step, where the text becomes longer than `growth` allows, to which
-  /// its length is added.
+  /// Returns the normalised text and adds its length to `growth`. Throws kLimit, naming the step,
+  /// if it becomes longer than `growth` permits.
   std::string operator()(std::string_view text, Growth& growth) const;
 
  private:
@@ -40,14 +40,14 @@ class Normalizer {
   std::vector<Named> steps_;
 };
 
-/// How BERT cleans text: controls vanish, spaces become ' ', ideographs stand alone, accents and
-/// case go.
+/// BERT's text cleaning: removes control characters, converts whitespace to ' ', separates
+/// ideographs by spaces, strips accents and lower-cases.
 struct BertCleaning {
   bool clean_text = true, ideographs = true, strip_accents = true, lowercase = true;
 };
 Normalizer::Step bert_cleaning(const BertCleaning& options);
 
-/// Every `from` becomes `to`.
+/// Returns a step that replaces every `from` by `to`.
 Normalizer::Step replace_text(std::string from, std::string to);
 
 }  // namespace veery

@@ -7,10 +7,11 @@
 namespace veery {
 namespace {
 
-// Appends the ends of the matches in text[begin, end) and of the gaps between them.
+// Appends the end offsets of the matches in `part` and of the gaps between them; `begin` is the
+// offset of `part` in the text.
 void split_part(const Regex& pattern, std::string_view part, size_t begin, RegexScratch& scratch,
                 std::vector<uint32_t>& ends) {
-  size_t cut = 0;  // the end of the last piece
+  size_t cut = 0;  // end of the last part
   const auto cut_at = [&](size_t at) {
     if (at > cut) ends.push_back(static_cast<uint32_t>(begin + at));
     cut = at;

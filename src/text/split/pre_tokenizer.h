@@ -1,4 +1,4 @@
-// pre_tokenizer.h: cuts text into the words inside which byte-pair merges happen.
+// pre_tokenizer.h: splits text into the words inside which BPE merges happen.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,33 +11,33 @@
 
 namespace veery {
 
-/// What a value of `tokenizer.ggml.pre` stands for.
+/// The pre-tokenizer for a value of `tokenizer.ggml.pre`.
 struct PreTokenizerInfo {
   std::string_view name;
-  /// Applied one after the other, each inside the parts that the one before left. In them, \s is
+  /// Applied in order; each pattern splits the parts that the previous one left. \s matches
   /// Unicode's White_Space.
   std::span<const std::string_view> patterns;
-  bool ignore_merges = false;   ///< a word that is a token is taken as it is
-  bool add_bos = false;         ///< where tokenizer.ggml.add_bos_token is absent
-  bool plain_bytes = false;     ///< the vocabulary is not written in the byte alphabet
-  bool space_marks = false;     ///< spaces become U+2581 first
-  bool newline_tokens = false;  ///< a run of newlines that is a token is taken as it is
-  bool compose = false;         ///< text is brought to Unicode's form NFC first
+  bool ignore_merges = false;   ///< a word that is a token is not split by merges
+  bool add_bos = false;         ///< default of tokenizer.ggml.add_bos_token
+  bool plain_bytes = false;     ///< the vocabulary does not use the byte alphabet
+  bool space_marks = false;     ///< replaces spaces by U+2581 first
+  bool newline_tokens = false;  ///< a run of newlines that is a token is not split by merges
+  bool compose = false;         ///< normalises text to NFC first
 };
 
-/// nullptr if the name is not known.
+/// Returns the pre-tokenizer of that name, or nullptr.
 const PreTokenizerInfo* find_pre_tokenizer(std::string_view name);
 std::span<const PreTokenizerInfo> all_pre_tokenizers();
 
-/// Patterns compiled once; safe to use from several threads.
+/// Compiled patterns. Thread-safe.
 class PreTokenizer {
  public:
   explicit PreTokenizer(std::span<const std::string_view> patterns);
   PreTokenizer(PreTokenizer&&) noexcept;
   ~PreTokenizer();
 
-  /// The ends of the words that `text` consists of, ascending, the last one being text.size().
-  /// Malformed UTF-8 counts as symbols. Throws kLimit if a pattern needs too many steps.
+  /// Appends the end offsets of the words of `text`, ascending; the last is text.size(). Malformed
+  /// UTF-8 counts as symbols. Throws kLimit if a pattern takes too many steps.
   void split(std::string_view text, std::vector<uint32_t>& ends) const;
 
  private:

@@ -4,8 +4,8 @@
 
 #include "text/split/pre_tokenizer.h"
 
-// The patterns are those of the models' own tokenizer.json or tiktoken files; a line holds what one
-// model family was trained with.
+// The patterns are those of the models' own tokenizer.json or tiktoken files; each row belongs to
+// one model family.
 namespace veery {
 namespace {
 
@@ -24,7 +24,7 @@ constexpr std::string_view kQwen2Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kNewlines = R"([^\n]+|\n+)";
-// Digits in groups of three from the right.
+// Groups of three digits, counted from the right.
 constexpr std::string_view kDigitGroups = R"(\p{N}{1,3}(?=(?:\p{N}{3})*+(?!\p{N})))";
 constexpr std::string_view kWordsUpToPunctuation =
     R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";

@@ -14,8 +14,8 @@
 namespace veery {
 namespace {
 
-// Applies a behavior to a part that is cut into matches and the gaps between them, in order. A
-// piece that may still grow is held back.
+// Applies a SplitBehavior to a sequence of matches and gaps. A piece that may still grow is held
+// back.
 class Cutter {
  public:
   Cutter(const Piece& piece, SplitBehavior behavior, const PieceSink& sink)
@@ -59,7 +59,7 @@ class Cutter {
   size_t held_begin_ = 0, held_end_ = 0;
 };
 
-// Letters, digits and the like stand together, other characters too, spaces vanish.
+// Splits into runs of word characters and runs of other characters; drops whitespace.
 void split_words(const Piece& piece, Splitter::Context&, const PieceSink& sink) {
   enum class Class { kSpace, kWord, kOther };
   Class now = Class::kSpace;
@@ -127,8 +127,7 @@ SplitBehavior behavior_of(const Json& json, std::string_view otherwise) {
   const std::string name = json_text(json, "behavior", otherwise);
   for (const auto& [known, behavior] : kNames)
     if (name == known) return behavior;
-  throw Error(ErrorKind::kUnsupported, "\"behavior\" is \"{}\", which is not known",
-              printable(name));
+  throw Error(ErrorKind::kUnsupported, "unknown \"behavior\": \"{}\"", printable(name));
 }
 
 Splitter::Step read_metaspace(const Json& json) {
@@ -142,8 +141,7 @@ Splitter::Step read_metaspace(const Json& json) {
   append_utf8(mark, json_character(json, "replacement", "\u2581"));
   for (const auto& [known, scheme] : kNames)
     if (name == known) return mark_spaces(mark, scheme, json_bool(json, "split", true));
-  throw Error(ErrorKind::kUnsupported, "\"prepend_scheme\" is \"{}\", which is not known",
-              printable(name));
+  throw Error(ErrorKind::kUnsupported, "unknown \"prepend_scheme\": \"{}\"", printable(name));
 }
 
 }  // namespace
@@ -214,7 +212,7 @@ Splitter::Splitter(const Json& json) {
 
 void Splitter::add(Step step) {
   if (steps_.size() == kMostSteps)
-    throw Error(ErrorKind::kLimit, "more than {} pre_tokenizers, one after the other", kMostSteps);
+    throw Error(ErrorKind::kLimit, "a sequence of more than {} pre_tokenizers", kMostSteps);
   steps_.push_back(std::move(step));
 }
 
@@ -231,7 +229,7 @@ void Splitter::read(const Json& json, bool last) {
     if (!last) add(in_alphabet());
   } else if (type == "Split") {
     const auto plain = json_plain_pattern(json, "pattern");
-    if (plain && plain->empty()) return;  // nowhere
+    if (plain && plain->empty()) return;  // never matches
     add(split_at(json_pattern(json, "pattern"), behavior_of(json, "Isolated"),
                  json_bool(json, "invert", false)));
   } else if (type == "Metaspace") {
@@ -260,8 +258,7 @@ void Splitter::read(const Json& json, bool last) {
       throw Error(ErrorKind::kFormat, "\"length\" is {}, expected at least 1", length);
     add(fixed_length(static_cast<size_t>(length)));
   } else {
-    throw Error(ErrorKind::kUnsupported, "pre_tokenizer of type \"{}\" is not known",
-                printable(type));
+    throw Error(ErrorKind::kUnsupported, "unknown pre_tokenizer type \"{}\"", printable(type));
   }
 }
 

@@ -1,5 +1,4 @@
-// splitter.h: cuts text into the words that a model looks at, as the `pre_tokenizer` of a
-// tokenizer.json says.
+// splitter.h: the `pre_tokenizer` of a tokenizer.json: splits text into words.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -13,13 +12,13 @@
 
 namespace veery {
 
-/// A part of the text on its way to the model.
+/// A part of the text.
 struct Piece {
   std::string_view text;
-  bool first = false;  ///< it begins where the whole text begins
+  bool first = false;  ///< at the beginning of the whole text
 };
 
-/// Refers to a function that takes pieces; cheap to pass, must not outlive it.
+/// Reference to a function that consumes pieces. Cheap to pass; must not outlive the function.
 class PieceSink {
  public:
   template <typename Function>
@@ -38,33 +37,32 @@ class PieceSink {
 
 class Splitter {
  public:
-  /// Working memory for one thread.
+  /// Working memory. Not thread-safe.
   struct Context {
     RegexScratch regex;
-    bool needs_substitutes = false;  ///< as the function of that name, of the whole text
-    Growth growth;                   ///< what the steps write anew
+    bool needs_substitutes = false;  ///< result of needs_substitutes() for the whole text
+    Growth growth;                   ///< bytes that the steps write
   };
-  static constexpr size_t kMostSteps = 100;  ///< each is called inside the one before
+  static constexpr size_t kMostSteps = 100;  ///< limited, since steps call each other
 
-  /// Passes the parts of a piece on.
+  /// Splits a piece and passes its parts to the sink.
   using Step = std::function<void(const Piece&, Context&, const PieceSink&)>;
 
-  Splitter() = default;  ///< the text is one word
-  /// From the `pre_tokenizer` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known, kLimit if there are more than kMostSteps of
-  /// them.
+  Splitter() = default;  ///< the whole text is one word
+  /// Reads the `pre_tokenizer` of a tokenizer.json (null: none). Throws kFormat naming the key,
+  /// kUnsupported naming an unknown type, and kLimit for more than kMostSteps steps.
   explicit Splitter(const Json& json);
 
   void add(Step step);
 
-  /// The last step is "ByteLevel": the model's tokens are written in the byte alphabet, and words
-  /// come as the bytes themselves.
+  /// Whether the last step is "ByteLevel": the vocabulary uses the byte alphabet, and words are
+  /// passed as plain bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }
-  /// The words come in the byte alphabet instead.
+  /// Passes words in the byte alphabet instead of plain bytes.
   void write_in_alphabet();
 
-  /// Calls `sink` with the words of `piece` in order. Throws kLimit if a pattern needs too many
-  /// steps, or the words together become longer than the context allows.
+  /// Calls `sink` with the words of `piece` in order. Throws kLimit if a pattern takes too many
+  /// steps or the words become longer than context.growth permits.
   void split(const Piece& piece, Context& context, const PieceSink& sink) const {
     run(0, piece, context, sink);
   }
@@ -77,14 +75,14 @@ class Splitter {
   bool ends_in_bytes_ = false;
 };
 
-/// What becomes of the places where a pattern matches.
+/// How matches of a pattern are treated.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 Splitter::Step split_at(Regex pattern, SplitBehavior behavior, bool invert = false);
 Splitter::Step split_at(bool (*matches)(char32_t), SplitBehavior behavior);
 
-/// Spaces become `mark`; one is put before the text where `scheme` says so; words begin at marks if
-/// `cut`.
+/// Returns a step that replaces spaces by `mark`, prepends a mark according to `scheme`, and splits
+/// before marks if `cut`.
 enum class PrependScheme { kNever, kFirst, kAlways };
 Splitter::Step mark_spaces(std::string mark, PrependScheme scheme, bool cut);
 

@@ -11,9 +11,9 @@
 namespace veery {
 namespace {
 
-constexpr size_t kLongestAffix = 64;  // bytes that stand beside every character; "</w>" has 4
+constexpr size_t kLongestAffix = 64;  // in bytes; "</w>" has 4
 
-// As the vocabulary keeps it.
+// Returns a token as the vocabulary stores it.
 std::string in_bytes(std::string_view text, bool byte_level) {
   std::string out;
   if (!byte_level || !append_from_alphabet(out, text)) out = text;
@@ -36,7 +36,7 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const
   for (const auto& [name, text] : {std::pair("continuing_subword_prefix", &options_.prefix),
                                    std::pair("end_of_word_suffix", &options_.suffix)})
     if (text->size() > kLongestAffix)
-      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes, at most {} are possible", name,
+      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes, at most {} are permitted", name,
                   text->size(), kLongestAffix);
   has_affixes_ = !options_.prefix.empty() || !options_.suffix.empty();
   if (!options_.unknown.empty()) {
@@ -54,7 +54,7 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const
   find_cuts();
 }
 
-// Where no token reaches from a character to a space mark behind it, no merge ever crosses.
+// If no token contains a character followed by a space mark, no merge crosses that position.
 void BpeModel::find_cuts() {
   cuts_at_marks_ = !vocabulary_->byte_level() && !has_affixes_ && !options_.ignore_merges &&
                    vocabulary_->find_bytes(kSpaceMark) >= 0;
@@ -101,7 +101,7 @@ void BpeModel::start_symbols(std::string_view word, ModelScratch& scratch) const
   std::vector<TextSymbol>& symbols = scratch.symbols;
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
-  TextSymbol unknown;  // waits, as in the original, until a known character comes
+  TextSymbol unknown;  // pending until a known character follows, as in the original
   const auto flush = [&] {
     if (unknown.id >= 0) symbols.push_back(unknown);
     unknown.id = -1;

@@ -23,7 +23,7 @@ std::string with_space_marks(std::string_view text) {
   return out;
 }
 
-// The merges of the file.
+// Reads the merges of the metadata.
 std::vector<MergeText> read_merges(const Metadata& metadata) {
   const std::vector<std::string_view>* merges = metadata.texts("tokenizer.ggml.merges");
   if (!merges) throw Error(ErrorKind::kFormat, "tokenizer.ggml.merges is missing");
@@ -63,7 +63,8 @@ void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<int32_t
     begin = end;
   }
   lost = scratch.lost;
-  if (info_.compose || info_.space_marks) lost.first = 0;  // places of the changed text
+  // Offsets in the changed text are not those of the original.
+  if (info_.compose || info_.space_marks) lost.first = 0;
 }
 
 void ByteLevelBpe::start_symbols(std::string_view word, Scratch& scratch) const {
@@ -71,7 +72,7 @@ void ByteLevelBpe::start_symbols(std::string_view word, Scratch& scratch) const 
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
   if (!info_.plain_bytes) {
-    // A byte that the vocabulary lacks disappears before merging, as in the models' own tokenizers.
+    // A byte missing in the vocabulary is dropped before merging, as in the models' own tokenizers.
     for (uint32_t i = 0; i < size; ++i) {
       const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
       if (id >= 0)

@@ -1,4 +1,4 @@
-// byte_level_bpe.h: byte-pair encoding by ranked merges (GPT-2 and its followers; Gemma 4).
+// byte_level_bpe.h: byte-level BPE with ranked merges (GPT-2 and its successors; Gemma 4).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -24,7 +24,7 @@ class ByteLevelBpe final : public VocabularyTokenizer {
   struct Scratch {
     std::vector<TextSymbol> symbols;
     JoinScratch join;
-    const char* text = nullptr;  // whose words are encoded
+    const char* text = nullptr;  // the text that is being encoded
     LostBytes lost;
 
     void lose(const char* byte) { lost.add(1, static_cast<size_t>(byte - text)); }

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// The bytes that a token written with Python's escapes stands for.
+// Returns the bytes of a token written with Python's escapes.
 std::string unescaped(std::string_view written) {
   std::string bytes;
   for (size_t i = 0; i < written.size(); ++i) {
@@ -63,14 +63,14 @@ GreedyTokenizer::GreedyTokenizer(const Metadata& metadata)
   for (int32_t id = 0; id < vocabulary_.size(); ++id)
     if (vocabulary_.type(id) == TokenType::kNormal && !vocabulary_.bytes(id).empty())
       ordered_.push_back(id);
-  // Of equal tokens the first counts.
+  // Of duplicate tokens the first is used.
   std::ranges::stable_sort(ordered_, {}, [&](int32_t id) { return vocabulary_.bytes(id); });
   for (const int32_t id : ordered_)
     ++begins_[static_cast<unsigned char>(vocabulary_.bytes(id)[0]) + size_t{1}];
   for (size_t byte = 1; byte < begins_.size(); ++byte) begins_[byte] += begins_[byte - 1];
 }
 
-// The tokens that begin like the text lie together, those that end first before the others.
+// Narrows the sorted range byte by byte. A token of the current length is the first of its range.
 int32_t GreedyTokenizer::longest_at(std::string_view text, size_t& length) const {
   const auto first = static_cast<unsigned char>(text[0]);
   std::span<const int32_t> range(ordered_.data() + begins_[first],

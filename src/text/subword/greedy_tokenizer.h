@@ -1,4 +1,4 @@
-// greedy_tokenizer.h: the longest token at each place, without merges (RWKV's World vocabulary).
+// greedy_tokenizer.h: greedy longest-match tokenizer without merges (RWKV World vocabulary).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace veery {
 
-/// Text is cut into the longest tokens from its beginning on. Tokens of GGUF are written with the
-/// escapes of Python's bytes ("\n", "\xe2"); they need not be UTF-8.
+/// Repeatedly takes the longest token at the start of the remaining text. Tokens in GGUF use the
+/// escapes of Python byte literals ("\n", "\xe2") and need not be UTF-8.
 class GreedyTokenizer final : public VocabularyTokenizer {
  public:
-  /// Throws kFormat, naming the token, for an escape that is none.
+  /// Throws kFormat, naming the token, for an invalid escape.
   explicit GreedyTokenizer(const Metadata& metadata);
 
  protected:
@@ -24,8 +24,8 @@ class GreedyTokenizer final : public VocabularyTokenizer {
  private:
   int32_t longest_at(std::string_view text, size_t& length) const;
 
-  std::vector<int32_t> ordered_;        ///< tokens of text by their bytes
-  std::array<uint32_t, 257> begins_{};  ///< of those that begin with a byte
+  std::vector<int32_t> ordered_;        ///< ids of text tokens, sorted by bytes
+  std::array<uint32_t, 257> begins_{};  ///< start of the range for each first byte
 };
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// merge.h: the loop at the heart of BPE: join the best pair of neighbours until none can be joined.
+// merge.h: the merge loop of BPE: merges the best pair of neighbours until none can be merged.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -9,32 +9,32 @@
 
 namespace veery {
 
-/// A part of the text, [begin, end), and the token it is; -1: none.
+/// A part [begin, end) of the text and its token; id -1: no token.
 struct TextSymbol {
   int32_t id = -1;
   uint32_t begin = 0, end = 0;
 };
 
-/// What two neighbours can become; pairs of lower priority number join first, among equals the
-/// leftmost.
+/// A possible merge of two neighbours. Lower priority values merge first; ties merge leftmost
+/// first.
 struct Join {
   static constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
   uint32_t priority = kNever;
   int32_t id = -1;
 };
 
-/// Working memory of join_symbols, kept between words.
+/// Working memory of join_symbols(), reused across words.
 struct JoinScratch {
   struct Candidate {
-    uint32_t priority, left,
-        end;  // `end` of the right part: tells whether both parts are as they were
+    uint32_t priority, left;
+    uint32_t end;  ///< `end` of the right part; the candidate is outdated if it has changed
     int32_t id;
   };
   std::vector<Candidate> heap;
   std::vector<uint32_t> previous, next;
 };
 
-/// Quadratic, but without any bookkeeping: for short words.
+/// Quadratic time without a heap; faster for short words.
 template <typename JoinOf>
 size_t join_few(std::span<TextSymbol> symbols, const JoinOf& join_of) {
   constexpr size_t kMost = 32;
@@ -58,7 +58,7 @@ size_t join_few(std::span<TextSymbol> symbols, const JoinOf& join_of) {
   return count;
 }
 
-/// O(n log n) with a heap of candidates, the outdated ones of which are skipped.
+/// O(n log n) with a heap of candidates; outdated candidates are skipped.
 template <typename JoinOf>
 size_t join_many(std::span<TextSymbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
@@ -109,8 +109,8 @@ size_t join_many(std::span<TextSymbol> symbols, const JoinOf& join_of, JoinScrat
   return kept;
 }
 
-/// Joins neighbours in `symbols` until no pair has a priority. Returns how many are left, at the
-/// front.
+/// Merges neighbours until no pair can be merged. Returns the number of remaining symbols, which
+/// are at the front of `symbols`.
 template <typename JoinOf>
 size_t join_symbols(std::span<TextSymbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
   if (symbols.size() < 2) return symbols.size();

@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// A merge in the bytes of the vocabulary; one with characters outside the byte alphabet is empty.
+// A merge as bytes of the vocabulary; empty if a character is not in the byte alphabet.
 struct Written {
   std::string pair, shortened;
   size_t cut = 0;
@@ -57,7 +57,8 @@ MergeTable::MergeTable(std::span<const MergeText> merges, const Vocabulary& voca
                        const MergeRules& rules) {
   slots_.resize(std::bit_ceil(merges.size() + merges.size() / 2 + 2));
   mask_ = slots_.size() - 1;
-  // Look-ups wait for memory: those of one block are announced together before the first is made.
+  // Look-ups are limited by memory latency: the slots of a block are prefetched before the
+  // look-ups.
   constexpr size_t kBlock = 32;
   std::array<Written, kBlock> block;
   int32_t merged = -1;
@@ -74,10 +75,11 @@ MergeTable::MergeTable(std::span<const MergeText> merges, const Vocabulary& voca
     for (size_t i = 0; i < count; ++i) {
       const Written& merge = block[i];
       const std::string_view text = merge.merged(rules.prefix);
-      // Special tokens never come out of plain text, so only the others are looked for.
+      // Plain text never becomes a special token, so only other tokens are looked up.
       const int32_t left = vocabulary.find_bytes(merge.left(), merge.left_hash);
       const int32_t right = vocabulary.find_bytes(merge.right(), merge.right_hash);
-      // Lists are mostly written in the order of their tokens: look there before asking the table.
+      // Merges are usually in the order of their tokens, so the next id is tried before the hash
+      // table.
       const auto is_pair = [&](int32_t id) {
         return id >= 0 && id < vocabulary.size() && vocabulary.bytes(id) == text &&
                vocabulary.type(id) == TokenType::kNormal;
@@ -87,7 +89,7 @@ MergeTable::MergeTable(std::span<const MergeText> merges, const Vocabulary& voca
         insert(left, right, {static_cast<uint32_t>(first + i), merged}, rules.last_counts);
       else if (rules.strict)
         throw Error(ErrorKind::kFormat,
-                    "merge {} is \"{}\" and \"{}\": they or what they make is not in the "
+                    "merge {} of \"{}\" and \"{}\": one of them or the merged token is not in the "
                     "vocabulary",
                     first + i, printable(merges[first + i].left),
                     printable(merges[first + i].right));

@@ -1,4 +1,4 @@
-// merge_table.h: the ranked merges of byte-pair encoding.
+// merge_table.h: ranked merges of BPE.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,26 +11,26 @@
 
 namespace veery {
 
-/// As the file writes it.
+/// A merge as written in the file.
 struct MergeText {
   std::string_view left, right;
 };
 
 struct MergeRules {
   bool strict = false;       ///< all three tokens must be in the vocabulary
-  bool last_counts = false;  ///< of two equal merges; else the first does
-  size_t prefix = 0;         ///< bytes of the right token that the merged one lacks
+  bool last_counts = false;  ///< of duplicate merges the last applies instead of the first
+  size_t prefix = 0;         ///< length of the right token's prefix that the merged token omits
 };
 
-/// Cuts each "left right" at its first space (a token may begin with one). Throws kFormat naming
-/// `what` and the place of an entry without two parts.
+/// Splits each "left right" at its first space after the first character (a token may begin with
+/// one). Throws kFormat, naming `what` and the index, for an entry without two parts.
 std::vector<MergeText> cut_merges(std::span<const std::string_view> merges, std::string_view what);
 
-/// (left id, right id) -> rank and id of the merged token.
+/// Hash map from (left id, right id) to the rank and id of the merged token.
 class MergeTable {
  public:
-  /// A merge one of whose three tokens is not in the vocabulary can never lead to a token: it is
-  /// left out, or refused with kFormat, naming it, if the rules say so.
+  /// Merges with a token that is not in the vocabulary are skipped, or rejected with kFormat if
+  /// `rules.strict`.
   MergeTable(std::span<const MergeText> merges, const Vocabulary& vocabulary,
              const MergeRules& rules = {});
 

@@ -10,12 +10,13 @@
 namespace veery {
 namespace {
 
-// Smaller for higher scores, in the order of floats; NaN is the lowest score. Never Join::kNever.
+// Maps scores to priorities: higher scores to smaller values, NaN to the lowest priority. The
+// result is never Join::kNever.
 uint32_t priority_of(float score) {
   if (std::isnan(score)) return Join::kNever - 1;
   const auto bits = std::bit_cast<uint32_t>(score == 0 ? 0.0F : score);
   const uint32_t ascending = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
-  return ~ascending;  // of finite and infinite numbers at most 0xFF800000
+  return ~ascending;  // at most 0xFF800000 unless NaN
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ SentencePieceBpe::SentencePieceBpe(const Metadata& metadata)
   find_word_boundaries();
 }
 
-// Where no token reaches across a place, the text can be cut there: joins on both sides are
-// independent.
+// The text can be cut where no token crosses: merges on both sides are independent. Collects the
+// bytes after which a token contains a space mark, where cutting is not possible.
 void SentencePieceBpe::find_word_boundaries() {
   for (int32_t id = 0; id < size_; ++id) {
     const std::string_view text = vocabulary_.bytes(id);
@@ -91,7 +92,7 @@ void SentencePieceBpe::encode_plain(std::string_view text, bool starts, std::vec
   lost.add(scratch.lost, 0);
 }
 
-// Text never becomes a control, unknown or byte token by its letters.
+// Text never becomes a control, unknown or byte token by its spelling.
 int32_t SentencePieceBpe::text_token(std::string_view bytes) const {
   const int32_t id = vocabulary_.find_bytes(bytes);
   if (id < 0) return -1;
@@ -135,7 +136,7 @@ void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch,
         out.push_back(byte_id);
       } else {
         if (special_.unknown < 0) scratch.lost += text.size() - at;
-        // Unknown characters side by side are one unknown token.
+        // Adjacent unknown characters become one unknown token.
         if (special_.unknown >= 0 && out.size() != scratch.after_unknown)
           out.push_back(special_.unknown);
         scratch.after_unknown = out.size();

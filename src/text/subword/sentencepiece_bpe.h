@@ -1,5 +1,4 @@
-// sentencepiece_bpe.h: byte-pair encoding by scores, as SentencePiece does it (Llama 2, Gemma,
-// Phi-3).
+// sentencepiece_bpe.h: score-based BPE of SentencePiece (Llama 2, Gemma, Phi-3).
 #pragma once
 #include <array>
 #include <bitset>
@@ -15,12 +14,12 @@
 
 namespace veery {
 
-/// What holds where the metadata says nothing.
+/// Defaults for missing metadata.
 inline constexpr SpecialDefaults kSentencePieceDefaults{
     .bos = 1, .eos = 2, .unknown = 0, .add_bos = true};
 
-/// Joins the neighbours whose concatenation is the token with the highest score. Characters that
-/// are no token become their bytes ("<0xE2>"), or the unknown token where there are no byte tokens.
+/// Merges the neighbours whose concatenation is the token with the highest score. Characters
+/// without a token become byte tokens ("<0xE2>"), or the unknown token if there are no byte tokens.
 class SentencePieceBpe final : public VocabularyTokenizer {
  public:
   /// Throws kFormat if tokenizer.ggml.scores is missing.
@@ -34,8 +33,8 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   struct Scratch {
     std::vector<TextSymbol> symbols;
     JoinScratch join;
-    size_t after_unknown = SIZE_MAX;  // how many ids there were behind the last unknown token
-    size_t lost = 0;                  // bytes that became no token
+    size_t after_unknown = SIZE_MAX;  // number of ids after the last unknown token was appended
+    size_t lost = 0;                  // bytes that no token represents
   };
   void find_word_boundaries();
   std::string normalized(std::string_view text, bool starts) const;
@@ -45,8 +44,8 @@ class SentencePieceBpe final : public VocabularyTokenizer {
 
   bool add_prefix_, remove_extra_;
   std::array<int32_t, 256> byte_ids_{};
-  std::optional<Charsmap> map_;  // characters become others first
-  std::bitset<256> binds_mark_;  // some token has a space mark after this byte
+  std::optional<Charsmap> map_;  // character map that is applied first
+  std::bitset<256> binds_mark_;  // bytes b such that some token contains b followed by a space mark
 };
 
 }  // namespace veery

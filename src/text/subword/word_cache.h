@@ -1,4 +1,4 @@
-// word_cache.h: ids of the words that a text has had before.
+// word_cache.h: cache of the ids of words within one text.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -12,11 +12,11 @@
 
 namespace veery {
 
-/// One entry of a cache line for each hash; a later word takes the place of an earlier one. Long
-/// words are not kept.
+/// Direct-mapped cache with one cache line per entry. A new word replaces an older one with the
+/// same slot. Long words are not cached.
 class WordCache {
  public:
-  /// For a text of `bytes`; a short one gets no cache.
+  /// `bytes`: length of the text; short texts get no cache.
   explicit WordCache(size_t bytes) {
     if (bytes < kLeastText) return;
     slots_.resize(std::bit_ceil(std::clamp(bytes / 16, size_t{64}, kMostSlots)));
@@ -24,7 +24,7 @@ class WordCache {
 
   bool takes(std::string_view word) const { return !slots_.empty() && word.size() <= kLongest; }
 
-  /// Appends the ids of `word`, which it takes(), if they are known.
+  /// Appends the ids of `word` if they are cached. Requires takes(word).
   bool find(std::string_view word, uint64_t hash, std::vector<int32_t>& out) const {
     const Slot& slot = slot_of(hash);
     if (slot.hash != hash || slot.length != word.size() ||

@@ -9,9 +9,9 @@
 namespace veery {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the worst token, as in SentencePiece
+constexpr double kUnknownPenalty = 10;  // subtracted from the worst score, as in SentencePiece
 
-constexpr size_t kStart = 3;  // bytes of a token that its start is told by
+constexpr size_t kStart = 3;  // number of leading bytes that are hashed
 constexpr size_t kStarts = 1 << 14;
 
 size_t start_of(std::string_view text) {
@@ -21,10 +21,11 @@ size_t start_of(std::string_view text) {
 }  // namespace
 
 void LookUps::fail() const {
-  throw Error(ErrorKind::kLimit,
-              "the vocabulary has so long tokens that more than {} of them are tried for a word of "
-              "{} bytes",
-              kRoom + kEach * bytes_, bytes_);
+  throw Error(
+      ErrorKind::kLimit,
+      "more than {} vocabulary look-ups for a word of {} bytes: the tokens of the vocabulary "
+      "are too long",
+      kRoom + kEach * bytes_, bytes_);
 }
 
 UnigramModel::UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
@@ -49,7 +50,7 @@ UnigramModel::UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::ve
 
 size_t UnigramModel::longest_from(std::string_view rest) const {
   const size_t longest = rest.size() < kStart ? kStart : longest_[start_of(rest)];
-  return std::min(rest.size(), std::max(longest, kStart));  // short ones are not told by it
+  return std::min(rest.size(), std::max(longest, kStart));  // shorter tokens have no entry
 }
 
 void UnigramModel::find_best(std::string_view word, std::vector<ModelScratch::Node>& nodes) const {
@@ -104,7 +105,7 @@ void UnigramModel::encode(std::string_view word, ModelScratch& scratch,
   path.clear();
   for (auto end = static_cast<uint32_t>(word.size()); end > 0;) {
     const ModelScratch::Node& node = scratch.nodes[end];
-    // Neighbours that are unknown are one.
+    // Adjacent unknown characters become one token.
     if (node.id == unknown_ && !path.empty() && path.back().id == unknown_)
       path.back().begin = node.begin;
     else
@@ -122,7 +123,7 @@ WordPieceModel::WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, Opt
   constexpr size_t kLongestPrefix = 64;
   if (options_.prefix.size() > kLongestPrefix)
     throw Error(ErrorKind::kLimit,
-                "\"continuing_subword_prefix\" has {} bytes, at most {} are possible",
+                "\"continuing_subword_prefix\" has {} bytes, at most {} are permitted",
                 options_.prefix.size(), kLongestPrefix);
 }
 
@@ -150,7 +151,7 @@ void WordPieceModel::encode(std::string_view word, ModelScratch& scratch,
     while (text.size() > prefix.size() && (id = vocabulary_->find_bytes(text)) < 0) {
       look_ups.add(text.size());
       do {
-        text.remove_suffix(1);  // to the begin of the character
+        text.remove_suffix(1);  // removes one whole character
       } while (text.size() > prefix.size() &&
                (static_cast<unsigned char>(scratch.text[text.size()]) & 0xC0) == 0x80);
     }

@@ -1,4 +1,4 @@
-// word_model.h: from a word to ids: the `model` of a tokenizer.json.
+// word_model.h: the `model` of a tokenizer.json: converts a word to ids.
 #pragma once
 #include <array>
 #include <bitset>
@@ -17,7 +17,7 @@
 
 namespace veery {
 
-/// Working memory of models, for one thread.
+/// Working memory of models. Not thread-safe.
 struct ModelScratch {
   std::vector<TextSymbol> symbols;
   JoinScratch join;
@@ -29,7 +29,7 @@ struct ModelScratch {
   std::vector<Node> nodes;
   std::vector<TextSymbol> path;
   std::string text;
-  size_t lost = 0;                   ///< bytes that became no token
+  size_t lost = 0;                   ///< bytes that no token represents
   const char* first_lost = nullptr;  ///< the first of them
 
   void lose(std::string_view bytes) {
@@ -38,13 +38,13 @@ struct ModelScratch {
   }
 };
 
-/// Counts the look-ups of parts of one word in the vocabulary of a foreign file, whose tokens can
-/// be of any length.
+/// Limits the number of vocabulary look-ups for one word, because tokens in an untrusted file can
+/// have any length.
 class LookUps {
  public:
   explicit LookUps(std::string_view word) : bytes_(word.size()), left_(kRoom + kEach * bytes_) {}
 
-  /// One of `length` bytes. Throws kLimit if there have been too many.
+  /// Counts a look-up of `length` bytes. Throws kLimit if the limit is exceeded.
   void add(size_t length) {
     const size_t cost = 1 + length / 64;
     if (cost > left_) fail();
@@ -52,31 +52,33 @@ class LookUps {
   }
 
  private:
-  // Tokens of real vocabularies have less than 100 bytes, and so many look-ups each byte needs.
+  // Tokens of real vocabularies have fewer than 100 bytes, which bounds the look-ups per byte of
+  // text.
   static constexpr size_t kEach = 256, kRoom = 1'000'000;
   [[noreturn]] void fail() const;
   size_t bytes_, left_;
 };
 
-/// Byte-pair encoding by ranked merges.
+/// BPE with ranked merges.
 class BpeModel {
  public:
   struct Options {
-    std::string unknown;        ///< the token for characters that are none; empty: they vanish
-    std::string prefix;         ///< before every character but the first of a word
-    std::string suffix;         ///< behind the last
-    bool fuse_unknown = false;  ///< neighbours become one unknown token
+    std::string unknown;        ///< token for unknown characters; empty: they are dropped
+    std::string prefix;         ///< before every character except the first of a word
+    std::string suffix;         ///< after the last character of a word
+    bool fuse_unknown = false;  ///< adjacent unknown characters become one token
     bool byte_fallback = false;
-    bool ignore_merges = false;  ///< a word that is a token is taken as it is
+    bool ignore_merges = false;  ///< a word that is a token is not split by merges
   };
-  /// Throws kFormat if a merge or the unknown token is not in the vocabulary, kLimit if prefix or
-  /// suffix are very long.
+  /// Throws kFormat if a merge or the unknown token is not in the vocabulary, and kLimit if prefix
+  /// or suffix are too long.
   BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const MergeText> merges,
            Options options);
 
   void encode(std::string_view word, ModelScratch& scratch, std::vector<int32_t>& out) const;
 
-  /// Calls `visit` with parts of `word` that can be encoded one by one: no merge reaches across.
+  /// Calls `visit` with parts of `word` that can be encoded independently, since no merge crosses
+  /// their borders.
   template <typename Visit>
   void for_each_part(std::string_view word, const Visit& visit) const {
     size_t begin = 0;
@@ -96,18 +98,18 @@ class BpeModel {
   std::shared_ptr<const Vocabulary> vocabulary_;
   Options options_;
   MergeTable merges_;
-  std::array<int32_t, 256> byte_ids_{};  // of bytes (byte-level), of ASCII characters (otherwise)
+  std::array<int32_t, 256> byte_ids_{};  // by byte (byte-level) or by ASCII character (otherwise)
   std::array<int32_t, 256> fallback_ids_{};
   int32_t unknown_ = -1;
   bool has_affixes_ = false, cuts_at_marks_ = false;
-  std::bitset<256> ends_before_mark_;     // last bytes of characters before a mark inside a token
-  std::vector<std::string> before_mark_;  // those characters, sorted
+  std::bitset<256> ends_before_mark_;     // last bytes of the characters in before_mark_
+  std::vector<std::string> before_mark_;  // characters before a mark inside a token, sorted
 };
 
-/// The most probable segmentation under independent token probabilities.
+/// Unigram language model: the most probable segmentation with independent token probabilities.
 class UnigramModel {
  public:
-  /// `scores`: of each token, log probabilities. `unknown`: -1: such characters vanish.
+  /// `scores`: log probability of each token. `unknown`: -1 if unknown characters are dropped.
   UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
                int32_t unknown, bool byte_fallback);
 
@@ -121,20 +123,20 @@ class UnigramModel {
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<double> scores_;
-  std::vector<uint16_t> longest_;  // bytes of the longest token by a hash of its first three bytes
+  std::vector<uint16_t> longest_;  // longest token in bytes, by hash of its first three bytes
   double unknown_score_ = 0;
   int32_t unknown_;
   bool byte_fallback_;
   std::array<int32_t, 256> fallback_ids_{};
 };
 
-/// The longest token first, again and again (BERT).
+/// Greedy longest-match segmentation of a word (BERT).
 class WordPieceModel {
  public:
   struct Options {
     std::string unknown = "[UNK]";
-    std::string prefix = "##";  ///< before tokens that begin inside a word
-    size_t longest_word = 100;  ///< in characters; longer words are unknown
+    std::string prefix = "##";  ///< prefix of tokens inside a word
+    size_t longest_word = 100;  ///< in characters; longer words become the unknown token
   };
   WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, Options options);
 
@@ -146,7 +148,7 @@ class WordPieceModel {
   int32_t unknown_;
 };
 
-/// A word is a token or unknown.
+/// Each word is one token or the unknown token.
 class WordLevelModel {
  public:
   WordLevelModel(std::shared_ptr<const Vocabulary> vocabulary, std::string_view unknown);

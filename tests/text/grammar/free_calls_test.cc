@@ -1,6 +1,5 @@
-// Answers that are text in which calls of tools may begin. Bytes are chosen at random, which is the
-// highest temperature there is; what the parser of answers reads of them is checked by an
-// independent validator.
+// Answers of text with optional tool calls. Bytes are sampled uniformly, like at infinite
+// temperature, and an independent validator checks what the answer parser reads.
 #include <gtest/gtest.h>
 
 #include "support/byte_grammar.h"
@@ -49,7 +48,7 @@ struct Case {
   const char* name;
   const char* format;
   CallForm form;
-  const char* begun;  ///< text in which a call begins
+  const char* begun;  ///< text that begins a call
 };
 
 const Case kCases[] = {
@@ -120,7 +119,7 @@ Json tools_of(const std::vector<CallableTool>& tools) {
   return list;
 }
 
-TEST_P(FreeCalls, KeepToTheSchemasOfStrictTools) {
+TEST_P(FreeCalls, FollowTheSchemasOfStrictTools) {
   const Case& given = GetParam();
   const AnswerFormat format = AnswerFormat::named(given.format);
   ASSERT_TRUE(marks_calls(given.form, format));
@@ -137,8 +136,8 @@ TEST_P(FreeCalls, KeepToTheSchemasOfStrictTools) {
     bool stuck = false;
     const auto text = test::random_text(grammar, random, stuck, 1500, given.begun);
     ASSERT_FALSE(stuck);
-    if (!text) continue;  // a long answer
-    AnswerParser parser(format, {.tools = tools_of(tools), .prompt = {}, .begun = {}});
+    if (!text) continue;  // the answer did not end
+    AnswerParser parser(format, {.tools = tools_of(tools), .prompt = {}, .prefill = {}});
     parser.push(*text);
     parser.finish();
     ASSERT_FALSE(parser.answer().calls.empty()) << *text;
@@ -160,7 +159,7 @@ TEST_P(FreeCalls, KeepToTheSchemasOfStrictTools) {
   EXPECT_GT(called["loose"], 3);
 }
 
-TEST_P(FreeCalls, LeaveTextFree) {
+TEST_P(FreeCalls, AllowAnyText) {
   const Case& given = GetParam();
   const AnswerFormat format = AnswerFormat::named(given.format);
   const std::vector<CallableTool> tools{{"add", parse_json(kAdd, "add")}};
@@ -185,7 +184,7 @@ TEST_P(FreeCalls, LeaveTextFree) {
 INSTANTIATE_TEST_SUITE_P(Forms, FreeCalls, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST(FreeCallRules, JsonThatIsNoCallMayBeginAnAnswer) {
+TEST(FreeCallRules, AnswersMayBeginWithJsonThatIsNotACall) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
   const std::vector<CallableTool> tools{{"add", parse_json(kAdd, "add")}};
   const AnswerFormat format = AnswerFormat::named("llama3");
@@ -202,7 +201,7 @@ TEST(FreeCallRules, JsonThatIsNoCallMayBeginAnAnswer) {
     EXPECT_FALSE(test::takes(grammar, text)) << text;
 }
 
-TEST(FreeCallRules, NamesAndTextsThatMarksCannotHold) {
+TEST(FreeCallRules, RejectsNamesAndTextsThatContainMarks) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
   test::ByteGrammars grammars;
   const CallForm form{"<tool_call>", "\n", "</tool_call>", "", kGlm};
@@ -220,7 +219,7 @@ TEST(FreeCallRules, NamesAndTextsThatMarksCannotHold) {
           << error.what();
     }
   }
-  // Strings within JSON write `<` as an escape, long texts hold none.
+  // JSON strings write `<` as an escape; long texts do not contain it.
   const std::vector<CallableTool> tools{
       {"f", parse_json(R"({"properties": {"a": {"type": "array", "items": {"const": "<i>"}},
                                           "b": {"type": "string", "maxLength": 5000}}})",

@@ -1,5 +1,4 @@
-// Grammars that cannot end, that no token begins, or that take too long: refused, or ended by an
-// error of their own.
+// Grammars that cannot end, that no token can begin, or that take too many steps.
 #include "text/grammar/grammar.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ class Grammars : public ::testing::Test {
 
 constexpr const char* kAmbiguous = "root ::= s\ns ::= s s | [a-z ] | \"\"";
 
-TEST_F(Grammars, ARuleThatDerivesNoTextIsNamed) {
+TEST_F(Grammars, ErrorsNameARuleThatDerivesNoText) {
   for (const auto& [text, part] : std::initializer_list<std::pair<const char*, const char*>>{
            {"root ::= \"a\" root", "'root'"},
            {"root ::= \"a\" | b\nb ::= b \"b\" | c\nc ::= b", "'b'"},
@@ -43,14 +42,14 @@ TEST_F(Grammars, ARuleThatDerivesNoTextIsNamed) {
     }
 }
 
-TEST_F(Grammars, RecursionThatEndsIsKept) {
+TEST_F(Grammars, AcceptsRecursionThatEnds) {
   EXPECT_TRUE(test::takes(ebnf("root ::= root \"a\" | \"b\""), "baa"));
   EXPECT_TRUE(test::takes(ebnf("root ::= \"(\" root \")\" | \"\""), "(())"));
   EXPECT_TRUE(test::takes(ebnf("root ::= \"a\" | \"b\" unused{0}\nunused ::= \"c\" unused"), "b"));
   EXPECT_FALSE(test::takes(ebnf("root ::= \"(\" root \")\" | \"\""), "(()"));
 }
 
-TEST_F(Grammars, AnAmbiguousGrammarEndsWithAnError) {
+TEST_F(Grammars, AmbiguousGrammarsFail) {
   GrammarState state(ebnf(kAmbiguous));
   const auto write = [&] {
     for (int i = 0; i < 5000; ++i) {
@@ -77,7 +76,7 @@ TEST_F(Grammars, LongAnswersOfPlainGrammarsAreNotLimited) {
   EXPECT_FALSE(state.over());
 }
 
-TEST_F(Grammars, ATextWithoutTokensIsAnErrorOfTheGrammar) {
+TEST_F(Grammars, RejectsGrammarsThatNoTokenCanBegin) {
   VocabularyBuilder builder;
   for (const char* token : {"a", "b", "</s>"}) builder.add(token, token[0] == '<' ? 3 : 1);
   ModelFile file = builder.file("gpt2");
@@ -97,8 +96,8 @@ TEST_F(Grammars, ATextWithoutTokensIsAnErrorOfTheGrammar) {
   }
 }
 
-// Masks are computed without trying tokens of ordinary text where any such text goes on.
-TEST_F(Grammars, MasksOfLongTokensAreThoseOfTheirBytes) {
+// Mask computation does not try ordinary text tokens where any text may follow.
+TEST_F(Grammars, MasksOfLongTokensEqualThoseOfTheirBytes) {
   VocabularyBuilder builder;
   builder.add_bytes_of_alphabet();
   const int32_t end = builder.add("</s>", 3);

@@ -1,5 +1,4 @@
-// Sets of numbers: their decimal spellings are in the language if and only if the number is in the
-// set.
+// Sets of numbers: a decimal spelling is in the language if and only if the number is in the set.
 #include "text/grammar/language/number_language.h"
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@
 namespace veery::schema {
 namespace {
 
-// Hundredths, exactly.
+// Returns the exact spelling of a number of hundredths.
 std::string spelled(int64_t hundredths) {
   return plain_number(
       parse_json(fmt::format("{}{}.{:02}", hundredths < 0 ? "-" : "", std::abs(hundredths) / 100,
@@ -33,7 +32,7 @@ TEST(NumberLanguage, PlainSpellings) {
     EXPECT_EQ(plain_number(parse_json(text, "a number")), plain);
 }
 
-TEST(NumberLanguage, BoundsAreThoseOfTheOrder) {
+TEST(NumberLanguage, BoundsMatchNumericOrder) {
   Random random(7);
   const auto pick = [&] { return static_cast<int64_t>(random.next() % 30001) - 15000; };
   for (int i = 0; i < 60; ++i) {
@@ -71,7 +70,7 @@ TEST(NumberLanguage, IntegersAreWrittenWithoutAPoint) {
 }
 
 // 0.99999999999999999 is 1 as a double.
-TEST(NumberLanguage, ReadAsDoublesTheyStayInTheirBounds) {
+TEST(NumberLanguage, ValuesReadAsDoublesStayWithinBounds) {
   NumberDigits digits;
   digits.widen("1000000");
   const Dfa written = spellings(numbers_to("1000000", true), digits);

@@ -1,4 +1,4 @@
-// Patterns as languages: the same texts as PCRE finds them in, and the operations on languages.
+// Languages of patterns compared with matches of PCRE, and operations on languages.
 #include "text/grammar/language/pattern.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::string random_word(Random& random) {
   return word;
 }
 
-TEST(Pattern, FindsWhatPcreFinds) {
+TEST(Pattern, MatchesLikePcre) {
   Random random(3);
   for (const char* pattern : {"a",
                               "^a",
@@ -59,7 +59,7 @@ TEST(Pattern, FindsWhatPcreFinds) {
     for (int i = 0; i < 400; ++i) {
       const std::string word = random_word(random);
       Regex::Match match;
-      // \w and \d are of ASCII here.
+      // \w and \d match only ASCII here.
       if (std::string_view(pattern).find("\\w") != std::string_view::npos &&
           word.find("é") != std::string::npos)
         continue;
@@ -69,7 +69,7 @@ TEST(Pattern, FindsWhatPcreFinds) {
   }
 }
 
-TEST(Pattern, OperationsAreThoseOfSets) {
+TEST(Pattern, OperationsMatchThoseOnSets) {
   Random random(4);
   const Dfa a = pattern_language("^a*b"), b = pattern_language("[0-9]"),
             c = pattern_language("^.{2,4}$");
@@ -94,8 +94,8 @@ TEST(Pattern, OperationsAreThoseOfSets) {
   EXPECT_EQ(pattern_language("^a{3}|b{5}$").shortest(), 3);
 }
 
-// As many states as the longest word has letters, and no more, however many words end alike.
-TEST(Pattern, WordsShareTheirEnds) {
+// The automaton has as many states as the longest word has letters, because words share suffixes.
+TEST(Pattern, WordsShareSuffixes) {
   std::vector<std::string> words;
   for (const char first : std::string_view("abcdefgh"))
     words.push_back(first + std::string(900, 'x'));
@@ -133,7 +133,7 @@ TEST(Pattern, EscapesOfEcmaScript) {
   EXPECT_FALSE(pattern_language("^\\P{L}$").accepts("é"));
 }
 
-TEST(Pattern, WhatIsNoLanguageIsRefused) {
+TEST(Pattern, RejectsUnsupportedPatterns) {
   for (const char* pattern :
        {"(", ")", "[a", "a**b(", "*", "a{3,2}", "\\", "[b-a]", "(?<=a)b", "(a)\\1", "\\bx",
         "\\p{Nowhere}", "(?i)a", "(?:(?=a)a)*b", "a{200000}"})

@@ -1,4 +1,4 @@
-// Random schemas: a grammar gives only values of its schema, and takes none that is not of it.
+// Random schemas: the grammar generates only valid values and accepts no invalid ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// Schemas of a few levels, whose keywords often meet.
+// Generates nested schemas with many combinations of keywords.
 class RandomSchemas {
  public:
   explicit RandomSchemas(uint64_t seed) : random_(seed) {}
@@ -126,7 +126,7 @@ class RandomSchemas {
   Random random_;
 };
 
-// One line, a space after each comma and colon.
+// Writes JSON on one line with a space after each comma and colon.
 std::string written(const Json& value) {
   std::string text;
   if (value.is_array()) {
@@ -144,7 +144,7 @@ bool has_members(const Json& value) {
   return value.is_array() && std::ranges::any_of(value, has_members);
 }
 
-TEST(RandomSchemas, AreKeptWholeOrRefused) {
+TEST(RandomSchemas, AreEnforcedOrRejected) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
   test::ByteGrammars grammars;
   Random random(5);
@@ -180,7 +180,7 @@ TEST(RandomSchemas, AreKeptWholeOrRefused) {
     for (int i = 0; i < 40; ++i) {
       const Json value = schemas.value(0);
       const bool valid = validator.valid(value);
-      // The grammar writes members in one order and accepts only part of the valid ones.
+      // The grammar has one order of members and accepts only some of the valid members.
       if (valid && has_members(value)) continue;
       ASSERT_EQ(test::takes(grammar, written(value)), valid) << name << "\n" << written(value);
     }

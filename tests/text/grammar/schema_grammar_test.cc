@@ -1,4 +1,4 @@
-// JSON schemas as grammars: what each keyword admits, alone and beside others, and what is refused.
+// JSON schemas as grammars: accepted values of each keyword, combinations, and unsupported schemas.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class SchemaGrammar : public ::testing::Test {
   std::optional<test::ByteGrammars> grammars_;
 };
 
-TEST_F(SchemaGrammar, KeywordsBesideOthersAreIntersected) {
+TEST_F(SchemaGrammar, CombinedKeywordsAreIntersected) {
   expect({
       {R"({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 5}]})",
        {"3", "5"},
@@ -94,7 +94,7 @@ TEST_F(SchemaGrammar, AlternativesAreExact) {
   });
 }
 
-TEST_F(SchemaGrammar, PatternsAreOfTheStringNotOfItsJson) {
+TEST_F(SchemaGrammar, PatternsMatchTheStringNotItsJson) {
   expect({
       {R"({"type": "string", "pattern": "^\"x\"$"})", {R"("\"x\"")"}, {R"(""x"")", R"("x")"}},
       {R"({"type": "string", "pattern": "^\\\\n\\n$"})", {R"("\\n\n")"}, {R"("\n\n")"}},
@@ -235,7 +235,7 @@ TEST_F(SchemaGrammar, ReferencesAreFollowed) {
   expect_refused(R"({"$ref": "#"})", "itself");
 }
 
-TEST_F(SchemaGrammar, AnnotationsRestrictNothing) {
+TEST_F(SchemaGrammar, AnnotationsDoNotRestrict) {
   expect(
       {{R"({"type": "integer", "x-a": 1, "example": "x", "examples": [], "nullable": true, "contentEncoding": "base64",
                "format": "int32", "deprecated": true, "default": "x", "unknown": {"type": "string"}})",
@@ -243,7 +243,7 @@ TEST_F(SchemaGrammar, AnnotationsRestrictNothing) {
         {"\"x\""}}});
 }
 
-TEST_F(SchemaGrammar, SchemasWithoutAValueAreRefusedWithTheirPlace) {
+TEST_F(SchemaGrammar, ErrorsNameTheLocationOfSchemasWithoutAValue) {
   expect_refused(R"({"allOf": [{"type": "string"}, {"type": "integer"}]})", "$ has no value");
   expect_refused(
       R"({"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["a"]})",
@@ -257,7 +257,7 @@ TEST_F(SchemaGrammar, SchemasWithoutAValueAreRefusedWithTheirPlace) {
                  "characters");
 }
 
-TEST_F(SchemaGrammar, WhatCannotBeKeptIsRefusedByName) {
+TEST_F(SchemaGrammar, ErrorsNameUnsupportedKeywords) {
   expect_refused(R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})",
                  "uniqueItems");
   expect_refused(R"({"type": "number", "multipleOf": 0.01})", "$.multipleOf");
@@ -271,7 +271,7 @@ TEST_F(SchemaGrammar, WhatCannotBeKeptIsRefusedByName) {
   expect_refused("7", "$ is a JSON");
 }
 
-TEST_F(SchemaGrammar, FormatsAreThoseOfTheirStandards) {
+TEST_F(SchemaGrammar, FormatsFollowTheirStandards) {
   const auto format = [](const char* name) {
     return fmt::format(R"({{"type": "string", "format": "{}"}})", name);
   };

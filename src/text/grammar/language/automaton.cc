@@ -13,7 +13,7 @@ namespace veery::schema {
 namespace {
 
 constexpr char32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
-// Bounds the time of a subset construction: elements of all sets.
+// Limits the time of a subset construction: the total number of elements of all sets.
 constexpr size_t kMostWork = 4'000'000;
 
 [[noreturn]] void fail_size() {
@@ -43,7 +43,7 @@ int32_t target_of(const State& state, char32_t code) {
   return code <= edge.high ? edge.target : -1;
 }
 
-// States that are reachable and from which a word can end; the start is always among them.
+// Returns the states that are reachable and can reach an accepting state, plus the start state.
 std::vector<State> live_states(const std::vector<State>& states) {
   std::vector<char> reached(states.size()), alive(states.size());
   std::vector<std::vector<int32_t>> before(states.size());
@@ -84,8 +84,8 @@ std::vector<State> live_states(const std::vector<State>& states) {
   return live;
 }
 
-// Code points that no state distinguishes are one letter. Returns the target of each state by each
-// letter (count is a sink that rejects).
+// Partitions the code points into classes ("letters") that no state distinguishes. Returns for each
+// letter the target of each state; target states.size() is a rejecting sink.
 std::vector<std::vector<int32_t>> letters_of(const std::vector<State>& states) {
   std::vector<char32_t> cuts{0};
   for (const State& state : states)
@@ -110,7 +110,7 @@ std::vector<std::vector<int32_t>> letters_of(const std::vector<State>& states) {
   return letters;
 }
 
-// Hopcroft's algorithm. Returns the block of each state.
+// Hopcroft's partition refinement. Returns the block of each state.
 std::vector<int32_t> blocks_of(const std::vector<State>& states) {
   const std::vector<std::vector<int32_t>> letters = letters_of(states);
   const size_t count = states.size() + 1;
@@ -220,8 +220,8 @@ Dfa Dfa::words(const std::vector<std::string>& words) {
     }
     ends[at] = 1;
   }
-  // States with the same edges are one. Children have larger numbers than their parents, so each
-  // state is looked at after its children, and the start comes last.
+  // Merges equal subtrees of the trie bottom-up. Children have larger numbers than their parents,
+  // so each state is visited after its children, and the start comes last.
   std::map<std::pair<bool, std::vector<std::pair<char32_t, int32_t>>>, int32_t> numbers;
   std::vector<State> states;
   std::vector<int32_t> number(next.size());
@@ -290,7 +290,7 @@ std::optional<std::vector<std::string>> Dfa::finite_words(size_t most) const {
   while (!stack.empty()) {
     const Open open = std::move(stack.back());
     stack.pop_back();
-    if (open.depth > states_.size()) return {};  // a word longer than there are states: a loop
+    if (open.depth > states_.size()) return {};  // the automaton has a cycle
     const State& state = states_[static_cast<size_t>(open.state)];
     if (state.accepts) found.push_back(open.text);
     if (found.size() > most) return {};
@@ -340,7 +340,8 @@ Dfa Dfa::minimal(std::vector<State> states) {
 
 namespace {
 
-// States of pairs; -1 rejects everything.
+// Product construction. A component of -1 is the rejecting sink; keep_a and keep_b say whether
+// pairs remain useful after the other automaton has rejected.
 template <typename Accepts>
 Dfa product(const Dfa& a, const Dfa& b, bool keep_a, bool keep_b, const Accepts& accepts) {
   using Pair = std::pair<int32_t, int32_t>;
@@ -449,7 +450,7 @@ void Nfa::close(std::vector<int32_t>& set, bool at_start, bool at_end, std::vect
 }
 
 Dfa Nfa::determinize(int32_t start, int32_t end, bool at_start) const {
-  // The start is a state of its own: edges that are open at the start only lead from it.
+  // The start set is keyed separately: only from it may kAtStart edges be taken.
   using Key = std::pair<bool, std::vector<int32_t>>;
   std::map<Key, int32_t> number;
   std::vector<const Key*> order;

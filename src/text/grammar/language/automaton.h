@@ -1,5 +1,5 @@
-// automaton.h: regular languages of code points as finite automata, closed under the set
-// operations.
+// automaton.h: regular languages over Unicode code points as finite automata, with union,
+// intersection and complement.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace veery::schema {
 
-/// Code points from `low` to `high`, both included.
+/// Code points from `low` to `high`, inclusive.
 struct CodeRange {
   char32_t low = 0, high = 0;
   friend bool operator==(const CodeRange&, const CodeRange&) = default;
 };
-/// Sorted, disjoint, not adjacent.
+/// Sorted, disjoint and non-adjacent ranges.
 using CodeSet = std::vector<CodeRange>;
 
 inline constexpr char32_t kLastCodePoint = 0x10FFFF;
@@ -24,8 +24,8 @@ CodeSet normal_set(CodeSet ranges);
 CodeSet complement_set(const CodeSet& set);
 CodeSet intersect_sets(const CodeSet& a, const CodeSet& b);
 
-/// A deterministic automaton. State 0 is the start; a code point without an edge is rejected.
-/// Minimal and without dead states except for the start of the empty language.
+/// A minimal deterministic automaton. State 0 is the start state; a code point without an edge is
+/// rejected. No state is dead, except for the start state of the empty language.
 class Dfa {
  public:
   struct Edge {
@@ -48,17 +48,17 @@ class Dfa {
   }
   bool is_all() const;
   bool accepts(std::string_view text) const;
-  /// The number of code points of the shortest word; nothing if the language is empty.
+  /// Returns the length of the shortest word in code points; nullopt if the language is empty.
   std::optional<int64_t> shortest() const;
-  /// All words, if they are at most `most`.
+  /// Returns all words, or nullopt if there are more than `most`.
   std::optional<std::vector<std::string>> finite_words(size_t most) const;
 
   Dfa complement() const;
 
-  /// Takes states in any form and minimises them. Throws kLimit beyond kMostStates.
+  /// Builds the minimal automaton of arbitrary states. Throws kLimit above kMostStates.
   static Dfa minimal(std::vector<State> states);
 
-  /// States of an automaton, before and after minimisation.
+  /// Maximum number of states after minimisation.
   static constexpr size_t kMostStates = 6000;
 
  private:
@@ -67,9 +67,9 @@ class Dfa {
 
 Dfa intersect(const Dfa& a, const Dfa& b);
 Dfa unite(const Dfa& a, const Dfa& b);
-/// Words of `a` that are not words of `b`.
+/// Returns the words of `a` that are not words of `b`.
 Dfa subtract(const Dfa& a, const Dfa& b);
-/// Words of `least` to `most` code points; `most` < 0: no upper limit.
+/// Returns the words of `least` to `most` code points; `most` < 0: unbounded.
 Dfa with_length(const Dfa& a, int64_t least, int64_t most);
 
 /// A nondeterministic automaton under construction.
@@ -79,13 +79,14 @@ class Nfa {
 
   int32_t add_state();
   void add_edge(int32_t from, const CodeSet& set, int32_t to);
-  /// An edge that reads nothing; `when`: only at the start or the end of the word.
+  /// Adds an epsilon edge; `when` restricts it to the start or the end of the word.
   void add_empty(int32_t from, int32_t to, When when = When::kAlways);
-  /// Adds the states of `dfa`; returns its start and gives each accepting state an edge to `end`.
+  /// Adds the states of `dfa` and returns its start state. Accepting states get an epsilon edge to
+  /// `end`.
   int32_t add_dfa(const Dfa& dfa, int32_t end);
 
-  /// `at_start`: the first code point stands at the start of the text. Throws kLimit for a language
-  /// that takes too many states.
+  /// Subset construction. `at_start`: the word begins at the start of the text, which opens
+  /// kAtStart edges. Throws kLimit if the language needs too many states.
   Dfa determinize(int32_t start, int32_t end, bool at_start) const;
 
   static constexpr size_t kMostStates = 40000;

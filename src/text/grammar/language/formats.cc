@@ -9,14 +9,14 @@
 namespace veery::schema {
 namespace {
 
-// Parts of patterns. Leap years: those that 4 divides, of centuries those that 400 divides.
+// Parts of patterns. Leap years are divisible by 4; century years must be divisible by 400.
 const std::string kLeapYear =
     "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)";
 const std::string kDate =
     "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|"
     "[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|" +
     kLeapYear + "-02-29)";
-// Years from 0001 on: Python's date has no year 0.
+// Years start at 0001: Python's date has no year 0.
 const std::string kYears = "(?!0000)";
 const std::string kTime =
     "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
@@ -36,7 +36,7 @@ std::string ipv6() {
   for (int before = 0; before <= 7; ++before) {
     const std::string left =
         before == 0 ? "" : group + "(:" + group + "){" + std::to_string(before - 1) + "}";
-    const int rest = 7 - before;  // groups after "::" at most
+    const int rest = 7 - before;  // maximum number of groups after "::"
     forms += "|" + left + "::";
     if (rest > 0) forms += "(" + group + "(:" + group + "){0," + std::to_string(rest - 1) + "})?";
     if (rest >= 2)

@@ -1,4 +1,4 @@
-// formats.h: the values of "format" that are kept.
+// formats.h: values of the JSON Schema keyword "format" that are enforced.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace veery::schema {
 
-/// Returns the texts of a format (RFC 3339, 3986, 4122, 4291, 5321 and others); null for a format
-/// that is only an annotation.
+/// Returns the language of a format (RFC 3339, 3986, 4122, 4291, 5321 and others), or null if the
+/// format is an annotation only.
 std::shared_ptr<const Dfa> format_language(std::string_view name);
 
 }  // namespace veery::schema

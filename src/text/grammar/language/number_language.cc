@@ -28,8 +28,9 @@ Magnitude magnitude(const std::string& plain) {
   return {digits.substr(0, point), point < digits.size() ? digits.substr(point + 1) : ""};
 }
 
-// Spellings without a sign whose relation to a magnitude is one of `wanted`. Digits before the
-// point compare only once all are read: a number with fewer is less, with more is greater.
+// Builds the language of unsigned spellings whose relation to a magnitude is one of `wanted`. The
+// integer parts compare only after all digits are read, since a number with fewer digits is smaller
+// and one with more digits is larger.
 class Comparison {
  public:
   Comparison(const Magnitude& bound, std::initializer_list<Relation> wanted)
@@ -39,7 +40,7 @@ class Comparison {
     const auto whole = std::ssize(bound_.whole), decimals = std::ssize(bound_.decimals);
     const int32_t start = add(false);
     const int32_t less = add_decided(kLess), greater = add_decided(kGreater);
-    // After the point, equal so far.
+    // States after the decimal point while all digits so far are equal.
     std::vector<int32_t> after(static_cast<size_t>(decimals) + 1);
     for (int64_t j = 0; j <= decimals; ++j)
       after[static_cast<size_t>(j)] = add(wants(j < decimals ? kLess : kEqual));
@@ -47,7 +48,7 @@ class Comparison {
       compare_digit(after[static_cast<size_t>(j)], bound_.decimals[static_cast<size_t>(j)], less,
                     after[static_cast<size_t>(j) + 1], greater);
     add_digits(after.back(), '0', '9', greater);
-    // Before the point.
+    // States before the decimal point.
     const int32_t longer = add(wants(kGreater));
     add_digits(longer, '0', '9', longer);
     add_digits(longer, '.', '.', greater);
@@ -134,7 +135,7 @@ std::string plain_number(const Json& number) {
       (point == std::string::npos ? std::ssize(text) : static_cast<int64_t>(point)) + exponent;
   std::erase(text, '.');
   if (std::abs(whole) > kMostDigits)
-    throw Error(ErrorKind::kUnsupported, "a number of more than {} digits cannot be kept",
+    throw Error(ErrorKind::kUnsupported, "a number of more than {} digits is not supported",
                 kMostDigits);
   if (whole <= 0) text.insert(0, static_cast<size_t>(1 - whole), '0');
   const auto at = static_cast<size_t>(std::max<int64_t>(whole, 1));
@@ -185,15 +186,16 @@ Dfa multiples_of(const std::string& divisor) {
                   kMostRemainders);
   }
   if (value == 0 || divisor.starts_with('-'))
-    throw Error(ErrorKind::kInput, "{} is not above 0", divisor);
-  // value / 10^decimals is a binary fraction if 5^decimals divides value.
+    throw Error(ErrorKind::kInput, "is {}, expected a number above 0", divisor);
+  // value / 10^decimals is a binary fraction if and only if 5^decimals divides value.
   int64_t fives = 1;
   for (int64_t i = 0; i < decimals; ++i) fives *= 5;
   if (value % fives != 0)
     throw Error(ErrorKind::kUnsupported,
-                "multiples of {} cannot be kept: binary floating point does not hold them exactly",
+                "multiples of {} are not supported: binary floating point cannot represent them "
+                "exactly",
                 divisor);
-  // States: the remainder of all digits read, by the number of decimals read.
+  // State (number of decimals read, remainder of all digits read).
   std::vector<Dfa::State> states(static_cast<size_t>(value * (decimals + 1)) + 1);
   const auto id = [&](int64_t read, int64_t rest) {
     return static_cast<int32_t>(1 + read * value + rest);
@@ -214,13 +216,13 @@ Dfa multiples_of(const std::string& divisor) {
       state.accepts = whole == 0;
       if (read == 0) {
         add(state, 0, rest);
-        // The point, and with it the first decimal.
+        // The edge for the decimal point; its target is set below.
         if (decimals > 0) state.edges.push_back({'.', '.', 0});
       } else if (read < decimals) {
         add(state, read + 1, rest);
       }
     }
-  // A state after the point for each remainder, from which the first decimal is read.
+  // For each remainder, a state after the decimal point that reads the first decimal.
   if (decimals > 0)
     for (int64_t rest = 0; rest < value; ++rest) {
       Dfa::State after;
@@ -254,11 +256,11 @@ Dfa spellings(const Dfa& plain, const NumberDigits& digits) {
   nfa.add_empty(dot, end);
   nfa.add_empty(start, nfa.add_dfa(integers, dot));
   int64_t most = std::max(kExactDigits - digits.whole, digits.decimals);
-  // One more place than the bounds have, if a double tells the numbers apart.
+  // Allows one more decimal than the bounds have, if a double still distinguishes the numbers.
   if (digits.whole <= 1 && most < digits.decimals + 2) most = digits.decimals + 2;
   most = std::max<int64_t>(most, 1);
   const Dfa written = nfa.determinize(start, end, true);
-  // A double of too many digits has no fraction, which matters if there must be one.
+  // A double with too many integer digits has no fraction. This matters if a fraction is required.
   constexpr int64_t kHalf = kExactDigits / 2;
   const std::string exact =
       integers.empty() && digits.whole <= kHalf

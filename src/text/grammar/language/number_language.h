@@ -7,30 +7,32 @@
 
 namespace veery::schema {
 
-/// Returns the one plain spelling of a number: no exponent, no trailing zeros, "0" for zero. Throws
-/// kUnsupported beyond 400 digits.
+/// Returns the canonical decimal spelling: no exponent, no trailing zeros, "0" for zero. Throws
+/// kUnsupported above 400 digits.
 std::string plain_number(const Json& number);
 
 const Dfa& all_numbers();
 const Dfa& all_integers();  ///< numbers without a fraction
 
-/// Numbers of at least `bound`, or above it; at most it, or below it. `bound`: a plain spelling.
+/// Returns the numbers >= `bound` and <= `bound`; with `exclusive`, > and <. `bound` is a plain
+/// spelling.
 Dfa numbers_from(const std::string& bound, bool exclusive);
 Dfa numbers_to(const std::string& bound, bool exclusive);
 
-/// Multiples of a plain spelling. Throws kUnsupported for fractions that binary floating point does
-/// not hold, kLimit for too large a number.
+/// Returns the multiples of a plain spelling. Throws kUnsupported for fractions that binary
+/// floating point cannot represent exactly, and kLimit if the divisor is too large.
 Dfa multiples_of(const std::string& divisor);
 
-/// How many digits the bounds of a range have; decides the precision of what is generated.
+/// The most digits that any bound of a range has before and after the point. They decide the
+/// precision of generated numbers.
 struct NumberDigits {
   int64_t whole = 1, decimals = 0;
   void widen(const std::string& bound);
 };
 
-/// Returns how the numbers of a language of plain spellings may be written: integers as they are,
-/// and if there are fractions also with zeros at the end. Fractions have so few digits that reading
-/// them as binary numbers moves none across a bound.
+/// Returns the permitted spellings of the numbers of `plain`. Integers keep their spelling; if the
+/// language has fractions, trailing zeros are permitted too. The number of decimals is limited so
+/// that rounding to a double never moves a number across a bound.
 Dfa spellings(const Dfa& plain, const NumberDigits& digits);
 
 }  // namespace veery::schema

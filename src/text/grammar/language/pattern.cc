@@ -8,8 +8,8 @@ namespace {
 
 using Kind = PatternNode::Kind;
 
-// Builds an automaton from the end of the pattern to its start, so that the language of all that
-// follows is known where a look-ahead stands.
+// Builds an automaton from the end of the pattern to its start, so that at a look-ahead the
+// language of everything after it is already known.
 class Builder {
  public:
   Builder() : end_(nfa_.add_state()), rest_(nfa_.add_state()) {
@@ -28,7 +28,8 @@ class Builder {
   }
 
  private:
-  // The state from which `node` leads to `to`. `first`: it begins at the start of the text.
+  // Returns the state from which `node` leads to `to`. `first`: the node begins at the start of the
+  // text.
   int32_t add(const PatternNode& node, int32_t to, bool first) {
     switch (node.kind) {
       case Kind::kSet: {
@@ -57,7 +58,7 @@ class Builder {
 
   int32_t add_sequence(const PatternNode& node, int32_t to, bool first) {
     for (size_t i = node.items.size(); i-- > 0;) {
-      // Whether all before it reads nothing and '^' is among it.
+      // Whether everything before the item reads nothing and contains '^'.
       bool starts = first;
       for (size_t j = 0; j < i; ++j) {
         if (node.items[j].kind == Kind::kStart)
@@ -78,7 +79,7 @@ class Builder {
     if (node.most < 0) {
       from = nfa_.add_state();
       nfa_.add_empty(from, to);
-      ++loops_;  // what follows an item is not known before the loop is whole
+      ++loops_;  // inside a loop the continuation of an item is not complete yet
       nfa_.add_empty(from, add(item, from, false));
       --loops_;
     }
@@ -93,7 +94,7 @@ class Builder {
   int32_t add_look_ahead(const PatternNode& node, int32_t to, bool first) {
     if (loops_ > 0)
       throw Error(ErrorKind::kUnsupported,
-                  "a pattern with a look-ahead inside of a repetition cannot be kept");
+                  "the pattern has a look-ahead inside a repetition, which is not supported");
     const Dfa seen = Builder().found_here(node.items.front(), first);
     const Dfa rest = nfa_.determinize(to, end_, first);
     return nfa_.add_dfa(node.negated ? subtract(rest, seen) : intersect(rest, seen), end_);

@@ -6,9 +6,10 @@
 
 namespace veery::schema {
 
-/// Returns the texts in which `pattern` is found anywhere. Look-aheads are kept. Throws kInput for
-/// a malformed pattern, kUnsupported for back references, look-behinds, word boundaries and
-/// look-aheads inside of a repetition, kLimit for a language with too many states.
+/// Returns the language of texts that contain a match of `pattern` anywhere. Look-aheads are
+/// supported. Throws kInput for a malformed pattern; kUnsupported for back references,
+/// look-behinds, word boundaries and look-aheads inside a repetition; kLimit if the language has
+/// too many states.
 Dfa pattern_language(std::string_view pattern);
 
 }  // namespace veery::schema

@@ -28,7 +28,7 @@ const CodeSet& word_characters() {
   static const CodeSet set = normal_set({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}});
   return set;
 }
-// White space of ECMA-262, section 12.2 and 12.3.
+// Whitespace as defined by ECMA-262, sections 12.2 and 12.3.
 CodeSet spaces() {
   return normal_set({{'\t', '\r'},
                      {' ', ' '},
@@ -41,8 +41,8 @@ CodeSet spaces() {
                      {0x3000, 0x3000},
                      {0xFEFF, 0xFEFF}});
 }
-// Python's re counts U+001C to U+001F and U+0085 as white space, ECMA-262 U+FEFF: \s and \S match
-// only code points on which both agree.
+// Python's re also counts U+001C to U+001F and U+0085 as whitespace, and ECMA-262 U+FEFF. \s and \S
+// match only code points on which both agree.
 CodeSet agreed_spaces() { return intersect_sets(spaces(), complement_set({{0xFEFF, 0xFEFF}})); }
 CodeSet agreed_no_spaces() {
   CodeSet all = spaces();
@@ -51,7 +51,8 @@ CodeSet agreed_no_spaces() {
   return complement_set(normal_set(all));
 }
 
-// All scalar values as one text, searched once for each property.
+// Returns the code points of a Unicode property, by matching \p{name} against a text of all scalar
+// values.
 CodeSet find_property(const std::string& name) {
   static const std::string all = [] {
     std::string text;
@@ -103,8 +104,7 @@ CodeSet property(std::string name) {
     if (!plain || name.empty() || known.size() > 64) throw Error(ErrorKind::kInput, "{}", name);
     return known.emplace(name, find_property(name)).first->second;
   } catch (const Error&) {
-    throw Error(ErrorKind::kUnsupported, "the Unicode property '{}' is not known",
-                printable(name, 40));
+    throw Error(ErrorKind::kUnsupported, "unknown Unicode property '{}'", printable(name, 40));
   }
 }
 
@@ -120,7 +120,7 @@ class Parser {
 
   PatternNode whole() {
     PatternNode node = choice(0);
-    if (at_ < text_.size()) fail("a ')' has no '('");
+    if (at_ < text_.size()) fail("unmatched ')'");
     return node;
   }
 
@@ -129,7 +129,7 @@ class Parser {
     throw Error(ErrorKind::kInput, "character {} of the pattern: {}", at_ + 1, why);
   }
   [[noreturn]] static void refuse(const char* form) {
-    throw Error(ErrorKind::kUnsupported, "a pattern with {} cannot be kept", form);
+    throw Error(ErrorKind::kUnsupported, "the pattern has {}, which is not supported", form);
   }
   bool more() const { return at_ < text_.size(); }
   char32_t peek(size_t ahead = 0) const {
@@ -160,7 +160,7 @@ class Parser {
     PatternNode node{.kind = Kind::kSequence};
     while (more() && peek() != '|' && peek() != ')') {
       PatternNode item = repeated(term(depth));
-      // Both read nothing, so '^' may come first.
+      // Look-aheads and '^' read nothing, so '^' may move before them.
       auto place = node.items.end();
       if (item.kind == Kind::kStart)
         while (place != node.items.begin() && (place - 1)->kind == Kind::kLookAhead) --place;
@@ -182,7 +182,7 @@ class Parser {
       case '\\': return escape();
       case '*':
       case '+':
-      case '?': --at_; fail("there is nothing to repeat");
+      case '?': --at_; fail("nothing to repeat");
       default: return of_code(code);
     }
   }
@@ -200,13 +200,13 @@ class Parser {
     } else {
       if (take(U"?<") || take(U"?P<")) {
         while (more() && peek() != '>') ++at_;
-        if (!take('>')) fail("the name of a group has no end");
+        if (!take('>')) fail("missing '>' after the name of a group");
       } else if (peek() == '?') {
-        refuse("a group of this kind");
+        refuse("an unknown kind of group");
       }
       node = choice(depth + 1);
     }
-    if (!take(')')) fail("a '(' has no ')'");
+    if (!take(')')) fail("missing ')'");
     return node;
   }
 
@@ -220,7 +220,7 @@ class Parser {
     return static_cast<int32_t>(value);
   }
 
-  // False: the text is no quantifier.
+  // Returns false if the text is not a quantifier.
   bool quantifier(int32_t& least, int32_t& most) {
     least = 0, most = -1;
     if (take('*')) return true;
@@ -232,17 +232,17 @@ class Parser {
     least = low.value_or(0), most = least;
     if (take(',')) most = number().value_or(-1);
     if (low && take('}')) {
-      if (most >= 0 && most < least) fail("a repetition has its numbers out of order");
+      if (most >= 0 && most < least) fail("the bounds of a repetition are out of order");
       return true;
     }
-    at_ = begin;  // '{' stands for itself, as it does without the flag u
+    at_ = begin;  // '{' is literal, as it is without the flag u
     return false;
   }
 
   PatternNode repeated(PatternNode item) {
     int32_t least = 0, most = 0;
     while (quantifier(least, most)) {
-      take('?');  // lazy: the same language
+      take('?');  // lazy: same language
       PatternNode node{.kind = Kind::kRepeat, .least = least, .most = most};
       node.items.push_back(std::move(item));
       item = std::move(node);
@@ -259,7 +259,7 @@ class Parser {
       else if (c >= 'a' && c <= 'f')
         value = value * 16 + (c - 'a' + 10);
       else
-        fail("an escape has too few hexadecimal digits");
+        fail("too few hexadecimal digits in an escape");
     }
     return value;
   }
@@ -273,11 +273,11 @@ class Parser {
     char32_t value = 0;
     do value = value * 16 + hex(1);
     while (value <= kLastCodePoint && peek() != '}' && more());
-    if (!take('}') || value > kLastCodePoint) fail("an escape is no code point");
+    if (!take('}') || value > kLastCodePoint) fail("invalid code point in an escape");
     return value;
   }
 
-  // A set, if the escape names one. The backslash is read already.
+  // Returns the set if the escape denotes one (\d, \p{..}); the backslash has been consumed.
   std::optional<CodeSet> set_escape() {
     const char32_t letter = peek();
     switch (letter) {
@@ -293,15 +293,15 @@ class Parser {
     }
     ++at_;
     std::string name;
-    if (!take('{')) fail("a property has no name");
+    if (!take('{')) fail("missing '{' after '\\p'");
     while (more() && peek() != '}') append_utf8(name, text_[at_++]);
-    if (!take('}')) fail("the name of a property has no end");
+    if (!take('}')) fail("missing '}' after the name of a property");
     const CodeSet set = property(name);
     return letter == 'p' ? set : complement_set(set);
   }
 
   char32_t code_escape() {
-    if (!more()) fail("a backslash stands at the end");
+    if (!more()) fail("backslash at the end of the pattern");
     const char32_t letter = text_[at_++];
     switch (letter) {
       case 't': return '\t';
@@ -313,7 +313,7 @@ class Parser {
       case 'x': return hex(2);
       case 'u': return unicode_escape();
       case 'c':
-        if ((peek() | 0x20) < 'a' || (peek() | 0x20) > 'z') fail("'\\c' has no letter");
+        if ((peek() | 0x20) < 'a' || (peek() | 0x20) > 'z') fail("missing letter after '\\c'");
         return text_[at_++] % 32;
       default: return letter;
     }
@@ -356,12 +356,12 @@ class Parser {
         if (!first_set) set.push_back({first, first});
         if (!last_set) set.push_back({last, last});
       } else if (first > last) {
-        fail("a range of a class has its ends out of order");
+        fail("the ends of a range in a class are out of order");
       } else {
         set.push_back({first, last});
       }
     }
-    if (!take(']')) fail("a '[' has no ']'");
+    if (!take(']')) fail("missing ']'");
     set = normal_set(std::move(set));
     return negated ? complement_set(set) : intersect_sets(set, complement_set({}));
   }

@@ -1,4 +1,4 @@
-// pattern_syntax.h: the syntax tree of a regular expression of ECMA-262.
+// pattern_syntax.h: syntax tree of ECMA-262 regular expressions.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -11,8 +11,8 @@ struct PatternNode {
   enum class Kind { kSet, kSequence, kChoice, kRepeat, kStart, kEnd, kLookAhead };
   Kind kind = Kind::kSequence;
   CodeSet set;                     ///< kSet
-  std::vector<PatternNode> items;  ///< of sequences and choices; the one of the other kinds
-  int32_t least = 0, most = 0;     ///< kRepeat; most < 0: no upper limit
+  std::vector<PatternNode> items;  ///< of kSequence and kChoice; the only item of other kinds
+  int32_t least = 0, most = 0;     ///< kRepeat; most < 0: unbounded
   bool negated = false;            ///< kLookAhead
 };
 

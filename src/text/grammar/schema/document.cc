@@ -10,10 +10,10 @@ namespace {
 
 constexpr size_t kMostNodes = 20000;
 constexpr int kMostDepth = 100;
-// Bytes of names, values and patterns, which take long to compile.
+// Limit of the bytes of names, values and patterns, which take long to compile.
 constexpr int64_t kMostLetters = 1 << 18;
 
-// How the value of a keyword holds subschemas.
+// How the value of a keyword contains subschemas.
 enum class Holds { kSchema, kSchemas, kNamed, kSchemaOrList };
 constexpr std::pair<std::string_view, Holds> kHolders[] = {
     {"additionalItems", Holds::kSchema},
@@ -67,7 +67,7 @@ std::string pointer_step(std::string_view part) {
   return text;
 }
 
-// RFC 3986, section 5.2, without a fragment.
+// Resolves a reference without its fragment (RFC 3986, section 5.2).
 std::string resolved(const std::string& base, std::string_view reference) {
   const auto scheme_end = [](std::string_view uri) {
     const size_t colon = uri.find(':');
@@ -88,7 +88,7 @@ std::string resolved(const std::string& base, std::string_view reference) {
     joined = base.substr(path, slash + 1 - path) + std::string(reference);
   else
     joined = (path > scheme ? "/" : "") + std::string(reference);
-  // Dot segments.
+  // Removes dot segments.
   for (size_t at = 0; (at = joined.find("/./", at)) != std::string::npos;) joined.erase(at, 2);
   for (size_t at = 0; (at = joined.find("/../", at)) != std::string::npos;) {
     const size_t before = at == 0 ? 0 : joined.rfind('/', at - 1);
@@ -134,17 +134,18 @@ void Document::count_letters(const Json& value, const Json& node) {
     for (const Json& item : value) count_letters(item, node);
   if (letters_ > kMostLetters)
     throw Error(ErrorKind::kLimit,
-                "schema: {} is beyond the {} bytes that names, values and patterns may have",
-                place(node), kMostLetters);
+                "schema: {}: names, values and patterns exceed {} bytes in total", place(node),
+                kMostLetters);
 }
 
 void Document::index(const Json& node, const std::string& base, const Json* parent,
                      std::string step, int depth) {
   if (nodes_.size() >= kMostNodes)
-    throw Error(ErrorKind::kLimit, "schema: it has more than {} subschemas", kMostNodes);
+    throw Error(ErrorKind::kLimit, "schema: more than {} subschemas", kMostNodes);
   if (!nodes_.try_emplace(&node, Node{base, parent, std::move(step)}).second) return;
   if (depth > kMostDepth)
-    throw Error(ErrorKind::kLimit, "schema: {} is nested too deeply", place(node));
+    throw Error(ErrorKind::kLimit, "schema: {} is nested more than {} levels deep", place(node),
+                kMostDepth);
   if (node.is_boolean()) return;
   if (!node.is_object())
     throw Error(ErrorKind::kInput, "schema: {} is a JSON {}, expected an object or a boolean",
@@ -228,7 +229,8 @@ const Json* Document::follow(const Json& from, std::string_view pointer) {
     if (const auto known = nodes_.find(node); known != nodes_.end())
       base = known->second.base, parent = node, step.clear();
   }
-  index(*node, base, parent == node ? nullptr : parent, step, 0);  // under a keyword of others
+  index(*node, base, parent == node ? nullptr : parent, step, 0);  // the location is below an
+                                                                   // unknown keyword
   return node;
 }
 
@@ -248,18 +250,18 @@ const Json& Document::target(const Json& node, std::string_view keyword) {
   };
   const auto resource = resources_.find(uri);
   if (resource == resources_.end())
-    throw missing(ErrorKind::kUnsupported, "is in another document, which cannot be read");
+    throw missing(ErrorKind::kUnsupported, "refers to another document, which is not supported");
   if (keyword == "$dynamicRef" && !fragment.empty())
     if (const auto found = dynamic_anchors_.find(fragment);
         found != dynamic_anchors_.end() && found->second > 1)
-      throw missing(ErrorKind::kUnsupported, "has several $dynamicAnchor, which cannot be kept");
+      throw missing(ErrorKind::kUnsupported, "has several $dynamicAnchor, which is not supported");
   if (fragment.empty() || fragment.starts_with('/')) {
     const Json* found = follow(*resource->second, fragment);
-    if (found == nullptr) throw missing(ErrorKind::kInput, "names nothing in this schema");
+    if (found == nullptr) throw missing(ErrorKind::kInput, "does not exist in this schema");
     return *found;
   }
   const auto anchor = resources_.find(uri + "#" + fragment);
-  if (anchor == resources_.end()) throw missing(ErrorKind::kInput, "names nothing in this schema");
+  if (anchor == resources_.end()) throw missing(ErrorKind::kInput, "does not exist in this schema");
   return *anchor->second;
 }
 

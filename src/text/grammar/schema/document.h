@@ -1,4 +1,4 @@
-// document.h: a JSON schema as a document: places, base URIs and references.
+// document.h: a JSON schema document: locations, base URIs and references.
 #pragma once
 #include <map>
 #include <string>
@@ -9,26 +9,29 @@
 
 namespace veery::schema {
 
-/// Indexes the subschemas of a document, which must outlive it.
+/// Index of the subschemas of a document. The document must outlive it.
 class Document {
  public:
-  /// Throws kInput or kLimit, naming the place, for what is no schema or is too large.
+  /// Throws kInput for an invalid schema and kLimit for one that is too large; the message names
+  /// the location.
   explicit Document(const Json& root);
 
   const Json& root() const { return root_; }
-  /// "$.properties.a", for messages.
+  /// Returns the location of a node for messages, for example "$.properties.a".
   std::string place(const Json& node) const;
-  /// The subschema that `keyword` ($ref or $dynamicRef) of `node` names. Throws kUnsupported for
-  /// another document, kInput for a place that this one does not have.
+  /// Returns the subschema to which `keyword` ($ref or $dynamicRef) of `node` refers. Throws
+  /// kUnsupported for a reference to another document and kInput for a location that does not
+  /// exist.
   const Json& target(const Json& node, std::string_view keyword);
-  /// Whether the document is of draft 4 or older, or says nothing: `id` is an identifier there.
+  /// Returns whether `id` is an identifier: the document is of draft 4 or older, or has no
+  /// "$schema".
   bool old_identifiers() const { return old_identifiers_; }
 
  private:
   struct Node {
-    std::string base;  ///< URI without a fragment
+    std::string base;  ///< URI without fragment
     const Json* parent = nullptr;
-    std::string step;  ///< from the parent's place
+    std::string step;  ///< path from the parent, for messages
   };
   void index(const Json& node, const std::string& base, const Json* parent, std::string step,
              int depth);
@@ -39,8 +42,8 @@ class Document {
   const Json& root_;
   bool old_identifiers_ = false;
   std::unordered_map<const Json*, Node> nodes_;
-  std::map<std::string, const Json*, std::less<>> resources_;  ///< by URI, anchors with fragment
-  std::map<std::string, int, std::less<>> dynamic_anchors_;    ///< how many there are of each
+  std::map<std::string, const Json*, std::less<>> resources_;  ///< by URI, with fragment
+  std::map<std::string, int, std::less<>> dynamic_anchors_;    ///< declarations of each
   int64_t letters_ = 0;
 };
 

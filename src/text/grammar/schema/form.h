@@ -1,4 +1,5 @@
-// form.h: what a value may be, as a union of forms; a form has one constraint for each JSON type.
+// form.h: the set of values of a schema as a union of forms. A form has one constraint per JSON
+// type.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,11 +15,11 @@ namespace veery::schema {
 
 using Language = std::shared_ptr<const Dfa>;  ///< null: all texts, or all numbers
 
-/// A conjunction of literals, sorted. A literal 2 n says that subschema n holds, 2 n + 1 that it
-/// does not; subschema 0 is true, so {} holds always and {1} never.
+/// A sorted conjunction of literals. Literal 2n says that subschema n holds, literal 2n + 1 that it
+/// does not. Subschema 0 is true, so {} always holds and {1} never does.
 using Conjunction = std::vector<int32_t>;
 inline const Conjunction kNever{1};
-/// Returns kNever if a literal and its opposite are among those of `a` and `b`.
+/// Returns the union of the literals, or kNever if it contains a literal and its negation.
 Conjunction both(const Conjunction& a, const Conjunction& b);
 
 enum TypeBit : uint8_t {
@@ -33,17 +34,17 @@ enum TypeBit : uint8_t {
 };
 
 struct NumberForm {
-  Language language;  ///< of plain spellings
-  /// The only values, by their plain spellings, as they are written.
+  Language language;  ///< plain spellings of the numbers
+  /// If set, the only values: pairs of plain spelling and spelling in the schema.
   std::optional<std::vector<std::pair<std::string, std::string>>> values;
   NumberDigits digits;
 };
 
 struct StringForm {
   Language language;
-  int64_t least = 0, most = -1;  ///< code points; most < 0: no upper limit
+  int64_t least = 0, most = -1;  ///< length in code points; most < 0: unbounded
   std::optional<std::vector<std::string>> values;
-  std::vector<Language> formats;  ///< annotations (2020-12) that restrict what is generated
+  std::vector<Language> formats;  ///< annotations (2020-12) that restrict generated strings
 };
 
 struct ArrayForm {
@@ -65,9 +66,10 @@ struct ObjectForm {
     Conjunction value;
     bool required = false;
   };
-  /// Values of all members whose name is in `pattern`, or in neither of the others.
+  /// Constrains the values of members whose name matches `pattern` and is in neither exclusion
+  /// list.
   struct Rule {
-    Language pattern;  ///< null: all names but
+    Language pattern;  ///< null: all names except the excluded ones
     std::vector<std::string> but_names;
     std::vector<Language> but_patterns;
     Conjunction value;
@@ -75,10 +77,10 @@ struct ObjectForm {
   };
   std::vector<Property> properties;
   std::vector<Rule> rules;
-  std::vector<Rule> some;       ///< for each of these, one member at least
-  std::vector<Language> names;  ///< all names are in each of these
+  std::vector<Rule> some;       ///< each requires at least one matching member
+  std::vector<Language> names;  ///< every name belongs to each of these languages
   int64_t least = 0, most = -1;
-  bool described = false;  ///< by properties or patternProperties
+  bool described = false;  ///< has properties or patternProperties
 
   Property* find(const std::string& name);
   void require(const std::string& name);
@@ -92,12 +94,13 @@ struct Form {
   ObjectForm object;
 };
 
-/// Returns the values of both; types is 0 if that is known to be nothing.
+/// Returns the intersection; `types` is 0 if it is known to be empty.
 Form both(const Form& a, const Form& b);
 
-/// The texts of a string form without its length. Formats restrict it unless it has values.
+/// Returns the strings of a form, ignoring its length limits. Formats apply unless the form lists
+/// its values.
 Dfa language_of(const StringForm& form);
-/// Whether a text is of the form, formats aside.
+/// Returns whether a text satisfies the form, ignoring formats.
 bool holds(const StringForm& form, const std::string& text);
 
 }  // namespace veery::schema

@@ -1,5 +1,5 @@
-// Regular languages as rules: a rule for a state, a tail call for an edge. Runs of one class become
-// repetitions.
+// Converts automata to grammar rules: each state becomes a rule, each edge a tail call, and a run
+// of states that read the same set becomes a repetition.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string class_of(const CodeSet& set) {
   return text + "]";
 }
 
-// Alternatives that write a code point of a set: [class], and escapes of JSON.
+// Returns alternatives that write one code point of a set: a class and, in JSON strings, escapes.
 std::vector<std::string> pieces_of(const CodeSet& set, Writing writing, bool escapes_less) {
   if (writing == Writing::kPlain) return {class_of(set)};
   std::vector<std::string> pieces;
@@ -94,7 +94,7 @@ class StateWriter {
   }
 
  private:
-  // The code points that lead to each target, in the order of targets.
+  // Returns the code points that lead to each target, ordered by target.
   std::map<int32_t, CodeSet> targets(size_t state) const {
     std::map<int32_t, CodeSet> found;
     for (const Dfa::Edge& edge : dfa_.states()[state].edges)
@@ -121,11 +121,12 @@ class StateWriter {
   }
 
   struct Run {
-    size_t last = 0;  ///< the state that follows
+    size_t last = 0;  ///< the state after the run
     int64_t length = 0;
     CodeSet set;
   };
-  // States from `state` on that differ in nothing but how far the end is.
+  // Returns the run of states from `state` on that read the same set and differ only in their
+  // distance from the end.
   Run run(size_t state, bool accepting) const {
     Run run{.last = state, .length = 0, .set = {}};
     while (accepts(run.last) == accepting && (run.length == 0 || incoming_[run.last] == 1)) {
@@ -140,7 +141,7 @@ class StateWriter {
     return run;
   }
 
-  // Returns the expression of the text that may follow an edge to `state`.
+  // Returns the expression for the text after an edge to `state`.
   std::string rest(size_t state) {
     if (writing_ == Writing::kJsonString && is_all(state)) return rules_.string_rest();
     const auto next = targets(state);
@@ -228,7 +229,7 @@ std::string Rules::plain_of_length(const CodeSet& set, int64_t least, int64_t mo
 
 std::string Rules::language(const Dfa& dfa, Writing writing) {
   if (dfa.states().size() > kMostStates)
-    throw Error(ErrorKind::kLimit, "schema: a pattern or a range needs more than {} states",
+    throw Error(ErrorKind::kLimit, "schema: a pattern or range needs more than {} states",
                 kMostStates);
   std::string& name = languages_[key_of(dfa, writing)];
   if (!name.empty()) return name;

@@ -9,12 +9,12 @@
 namespace veery::schema {
 namespace {
 
-constexpr int64_t kMostCounted = 2500;  // states of texts without marks that count their length
+constexpr int64_t kMostCounted = 2500;  // limit of the states of an automaton that counts lengths
 
 const CodeSet kEvery = complement_set({});
 const CodeSet kSpace = normal_set({{' ', ' '}, {'\t', '\t'}, {'\n', '\n'}, {'\r', '\r'}});
 
-// (kEvery)* part (kEvery)*, without what stands at a side that is closed.
+// Returns any* part any*; a side that is not open has no any*.
 Dfa around(const Dfa& part, bool open_before, bool open_after) {
   Nfa nfa;
   const int32_t start = nfa.add_state(), end = nfa.add_state();
@@ -24,7 +24,7 @@ Dfa around(const Dfa& part, bool open_before, bool open_after) {
   return nfa.determinize(start, end, true);
 }
 
-// What read_literal() may read as a literal that is no string.
+// Returns texts that read_literal() may read as a literal other than a string.
 Dfa literal_like() {
   Nfa nfa;
   const int32_t start = nfa.add_state(), rest = nfa.add_state(), word = nfa.add_state();
@@ -62,12 +62,14 @@ Dfa texts_between(const MemberMarks& marks) {
 
 }  // namespace
 
-MarkedValues::MarkedValues(const MemberMarks& marks, const Json& schema)
-    : marks_(marks),
-      schema_(schema),
-      names_(plain_names()),
-      texts_(texts_between(marks)),
-      unlike_literals_(subtract(texts_, literal_like())) {}
+MarkLanguages::MarkLanguages(const MemberMarks& given)
+    : marks(given),
+      names(plain_names()),
+      texts(texts_between(given)),
+      unlike_literals(subtract(texts, literal_like())) {}
+
+MarkedValues::MarkedValues(const MarkLanguages& languages, const Json& schema)
+    : languages_(languages), marks_(languages.marks), schema_(schema) {}
 
 bool MarkedValues::is_text(const std::string& name) const {
   return marks_.guesses() && takes_text(schema_, name);
@@ -95,14 +97,14 @@ std::string MarkedValues::json(const std::string& value) const {
   return terminal(marks_.json) + " " + value + " " + terminal(marks_.end);
 }
 
-// A reader that guesses takes every text as some value.
+// A reader that guesses accepts any text as some value.
 std::string MarkedValues::any(Rules& rules) const {
-  const std::string text = this->text(texts_, rules);
+  const std::string text = this->text(languages_.texts, rules);
   return marks_.guesses() ? text : text + " | " + json(rules.any());
 }
 
 Dfa MarkedValues::texts(const StringForm& form, bool text) const {
-  const Dfa& writable = text || !marks_.guesses() ? texts_ : unlike_literals_;
+  const Dfa& writable = text || !marks_.guesses() ? languages_.texts : languages_.unlike_literals;
   Dfa language = form.values ? Dfa::words(*form.values) : language_of(form);
   language = intersect(language, writable);
   return form.least > 0 || form.most >= 0 ? with_length(language, form.least, form.most) : language;
@@ -111,7 +113,7 @@ Dfa MarkedValues::texts(const StringForm& form, bool text) const {
 std::optional<std::string> MarkedValues::counted_text(const StringForm& form, bool text,
                                                       Rules& rules) const {
   const bool counted =
-      (std::max(form.least, form.most) + 2) * std::ssize(texts_.states()) > kMostCounted;
+      (std::max(form.least, form.most) + 2) * std::ssize(languages_.texts.states()) > kMostCounted;
   const bool plain = !form.values && !form.language && form.formats.empty();
   if (!counted || !plain || (!text && marks_.guesses())) return {};
   CodeSet set = complement_set({{'<', '<'}});

@@ -1,4 +1,4 @@
-// marked_values.h: how names and values of arguments are written between marks.
+// marked_values.h: grammar expressions for argument names and values between marks.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,35 +11,48 @@
 
 namespace veery::schema {
 
-/// Expressions for members between the marks of one form of calls. Refers to its arguments.
+/// The automata of the names and texts that can be written between the marks of one form of calls.
+/// They are costly to build, so the tools of a grammar share them. `marks` must outlive it.
+struct MarkLanguages {
+  explicit MarkLanguages(const MemberMarks& marks);
+
+  const MemberMarks& marks;
+  Dfa names;            ///< of members other than the listed properties
+  Dfa texts;            ///< everything that does not end the value
+  Dfa unlike_literals;  ///< the texts that AnswerWriter never reads as a literal
+};
+
+/// Builds expressions for the members of a call whose arguments are written between marks. The
+/// constructor's arguments must outlive it.
 class MarkedValues {
  public:
-  /// `schema`: of the arguments; it tells the reader which values are strings.
-  MarkedValues(const MemberMarks& marks, const Json& schema);
+  /// `schema`: of the arguments; AnswerWriter uses it to decide which values are strings.
+  MarkedValues(const MarkLanguages& languages, const Json& schema);
 
-  /// Whether the reader takes the value of a member as a string, whatever it looks like.
+  /// Returns whether AnswerWriter reads the value of a member as a string whatever it looks like.
   bool is_text(const std::string& name) const;
-  /// A mark and a name. Throws kUnsupported if the name cannot stand between marks.
+  /// Key mark and name. Throws kUnsupported if the name cannot be written between marks.
   std::string name(const std::string& name) const;
   std::string name(const Dfa& names, Rules& rules) const;
-  /// The names that members without a property may have.
-  const Dfa& names() const { return names_; }
+  /// The names that members other than the listed properties may have.
+  const Dfa& names() const { return languages_.names; }
 
-  /// A mark, a value and a mark: a string, and a value of a JSON expression.
+  /// Mark, value and end mark; the value is a string, or a JSON expression for json().
   std::string text(const Dfa& texts, Rules& rules) const;
   std::string json(const std::string& value) const;
-  /// The same for every value.
+  /// Any value with its marks.
   std::string any(Rules& rules) const;
-  /// The strings of a form that the reader takes as such; `text` as is_text() says.
+  /// Returns the strings of `form` that AnswerWriter reads as strings; `text` is the result of
+  /// is_text().
   Dfa texts(const StringForm& form, bool text) const;
-  /// The member for a form that has a length only, too large a number for an automaton. Its strings
-  /// hold no `<`.
+  /// Returns the member expression of a form that restricts only the length, if the length is too
+  /// large for an automaton. Its strings exclude `<`.
   std::optional<std::string> counted_text(const StringForm& form, bool text, Rules& rules) const;
 
  private:
+  const MarkLanguages& languages_;
   const MemberMarks& marks_;
   const Json& schema_;
-  Dfa names_, texts_, unlike_literals_;
 };
 
 }  // namespace veery::schema

@@ -8,12 +8,12 @@
 namespace veery::schema {
 namespace {
 
-constexpr size_t kMostForms = 1024;     // of one conjunction
-constexpr size_t kMostSpent = 300'000;  // of a whole schema
-constexpr int kDisjointDepth = 8;       // levels that a proof of disjointness looks at
+constexpr size_t kMostForms = 1024;     // forms of one conjunction
+constexpr size_t kMostSpent = 300'000;  // combined pairs of forms in one schema
+constexpr int kDisjointDepth = 8;       // depth of the search when proving disjointness
 
 enum class Group { kType, kValues, kNumber, kString, kObject, kArray, kUnevaluated, kApplicator };
-// Cheap and narrow ones first.
+// Cheap and restrictive keywords first.
 constexpr std::pair<std::string_view, Group> kKeywords[] = {
     {"type", Group::kType},
     {"const", Group::kValues},
@@ -99,14 +99,14 @@ int64_t count_of(const Json& value) {
       value.number() == static_cast<double>(static_cast<int64_t>(value.number())))
     return static_cast<int64_t>(value.number());
   if (!value.is_integer_in(0, INT64_MAX / 4))
-    throw Error(ErrorKind::kInput, "is {}, expected a number from 0 on",
+    throw Error(ErrorKind::kInput, "is {}, expected a number of at least 0",
                 printable(dump_json(value), 40));
   return value.get<int64_t>();
 }
 
 Meaning::Meaning(const Json& root) : document_(root) {}
 
-// Puts the place before what is thrown while a keyword is read.
+// Prepends the location to errors thrown while a keyword is read.
 template <typename Use>
 auto Meaning::named(const Json& node, std::string_view keyword, const Use& use) {
   try {
@@ -120,7 +120,7 @@ auto Meaning::named(const Json& node, std::string_view keyword, const Use& use) 
 void Meaning::spend(size_t forms) {
   spent_ += forms;
   if (spent_ > kMostSpent)
-    throw Error(ErrorKind::kLimit, "schema: its alternatives take more than {} steps to combine",
+    throw Error(ErrorKind::kLimit, "schema: combining its alternatives takes more than {} steps",
                 kMostSpent);
 }
 
@@ -143,7 +143,7 @@ const Forms& Meaning::literal_forms(int32_t literal) {
     return known->second;
   const Json& node = *subschemas_[static_cast<size_t>(literal / 2)];
   if (!open_.insert(literal).second || open_.size() > 200)
-    throw Error(ErrorKind::kInput, "schema: {} refers to itself without an end",
+    throw Error(ErrorKind::kInput, "schema: {} refers to itself without end",
                 document_.place(node));
   Forms forms = compute(node, literal % 2 == 0);
   open_.erase(literal);
@@ -183,7 +183,7 @@ Forms Meaning::compute(const Json& node, bool holds) {
 
 namespace {
 
-// Keywords that are read together with another one of the same node.
+// Returns whether the keyword is evaluated together with another keyword of the same node.
 bool belongs_to_another(const Json& node, std::string_view keyword) {
   const auto has = [&](std::string_view key) { return node.contains(key); };
   if (keyword == "patternProperties") return has("properties");
@@ -218,7 +218,7 @@ Forms Meaning::holding(const Json& node) {
   return forms;
 }
 
-// One keyword at least fails.
+// Returns the values for which at least one keyword fails.
 Forms Meaning::failing(const Json& node) {
   Forms forms;
   for (const auto& [keyword, group] : kKeywords) {
@@ -243,8 +243,8 @@ Forms Meaning::failing(const Json& node) {
 
 Forms Meaning::of_all(const Json& parts, bool all, bool holds) {
   if (!parts.is_array() || parts.empty())
-    throw Error(ErrorKind::kInput, "expected a list that is not empty");
-  // Not all hold: one of them fails; none holds: all fail.
+    throw Error(ErrorKind::kInput, "expected a non-empty list");
+  // De Morgan: "not all hold" means that one fails, "none holds" that all fail.
   if (all == holds) {
     Forms forms{Form()};
     for (const Json& part : parts) {
@@ -280,10 +280,10 @@ Forms Meaning::of_condition(const Json& node, bool holds) {
   return simplified(std::move(result));
 }
 
-// Exactly one. Alternatives that cannot both hold need no complement.
+// Exactly one alternative holds. Complements are only needed for alternatives that overlap.
 Forms Meaning::of_one(const Json& alternatives, bool holds) {
   if (!alternatives.is_array() || alternatives.empty())
-    throw Error(ErrorKind::kInput, "expected a list that is not empty");
+    throw Error(ErrorKind::kInput, "expected a non-empty list");
   const size_t count = alternatives.size();
   std::vector<Conjunction> one;
   for (const Json& item : alternatives) one.push_back(literal(item, true));
@@ -316,7 +316,7 @@ bool Meaning::may_hold(const Forms& forms, int depth) {
   return std::ranges::any_of(forms, [&](const Form& form) { return may_hold(form, depth); });
 }
 
-// False is proved; true may be wrong.
+// May return true for an empty conjunction; false is always correct.
 bool Meaning::may_hold(const Conjunction& conjunction, int depth) {
   if (conjunction == kNever) return false;
   if (depth == 0) return true;

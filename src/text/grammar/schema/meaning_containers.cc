@@ -1,4 +1,4 @@
-// Keywords of objects and arrays.
+// Keywords for objects and arrays.
 #include <algorithm>
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const Json& value) {
     throw Error(ErrorKind::kInput, "is a JSON {}, expected a list of names", value.type_name());
   std::vector<std::string> names;
   for (const Json& name : value) {
-    if (!name.is_string()) throw Error(ErrorKind::kInput, "has a name that is no string");
+    if (!name.is_string()) throw Error(ErrorKind::kInput, "expected a list of strings");
     names.push_back(name.string());
   }
   return names;
@@ -44,7 +44,7 @@ Forms Meaning::of_object(const Json& node, std::string_view keyword, bool holds)
     return of_dependencies(value, holds);
   Form form = object_form(holds);
   if (keyword == "required") {
-    // Draft 3 has a flag here.
+    // A flag in draft 3.
     if (value.is_boolean()) return holds ? Forms{form} : Forms{};
     Forms missing;
     for (const std::string& name : names_of(value)) {
@@ -75,7 +75,7 @@ Forms Meaning::of_object(const Json& node, std::string_view keyword, bool holds)
   return {form};
 }
 
-// The members that neither properties nor patternProperties of a node name.
+// Returns the rule for members named by neither properties nor patternProperties of the node.
 ObjectForm::Rule Meaning::others(const Json& node, Conjunction value) {
   ObjectForm::Rule rule{
       .pattern = nullptr, .but_names = {}, .but_patterns = {}, .value = std::move(value)};
@@ -164,7 +164,7 @@ Forms Meaning::of_array(const Json& node, std::string_view keyword, bool holds) 
   Form form = array_form(holds);
   if (keyword == "uniqueItems") {
     if (!value.is_boolean() || !value.boolean()) return holds ? Forms{Form()} : Forms{};
-    if (!holds) throw Error(ErrorKind::kUnsupported, "cannot be kept where it must not hold");
+    if (!holds) throw Error(ErrorKind::kUnsupported, "is not supported where it must not hold");
     form.array.unique = true;
     return {form};
   }
@@ -178,7 +178,7 @@ Forms Meaning::of_array(const Json& node, std::string_view keyword, bool holds) 
   return {form};
 }
 
-// items of draft 4 to 2019-09 may be a list, and additionalItems follows it.
+// In drafts 4 to 2019-09 `items` may be a list, followed by additionalItems.
 Forms Meaning::of_items(const Json& node, bool holds) {
   const Json* first = node.member("prefixItems");
   const Json* rest = node.member("items");
@@ -208,7 +208,7 @@ Forms Meaning::of_items(const Json& node, bool holds) {
         one.array.least = std::ssize(form.array.first) + 1;
       } else {
         throw Error(ErrorKind::kUnsupported,
-                    "cannot be kept where it must not hold, beside the first items");
+                    "is not supported beside leading items where it must not hold");
       }
       failing.push_back(std::move(one));
     }
@@ -247,7 +247,7 @@ Forms Meaning::of_contains(const Json& node, bool holds) {
   return failing;
 }
 
-// The properties or items that adjacent subschemas evaluate, if that does not depend on the value.
+// Properties or items that adjacent subschemas always evaluate, regardless of the value.
 struct Meaning::Evaluated {
   std::vector<std::string> names;
   std::vector<Language> patterns;
@@ -258,7 +258,7 @@ struct Meaning::Evaluated {
 
 void Meaning::collect_evaluated(const Json& node, Evaluated& found, int depth) {
   if (!node.is_object()) return;
-  if (depth > 50) throw Error(ErrorKind::kUnsupported, "refers to itself and cannot be kept");
+  if (depth > 50) throw Error(ErrorKind::kUnsupported, "refers to itself, which is not supported");
   if (const Json* properties = node.member("properties"))
     for (const auto& [name, schema] : properties->items()) found.names.push_back(name);
   if (const Json* patterns = node.member("patternProperties"))
@@ -284,7 +284,8 @@ void Meaning::collect_evaluated(const Json& node, Evaluated& found, int depth) {
        {"anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies", "contains"}) {
     const Json* value = node.member(keyword);
     if (value == nullptr) continue;
-    // Whether a part evaluates anything: only then does the value matter.
+    // What these subschemas evaluate depends on the value. This is not supported unless everything
+    // is evaluated anyway.
     Evaluated part;
     if (keyword == std::string_view("contains"))
       part.items = 1;
@@ -296,14 +297,14 @@ void Meaning::collect_evaluated(const Json& node, Evaluated& found, int depth) {
     const bool members = part.all_members || !part.names.empty() || !part.patterns.empty();
     const bool items = part.all_items || part.items > 0;
     if ((members && !found.all_members) || (items && !found.all_items))
-      throw Error(ErrorKind::kUnsupported, "cannot be kept beside {}", keyword);
+      throw Error(ErrorKind::kUnsupported, "is not supported beside {}", keyword);
   }
 }
 
 Forms Meaning::of_unevaluated(const Json& node, std::string_view keyword, bool holds) {
   const Conjunction value = literal(node[keyword], true);
   if (value.empty()) return holds ? Forms{Form()} : Forms{};
-  if (!holds) throw Error(ErrorKind::kUnsupported, "cannot be kept where it must not hold");
+  if (!holds) throw Error(ErrorKind::kUnsupported, "is not supported where it must not hold");
   const bool members = keyword == "unevaluatedProperties";
   Evaluated found;
   collect_evaluated(node, found, 0);

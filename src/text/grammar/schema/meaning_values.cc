@@ -1,4 +1,4 @@
-// Keywords of types, constants, numbers and strings.
+// Keywords for types, constants, numbers and strings.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -20,7 +20,7 @@ Forms number_forms(Dfa language, const NumberDigits& digits, bool holds) {
   Dfa kept = holds ? std::move(language) : subtract(all_numbers(), language);
   const bool empty = kept.empty();
   Form form;
-  if (!holds) form.types = kNumber;  // of another type it would hold
+  if (!holds) form.types = kNumber;  // values of other types satisfy the keyword
   form.number = {.language = shared(std::move(kept)), .values = {}, .digits = digits};
   if (empty) form.types = static_cast<uint8_t>(form.types & ~kNumber);
   return form.types == 0 ? Forms{} : Forms{form};
@@ -42,7 +42,7 @@ Forms Meaning::of_type(const Json& value, bool holds) {
   bool integers = false;
   const auto add = [&](const Json& name) {
     if (!name.is_string())
-      throw Error(ErrorKind::kInput, "is {}, expected the name of a type or a list of names",
+      throw Error(ErrorKind::kInput, "is {}, expected a type name or a list of type names",
                   printable(dump_json(name), 40));
     if (name.string() == "integer") {
       integers = true;
@@ -51,7 +51,7 @@ Forms Meaning::of_type(const Json& value, bool holds) {
     const auto* found =
         std::ranges::find(kNames, name.string(), [](const auto& pair) { return pair.first; });
     if (found == std::end(kNames))
-      throw Error(ErrorKind::kInput, "'{}' is no type of JSON", printable(name.string(), 40));
+      throw Error(ErrorKind::kInput, "'{}' is not a JSON type", printable(name.string(), 40));
     types = static_cast<uint8_t>(types | found->second);
   };
   if (value.is_array())
@@ -71,7 +71,7 @@ Forms Meaning::of_type(const Json& value, bool holds) {
   return form.types == 0 ? Forms{} : Forms{form};
 }
 
-// A list or an object as a schema that holds for it alone.
+// Returns a schema that only the given list or object satisfies.
 const Json& Meaning::composite(const Json& value) {
   const auto known = composites_.find(&value);
   if (known != composites_.end()) return *known->second;
@@ -107,7 +107,7 @@ const Json& Meaning::composite(const Json& value) {
 
 Forms Meaning::of_values(const Json& given, bool holds) {
   if (!given.is_array()) throw Error(ErrorKind::kInput, "expected a list");
-  // The caller's list may be gone before the schemas that point into it.
+  // The generated schemas point into this copy, since the caller's list may be destroyed first.
   made_.push_back(given);
   const Json& values = made_.back();
   Form scalars = form_of(0);
@@ -125,7 +125,8 @@ Forms Meaning::of_values(const Json& given, bool holds) {
       add(value.boolean() ? kTrue : kFalse);
     } else if (value.is_number()) {
       if (value.is_number_float() && std::abs(value.number()) >= 9007199254740992.0)
-        throw Error(ErrorKind::kUnsupported, "the number {} is not held exactly", dump_json(value));
+        throw Error(ErrorKind::kUnsupported, "a double cannot represent the number {} exactly",
+                    dump_json(value));
       add(kNumber);
       std::string plain = plain_number(value);
       if (seen.insert(plain).second)
@@ -163,7 +164,7 @@ Forms Meaning::of_values(const Json& given, bool holds) {
 Forms Meaning::of_number(const Json& node, std::string_view keyword, bool holds) {
   const Json& value = node[keyword];
   const bool low = keyword == "minimum" || keyword == "exclusiveMinimum";
-  // In draft 4 the exclusive bounds are flags.
+  // In draft 4 exclusive bounds are flags.
   if (value.is_boolean() && keyword.starts_with("exclusive"))
     return holds ? Forms{Form()} : Forms{};
   if (!value.is_number())
@@ -196,7 +197,7 @@ Forms Meaning::of_string(const Json& node, std::string_view keyword, bool holds)
   if (!value.is_string())
     throw Error(ErrorKind::kInput, "is a JSON {}, expected a string", value.type_name());
   if (keyword == "format") {
-    // An annotation: it restricts what is generated, and never fails.
+    // Formats are annotations: they restrict what is generated but never fail.
     if (!holds) return {};
     if (Language language = format_language(value.string())) form.string.formats = {language};
     return {form};

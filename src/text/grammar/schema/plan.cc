@@ -20,8 +20,8 @@ int64_t times(int64_t count, int64_t each) {
   return each >= Plans::kNeverEnds / count ? Plans::kNeverEnds : count * each;
 }
 
-// Whether no word of the language has a length that is allowed. A language of too many states for
-// an answer has words of most lengths.
+// Returns whether no word of the language has a permitted length. Returns false for automata that
+// are too large to check, which have words of most lengths.
 bool is_empty(const StringForm& form) {
   const bool counted = form.least > 0 || form.most >= 0;
   if (form.values || (!form.language && form.formats.empty())) return false;
@@ -39,10 +39,10 @@ Plans::Plans(const Json& schema) : meaning_(schema) {
   for (PlanId id = 0; id < std::ssize(plans_); ++id) make(id);
   measure();
   if (!possible(root_))
-    throw Error(ErrorKind::kInput,
-                "schema: {} has no value: its keywords contradict each other, or "
-                "it is part of itself",
-                blamed(root_));
+    throw Error(
+        ErrorKind::kInput,
+        "schema: {} has no value: its keywords contradict each other, or it contains itself",
+        blamed(root_));
   for (PlanId id = 0; id < std::ssize(plans_); ++id)
     if (possible(id) && size(id) > kLongest)
       throw Error(ErrorKind::kUnsupported, "schema: {} has no value of at most {} characters",
@@ -53,7 +53,7 @@ PlanId Plans::id_of(const Conjunction& conjunction) {
   const auto [place, fresh] = ids_.try_emplace(conjunction, static_cast<PlanId>(plans_.size()));
   if (fresh) {
     if (plans_.size() >= kMostPlans)
-      throw Error(ErrorKind::kLimit, "schema: it combines to more than {} subschemas", kMostPlans);
+      throw Error(ErrorKind::kLimit, "schema: more than {} combinations of subschemas", kMostPlans);
     plans_.emplace_back();
     plans_.back().conjunction = conjunction;
   }
@@ -80,14 +80,15 @@ void Plans::make(PlanId id) {
   plans_[static_cast<size_t>(id)] = std::move(plan);
 }
 
-// A counted item is in the subschema of contains; one that must not be counted is not.
+// A counted item satisfies the subschema of `contains`; if there is an upper limit, an item that is
+// not counted must not satisfy it.
 std::vector<ArrayPlan::Item> Plans::items_of(const Conjunction& item, const ArrayForm& form) {
   std::vector<std::pair<Conjunction, std::vector<bool>>> items{{item, {}}};
   for (const ArrayForm::Contains& contains : form.contains) {
-    Conjunction other;  // holds or not, where nothing has an upper limit
+    Conjunction other;  // unrestricted unless there is an upper limit
     if (contains.most >= 0) {
       if (contains.item.size() > 1)
-        throw Error(ErrorKind::kUnsupported, "contains with maxContains cannot be kept here");
+        throw Error(ErrorKind::kUnsupported, "contains with maxContains is not supported here");
       other = contains.item.empty() ? kNever : Conjunction{contains.item.front() ^ 1};
       if (contains.item == kNever) other = {};
     }
@@ -99,7 +100,7 @@ std::vector<ArrayPlan::Item> Plans::items_of(const Conjunction& item, const Arra
         next.emplace_back(both(value, counts ? contains.item : other), std::move(flags));
       }
     items = std::move(next);
-    if (items.size() > 16) throw Error(ErrorKind::kLimit, "more than 4 contains cannot be kept");
+    if (items.size() > 16) throw Error(ErrorKind::kLimit, "more than 4 contains are not supported");
   }
   std::vector<ArrayPlan::Item> result;
   for (auto& [value, counted] : items)
@@ -137,7 +138,7 @@ std::vector<std::string> Plans::distinct_values(const Conjunction& item) {
   values.erase(std::ranges::unique(values).begin(), values.end());
   if (endless || values.size() > kMostDistinct)
     throw Error(ErrorKind::kUnsupported,
-                "uniqueItems cannot be kept unless the items are at most {} constants",
+                "uniqueItems is not supported unless the items are at most {} constants",
                 kMostDistinct);
   return values;
 }
@@ -153,7 +154,7 @@ void Plans::add_array(Plan& plan, const ArrayForm& form) {
   if (form.unique && several) {
     if (!form.contains.empty() || !form.first.empty())
       throw Error(ErrorKind::kUnsupported,
-                  "uniqueItems beside contains or the first items cannot be kept");
+                  "uniqueItems is not supported beside contains or leading items");
     array.distinct = distinct_values(form.rest);
     if (array.least > std::ssize(array.distinct)) return;
   }
@@ -163,7 +164,8 @@ void Plans::add_array(Plan& plan, const ArrayForm& form) {
 void Plans::add_object(Plan& plan, const ObjectForm& given) {
   ObjectForm form = given;
   if (!form.some.empty()) {
-    // One of the named members is it. One without a name may be, if any are left.
+    // One of the listed properties satisfies the rule. An unlisted member may too; this is not
+    // supported.
     const ObjectForm::Rule some = form.some.back();
     form.some.pop_back();
     const size_t before = plan.objects.size();
@@ -190,8 +192,8 @@ void Plans::add_object(Plan& plan, const ObjectForm& given) {
       if (names.empty()) continue;
       plan.objects.resize(before);
       throw Error(ErrorKind::kUnsupported,
-                  "alternatives that differ in members without a name cannot be kept; "
-                  "additionalProperties: false would close them");
+                  "alternatives that differ in unlisted members are not supported; "
+                  "set additionalProperties to false");
     }
     return;
   }
@@ -211,8 +213,8 @@ void Plans::add_object(Plan& plan, const ObjectForm& given) {
   plan.objects.push_back(std::move(object));
 }
 
-// Parts the names that are no properties by the patterns that they match. A finite part becomes
-// properties.
+// Partitions the names without a listed property by the patterns that they match. A finite part
+// becomes listed properties.
 void Plans::add_regions(ObjectPlan& object, const ObjectForm& form) {
   std::vector<std::string> known;
   for (const ObjectForm::Property& property : form.properties) known.push_back(property.name);
@@ -228,9 +230,10 @@ void Plans::add_regions(ObjectPlan& object, const ObjectForm& form) {
     std::ranges::for_each(rule.but_patterns, add_pattern);
   }
   if (patterns.size() > kMostPatterns)
-    throw Error(ErrorKind::kLimit, "more than {} patterns of names cannot be kept", kMostPatterns);
-  // Members that a described object does not mention are valid, but no use: they are written only
-  // if additionalProperties says so or minProperties needs them.
+    throw Error(ErrorKind::kLimit, "more than {} patterns of names are not supported",
+                kMostPatterns);
+  // Members that a described object does not mention are valid but rarely useful: the grammar
+  // writes them only if additionalProperties mentions them or minProperties needs them.
   const bool closed = form.described && form.least <= std::ssize(form.properties);
   std::map<Conjunction, Dfa> regions;
   size_t parts = 0;
@@ -271,8 +274,8 @@ void Plans::add_regions(ObjectPlan& object, const ObjectForm& form) {
   }
 }
 
-// The least solution: a plan that is part of itself never ends at first, and each round finds those
-// that end with one more level.
+// Computes the least fixed point: recursive plans start as infinite, and each round finds the plans
+// that end within one more level.
 void Plans::measure() {
   sizes_.assign(plans_.size(), kNeverEnds);
   for (bool changed = true; changed;) {
@@ -309,7 +312,7 @@ int64_t Plans::measured(const ArrayPlan& array) const {
   };
   int64_t count = array.least;
   for (size_t c = 0; c < array.contains.size(); ++c) {
-    // The largest number of items that can be counted.
+    // Maximum number of items that can be counted.
     int64_t most = 0;
     const auto counts = [&](const std::vector<ArrayPlan::Item>& items) {
       return std::ranges::any_of(items, [&](const ArrayPlan::Item& item) {
@@ -350,7 +353,7 @@ int64_t Plans::measured(const ObjectPlan& object) const {
   return sum(size, times(object.least - count, open));
 }
 
-// The place of the innermost part that is required and has no value.
+// Returns the location of the innermost required part that has no value.
 std::string Plans::blamed(PlanId id) const {
   std::set<PlanId> seen;
   for (bool deeper = true; deeper && seen.insert(id).second;) {

@@ -1,4 +1,4 @@
-// plan.h: what a grammar has to write for a schema: for each conjunction its alternatives by type.
+// plan.h: the plan of a schema's grammar: for each conjunction its alternatives by type.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,23 +9,23 @@
 
 namespace veery::schema {
 
-/// Index of a Plan.
+/// Index into the plans of Plans.
 using PlanId = int32_t;
 
 struct ArrayPlan {
   struct Contains {
     int64_t least = 1, most = -1;
   };
-  /// An item, and whether each of `contains` counts it.
+  /// An item schema; `counted[i]` says whether its values count for `contains[i]`.
   struct Item {
     PlanId value = 0;
     std::vector<bool> counted;
   };
-  std::vector<std::vector<Item>> first;  ///< alternatives of each of the first items
-  std::vector<Item> rest;                ///< and of all others
+  std::vector<std::vector<Item>> first;  ///< alternatives for each leading item
+  std::vector<Item> rest;                ///< alternatives for all further items
   int64_t least = 0, most = -1;
   std::vector<Contains> contains;
-  /// Not empty: items are distinct ones of these JSON texts.
+  /// If not empty, the items are distinct members of this list of JSON texts.
   std::vector<std::string> distinct;
 };
 
@@ -35,7 +35,7 @@ struct ObjectPlan {
     PlanId value = 0;
     bool required = false;
   };
-  /// Members with any name of a language; none of these is the name of a property.
+  /// Members with any name of a language that contains no name of a property.
   struct Region {
     Dfa names;
     PlanId value = 0;
@@ -48,24 +48,25 @@ struct ObjectPlan {
 /// The alternatives of one conjunction.
 struct Plan {
   Conjunction conjunction;
-  bool any = false;   ///< every JSON value
-  uint8_t types = 0;  ///< types without a constraint, and constants
+  bool any = false;   ///< any JSON value
+  uint8_t types = 0;  ///< unconstrained types and constants
   std::vector<NumberForm> numbers;
   std::vector<StringForm> strings;
   std::vector<ArrayPlan> arrays;
   std::vector<ObjectPlan> objects;
 };
 
-/// Plans of all conjunctions that the root of a schema leads to.
+/// The plans of all conjunctions reachable from the root of a schema.
 class Plans {
  public:
-  /// Throws as Meaning does; kInput, naming the place, if no value satisfies the schema,
-  /// kUnsupported if the shortest one is longer than kLongest characters.
+  /// Throws as Meaning does, kInput with the location if no value satisfies the schema, and
+  /// kUnsupported if the shortest value exceeds kLongest characters.
   explicit Plans(const Json& schema);
 
   PlanId root() const { return root_; }
   const Plan& plan(PlanId id) const { return plans_[static_cast<size_t>(id)]; }
-  /// A bound from below of the characters of the shortest value; kNever: there is none.
+  /// Returns a lower bound of the length of the shortest value in characters; kNeverEnds if no
+  /// value is finite.
   int64_t size(PlanId id) const { return sizes_[static_cast<size_t>(id)]; }
   bool possible(PlanId id) const { return size(id) < kNeverEnds; }
   std::string place(PlanId id) const { return meaning_.place(plan(id).conjunction); }

@@ -10,9 +10,9 @@ namespace {
 
 constexpr size_t kMostText = 4 << 20;
 constexpr int64_t kMostRules = 60'000;
-constexpr int64_t kChunk = 64;  // repetitions that are written one by one
+constexpr int64_t kChunk = 64;  // up to this many repetitions are written out
 
-// The code points that stand in a JSON string as they are.
+// Code points that need no escape in a JSON string.
 constexpr const char* kAsTheyAre =
     "[\\u0020-\\u0021\\u0023-\\u005b\\u005d-\\ud7ff\\ue000-\\U0010ffff]";
 constexpr const char* kAsTheyAreWithoutLess =
@@ -55,19 +55,19 @@ std::string Rules::add(const std::string& body) {
 
 std::string Rules::reserve() {
   if (++count_ > kMostRules)
-    throw Error(ErrorKind::kLimit, "schema: its grammar has more than {} rules", kMostRules);
+    throw Error(ErrorKind::kLimit, "schema: the grammar has more than {} rules", kMostRules);
   return fmt::format("r{}", count_);
 }
 
 void Rules::define(const std::string& name, const std::string& body) {
   text_ += name + " ::= " + body + "\n";
   if (text_.size() > kMostText)
-    throw Error(ErrorKind::kLimit, "schema: its grammar is longer than {} bytes", kMostText);
+    throw Error(ErrorKind::kLimit, "schema: the grammar is longer than {} bytes", kMostText);
 }
 
 std::string Rules::text(const std::string& root) const { return "root ::= " + root + "\n" + text_; }
 
-// A character, or an escape. A surrogate comes with its other half.
+// A character or an escape. A high surrogate is followed by a low one.
 Rules::Pieces Rules::any_character() {
   const std::string hex = "[0-9a-fA-F]";
   const std::string escape =
@@ -88,13 +88,14 @@ std::string Rules::string_rest() {
 
 std::string Rules::any_string() { return add("\"\\\"\" " + string_rest()); }
 
-// xgrammar repeats a rule by a counter and must try every token at both ends of the range. Long
+// xgrammar repeats a rule with a counter and has to try every token at both ends of the range. Long
 // chunks make that rare.
 std::string Rules::times(const Pieces& pieces, int64_t count) {
   const auto few = [&](int64_t times) {
     if (pieces.size() == 1)
       return times == 1 ? pieces[0] + " " : pieces[0] + fmt::format("{{{}}} ", times);
-    // A rule for each place: within a rule for a code point no longer token could be decided.
+    // Each rule spans its code point and all later ones: xgrammar caches token masks per rule and
+    // can only decide tokens that end within the rule.
     std::string next;
     for (int64_t i = 0; i < times; ++i) {
       std::string body;
@@ -128,7 +129,8 @@ std::string Rules::up_to(const Pieces& pieces, int64_t most, const std::string& 
 std::string Rules::counted(const Pieces& pieces, int64_t least, int64_t most,
                            const std::string& rest) {
   std::string next = most < 0 ? rest : up_to(pieces, most - least, "\"\\\"\"");
-  // Each of the first characters leads to all that follows, so that whole tokens are decided there.
+  // Each rule of a leading character includes everything after it, for the same reason as in
+  // times().
   for (int64_t i = 0; i < least % kChunk; ++i) {
     std::string body;
     for (const std::string& piece : pieces)

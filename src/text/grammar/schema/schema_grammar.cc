@@ -9,17 +9,16 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "text/grammar/schema/marked_values.h"
 #include "text/grammar/schema/plan.h"
 
 namespace veery::schema {
 namespace {
 
-constexpr int64_t kMostStates = 20'000;  // of one object or array that counts
-// Compiling takes time quadratic in the number of states, of which each property adds some.
+constexpr int64_t kMostStates = 20'000;  // per object or array that counts its members
+// Compile time is quadratic in the number of states, and each property adds states.
 constexpr int64_t kMostMembers = 1200;
 constexpr size_t kMostLetters = size_t{1} << 16;  // bytes of names and values, for the same reason
-constexpr int64_t kMostNeededNames = 6;  // distinct names of no property that minProperties needs
+constexpr int64_t kMostNeededNames = 6;  // distinct unlisted names that minProperties may need
 constexpr const char* kComma = "\", \"";
 
 std::string joined(const std::vector<std::string>& alternatives) {
@@ -28,7 +27,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
 
 class Writer {
  public:
-  /// `marks`: how the members of the root are written; null: as JSON. Must outlive it.
+  /// `marks`: how the members of the root are written; null: as JSON. `marks` must outlive the
+  /// writer.
   Writer(const Json& schema, const MarkedValues* marks, Rules& rules)
       : plans_(schema), rules_(rules), marks_(marks) {
     names_.resize(1);
@@ -57,7 +57,7 @@ class Writer {
     if (plan.any) return rules_.any();
     std::string& name = name_of(id);
     if (!name.empty()) return name;
-    // A plan of one kind of scalar is an expression of its own.
+    // Scalars are not recursive, so their rule can be written at once and shared.
     if (plan.arrays.empty() && plan.objects.empty()) return name = rules_.add(named_body(id));
     todo_.push_back(id);
     return name = rules_.reserve();
@@ -67,7 +67,7 @@ class Writer {
     return named(id, [&] { return alternatives(plans_.plan(id)); });
   }
 
-  // Errors name the place of a plan.
+  // Prepends the location of the plan to errors.
   template <typename Use>
   std::string named(PlanId id, const Use& use) {
     try {
@@ -84,7 +84,7 @@ class Writer {
     return joined(all);
   }
 
-  // All but strings.
+  // Returns all alternatives except strings.
   std::vector<std::string> other_alternatives(const Plan& plan) {
     std::vector<std::string> all;
     for (const auto& [type, word] :
@@ -139,7 +139,8 @@ class Writer {
       all.push_back("\"\\\"\" " + rules_.language(language, Writing::kJsonString));
   }
 
-  // A language of any number of code points of one class: a repetition keeps its length.
+  // If the language is any repetition of one class, limits the length by a counted repetition
+  // instead of an automaton.
   std::optional<std::string> counted_class(const Dfa& language, int64_t least, int64_t most) {
     if (language.states().size() > 2) return {};
     const size_t last = language.states().size() - 1;
@@ -182,7 +183,7 @@ class Writer {
     return values.empty() ? "" : values.size() == 1 ? values[0] : rules_.add(joined(values));
   }
 
-  // All items alike.
+  // All items have the same schema.
   void add_list(const ArrayPlan& array, std::vector<std::string>& all) {
     const std::string item = array.most == 0 ? "" : one_of(array.rest);
     if (array.most >= 0 && array.least > array.most) return;
@@ -200,8 +201,8 @@ class Writer {
     return more + fmt::format("{{{},{}}}", least, most);
   }
 
-  // Returns the rule for the rest of an array after `count` items, counted[i] of which match the
-  // i-th `contains`. Empty if no array continues this way.
+  // Returns the rule for the rest of an array after `count` items, of which counted[i] match the
+  // i-th `contains`; empty if no array continues this way.
   std::string array_rest(const ArrayPlan& array, int64_t count, std::vector<int64_t> counted,
                          std::map<std::pair<int64_t, std::vector<int64_t>>, std::string>& states) {
     const auto first = std::ssize(array.first);
@@ -212,7 +213,7 @@ class Writer {
       if (item.empty()) return least == 0 ? "\"]\"" : "";
       return repeated(item, least, most) + " \"]\"";
     }
-    // Beyond these numbers nothing changes.
+    // Larger counts are equivalent.
     const int64_t same =
         std::max({first, array.least, array.most < 0 ? 0 : array.most + 1, int64_t{1}});
     count = std::min(count, same);
@@ -222,7 +223,8 @@ class Writer {
     const auto [place, fresh] = states.try_emplace({count, counted}, "");
     if (!fresh) return place->second;
     if (std::ssize(states) > kMostStates / 4)
-      throw Error(ErrorKind::kLimit, "its items need more than {} states", kMostStates / 4);
+      throw Error(ErrorKind::kLimit, "counting the items needs more than {} states",
+                  kMostStates / 4);
     const std::string name = place->second = rules_.reserve();
     std::vector<std::string> all;
     bool enough = count >= array.least;
@@ -246,7 +248,7 @@ class Writer {
                         rest);
       }
     if (all.empty()) {
-      // Nothing leads to this state: it is defined by what never ends only in name.
+      // Unreachable, but the reserved name needs a definition.
       states[{count, counted}].clear();
       rules_.define(name, "\"]\"");
       return "";
@@ -275,7 +277,7 @@ class Writer {
   void count_letters(std::string_view text) {
     letters_ += text.size();
     if (letters_ > kMostLetters)
-      throw Error(ErrorKind::kLimit, "its names and values have more than {} bytes", kMostLetters);
+      throw Error(ErrorKind::kLimit, "names and values exceed {} bytes", kMostLetters);
   }
 
   // -------------------------------------------------------------------------------------------
@@ -283,19 +285,19 @@ class Writer {
 
   struct Members {
     bool marked = false;                           ///< written between marks
-    std::string end;                               ///< after the last one
-    std::vector<ObjectPlan::Property> properties;  ///< possible ones
-    std::vector<int64_t> required;                 ///< from each on
+    std::string end;                               ///< terminal after the last member
+    std::vector<ObjectPlan::Property> properties;  ///< satisfiable ones
+    std::vector<int64_t> required;                 ///< by i: how many from i on are required
     std::vector<const ObjectPlan::Region*> regions;
-    int64_t least = 0, most = -1, same = 1;  ///< beyond `same` members the number does not matter
-    int64_t classes = 1;                     ///< into which names of regions are parted
+    int64_t least = 0, most = -1, same = 1;  ///< counts above `same` are equivalent
+    int64_t classes = 1;                     ///< number of classes of unlisted names
     std::map<std::tuple<size_t, int64_t, uint32_t>, std::string> states;
   };
 
   std::vector<std::string> marked_objects(const Plan& plan) {
     std::vector<std::string> all;
     for (const ObjectPlan& object : plan.objects) add_object(object, true, all);
-    if (all.empty()) throw Error(ErrorKind::kInput, "arguments are an object, which it refuses");
+    if (all.empty()) throw Error(ErrorKind::kInput, "expected a schema that accepts an object");
     return all;
   }
 
@@ -316,36 +318,34 @@ class Writer {
       members.required[i] = members.required[i + 1] + (members.properties[i].required ? 1 : 0);
     member_count_ += std::ssize(members.properties);
     if (member_count_ > kMostMembers)
-      throw Error(ErrorKind::kLimit, "its objects have more than {} properties", kMostMembers);
+      throw Error(ErrorKind::kLimit, "the objects have more than {} properties", kMostMembers);
     const int64_t required = members.required[0];
     members.least = std::max(object.least, required);
     members.most = object.most;
     if (members.most >= 0 && members.least > members.most) return;
-    if (members.least == required) members.least = 0;  // the required ones are enough
+    if (members.least == required) members.least = 0;  // the required ones suffice
     members.same = std::max<int64_t>({members.least, members.most + 1, 1});
-    // This many names of regions may have to be distinct.
+    // Up to this many unlisted names have to be distinct.
     if (!members.regions.empty()) members.classes = std::max<int64_t>(members.least - required, 1);
     if (members.classes > kMostNeededNames)
-      throw Error(ErrorKind::kLimit,
-                  "minProperties needs more than {} names that are not in properties",
+      throw Error(ErrorKind::kLimit, "minProperties needs more than {} unlisted names",
                   kMostNeededNames);
     if (members.same * std::ssize(members.properties) > kMostStates)
-      throw Error(ErrorKind::kLimit, "its members and their number need more than {} states",
-                  kMostStates);
+      throw Error(ErrorKind::kLimit, "counting the members needs more than {} states", kMostStates);
     if (const std::string rest = object_state(members, 0, 0, 0); !rest.empty())
       all.push_back(marked ? rest : "\"{\" " + rest);
   }
 
-  // Returns the rule for the rest of an object after `count` members, from property i on. `used`:
-  // classes of region names that are taken. Empty if no object continues this way.
+  // Returns the rule for the rest of an object after `count` members, starting at property i.
+  // `used` is the set of name classes taken by unlisted members. Empty if no object continues this
+  // way.
   std::string object_state(Members& members, size_t i, int64_t count, uint32_t used) {
     count = std::min(count, members.same);
     if (members.classes == 1 || count >= members.least) used = 0;
     const auto [place, fresh] = members.states.try_emplace({i, count, used}, "");
     if (!fresh) return place->second;
     if (std::ssize(members.states) > kMostStates)
-      throw Error(ErrorKind::kLimit, "its members and their number need more than {} states",
-                  kMostStates);
+      throw Error(ErrorKind::kLimit, "counting the members needs more than {} states", kMostStates);
     const std::string name = i < members.properties.size() ? "" : rules_.reserve();
     if (!name.empty()) members.states[{i, count, used}] = name;
     const std::vector<std::string> all = i < members.properties.size()
@@ -388,7 +388,7 @@ class Writer {
            marked_value(property.value, marks_->is_text(property.name));
   }
 
-  // `text`: the reader takes the value as a string, whatever it is.
+  // `text`: the reader takes the value as a string whatever it looks like.
   std::string marked_value(PlanId id, bool text) {
     const Plan& plan = plans_.plan(id);
     std::vector<std::string> all;
@@ -408,7 +408,7 @@ class Writer {
       if (!others.empty()) all.push_back(marks_->json(rules_.add(joined(others))));
     }
     if (all.empty())
-      throw Error(ErrorKind::kUnsupported, "{}: calls of this model cannot hold its values",
+      throw Error(ErrorKind::kUnsupported, "{}: calls of this model cannot hold any of its values",
                   plans_.place(id));
     return rules_.add(joined(all));
   }
@@ -418,7 +418,7 @@ class Writer {
     if (count >= members.least) all.push_back(members.end);
     if (members.regions.empty() || (members.most >= 0 && count >= members.most)) return all;
     const std::string comma = count > 0 && !members.marked ? std::string(kComma) + " " : "";
-    // The names that are needed are of distinct classes, so that none stands for two.
+    // The names that are still needed come from distinct classes, so that they cannot be equal.
     const bool apart = count < members.least && (used != 0 || members.least - count > 1);
     for (int64_t c = 0; c < (apart ? members.classes : 1); ++c) {
       if (apart && (used >> c & 1) != 0) continue;
@@ -431,7 +431,7 @@ class Writer {
     return all;
   }
 
-  // A name of a region, of a class of names if there are several, and its value.
+  // An unlisted member. name_class >= 0 restricts its name to one class.
   std::string region_member(const Members& members, int64_t name_class) {
     std::vector<std::string> all;
     for (const ObjectPlan::Region* region : members.regions) {
@@ -451,7 +451,8 @@ class Writer {
     return all.empty() ? "" : rules_.add(joined(all));
   }
 
-  // Names whose code points add up to a remainder, so that similar names are of different classes.
+  // Classes by the sum of the ASCII code points modulo `classes`, so that similar names are in
+  // different classes.
   static Dfa names_of_class(int64_t classes, int64_t name_class) {
     std::vector<Dfa::State> states(static_cast<size_t>(classes));
     for (int64_t from = 0; from < classes; ++from) {
@@ -468,8 +469,8 @@ class Writer {
   Plans plans_;
   Rules& rules_;
   const MarkedValues* marks_;
-  int64_t member_count_ = 0;  ///< of all objects
-  size_t letters_ = 0;        ///< as kMostLetters bounds them
+  int64_t member_count_ = 0;  ///< in all objects
+  size_t letters_ = 0;        ///< limited by kMostLetters
   std::vector<std::string> names_;
   std::vector<PlanId> todo_;
 };
@@ -480,8 +481,8 @@ std::string add_schema(const Json& schema, Rules& rules) {
   return Writer(schema, nullptr, rules).root();
 }
 
-std::string add_members(const Json& schema, const MemberMarks& marks, Rules& rules) {
-  const MarkedValues values(marks, schema);
+std::string add_members(const Json& schema, const MarkLanguages& languages, Rules& rules) {
+  const MarkedValues values(languages, schema);
   return Writer(schema, &values, rules).root();
 }
 

@@ -1,4 +1,4 @@
-// ast.h: a parsed template.
+// ast.h: syntax tree of a template.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@ struct Stmt;
 using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
-/// Arguments as written: positional ones, named ones, *more, **more.
+/// Arguments of a call: positional, keyword, *list, **dict.
 struct CallArguments {
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> keyword;
@@ -51,29 +51,29 @@ struct Expr {
   int line;
   int symbol = -1;  ///< kName
   int height = 1;
-  Value constant;    ///< kConstant; of kAttribute the name
-  std::string name;  ///< of an attribute, filter or test, or of a variable
-  /// Operands in the order of writing. kDict: keys and values in turn. kConditional: value,
-  /// condition, other value or null. kSlice: start, stop, step, any of them null. kItem: object,
-  /// index. kCall, kFilter, kTest: the callee or subject (null in front of a block's filter).
+  Value constant;    ///< kConstant; kAttribute: its name
+  std::string name;  ///< name of an attribute, filter, test or variable
+  /// Operands in source order. kDict: alternating keys and values. kConditional: value, condition,
+  /// else value or null. kSlice: start, stop, step, each possibly null. kItem: object, index.
+  /// kCall, kFilter, kTest: the callee or subject (null at the start of a filter block).
   std::vector<ExprPtr> items;
   std::vector<Operator> operators;  ///< kCompare
   std::unique_ptr<CallArguments> arguments;
-  Builtin builtin = nullptr;  ///< kFilter, kTest; null: there is none of that name
+  Builtin builtin = nullptr;  ///< kFilter, kTest; null: unknown name
 };
 
 struct Target {
   enum Kind { kName, kTuple, kAttribute } kind = kName;
   int symbol = -1;
-  std::string name;  ///< of a variable, or of the namespace's attribute
+  std::string name;  ///< name of the variable or namespace attribute
   std::vector<Target> items;
-  Value key;  ///< of the namespace's attribute
+  Value key;  ///< key of the namespace attribute
 };
 
-/// What macros and call blocks have in common.
+/// Parameters of a macro or call block.
 struct Signature {
   std::vector<Target> parameters;
-  std::vector<ExprPtr> defaults;  ///< of the last parameters
+  std::vector<ExprPtr> defaults;  ///< for the last parameters
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
 };
 
@@ -98,25 +98,25 @@ struct Stmt {
   Stmt(StmtKind the_kind, int the_line) : kind(the_kind), line(the_line) {}
   StmtKind kind;
   int line;
-  std::string text;             ///< kText; of a macro its name
+  std::string text;             ///< kText; kMacro: its name
   Target target;                ///< kFor, kSet, kSetBlock, kMacro
   std::vector<Target> targets;  ///< kWith
-  std::vector<ExprPtr>
-      values;                ///< kOutput, kSet, kWith; kIf: conditions; kFor: iterable, filter or
-                             ///< null; kSetBlock: filters or null; kCallBlock: call; kFilterBlock
-  std::vector<Body> bodies;  ///< kIf: one a condition, then else; kFor: body, else; others: one
+  /// kOutput, kSet, kWith: values. kIf: conditions. kFor: iterable, filter or null. kSetBlock:
+  /// filters or null. kCallBlock: call. kFilterBlock: filters.
+  std::vector<ExprPtr> values;
+  std::vector<Body> bodies;  ///< kIf: one per condition, else; kFor: body, else; other kinds: one
   Signature signature;
   bool recursive = false;
 };
 
 struct Template {
   Body body;
-  std::vector<std::string> symbols;  ///< names of variables, by number
+  std::vector<std::string> symbols;  ///< variable names by symbol number
   std::unordered_map<std::string, int> symbol_numbers;
   int varargs = -1, kwargs = -1, caller = -1, loop = -1;
 };
 
-/// Throws kFormat: "line 3, column 7: what".
+/// Throws kFormat with a message such as "line 3, column 7: ...".
 Template parse(std::string_view source);
 
 Builtin find_filter(std::string_view name);

@@ -28,7 +28,7 @@ ExprPtr Parser::finish(ExprPtr node) const {
     height = std::max({height, height_of(arguments->list), height_of(arguments->dict)});
   }
   node->height = height + 1;
-  if (node->height > kMaxNodeHeight) fail_at(current(), "the expression is too long");
+  if (node->height > kMaxNodeHeight) fail_at(current(), "the expression is nested too deeply");
   return node;
 }
 
@@ -62,7 +62,7 @@ ExprPtr Parser::tuple(bool conditional, bool parenthesised) {
   }
   if (!is_tuple && !items.empty()) return std::move(items[0]);
   if (!is_tuple && !parenthesised)
-    fail_at(current(), "'{}' where an expression was expected", current().text);
+    fail_at(current(), "found '{}', expected an expression", current().text);
   ExprPtr node = make(ExprKind::kTuple, line);
   node->items = std::move(items);
   return finish(std::move(node));
@@ -211,13 +211,13 @@ ExprPtr Parser::primary() {
     case Kind::kInteger: {
       advance();
       const std::optional<Int> value = parse_integer(token.text, 0);
-      if (!value) fail_at(token, "'{}' is no integer", token.text);
+      if (!value) fail_at(token, "invalid integer '{}'", token.text);
       return constant(Value(*value), token.line);
     }
     case Kind::kFloat: {
       advance();
       const std::optional<double> value = parse_float(token.text);
-      if (!value) fail_at(token, "'{}' is no number", token.text);
+      if (!value) fail_at(token, "invalid number '{}'", token.text);
       return constant(Value(*value), token.line);
     }
     default: break;
@@ -291,7 +291,7 @@ ExprPtr Parser::subscript(ExprPtr node) {
     } else if (name.kind == Kind::kInteger) {
       out->items.push_back(primary());
     } else {
-      fail_at(name, "'{}' where a name or a number was expected", name.text);
+      fail_at(name, "found '{}', expected a name or a number", name.text);
     }
     return finish(std::move(out));
   }
@@ -333,7 +333,7 @@ std::unique_ptr<CallArguments> Parser::arguments() {
   expect_op("(");
   auto out = std::make_unique<CallArguments>();
   const auto ensure = [&](bool fits) {
-    if (!fits) fail_at(token, "the arguments of the call are in an order that Python refuses");
+    if (!fits) fail_at(token, "the arguments of the call are in an invalid order");
   };
   bool first = true;
   while (!is_op(")")) {
@@ -380,7 +380,7 @@ void Parser::builtin(Expr& node, std::string_view what) {
   node.name = dotted_name();
   node.builtin = what == "filter" ? find_filter(node.name) : find_test(node.name);
   if (node.builtin == nullptr)
-    unknown_.push_back({token, fmt::format("there is no {} named '{}'", what, node.name)});
+    unknown_.push_back({token, fmt::format("unknown {} '{}'", what, node.name)});
 }
 
 ExprPtr Parser::filter(ExprPtr node) {

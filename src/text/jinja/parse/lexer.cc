@@ -19,7 +19,7 @@ bool name_byte(char c) {
          static_cast<unsigned char>(c) >= 0x80;
 }
 
-// Line ends become \n, and one at the end goes away.
+// Converts line ends to \n and removes one at the end.
 std::string normalize(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -53,7 +53,7 @@ class Lexer {
     fail("line {}, column {}: {}", line_, column(),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  // Lines are counted up to where the reading stands, once.
+  // Counts lines up to the current position; each line is counted once.
   void locate() {
     for (; counted_ < std::min(at_, source_.size()); ++counted_) {
       if (source_[counted_] != '\n') continue;
@@ -83,8 +83,8 @@ class Lexer {
   std::string source_;
   size_t at_ = 0, counted_ = 0, line_start_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // what follows stands at the start of a line
-  std::vector<char> open_;     // closing brackets that are awaited
+  bool line_starting_ = true;  // the next text is at the start of a line
+  std::vector<char> open_;     // expected closing brackets
   std::vector<Token> tokens_;
 };
 
@@ -131,7 +131,8 @@ std::vector<Token> Lexer::run() {
   return std::move(tokens_);
 }
 
-// After "%}" or "#}": a minus takes all white space, a plus nothing, otherwise one line end goes.
+// After "%}" or "#}": a minus sign strips all whitespace, a plus sign none, otherwise one line end
+// is removed.
 void Lexer::after_block_end(char sign) {
   const size_t before = at_;
   if (sign == '-')
@@ -144,13 +145,13 @@ void Lexer::after_block_end(char sign) {
 void Lexer::comment() {
   const size_t begin = at_;
   const size_t end = source_.find("#}", at_);
-  if (end == kNowhere) fail_here("the comment has no end");
+  if (end == kNowhere) fail_here("unterminated comment");
   const char sign = end > begin ? source_[end - 1] : '\0';
   at_ = end + 2;
   after_block_end(sign);
 }
 
-// A raw block, if one begins here: its text is data.
+// Reads a raw block, if one begins here: its text is data.
 bool Lexer::raw() {
   const size_t start = at_;
   at_ += peek(2) == '-' || peek(2) == '+' ? 3 : 2;
@@ -187,7 +188,7 @@ bool Lexer::raw() {
     return true;
   }
   at_ = start;
-  fail_here("the raw block has no end");
+  fail_here("unterminated raw block");
 }
 
 bool Lexer::end_tag(bool is_output) {
@@ -208,7 +209,7 @@ void Lexer::inside(bool is_output) {
     const size_t before = at_;
     skip_space();
     if (at_ != before) continue;
-    if (at_ >= source_.size()) fail_here("the tag has no end");
+    if (at_ >= source_.size()) fail_here("unterminated tag");
     token();
   }
 }
@@ -221,7 +222,7 @@ void Lexer::token() {
     while (name_byte(peek(n))) ++n;
     const std::string name(rest().substr(0, n));
     const char32_t first = next_code_point(name).value;
-    if (first >= 0x80 && !is_word(first)) fail_here("the character in '{}' is unexpected", name);
+    if (first >= 0x80 && !is_word(first)) fail_here("unexpected character in '{}'", name);
     put(Kind::kName, name);
     at_ += n;
   } else if (c == '\'' || c == '"') {
@@ -233,7 +234,7 @@ void Lexer::token() {
 
 bool Lexer::number() {
   const std::string_view text = rest();
-  const auto digits = [&](size_t i) {  // the end of digits with single underscores, or i
+  const auto digits = [&](size_t i) {  // end of digits with single underscores, or i
     while (i < text.size() && digit(text[i]))
       i += i + 2 < text.size() && text[i + 1] == '_' && digit(text[i + 2]) ? 2 : 1;
     return i;
@@ -272,13 +273,13 @@ void Lexer::string_literal() {
   const char quote = peek();
   size_t end = at_ + 1;
   while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-  if (end >= source_.size()) fail_here("the string has no end");
+  if (end >= source_.size()) fail_here("unterminated string");
   std::string value = unescape(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
   put(Kind::kString, std::move(value));
   at_ = end + 1;
 }
 
-// The escapes of Python's string literals; an unknown one stays as it is written.
+// Converts the escapes of Python string literals; unknown ones are kept.
 std::string Lexer::unescape(std::string_view body) {
   constexpr std::string_view kPlain = "\\'\"abfnrtv";
   constexpr std::string_view kMeaning = "\\'\"\a\b\f\n\r\t\v";
@@ -303,9 +304,9 @@ std::string Lexer::unescape(std::string_view body) {
       const std::string digits(body.substr(i + 1, n));
       if (digits.size() < n ||
           !std::ranges::all_of(digits, [](unsigned char d) { return std::isxdigit(d) != 0; }))
-        fail_here("the escape \\{}{} is cut off", c, digits);
+        fail_here("the escape \\{}{} is incomplete", c, digits);
       const auto code = static_cast<char32_t>(std::stoul(digits, nullptr, 16));
-      if (code > 0x10FFFF) fail_here("the escape \\{}{} is no character", c, digits);
+      if (code > 0x10FFFF) fail_here("the escape \\{}{} is not a character", c, digits);
       append_utf8(out, code >= 0xD800 && code < 0xE000 ? kReplacementCharacter : code);
       i += n;
     } else if (c == 'N') {
@@ -324,7 +325,7 @@ void Lexer::operator_token() {
       "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
   const auto found =
       std::ranges::find_if(kOperators, [&](std::string_view op) { return looking_at(op); });
-  if (found == kOperators.end()) fail_here("the character '{}' is unexpected", peek());
+  if (found == kOperators.end()) fail_here("unexpected character '{}'", peek());
   switch ((*found)[0]) {
     case '(': open_.push_back(')'); break;
     case '[': open_.push_back(']'); break;
@@ -332,9 +333,8 @@ void Lexer::operator_token() {
     case ')':
     case ']':
     case '}':
-      if (open_.empty()) fail_here("'{}' closes nothing", *found);
-      if (open_.back() != (*found)[0])
-        fail_here("'{}' where '{}' was expected", *found, open_.back());
+      if (open_.empty()) fail_here("unmatched '{}'", *found);
+      if (open_.back() != (*found)[0]) fail_here("found '{}', expected '{}'", *found, open_.back());
       open_.pop_back();
       break;
     default: break;

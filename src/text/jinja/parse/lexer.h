@@ -1,4 +1,5 @@
-// lexer.h: a template's source as tokens, white space control applied (trim_blocks, lstrip_blocks).
+// lexer.h: splits template source into tokens; applies whitespace control (trim_blocks,
+// lstrip_blocks).
 #pragma once
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ struct Token {
   Kind kind;
   int line;
   int column;
-  std::string text;  ///< a string's value, otherwise as written
+  std::string text;  ///< value of a string literal; other tokens verbatim
 };
 
 /// Throws kFormat with line and column.

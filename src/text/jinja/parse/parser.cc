@@ -7,7 +7,7 @@ namespace veery::jinja {
 Parser::Nest::Nest(Parser& parser) : parser_(parser) {
   if (++parser_.depth_ > kMaxNesting) {
     --parser_.depth_;
-    parser_.fail_at(parser_.current(), "more than {} levels deep", kMaxNesting);
+    parser_.fail_at(parser_.current(), "nested more than {} levels deep", kMaxNesting);
   }
 }
 
@@ -37,17 +37,17 @@ bool Parser::skip_name(std::string_view text) {
   return found;
 }
 void Parser::expect_op(std::string_view text) {
-  if (!skip_op(text)) fail_at(current(), "'{}' where '{}' was expected", current().text, text);
+  if (!skip_op(text)) fail_at(current(), "found '{}', expected '{}'", current().text, text);
 }
 void Parser::expect_name(std::string_view text) {
-  if (!skip_name(text)) fail_at(current(), "'{}' where '{}' was expected", current().text, text);
+  if (!skip_name(text)) fail_at(current(), "found '{}', expected '{}'", current().text, text);
 }
 std::string Parser::expect_identifier() {
   if (current().kind != Kind::kName)
-    fail_at(current(), "'{}' where a name was expected", current().text);
+    fail_at(current(), "found '{}', expected a name", current().text);
   return advance().text;
 }
-void Parser::fail_unexpected() const { fail_at(current(), "'{}' is unexpected", current().text); }
+void Parser::fail_unexpected() const { fail_at(current(), "unexpected '{}'", current().text); }
 
 int Parser::symbol(const std::string& name) {
   const auto [it, added] = out_.symbol_numbers.emplace(name, static_cast<int>(out_.symbols.size()));
@@ -69,7 +69,7 @@ void Parser::refuse_unknown(size_t from) const {
   if (unknown_.size() > from) fail_at(unknown_[from].token, "{}", unknown_[from].message);
 }
 
-// Up to a tag that begins with one of `ends`, whose name is then current.
+// Parses up to a tag that begins with one of `ends`, which is then the current token.
 Body Parser::body(std::initializer_list<std::string_view> ends) {
   const Nest nest(*this);
   Body out;
@@ -77,7 +77,7 @@ Body Parser::body(std::initializer_list<std::string_view> ends) {
     const Token& token = current();
     if (token.kind == Kind::kEnd) {
       if (ends.size() > 0)
-        fail_at(token, "the template ends where '{}' was expected", *ends.begin());
+        fail_at(token, "unexpected end of the template, expected '{}'", *ends.begin());
       return out;
     }
     advance();
@@ -101,7 +101,7 @@ Body Parser::body(std::initializer_list<std::string_view> ends) {
   }
 }
 
-// The body of a statement: the rest of its tag has been read.
+// Parses the rest of a statement's tag and its body.
 Body Parser::inner_body(std::initializer_list<std::string_view> ends) {
   skip_op(":");
   if (current().kind != Kind::kBlockEnd) fail_unexpected();
@@ -112,7 +112,8 @@ Body Parser::inner_body(std::initializer_list<std::string_view> ends) {
 std::unique_ptr<Stmt> Parser::statement() {
   const Nest nest(*this);
   const Token& token = current();
-  if (token.kind != Kind::kName) fail_at(token, "'{}' where a tag's name was expected", token.text);
+  if (token.kind != Kind::kName)
+    fail_at(token, "found '{}', expected the name of a tag", token.text);
   const std::string& name = token.text;
   if (name == "if") return if_statement();
   if (name == "for") return for_statement();
@@ -131,9 +132,10 @@ std::unique_ptr<Stmt> Parser::statement() {
   }
   for (const std::string_view other : {"include", "import", "from", "extends", "autoescape"}) {
     if (name == other)
-      fail_at(token, "the tag '{}' is not supported: a chat template stands alone", name);
+      fail_at(token, "the tag '{}' is not supported: a chat template cannot use other templates",
+              name);
   }
-  fail_at(token, "the tag '{}' is unknown", name);
+  fail_at(token, "unknown tag '{}'", name);
 }
 
 std::unique_ptr<Stmt> Parser::if_statement() {
@@ -188,7 +190,7 @@ std::unique_ptr<Stmt> Parser::set_statement() {
   return stmt;
 }
 
-// A body that is a macro of its own: break does not leave it, and it has its own varargs.
+// Parses a body that is a macro of its own: break does not leave it, and it has its own varargs.
 void Parser::macro_body(Stmt& stmt, std::string_view end) {
   const Uses outer = std::exchange(uses_, Uses{});
   const int loops = std::exchange(loops_, 0);
@@ -240,7 +242,7 @@ std::unique_ptr<Stmt> Parser::call_statement() {
   return stmt;
 }
 
-// transformers' tag around an assistant's answer: the body is rendered as by a call block.
+// transformers' tag around an assistant's answer; its body is rendered like a call block.
 std::unique_ptr<Stmt> Parser::generation_statement() {
   auto stmt = std::make_unique<Stmt>(StmtKind::kGeneration, advance().line);
   macro_body(*stmt, "endgeneration");
@@ -272,7 +274,7 @@ std::unique_ptr<Stmt> Parser::with_statement() {
   return stmt;
 }
 
-// Nothing extends a chat template, so a block is its own body.
+// Chat templates are never extended, so a block is equivalent to its body.
 std::unique_ptr<Stmt> Parser::block_statement() {
   auto stmt = std::make_unique<Stmt>(StmtKind::kScope, advance().line);
   const std::string name = expect_identifier();
@@ -306,7 +308,7 @@ Target Parser::single_target(bool with_attribute) {
   Target out;
   out.name = expect_identifier();
   for (const std::string_view word : {"true", "false", "none", "True", "False", "None"}) {
-    if (out.name == word) fail_at(token, "'{}' cannot be assigned to", word);
+    if (out.name == word) fail_at(token, "cannot assign to '{}'", word);
   }
   out.symbol = symbol(out.name);
   if (with_attribute && skip_op(".")) {

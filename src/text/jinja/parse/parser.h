@@ -1,5 +1,5 @@
-// parser.h: recursive descent over a template's tokens; parser.cc has statements,
-// expression_parser.cc the rest.
+// parser.h: recursive descent parser. Statements are in parser.cc, expressions in
+// expression_parser.cc.
 #pragma once
 #include <initializer_list>
 
@@ -15,7 +15,7 @@ class Parser {
 
  private:
   using Kind = Token::Kind;
-  class Nest {  // one level deeper while it lives
+  class Nest {  // RAII: counts the nesting depth
    public:
     explicit Nest(Parser& parser);
     ~Nest() { --parser_.depth_; }
@@ -65,7 +65,7 @@ class Parser {
   Target target(bool with_attribute);
   Target single_target(bool with_attribute);
 
-  // Expressions, loosest first. `conditional`: "a if b" may stand here.
+  // Expressions, from loosest to tightest binding. `conditional`: "a if b" is permitted.
   ExprPtr tuple(bool conditional, bool parenthesised);
   bool tuple_ends() const;
   ExprPtr expression(bool conditional = true);
@@ -95,17 +95,17 @@ class Parser {
   ExprPtr make(ExprKind kind, int line) const { return std::make_unique<Expr>(kind, line); }
   ExprPtr constant(Value value, int line) const;
   ExprPtr binary(ExprKind kind, Operator op, ExprPtr left, ExprPtr right);
-  ExprPtr finish(ExprPtr node) const;  // computes the height and bounds it
+  ExprPtr finish(ExprPtr node) const;  // computes and checks the height
   void builtin(Expr& node, std::string_view what);
   void refuse_unknown(size_t from) const;
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0;  // around the current statement, within its macro
+  int loops_ = 0;  // loops around the current statement, within its macro
   Template out_;
-  // Filters and tests that do not exist. jinja2 finds them when it compiles, unless they stand in a
-  // condition's branch, where they fail only if they are reached.
+  // References to unknown filters and tests. jinja2 reports them at compile time, except in the
+  // branch of a condition, where they fail only when evaluated.
   struct Unknown {
     Token token;
     std::string message;
@@ -114,7 +114,7 @@ class Parser {
   struct Uses {
     bool varargs = false, kwargs = false, caller = false;
   };
-  Uses uses_;  // by the macro that is read
+  Uses uses_;  // of the current macro
 };
 
 }  // namespace veery::jinja

@@ -1,4 +1,4 @@
-// budget.h: what one rendering may spend: steps, memory, depth. Templates are foreign code.
+// budget.h: limits of one rendering (steps, memory, depth), because templates are untrusted code.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace veery::jinja {
 
-inline constexpr int kMaxValueDepth = 200;  ///< lists in lists: bounds destruction and printing
-inline constexpr int kMaxNesting = 100;  ///< statements in statements, parentheses in parentheses
-inline constexpr int kMaxNodeHeight = 400;    ///< height of one expression tree
-inline constexpr int kMaxCallDepth = 1600;    ///< nested evaluations, so recursion of macros too
-inline constexpr int64_t kMaxRange = 100000;  ///< the sandbox of jinja2 has the same
+inline constexpr int kMaxValueDepth = 200;    ///< nesting of lists; bounds destruction and printing
+inline constexpr int kMaxNesting = 100;       ///< nesting of statements and of parentheses
+inline constexpr int kMaxNodeHeight = 400;    ///< height of an expression tree
+inline constexpr int kMaxCallDepth = 1600;    ///< nested evaluations, including recursive macros
+inline constexpr int64_t kMaxRange = 100000;  ///< as in jinja2's sandbox
 
-/// A fault of the template or of what it was given; the evaluator adds the line.
+/// Reports an error of the template or its input; the evaluator adds the line.
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(ErrorKind::kFormat, format, std::forward<Args>(args)...);
@@ -29,7 +29,7 @@ class Budget {
       throw Error(ErrorKind::kLimit, "the template takes too many steps (more than {})", most_);
   }
   int64_t spent() const { return most_ - steps_; }
-  /// Throws unless `bytes` more fit; takes nothing.
+  /// Throws kLimit unless `bytes` more fit. Does not allocate them.
   void expect(size_t bytes) const {
     if (bytes > memory_ - used_)
       throw Error(ErrorKind::kLimit, "the template takes too much memory (more than {} bytes)",
@@ -42,13 +42,13 @@ class Budget {
   void give(size_t bytes) { used_ -= bytes; }
 
  private:
-  int64_t most_, steps_;  // what may be spent, and what is left
+  int64_t most_, steps_;  // initial and remaining steps
   size_t memory_;
   size_t used_ = 0;
 };
 
-/// The budget of the rendering that runs on this thread; null while parsing, whose constants are
-/// bounded by the source. A variable of the thread, since every operation on values spends.
+/// The budget of the rendering on this thread; null while parsing, whose constants are bounded by
+/// the source. Thread-local because every operation on values spends from it.
 Budget*& current_budget();
 
 class BudgetScope {
@@ -62,21 +62,21 @@ class BudgetScope {
   Budget* outer_;
 };
 
-/// Work on `count` single elements. A step is worth about 40 ns: whatever costs more than a few of
-/// them is charged by what it touches, before or while it is done.
+/// Spends one step per element. A step corresponds to about 40 ns. Operations that cost more than a
+/// few steps are charged by the data that they touch, before or during the operation.
 inline void spend_steps(size_t count) {
   if (Budget* budget = current_budget()) budget->step(static_cast<int64_t>(count));
 }
-constexpr size_t kBytesPerStep = 64;  ///< of text that is copied, compared or searched
-/// Work on `bytes` of text by code that goes through them a character at a time.
+constexpr size_t kBytesPerStep = 64;  ///< bytes copied, compared or searched per step
+/// Charges processing text character by character.
 inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 3); }
-/// Work on `bytes` of text that are only copied or compared.
+/// Charges copying or comparing text.
 inline void spend_copy(size_t bytes) { spend_steps(1 + bytes / kBytesPerStep); }
-/// Work on `count` values that are only copied or looked at.
+/// Charges copying or visiting values.
 inline void spend_items(size_t count) { spend_steps(1 + count / 2); }
 
-/// Charges work while it is done, where its amount is not known before: in units that each are
-/// worth a byte of copied text.
+/// Charges work of initially unknown size as it is done. One unit costs as much as copying one
+/// byte.
 class Meter {
  public:
   Meter() { spend_steps(1); }
@@ -95,7 +95,7 @@ inline void expect_memory(size_t bytes) {
   if (Budget* budget = current_budget()) budget->expect(bytes);
 }
 
-/// Memory that an object holds, given back with it.
+/// Memory held by an object; released with it.
 class Charge {
  public:
   explicit Charge(size_t bytes) : budget_(current_budget()), bytes_(bytes) {
@@ -121,7 +121,7 @@ class Charge {
   size_t bytes_;
 };
 
-/// Text that is built piece by piece and charged to the budget as it grows.
+/// A string under construction, charged to the budget as it grows.
 class Builder {
  public:
   void append(std::string_view piece) {

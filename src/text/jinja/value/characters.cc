@@ -23,7 +23,7 @@ char32_t simple_title(char32_t c) {
   return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
-// The letters whose capital is more than one letter and that occur in texts (SpecialCasing.txt).
+// Common letters whose upper case has several letters (SpecialCasing.txt).
 std::string_view long_upper(char32_t c, bool is_title_case) {
   switch (c) {
     case 0xDF: return is_title_case ? "Ss" : "SS";
@@ -50,7 +50,7 @@ void put_upper(std::string& out, char32_t c, bool is_title_case) {
     append_utf8(out, is_title_case ? simple_title(c) : simple_upper(c));
 }
 
-// Sigma at the end of a word has a form of its own (SpecialCasing.txt, Final_Sigma).
+// Sigma has another form at the end of a word (SpecialCasing.txt, Final_Sigma).
 void put_lower(std::string& out, char32_t c, char32_t before, std::string_view rest) {
   if (c == 0x130) {
     out += "i\u0307";
@@ -62,7 +62,8 @@ void put_lower(std::string& out, char32_t c, char32_t before, std::string_view r
   }
 }
 
-// Calls step(code point, its text, the text after it, the code point before it).
+// Calls step(code point, its bytes, the following text, the previous code point) for each code
+// point.
 template <typename Step>
 void walk(std::string_view text, const Step& step) {
   spend_text(text.size());

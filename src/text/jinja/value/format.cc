@@ -9,7 +9,7 @@ namespace {
 
 constexpr Int kMaxWidth = 1 << 20;
 
-// [[fill]align][sign][#][0][width][grouping][.precision][type], as both kinds of formatting use it.
+// [[fill]align][sign][#][0][width][grouping][.precision][type], for both kinds of formatting.
 struct Spec {
   std::string fill = " ";
   char align = '\0', sign = '-', grouping = '\0', type = '\0';
@@ -24,7 +24,7 @@ size_t read_number(std::string_view& text) {
     value = std::min(value * 10 + (text[0] - '0'), kMaxWidth + 1);
     text.remove_prefix(1);
   }
-  if (value > kMaxWidth) fail("a width or precision in a format is above {}", int{kMaxWidth});
+  if (value > kMaxWidth) fail("a format has a width or precision above {}", int{kMaxWidth});
   return static_cast<size_t>(value);
 }
 
@@ -77,7 +77,7 @@ std::string group_digits(const std::string& digits, char separator, size_t every
   return out;
 }
 
-// Sign and digits apart, since '=' pads between them.
+// Pads a number. Sign and digits are separate because '=' pads between them.
 std::string pad(const Spec& spec, const std::string& sign, const std::string& body, char align) {
   const size_t size = count_code_points(sign) + count_code_points(body);
   const size_t space = spec.width > size ? spec.width - size : 0;
@@ -116,11 +116,11 @@ std::string format_integer(Int value, const Spec& spec) {
   return pad(spec, sign, digits, spec.align == '\0' ? '>' : spec.align);
 }
 
-// Digits of a magnitude by a type of e, f, g, % or none (repr, or g with at least one decimal).
+// Formats a magnitude with type e, f, g, % or none (repr(), or g with at least one decimal).
 std::string float_digits(double value, const Spec& spec) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : "inf";
   const int precision = spec.precision < 0 ? 6 : spec.precision;
-  // No float has more than 1,100 digits that are not zero; the others are only written.
+  // A double has at most 1,100 nonzero digits; further digits are only written.
   spend_steps(static_cast<size_t>(std::min(precision, 1100)) * 2);
   spend_copy(static_cast<size_t>(precision));
   switch (spec.type) {
@@ -169,7 +169,7 @@ bool is_integer_type(char type) {
   return std::string_view("bcdnoxX").find(type) != std::string_view::npos;
 }
 
-// One pattern % arguments.
+// One evaluation of pattern % arguments.
 class PercentFormat {
  public:
   PercentFormat(const Value& pattern, const Value& arguments)
@@ -185,7 +185,7 @@ class PercentFormat {
     }
     const bool many = arguments_.is(Type::kTuple);
     const bool all = many ? used_ == arguments_.items().size() : used_ > 0 || named_;
-    // What has subscripts counts as a mapping, which need not be used up.
+    // Values with subscripts count as mappings, whose members need not all be used.
     const bool scalar = arguments_.is_none() || arguments_.is_number() || arguments_.is_string();
     if (!all && (many || scalar)) fail("not all arguments converted during string formatting");
     return out_.take();
@@ -210,7 +210,7 @@ class PercentFormat {
       if (end == std::string_view::npos) fail("incomplete format key");
       if (!arguments_.is_dict()) fail("format requires a mapping");
       const Value* found = arguments_.entries().find(rest_.substr(1, end - 1));
-      if (found == nullptr) fail("there is no key '{}' to format", shown(rest_.substr(1, end - 1)));
+      if (found == nullptr) fail("missing key '{}' of the format", shown(rest_.substr(1, end - 1)));
       value = *found;
       named_ = true;
       rest_.remove_prefix(end + 1);
@@ -303,7 +303,7 @@ class PercentFormat {
   Builder out_;
 };
 
-// One str.format call.
+// One call of str.format().
 class BraceFormat {
  public:
   BraceFormat(const Value& pattern, const Arguments& arguments)
@@ -394,7 +394,7 @@ class BraceFormat {
       spend_steps(1);
       if (key == name) return value;
     }
-    fail("there is no argument '{}' to format", shown(name));
+    fail("missing argument '{}' of the format", shown(name));
   }
 
   bool markup_;

@@ -39,7 +39,7 @@ Int modulo(Int a, Int b) {
 }
 
 double modulo(double a, double b) {
-  // The quotient is found bit by bit.
+  // fmod computes the quotient bit by bit.
   const int bits = std::isfinite(a) && a != 0 && b != 0 ? std::ilogb(a) - std::ilogb(b) : 0;
   spend_steps(static_cast<size_t>(std::max(bits, 0)) / 16);
   double rest = std::fmod(a, b);
@@ -66,7 +66,7 @@ Value power(Int base, Int exponent) {
   Int result = 1;
   if (base == 0 || base == 1) return Value(exponent == 0 ? Int{1} : base);
   if (base == -1) return Value(exponent % 2 == 0 ? Int{1} : Int{-1});
-  for (; exponent > 0; --exponent) {  // at most 127 rounds before it overflows
+  for (; exponent > 0; --exponent) {  // overflows after at most 127 iterations
     if (__builtin_mul_overflow(result, base, &result)) fail_overflow();
   }
   return Value(result);
@@ -117,7 +117,7 @@ Value float_arithmetic(Operator op, double a, double b) {
   return Value(result);
 }
 
-// Digits with single underscores between them; false if there is anything else.
+// Removes single underscores between digits. Returns false if the text has others.
 bool strip_underscores(std::string_view text, std::string& out) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
@@ -146,7 +146,7 @@ int prefix_base(std::string_view digits) {
 }  // namespace
 
 std::string integer_digits(Int value, unsigned base) {
-  // The magnitude as unsigned: the least Int has no positive counterpart.
+  // An unsigned magnitude, since the smallest Int has no positive counterpart.
   __extension__ using Unsigned = unsigned __int128;
   Unsigned rest = value < 0 ? -static_cast<Unsigned>(value) : static_cast<Unsigned>(value);
   std::string out;
@@ -289,7 +289,7 @@ double round_decimal(double value, int precision) {
     if (std::abs(scaled - rounded) == 0.5) rounded = 2.0 * std::round(scaled / 2.0);
     return rounded * unit;
   }
-  const int before = value == 0 ? 0 : std::max(std::ilogb(value) / 3, 0);  // the point, in digits
+  const int before = value == 0 ? 0 : std::max(std::ilogb(value) / 3, 0);  // integer digits
   spend_steps(static_cast<size_t>(precision + before) * 4);
   const std::string text = fmt::format("{:.{}f}", value, precision);  // correctly rounded
   double rounded = value;

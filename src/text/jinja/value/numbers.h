@@ -1,4 +1,4 @@
-// numbers.h: numbers as Python reads, writes and computes them.
+// numbers.h: parsing, formatting and arithmetic of numbers as in Python.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,17 +9,18 @@
 namespace veery::jinja {
 
 std::string integer_text(Int value);
-/// The shortest text that reads back as `value`, as Python's repr() writes it.
+/// Returns the shortest text that parses to `value`, in the format of Python's repr().
 std::string float_text(double value);
-/// Digits of `value` in `base` (2 to 16), with a minus sign if negative.
+/// Returns the digits of `value` in `base` (2 to 16), with a minus sign if negative.
 std::string integer_digits(Int value, unsigned base);
 
-/// What int(text, base) accepts (spaces around, sign, underscores between digits; base 0 or a
-/// matching prefix as in 0x1F); absent otherwise. Throws kLimit where Int is too narrow.
+/// Parses a text like Python's int(text, base): spaces around, a sign, underscores between digits;
+/// a prefix such as 0x requires base 0 or the matching base. Returns nullopt for other texts.
+/// Throws kLimit if the number does not fit into Int.
 std::optional<Int> parse_integer(std::string_view text, int base = 10);
-/// What float(text) accepts.
+/// Parses a text like Python's float(text).
 std::optional<double> parse_float(std::string_view text);
-/// int(value); throws for NaN, infinity and what Int does not hold.
+/// Returns int(value). Throws for NaN, infinity and values that do not fit into Int.
 Int truncate_to_integer(double value);
 
 enum class Operator : uint8_t {
@@ -47,10 +48,10 @@ enum class Operator : uint8_t {
 };
 std::string_view operator_symbol(Operator op);
 
-/// a op b of two numbers (bool counts as int). Throws on division by zero and overflow.
+/// Computes a op b for numbers (bool counts as int). Throws on division by zero and overflow.
 Value arithmetic(Operator op, const Value& a, const Value& b);
 
-/// Rounds half to even at `precision` decimal digits, exactly as Python does.
+/// Rounds half to even at `precision` decimal digits, with the same result as Python.
 double round_decimal(double value, int precision);
 
 }  // namespace veery::jinja

@@ -38,7 +38,7 @@ Value add(const Value& a, const Value& b) {
   fail_operands(Operator::kAdd, a, b);
 }
 
-// The bounds of a slice over `size` elements, as Python's slice.indices() gives them.
+// Returns the bounds of a slice over `size` elements, like Python's slice.indices().
 RangeObject slice_range(const SliceObject& slice, Int size) {
   const auto part = [](const Value& value, Int otherwise) {
     if (value.is_none()) return otherwise;
@@ -70,7 +70,7 @@ Value slice_string(const StringObject& string, const RangeObject& range) {
     text.remove_prefix(byte_offset(text, start));
     return Value(std::string(text.substr(0, byte_offset(text, count))), string.markup);
   }
-  std::vector<std::string_view> points;  // of text that is not ASCII
+  std::vector<std::string_view> points;  // only for text that is not ASCII
   if (!string.ascii()) {
     expect_memory(string.length * sizeof(std::string_view));
     spend_text(string.text.size());
@@ -87,7 +87,7 @@ Value slice_string(const StringObject& string, const RangeObject& range) {
     const auto place = static_cast<size_t>(at);
     if (string.ascii())
       out.append(string.text[place]);
-    else if (place < points.size())  // malformed text may have fewer than were counted
+    else if (place < points.size())  // malformed text may have fewer characters than counted
       out.append(points[place]);
   }
   return Value(out.take(), string.markup);
@@ -112,7 +112,7 @@ Value slice_value(const Value& object, const SliceObject& slice) {
   return object.is(Type::kList) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
-// The element at an integer index, or null where Python raises LookupError.
+// Returns the element at an index, or nullopt where Python raises LookupError.
 std::optional<Value> element(const Value& object, Int index) {
   const auto size = static_cast<Int>(length(object));
   if (index < 0) index += size;
@@ -136,7 +136,7 @@ std::optional<Value> subscript(const Value& object, const Value& index) {
   switch (object.type()) {
     case Type::kUndefined: fail_undefined(object);
     case Type::kDict:
-      if (index.is(Type::kList) || index.is_dict()) return {};  // a TypeError, so undefined
+      if (index.is(Type::kList) || index.is_dict()) return {};  // a TypeError in Python
       if (const Value* found = object.entries().find(index)) return *found;
       return {};
     case Type::kString:
@@ -195,7 +195,7 @@ Int to_index(const Value& value, std::string_view what) {
 }
 
 Value repeat(const Value& sequence, Int count) {
-  const Int limit = Int{1} << 40;  // far above any budget, so that the product fits
+  const Int limit = Int{1} << 40;  // far above any budget, but small enough to multiply
   const auto times = static_cast<size_t>(std::clamp(count, Int{0}, limit));
   if (sequence.is_string()) {
     Builder out;
@@ -252,7 +252,7 @@ bool compare_values(Operator op, const Value& a, const Value& b) {
     case Operator::kNotIn: return !contains(b, a);
     default: break;
   }
-  if (a.is(Type::kFloat) || b.is(Type::kFloat)) {  // NaN is neither less nor greater
+  if (a.is(Type::kFloat) || b.is(Type::kFloat)) {  // comparisons with NaN are false
     if (a.is_number() && b.is_number() && (a.real() != a.real() || b.real() != b.real()))
       return false;
   }
@@ -280,7 +280,7 @@ Value get_item(const Value& object, const Value& index) {
 }
 
 Value get_attribute(const Value& object, const Value& name) {
-  spend_steps(3);  // names of methods are looked through
+  spend_steps(3);  // linear search for the method
   if (object.is_undefined()) fail_undefined(object);
   if (name.text().starts_with("__"))
     return Value::undefined(fmt::format("access to attribute {} of '{}' object is unsafe.",

@@ -5,33 +5,33 @@
 
 namespace veery::jinja {
 
-/// a op b for arithmetic operators, of numbers, strings and lists.
+/// Computes a op b with an arithmetic operator for numbers, strings and lists.
 Value binary(Operator op, const Value& a, const Value& b);
 Value unary(Operator op, const Value& a);
 bool compare_values(Operator op, const Value& a, const Value& b);
 
-/// object[index], then the attribute of that name; undefined where Python has neither.
+/// Returns object[index], else the attribute of that name; undefined if both are missing.
 Value get_item(const Value& object, const Value& index);
-/// object.name, then object[name].
+/// Returns object.name, else object[name].
 Value get_attribute(const Value& object, const Value& name);
-/// Makes slice objects; absent parts are none.
+/// Creates a slice object; absent parts are none.
 Value make_slice(Value start, Value stop, Value step);
 
-/// A builtin method of `object`; undefined if it has none, and what the sandbox refuses.
+/// Returns a builtin method of `object`; undefined if it does not exist or the sandbox forbids it.
 Value find_method(const Value& object, std::string_view name);
 bool has_method(const Value& object, std::string_view name);
 
-/// "printf" formatting: pattern % arguments, where a tuple gives several.
+/// Formats pattern % arguments ("printf" style); a tuple holds several arguments.
 Value format_percent(const Value& pattern, const Value& arguments);
-/// str.format.
+/// str.format().
 Value format_braces(const Value& pattern, const Arguments& arguments);
 /// format(value, spec).
 std::string format_value(const Value& value, std::string_view spec);
 
-/// str and str subclass: markup escapes what joins it.
+/// Returns the HTML-escaped text of a value; markup is not escaped again.
 std::string escaped(const Value& value);
 Value join_texts(const Value& separator, const List& items);
-/// Repeats text or a list.
+/// Repeats a string or list.
 Value repeat(const Value& sequence, Int count);
 Int to_index(const Value& value, std::string_view what);
 

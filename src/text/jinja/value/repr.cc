@@ -43,7 +43,7 @@ void append_view(Builder& out, const Value& value, int depth) {
 
 void append_repr(Builder& out, const Value& value, int depth) {
   spend_steps(1);
-  // Only namespaces can hold themselves; lists are no deeper than kMaxValueDepth.
+  // Only namespaces can contain themselves; lists are at most kMaxValueDepth deep.
   if (depth > 2 * kMaxValueDepth) fail("maximum recursion depth exceeded while getting the repr");
   switch (value.type()) {
     case Type::kUndefined: out.append("Undefined"); break;

@@ -10,21 +10,21 @@ namespace {
 
 constexpr size_t kNowhere = std::string_view::npos;
 
-// A byte that may be the first of what is looked for, in units of a Meter.
+// Cost of a candidate position of a search, in units of Meter.
 constexpr size_t kCandidate = 16;
 
 size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// The bytes of `text` that begin a code point, a word of eight at a time where there are so many.
+// Returns the number of code points, processing words of eight bytes.
 size_t count_starts(std::string_view text) {
   size_t followers = 0;
   size_t at = 0;
   for (; at + 8 <= text.size(); at += 8) {
     uint64_t word = 0;
     std::memcpy(&word, text.data() + at, 8);
-    // The highest bit of a byte is set and the one below is not.
+    // Continuation bytes: the highest bit is set and the next one is not.
     followers +=
         static_cast<size_t>(__builtin_popcountll(word & ~(word << 1) & 0x8080808080808080U));
   }
@@ -33,7 +33,8 @@ size_t count_starts(std::string_view text) {
   return text.size() - followers;
 }
 
-// Collects parts of a text: each is charged, and refused where they could not become values.
+// Collects parts of a text. Each part is charged; throws early if the parts would exceed the memory
+// limit.
 class Parts {
  public:
   void push_back(std::string_view part) {
@@ -55,7 +56,7 @@ class Parts {
   size_t checked_ = 1024;
 };
 
-// The last code point of `text`, which is not empty, and its length.
+// Returns the last code point of a non-empty text, with its length.
 CodePoint last_code_point(std::string_view text) {
   size_t n = 1;
   while (n < 4 && n < text.size() &&
@@ -82,7 +83,7 @@ Views split_spaces(std::string_view text, int64_t limit) {
   text = strip_left(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(text);  // Python keeps the white space at its end
+      parts.push_back(text);  // Python keeps trailing whitespace here
       break;
     }
     size_t end = 0;
@@ -119,8 +120,8 @@ Views split_spaces_right(std::string_view text, int64_t limit) {
   return parts.take(true);
 }
 
-// Takes away what stands from each `open` to the next `close`, also where that brings an `open`
-// together.
+// Removes the text from each `open` to the next `close`. A removal may join text to form another
+// `open`, which is then removed as well.
 std::string without_marked(std::string text, std::string_view open, std::string_view close) {
   expect_memory(text.size());
   spend_copy(text.size());
@@ -131,7 +132,7 @@ std::string without_marked(std::string text, std::string_view open, std::string_
     if (end == kNowhere) break;
     out.append(text, from, at - from);
     from = end + close.size();
-    // The end of what stays is looked at again, together with what follows.
+    // Searches the end of the kept text again, together with the following text.
     const size_t again = std::min(out.size(), open.size() - 1);
     from -= again;
     out.copy(text.data() + from, again, out.size() - again);
@@ -288,7 +289,7 @@ Views split_lines(std::string_view text, bool keep_ends) {
 std::string replace(std::string_view text, std::string_view old, std::string_view by,
                     int64_t count) {
   Builder out;
-  if (old.empty()) {  // stands before each code point and at the end
+  if (old.empty()) {  // matches before each code point and at the end
     for (; count != 0; --count) {
       out.append(by);
       if (text.empty()) return out.take();

@@ -11,8 +11,8 @@
 namespace veery::jinja {
 namespace {
 
-constexpr size_t kIndexFrom = 9;  // entries from which a dictionary is searched by hash
-constexpr size_t kTreeSteps = 8;  // of going down the tree of hashes
+constexpr size_t kIndexFrom = 9;  // number of entries from which a dict is searched by hash
+constexpr size_t kTreeSteps = 8;  // steps of a look-up in the tree of hashes
 
 int depth_of(const Value& value) {
   switch (value.type()) {
@@ -97,7 +97,7 @@ StringObject::StringObject(std::string the_text, bool is_markup)
       length(count_code_points(text)),
       markup(is_markup),
       charge(sizeof(StringObject) + text.capacity()) {
-  spend_copy(text.size());  // counting its characters is charged apart
+  spend_copy(text.size());  // counting the characters is charged separately
 }
 
 ListObject::ListObject(List the_items)
@@ -258,7 +258,7 @@ int compare(const Value& a, const Value& b, std::string_view symbol) {
   if (a.type() != b.type()) fail_order(a, b, symbol);
   if (a.is_string()) {
     spend_copy(std::min(a.text().size(), b.text().size()));
-    return three_way(a.text().compare(b.text()), 0);  // UTF-8 sorts as its code points do
+    return three_way(a.text().compare(b.text()), 0);  // UTF-8 sorts in code point order
   }
   if (!a.is_list()) fail_order(a, b, symbol);
   const size_t common = std::min(a.items().size(), b.items().size());
@@ -274,7 +274,7 @@ size_t hash(const Value& value) {
     case Type::kUndefined:
     case Type::kNone: return static_cast<size_t>(value.type());
     case Type::kBool:
-    case Type::kInt: return std::hash<double>()(value.real());  // 1, 1.0 and true are one key
+    case Type::kInt: return std::hash<double>()(value.real());  // 1, 1.0 and true are the same key
     case Type::kFloat: return std::hash<double>()(value.real());
     case Type::kString:
       spend_copy(value.text().size());
@@ -331,7 +331,7 @@ List iterate(const Value& value) {
   switch (value.type()) {
     case Type::kUndefined: break;
     case Type::kString:
-      spend_items(value.string().length);  // and again below: characters are looked for
+      spend_items(value.string().length);  // finding the characters is charged again below
       items = characters(value.string());
       break;
     case Type::kList:

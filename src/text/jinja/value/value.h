@@ -1,4 +1,4 @@
-// value.h: the values of a template: Python's, as far as templates can see them.
+// value.h: values of templates, which behave like Python's.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace veery::jinja {
 
-/// Wide enough for every integer that JSON input holds and for 2**64; beyond it is an error.
+/// Wide enough for all JSON integers and 2**64; larger results are errors.
 __extension__ using Int = __int128;
 
 enum class Type : uint8_t {
@@ -27,7 +27,7 @@ enum class Type : uint8_t {
   kView,  ///< keys, values or items of a dictionary
   kRange,
   kSlice,
-  kIterator,  ///< what a Python generator is: read once
+  kIterator,  ///< behaves like a Python generator: iterable once
   kNamespace,
   kFunction,
   kMacro,
@@ -60,7 +60,7 @@ class Value {
   static Value tuple(List items);
   static Value iterator(List items, std::string_view name = "generator");
   static Value dict(std::shared_ptr<DictObject> dict);
-  /// `message` is the fault that using the value gives.
+  /// `message` is the error for using the value.
   static Value undefined(std::string message);
 
   Type type() const { return type_; }
@@ -70,7 +70,7 @@ class Value {
   bool is_string() const { return type_ == Type::kString; }
   bool is_list() const { return type_ == Type::kList || type_ == Type::kTuple; }
   bool is_dict() const { return type_ == Type::kDict; }
-  /// int or bool, which is an int in Python.
+  /// Whether the value is an int or a bool, which is an int in Python.
   bool is_integral() const { return type_ == Type::kInt || type_ == Type::kBool; }
   bool is_number() const { return is_integral() || type_ == Type::kFloat; }
 
@@ -81,7 +81,7 @@ class Value {
   }
   const StringObject& string() const { return as<StringObject>(); }
   const std::string& text() const;
-  const List& items() const;  ///< of a list or tuple
+  const List& items() const;  ///< list or tuple only
   const DictObject& entries() const { return as<DictObject>(); }
   template <typename T>
   T& as() const {
@@ -101,8 +101,8 @@ class Value {
 struct StringObject {
   StringObject(std::string text, bool markup);
   std::string text;
-  size_t length;  ///< in code points; equal to text.size() means ASCII
-  bool markup;    ///< marked safe: joining it with other text escapes that text
+  size_t length;  ///< in code points; ASCII if equal to text.size()
+  bool markup;    ///< marked safe: text joined with it is escaped
   Charge charge;
   bool ascii() const { return length == text.size(); }
 };
@@ -112,10 +112,10 @@ struct ListObject {
   List items;
   int depth;
   Charge charge;
-  bool group = false;  ///< made by groupby: has the attributes grouper and list
+  bool group = false;  ///< result of groupby: has the attributes grouper and list
 };
 
-/// Keeps the order of insertion. Only changed while it is made.
+/// Keeps insertion order. Immutable after construction.
 struct DictObject {
   using Entry = std::pair<Value, Value>;
   const Value* find(const Value& key) const;
@@ -127,7 +127,8 @@ struct DictObject {
  private:
   template <typename Equal>
   const Entry* lookup(size_t hash, const Equal& equal) const;
-  /// Hash -> place, once there are many. A tree: whatever the hashes, a look-up takes few steps.
+  /// Hash to index in `entries`, built once there are many. A tree, so that look-ups stay fast for
+  /// any hashes.
   std::multimap<size_t, size_t> index_;
   Charge charge_{sizeof(DictObject)};
 };
@@ -170,7 +171,7 @@ struct JoinerObject {
   Charge charge{sizeof(JoinerObject)};
 };
 
-/// Arguments of a call of a function, filter or test, without its subject.
+/// Arguments of a function, filter or test, without its subject.
 struct Arguments {
   List positional;
   std::vector<std::pair<std::string, Value>> keyword;
@@ -186,45 +187,44 @@ struct FunctionObject {
   Charge charge{sizeof(FunctionObject)};
 };
 
-/// An object that holds a Charge, which cannot be moved.
+/// Creates an object that contains a Charge, which cannot be moved.
 template <typename T, typename... Parts>
 std::shared_ptr<T> make_object(Parts&&... parts) {
   spend_steps(1);
   return std::shared_ptr<T>(new T{std::forward<Parts>(parts)...});
 }
 
-/// What builtins may use of a rendering.
+/// State of a rendering that builtins may access.
 struct Context {
   explicit Context(Budget& the_budget) : budget(the_budget) {}
   Budget& budget;
   bool has_now = false;
-  int64_t now = 0;  ///< wall clock, seconds since 1970
-  /// Objects that may be part of a cycle or of a chain of any length; emptied one by one at the
-  /// end.
+  int64_t now = 0;  ///< wall clock in seconds since 1970
+  /// Objects that may form cycles or long chains; they are emptied one by one at the end.
   std::vector<std::shared_ptr<NamespaceObject>> namespaces;
 };
 
-/// "str", "int", ... as Python's type(x).__name__.
+/// Returns Python's type(x).__name__: "str", "int" ...
 std::string_view type_name(const Value& value);
 bool truth(const Value& value);
 bool equal(const Value& a, const Value& b);
-/// <0, 0, >0; throws where Python does not order the two. `symbol` is for the message.
+/// Returns < 0, 0 or > 0. Throws for types that Python does not order; `symbol` is for the message.
 int compare(const Value& a, const Value& b, std::string_view symbol = "<");
 size_t hash(const Value& value);
 std::string to_text(const Value& value);  ///< Python's str()
 std::string repr(const Value& value);     ///< Python's repr()
 void append_text(Builder& out, const Value& value);
 void append_repr(Builder& out, const Value& value, int depth = 0);
-/// Python's len(); throws for what has none.
+/// Python's len(); throws for values without a length.
 size_t length(const Value& value);
 bool has_length(const Value& value);
 bool is_iterable(const Value& value);
-/// The elements as iter() gives them: characters, keys, items. An iterator is used up.
+/// Returns the elements as iter() does: characters, keys, items. Exhausts an iterator.
 List iterate(const Value& value);
 bool contains(const Value& container, const Value& element);
-/// Throws the fault of using an undefined value.
+/// Throws the error for using an undefined value.
 [[noreturn]] void fail_undefined(const Value& value);
-/// One character of a string as a string.
+/// Returns a string of one character.
 Value character(std::string_view utf8);
 
 }  // namespace veery::jinja
