@@ -15,8 +15,8 @@ namespace veery {
 namespace {
 
 #if defined(__linux__)
-// The kernel compares the word with `old` before it lets the thread sleep. std::atomic::wait is not
-// used because it yields first, which gives a contended processor away for a whole time slice.
+// Sleeps in the kernel (futex), which checks that the word is still `old` first. std::atomic::wait
+// is not used because it yields first, which gives up a whole time slice on a contended CPU.
 void sleep_while(std::atomic<unsigned>& word, unsigned old) noexcept {
   static_assert(sizeof word == 4 && std::atomic<unsigned>::is_always_lock_free);
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, old, nullptr);

@@ -1,10 +1,10 @@
-// spin_barrier.h: short waits for other threads: spinning first, then sleeping.
+// spin_barrier.h: short waits between threads: spin first, then sleep.
 #pragma once
 #include <atomic>
 
 namespace veery {
 
-/// Hints to the processor that the thread spins.
+/// Hints to the CPU that the thread is spinning.
 inline void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -13,28 +13,30 @@ inline void relax() noexcept {
 #endif
 }
 
-/// How long the threads of a pool spin before they sleep. Waits are usually below a microsecond,
-/// and waking a thread takes tens of them, so threads spin long. On a contended machine spinning
-/// delays the very thread that is waited for: the scheduler charges the spinner for its time slice
-/// and lets others run instead of it. A wait longer than a time slice tells that a worker has lost
-/// its processor; threads then sleep almost at once, until no wait has been that long for a while.
+/// How long the threads of a pool spin before they sleep. Waits usually take less than a
+/// microsecond, and waking a thread takes tens of them, so threads spin long. On a contended
+/// machine spinning delays the very thread that is waited for: the scheduler charges the spinner
+/// for its time slice and lets others run instead of it. A wait longer than a time slice shows that
+/// a worker was descheduled; threads then sleep almost at once, until no wait has been that long
+/// for a while.
 class Patience {
  public:
-  /// Pauses of a spinning thread, about 30 ns each on current processors.
+  /// Number of pause instructions to spin for, about 30 ns each on current CPUs.
   int spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
-  /// A thread that spun in vain slept from `start` to `end` (seconds_now()).
+  /// Records that a thread gave up spinning and slept from `start` to `end` (seconds_now()).
   void slept(double start, double end) noexcept;
 
  private:
   static constexpr int kMostSpins = 20000, kLeastSpins = 50;
-  static constexpr double kTimeSlice = 1e-3;  ///< seconds; Linux gives 3 ms and more
-  static constexpr double kCalm = 0.05;       ///< seconds without a wait of kTimeSlice
+  static constexpr double kTimeSlice = 1e-3;  ///< seconds; Linux uses 3 ms or more
+  static constexpr double kCalm = 0.05;       ///< seconds without such a wait until threads spin
+                                              ///< long again
 
   std::atomic<int> spins_{kMostSpins};
-  std::atomic<double> contended_{0};  ///< end of the last wait of kTimeSlice
+  std::atomic<double> contended_{0};  ///< when the last wait of kTimeSlice or more ended
 };
 
-/// A number that threads wait for: they spin, then sleep.
+/// An integer that threads wait on: they spin, then sleep.
 class SpinningWord {
  public:
   /// `patience` must outlive the word.
@@ -44,7 +46,7 @@ class SpinningWord {
   /// Stores without waking sleepers.
   void reset(unsigned value) noexcept { value_.store(value, std::memory_order_relaxed); }
   void store(unsigned value) noexcept;
-  /// Subtracts 1, and wakes sleepers if the result is 0.
+  /// Subtracts 1 and wakes sleepers if the result is 0.
   void count_down() noexcept;
   /// Returns when the value is no longer `old`.
   void wait_while(unsigned old) noexcept;
@@ -57,7 +59,7 @@ class SpinningWord {
   Patience& patience_;
 };
 
-/// A barrier of `count` threads that can be reused at once.
+/// A reusable barrier for `count` threads.
 class SpinBarrier {
  public:
   /// `patience` must outlive the barrier.
