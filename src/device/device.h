@@ -1,4 +1,4 @@
-// device.h: a device with memory of its own: what it is, its memory, and the way there and back.
+// device.h: the interface of a device with its own memory: description, allocation and copies.
 #pragma once
 #include <string>
 
@@ -7,20 +7,22 @@
 
 namespace veery {
 
-/// All addresses but `host` are in the device's memory. Calls return when they are done. Errors of
-/// the device are thrown as kIo, naming what was asked of it.
+/// All addresses except `host` are in the device's memory. Calls are synchronous. Device errors are
+/// thrown as kIo, naming the operation.
 class Device : public MemoryOwner {
  public:
   virtual std::string description() const = 0;  ///< "NVIDIA H200 (cuda:0), 139.8 GiB"
-  /// Zeroed, 256-byte aligned. Throws kLimit with the sizes wanted and free if there is not enough.
+  /// Returns zeroed memory, 256-byte aligned. Throws kLimit naming the requested and the free size
+  /// if there is not enough.
   virtual Memory allocate(size_t size) = 0;
-  /// What allocate() takes from; nullptr: the system's memory, which the host has too.
+  /// Returns the pool that allocate() takes memory from; nullptr if the device uses system memory,
+  /// which it shares with the host.
   virtual MemoryPool* pool() { return nullptr; }
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;
   virtual void download(void* host, const std::byte* from, size_t size) = 0;
   virtual void copy(std::byte* to, const std::byte* from, size_t size) = 0;
-  /// Where the host finds what lies at `data`, in memory that both share and while nothing runs;
-  /// nullptr: it cannot.
+  /// Returns the host's address of `data` if host and device share memory, valid while no kernel
+  /// runs; nullptr otherwise.
   virtual std::byte* host(std::byte* data) const {
     static_cast<void>(data);
     return nullptr;

@@ -42,11 +42,10 @@ std::byte* MemoryPool::take(size_t size) {
     }
   }
   if (data == nullptr)
-    throw OutOfDeviceMemory(
-        "{}: {} bytes of memory are wanted, {} are in use{}, {} are free on the device",
-        source_.name, wanted, memory_.active,
-        limit_ == SIZE_MAX ? "" : fmt::format(" of {} that are allowed", limit_),
-        source_.free_bytes());
+    throw OutOfDeviceMemory("{}: cannot allocate {} bytes: {} in use{}, {} free on the device",
+                            source_.name, wanted, memory_.active,
+                            limit_ == SIZE_MAX ? "" : fmt::format(" of a limit of {}", limit_),
+                            source_.free_bytes());
   sizes_[data] = bytes;
   memory_.active += bytes;
   memory_.peak = std::max(memory_.peak, memory_.active);
@@ -102,7 +101,7 @@ void MemoryPool::clear_cache() {
   shrink(0);
 }
 
-// The largest go first: they are the least likely to fit what comes next.
+// Frees the largest blocks first: they are the least likely to fit the next request.
 void MemoryPool::shrink(size_t most_cached) {
   while (memory_.cached > most_cached) {
     const auto largest = std::prev(kept_.end());

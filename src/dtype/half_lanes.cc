@@ -15,7 +15,7 @@ namespace {
 
 struct Halves {
   I bits;
-  I lost;  // finite before, infinite now
+  I lost;  // finite before, infinite after the conversion
 };
 
 constexpr int32_t kInfinity = 0x7F800000;
@@ -26,7 +26,7 @@ HWY_INLINE Halves to_f16(V v) {
   const I beyond = size >= 0x477FF000;
   const I number = choose(beyond, I{}, size);
   const I normal = ((number + (0xFFF + (number >> 13 & 1))) >> 13) - (112 << 10);
-  // Multiples of 2^-24 are the last bits of numbers from 0.5 to 1.
+  // Adding 0.5 rounds to a multiple of 2^-24, the last bit of floats from 0.5 to 1.
   const I small = same_bits<I>(same_bits<V>(size) + 0.5F) - 0x3F000000;
   I half = choose(size < 0x38800000, small, choose(beyond, I{} + 0x7C00, normal));
   half = choose(size > kInfinity, (size >> 13 & 0x1FF) | 0x7E00, half);
@@ -53,7 +53,7 @@ HWY_INLINE V from_f16(I half) {
 
 HWY_INLINE V from_bf16(I half) { return same_bits<V>(half << 16); }
 
-/// Whole vectors, then what is left in one that zeros fill up.
+/// Converts whole vectors, then the remainder padded with zeros.
 template <typename Convert>
 size_t encode_with(std::span<const float> in, std::byte* out, Convert convert) {
   for (size_t at = 0; at < in.size(); at += kLanes) {

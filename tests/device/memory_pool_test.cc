@@ -1,4 +1,4 @@
-// A device's memory: limits, counters, and that released blocks are used again.
+// Tests of the pool of device memory: limits, counters, reuse of released blocks.
 #include "device/memory_pool.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// A device of so many bytes whose memory is the host's.
+/// A fake device with `bytes` of memory, which is host memory.
 struct FakeDevice {
   explicit FakeDevice(size_t bytes) : left(bytes) {}
   ~FakeDevice() { EXPECT_TRUE(blocks.empty()) << "blocks were not released"; }
@@ -58,7 +58,7 @@ std::string refusal(MemoryPool& pool, size_t size) {
   return "";
 }
 
-TEST(MemoryPool, CountsWhatIsInUseAndTheMostThatWas) {
+TEST(MemoryPool, CountsActiveAndPeakBytes) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   std::byte* small = pool.take(1);
@@ -74,19 +74,19 @@ TEST(MemoryPool, CountsWhatIsInUseAndTheMostThatWas) {
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
-TEST(MemoryPool, KeepsWhatIsReleasedUpToItsLimitAndTakesItAgain) {
+TEST(MemoryPool, CachesReleasedBlocksUpToItsLimitAndReusesThem) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
   std::byte* block = pool.take(10 * kMiB);
   pool.give(block);
   EXPECT_EQ(pool.memory().cached, 10 * kMiB);
-  EXPECT_EQ(pool.take(9 * kMiB), block) << "a quarter more than is wanted may be taken";
+  EXPECT_EQ(pool.take(9 * kMiB), block) << "a block up to a quarter larger is reused";
   EXPECT_EQ(device.allocations, 1);
   EXPECT_EQ(pool.memory().active, 10 * kMiB);
   pool.give(block);
   std::byte* smaller = pool.take(2 * kMiB);
-  EXPECT_NE(smaller, block) << "five times as much as is wanted may not";
+  EXPECT_NE(smaller, block) << "a block five times as large is not reused";
   pool.give(smaller);
   pool.give(pool.take(18 * kMiB));
   EXPECT_LE(pool.memory().cached, 20 * kMiB);
@@ -96,7 +96,7 @@ TEST(MemoryPool, KeepsWhatIsReleasedUpToItsLimitAndTakesItAgain) {
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
-TEST(MemoryPool, GivesKeptMemoryBackBeforeItRefuses) {
+TEST(MemoryPool, FreesTheCacheBeforeItFails) {
   FakeDevice device(20 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
@@ -104,18 +104,17 @@ TEST(MemoryPool, GivesKeptMemoryBackBeforeItRefuses) {
   EXPECT_EQ(device.left, 8 * kMiB);
   pool.give(pool.take(18 * kMiB));
   EXPECT_EQ(refusal(pool, 22 * kMiB),
-            fmt::format("fake:0: {} bytes of memory are wanted, 0 are in use, {} are free on the "
-                        "device",
+            fmt::format("fake:0: cannot allocate {} bytes: 0 in use, {} free on the device",
                         22 * kMiB, 20 * kMiB));
 }
 
-TEST(MemoryPool, TakesNoMoreThanItsLimit) {
+TEST(MemoryPool, DoesNotExceedItsLimit) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(SIZE_MAX);
   pool.set_limit(10 * kMiB);
   std::byte* block = pool.take(6 * kMiB);
-  EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("of {} that are allowed", 10 * kMiB)),
+  EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("in use of a limit of {}", 10 * kMiB)),
             std::string::npos);
   pool.give(pool.take(4 * kMiB));
   EXPECT_EQ(pool.memory().cached, 4 * kMiB);

@@ -18,19 +18,19 @@ HWY_INLINE V nearest_code(V value, CodeRange range) {
       most(least(value, all(static_cast<float>(range.high))), all(static_cast<float>(range.low))));
 }
 
-/// x is about scale * code + offset.
+/// An affine map: x is approximated by scale * code + offset.
 struct Affine {
   V scale, offset;
 };
 
-/// The nearest codes; all as near to 0 as the range allows where the scale is 0.
+/// Computes the nearest codes; if the scale is 0, the codes closest to 0.
 template <int kSize>
 HWY_NOINLINE void quantize(const Blocks<kSize>& b, const Affine& map, CodeRange range, V* codes) {
   const V inverse = reciprocal(map.scale);
   for (int i = 0; i < kSize; ++i) codes[i] = nearest_code((b.x[i] - map.offset) * inverse, range);
 }
 
-/// The weighted squared error with the nearest codes.
+/// Returns the weighted squared error with the nearest codes.
 template <int kSize>
 HWY_NOINLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRange range) {
   const V inverse = reciprocal(map.scale);
@@ -43,7 +43,7 @@ HWY_NOINLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRang
   return sum;
 }
 
-/// The scale of scale * code that minimises the weighted squared error of each block.
+/// Returns for each block the scale that minimises the weighted squared error of scale * code.
 template <int kSize>
 V fit_scale(const Blocks<kSize>& b, CodeRange range) {
   V extreme = {};
@@ -73,8 +73,8 @@ V fit_scale(const Blocks<kSize>& b, CodeRange range) {
   return best_scale;
 }
 
-/// The same for scale * code + offset, scale >= 0; unless `any_offset`, the offset is at most 0.
-/// Codes start at 0.
+/// As fit_scale() for scale * code + offset with scale >= 0 and codes from 0; the offset is at most
+/// 0 unless `any_offset`.
 template <int kSize>
 class AffineFit {
  public:
@@ -111,9 +111,9 @@ class AffineFit {
   }
 
  private:
-  // Least squares for the codes that are nearest under (x - offset) * inverse. Values count from
-  // their weighted mean and codes from that of the mean, so that little cancels even where one
-  // element outweighs all others.
+  // Solves the least squares problem for the codes nearest under (x - offset) * inverse, and keeps
+  // the result where it is better. Values are relative to their weighted mean and codes to the code
+  // of that mean, so that little cancels even if one element outweighs all others.
   HWY_NOINLINE I consider(V inverse, V offset) {
     const V from = offset - mean_;
     const V middle = nearest_code(-(from * inverse), range_);
@@ -131,7 +131,7 @@ class AffineFit {
     V gain = scale * xq + lift * sum_x_;
     V found = mean_ + lift - scale * middle;
     if (!any_offset_) {
-      // With the offset at 0 the error is that of scale * code alone.
+      // With an offset of 0 the error is that of scale * code.
       const V all_xq = xq + mean_ * q + middle * (sum_x_ + mean_ * weight_);
       const V all_qq = qq + middle * (2.0F * q + middle * weight_);
       const V alone = all_xq * reciprocal(all_qq);
@@ -150,7 +150,7 @@ class AffineFit {
   const Blocks<kSize>& b_;
   const CodeRange range_;
   const bool any_offset_;
-  V x_[kSize];  // less the mean
+  V x_[kSize];  // minus the mean
   V mean_ = {}, weight_ = {}, sum_x_ = {}, gain_ = {};
   Affine best_ = {};
 };

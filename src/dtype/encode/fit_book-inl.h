@@ -1,5 +1,4 @@
-// fit_book-inl.h: weighted least-squares search for blocks whose codes stand for the values of a
-// book.
+// fit_book-inl.h: weighted least-squares search of scales for blocks with a code book.
 #if defined(VEERY_DTYPE_FIT_BOOK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_BOOK_INL_H
 #undef VEERY_DTYPE_FIT_BOOK_INL_H
@@ -18,7 +17,7 @@ struct CodedValue {
   V code, value;
 };
 
-/// The value of the book that is nearest, and its place.
+/// Returns the nearest value of the book and its index.
 HWY_INLINE CodedValue nearest_in(const Book& book, V x) {
   V code = {};
   V value = all(book[0]);
@@ -32,7 +31,7 @@ HWY_INLINE CodedValue nearest_in(const Book& book, V x) {
 
 struct BookSums {
   V qq, xq;
-  /// The squared error under `scale`, less the sum of w x^2.
+  /// Returns the squared error under `scale` minus the sum of w x^2.
   HWY_INLINE V excess(V scale) const { return scale * (scale * qq - 2.0F * xq); }
 };
 
@@ -48,14 +47,15 @@ HWY_INLINE BookSums book_sums(const Blocks<kSize>& b, const Book& book, V invers
   return s;
 }
 
-/// Those of 0 where the scale is 0.
+/// Computes the nearest codes; if the scale is 0, the code of the value nearest to 0.
 template <int kSize>
 HWY_INLINE void quantize_to_book(const Blocks<kSize>& b, const Book& book, V scale, V* codes) {
   const V inverse = reciprocal(scale);
   for (int i = 0; i < kSize; ++i) codes[i] = nearest_in(book, b.x[i] * inverse).code;
 }
 
-/// The scale of scale * book[code] that minimises the weighted squared error of each block.
+/// Returns for each block the scale that minimises the weighted squared error of scale *
+/// book[code].
 template <int kSize>
 V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
   V extreme = {};
@@ -72,8 +72,8 @@ V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
     best_scale = choose(better, scale, best_scale);
     return better;
   };
-  // The extreme element goes near either end of the book. Further off other scales have smaller
-  // errors, but models with extremes that are much smaller than they were predict worse.
+  // Map the extreme element close to either end of the book. Scales further away have smaller
+  // errors, but models whose extreme elements shrink a lot predict worse.
   constexpr int kSteps = 8;
   for (const float end : {book.front(), book.back()})
     for (int k = 0; k <= kSteps; ++k)
@@ -83,8 +83,8 @@ V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
   return best_scale;
 }
 
-/// d, 8 scales of -32 to 31 and codes of two blocks of 256 at a time; a lane is 32 elements.
-/// Infinite where d does not fit f16.
+/// Fits d, eight scales in [-32, 31] and the codes of two blocks of 256 at a time; a lane is a
+/// sub-block of 32 elements. d is infinite if it does not fit f16.
 class BookFit {
  public:
   static constexpr int kGroup = 8;
@@ -117,7 +117,8 @@ class BookFit {
   }
   V total(V d, V scale) const { return sum_over(excess(d * scale), kGroup); }
 
-  // Each sub-block alone; the largest scale is the least integer, which reaches further.
+  // Fits each sub-block alone. The largest scale becomes -32, because the integer range reaches
+  // further down than up.
   void start() {
     const V fits = choose(b_.largest() < all(1e-15F), V{}, fit_book_scale(b_, book_));
     float scales[kLanes], d[kLanes];
@@ -163,7 +164,8 @@ class BookFit {
   V d_ = {}, scale_ = {};
 };
 
-/// Codes of FP4 (e2m1) whose doubled values are scaled by `half`, and the weighted squared error.
+/// Computes FP4 (e2m1) codes, whose doubled values are scaled by `half`, and returns the weighted
+/// squared error.
 template <int kSize>
 HWY_INLINE V nearest_fp4(const Blocks<kSize>& b, V half, V* codes) {
   constexpr float kValues[] = {0, 1, 2, 3, 4, 6, 8, 12};
@@ -184,8 +186,8 @@ HWY_INLINE V nearest_fp4(const Blocks<kSize>& b, V half, V* codes) {
   return error;
 }
 
-/// Of `count` scales (steps of them from `first`, in the encoding that `half_of` decodes), the one
-/// with the least error.
+/// Tries `count` consecutive scale codes from `first` on, which `half_of` decodes, and keeps the
+/// one with the smallest error.
 template <int kSize, typename HalfOf>
 void fit_fp4(const Blocks<kSize>& b, const int* first, int count, HalfOf half_of, uint8_t* scales,
              int8_t* codes) {

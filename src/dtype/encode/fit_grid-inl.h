@@ -1,4 +1,4 @@
-// fit_grid-inl.h: weighted least-squares search for blocks of grid points: every point is tried.
+// fit_grid-inl.h: weighted least-squares search for blocks of grid points, by trying every point.
 #if defined(VEERY_DTYPE_FIT_GRID_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_GRID_INL_H
 #undef VEERY_DTYPE_FIT_GRID_INL_H
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// One block of 256. A lane is one point of kElements elements.
+/// Fits one block of 256. A lane is one point of kElements elements.
 template <int kElements, int kDigits>
 class GridFit {
  public:
@@ -34,7 +34,7 @@ class GridFit {
     for (auto& set : sets_) set.weigh_by_size(mean);
   }
 
-  /// Infinite where d does not fit f16.
+  /// out.d is infinite if it does not fit f16.
   void run(GridBlock& out) {
     find_scales();
     start();
@@ -55,7 +55,7 @@ class GridFit {
   static constexpr int kSets = 256 / (kLanes * kElements);
 
   struct Found {
-    V cost = {};  // squared error less the sum of w x^2
+    V cost = {};  // squared error minus the sum of w x^2
     I point = {};
     I variant = {};
   };
@@ -63,10 +63,10 @@ class GridFit {
     V qq = {}, xq = {};
   };
 
-  int group() const { return format_.sub / kElements; }  // lanes of a sub-block
+  int group() const { return format_.sub / kElements; }  // lanes per sub-block
 
-  // Magnitudes stay. Where the number of minus signs must be even, the element that matters least
-  // gets the wrong one.
+  // Takes the signs, leaving magnitudes. If the number of minus signs must be even, the element
+  // with the smallest weighted magnitude gets the wrong sign.
   void take_signs(float* x, const float* weights) {
     for (int g = 0; g < 32; ++g) {
       uint32_t bits = 0;
@@ -88,7 +88,8 @@ class GridFit {
     }
   }
 
-  // The sums of costs of all ways to fill half a point that begins at element `begin`.
+  // Computes the cost of every combination of digits for the half of a point that begins at element
+  // `begin`.
   void half_costs(const Blocks<kElements>& b, V scale, int variant, int begin, V* sums) const {
     V cost[kHalf][kDigits];
     for (int i = 0; i < kHalf; ++i)
@@ -108,7 +109,7 @@ class GridFit {
     alignas(64) V first[kHalves], second[kHalves];
     half_costs(b, scale, variant, 0, first);
     half_costs(b, scale, variant, kHalf, second);
-    // Several chains of comparisons, because one would wait for itself at every point.
+    // Independent running minima hide the latency of the comparison.
     constexpr int kChains = 4;
     V cost[kChains];
     I point[kChains] = {};
@@ -132,7 +133,8 @@ class GridFit {
     return found;
   }
 
-  // The best points of a set under `scale`, with the variant that is best for those that share it.
+  // Returns the best points of a set under `scale`. Points that share a variant get the one with
+  // the smaller total cost.
   Found search(int s, V scale) const {
     Found best = best_points(sets_[s], scale, 0);
     if (format_.variants == 1) return best;
@@ -165,8 +167,8 @@ class GridFit {
     return sums;
   }
 
-  // The best real scale of each sub-block: of several with any values, each element its nearest
-  // one, then with points of the grid.
+  // Finds the best real scale of each sub-block: first among several, rounding each element to its
+  // nearest value, then with points of the grid.
   void find_scales() {
     constexpr float kFactors[] = {0.5F,  0.58F, 0.66F, 0.74F, 0.82F, 0.9F, 0.98F, 1.08F,
                                   1.18F, 1.3F,  1.45F, 1.6F,  1.8F,  2.1F, 2.5F};
@@ -192,7 +194,8 @@ class GridFit {
         best = choose(better, found * xq, best);
         coarse = choose(better, found, coarse);
       }
-      // The grid lacks most points far out, so that a smaller scale than the coarse one may be due.
+      // The grid lacks most points with large values, so a different scale than the coarse one may
+      // be better.
       best = V{};
       for (const float factor : kGridFactors) {
         const Sums sums = sums_of(s, search(s, coarse * factor));
@@ -205,7 +208,7 @@ class GridFit {
     }
   }
 
-  // The better of the values of all variants for each element.
+  // Accumulates sums with each element rounded to the nearest value of any variant.
   Sums any_values(int s, V scale) const {
     const V inverse = reciprocal(scale);
     Sums sums;
@@ -225,7 +228,7 @@ class GridFit {
     return sums;
   }
 
-  // d, so that the largest scale is the largest number, and the numbers of the others.
+  // Chooses d so that the largest scale gets the largest integer, and rounds the other scales.
   void start() {
     float largest = 0;
     for (const V& set : scale_) {
@@ -242,7 +245,7 @@ class GridFit {
     return most(least(number, all(static_cast<float>(format_.largest_scale))), V{});
   }
 
-  // Moves each sub-block's number by one where that lowers its error.
+  // Moves each sub-block's integer scale by one where that lowers the error.
   void improve_scales() {
     for (int s = 0; s < kSets; ++s) {
       const V before = scale_[s];
@@ -260,7 +263,7 @@ class GridFit {
     }
   }
 
-  // Least squares of d for the points there are; whether it moved.
+  // Solves the least squares problem of d for the current points; returns whether d changed.
   bool solve() {
     V qq = {}, xq = {};
     for (int s = 0; s < kSets; ++s) {
@@ -301,7 +304,7 @@ class GridFit {
   Blocks<kElements> sets_[kSets];
   uint8_t signs_[32] = {};
   float d_ = 0;
-  V scale_[kSets] = {};  // real ones, then numbers s
+  V scale_[kSets] = {};  // real scales first, then integers s
   Found found_[kSets] = {};
 };
 

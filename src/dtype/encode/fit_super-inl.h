@@ -1,4 +1,4 @@
-// fit_super-inl.h: blocks of 256 whose sub-blocks have integer scales: all parts fitted together.
+// fit_super-inl.h: joint fit of d, dmin, integer scales and codes of blocks of 256.
 #if defined(VEERY_DTYPE_FIT_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_SUPER_INL_H
 #undef VEERY_DTYPE_FIT_SUPER_INL_H
@@ -12,17 +12,16 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// A lane is a sub-block of kSize elements; 256 / kSize of them are a block, so one or two blocks
-/// at a time.
+/// Fits one or two blocks of 256 at a time; a lane is a sub-block of kSize elements.
 template <int kSize>
 class SuperFit {
  public:
-  static constexpr int kGroup = 256 / kSize;       ///< lanes of a block
+  static constexpr int kGroup = 256 / kSize;       ///< lanes per block
   static constexpr int kBlocks = kLanes / kGroup;  ///< blocks at a time
 
   SuperFit(const Blocks<kSize>& b, const SuperFormat& format) : b_(b), format_(format) {}
 
-  /// Infinite where d or dmin does not fit f16.
+  /// out[k].d or dmin is infinite if it does not fit f16.
   void run(SuperBlock* out) {
     start();
     V error = sum_over(error_of(now_), kGroup);
@@ -41,7 +40,7 @@ class SuperFit {
   }
 
  private:
-  // d and dmin are the same in all lanes of a block; scales and minima are whole numbers.
+  // d and dmin are equal in all lanes of a block; scales and minima are integers.
   struct State {
     V d, dmin, scale, min;
     HWY_INLINE Affine map() const { return {d * scale, -(dmin * min)}; }
@@ -81,7 +80,7 @@ class SuperFit {
     now_.min = nearest_code(-fit.offset * reciprocal(now_.dmin), {0, format_.largest_min});
   }
 
-  // Moves each sub-block's integers by one where that lowers its error.
+  // Moves each sub-block's integers by one where that lowers the error.
   void improve_integers(State& s) const {
     const State before = s;
     V best = error_of(s);
@@ -99,7 +98,8 @@ class SuperFit {
       }
   }
 
-  // Least squares of d and dmin for the present integers and codes; unchanged where there is none.
+  // Solves the least squares problem of d and dmin for the current integers and codes; leaves them
+  // unchanged if it is singular.
   void solve_reals(State& s) const {
     V codes[kSize];
     quantize(b_, s.map(), format_.codes, codes);
