@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// Where the f16 scales of a block begin.
+// Offsets of the f16 scales in a block.
 struct ScalePlaces {
   int count;
   size_t offset[2];
@@ -54,20 +54,20 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Whether all bits of the exponent are set. A bf16 is the upper half of an f32.
+// Return whether all exponent bits are set (infinity or NaN). A bf16 is the upper half of an f32.
 bool beyond_f16(uint16_t bits) { return (bits & 0x7C00U) == 0x7C00U; }
 bool beyond_bf16(uint16_t bits) { return (bits & 0x7F80U) == 0x7F80U; }
 bool beyond_f32(uint32_t bits) { return (bits & 0x7F800000U) == 0x7F800000U; }
 bool beyond_f64(uint64_t bits) { return (bits & 0x7FF0000000000000U) == 0x7FF0000000000000U; }
 
-// A float of a plain type.
+// Checks an element of a plain float type.
 bool is_finite(DType type, const std::byte* at) {
   if (type == DType::kF32) return !beyond_f32(load<uint32_t>(at));
   const auto half = load<uint16_t>(at);
   return type == DType::kF16 ? !beyond_f16(half) : !beyond_bf16(half);
 }
 
-// The elements after the scale of a block of FP8.
+// Checks the elements of an FP8 block, which follow the scale.
 bool has_numbers(DType type, const std::byte* block) {
   const DTypeInfo& row = info(type);
   for (int i = row.bytes - row.block; i < row.bytes; ++i)

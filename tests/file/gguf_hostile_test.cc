@@ -1,4 +1,4 @@
-// Files that are wrong in one way each: a one-line error with the place and both numbers, never a
+// Tests of files with one fault each: a one-line error with the position and both numbers, never a
 // crash.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using gguf::ValueType;
 
-// The error that reading `bytes` throws; an empty message if it throws none.
+// The error that parsing threw; the message is empty if none.
 struct Outcome {
   ErrorKind kind = ErrorKind::kBug;
   std::string message;
@@ -127,7 +127,7 @@ std::vector<Case> metadata_cases() {
       {"alignment 2^31", aligned_to(1U << 31), {"general.alignment is 2147483648"}},
       {"alignment text",
        one_key().key("general.alignment", ValueType::kString).string("32"),
-       {"general.alignment is no number"}},
+       {"general.alignment is not a number"}},
       {"split",
        one_key().key("split.count", ValueType::kUint16).number(uint16_t{3}),
        {"one of 3 parts"},
@@ -191,7 +191,7 @@ TEST(GgufHostile, Headers) { check_cases(header_cases()); }
 TEST(GgufHostile, Metadata) { check_cases(metadata_cases()); }
 TEST(GgufHostile, Tensors) { check_cases(tensor_cases()); }
 
-TEST(GgufHostile, EveryCutThrows) {
+TEST(GgufHostile, EveryTruncationThrows) {
   const GgufBytes whole = valid_gguf();
   ASSERT_EQ(outcome_of(whole.span()).message, "");
   for (size_t size = 0; size < whole.span().size(); ++size) {
@@ -201,7 +201,7 @@ TEST(GgufHostile, EveryCutThrows) {
   }
 }
 
-TEST(GgufHostile, EveryChangedByteReadsOrThrows) {
+TEST(GgufHostile, EveryModifiedByteReadsOrThrows) {
   const std::string whole = valid_gguf().text();
   size_t thrown = 0;
   for (size_t at = 0; at < whole.size(); ++at)
