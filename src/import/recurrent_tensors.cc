@@ -17,7 +17,7 @@
 namespace veery {
 namespace {
 
-// Values of a vector.
+// Returns the values of a vector.
 std::vector<float> values_of(const TensorView& tensor) {
   std::vector<std::byte> buffer;
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
@@ -54,7 +54,7 @@ TensorView with_values(const TensorView& tensor, const std::function<float(size_
 
 namespace {
 
-/// The tensors of a file by name, with errors that name them.
+/// Access to the tensors of a file by name; errors name them.
 class Tensors {
  public:
   explicit Tensors(ModelFile& file) : file_(file) {}
@@ -66,7 +66,7 @@ class Tensors {
   void rename(const std::string& from, const std::string& to) {
     if (TensorView* tensor = find(from)) tensor->name = to;
   }
-  /// Replaces `name` by parts of its rows: those that `order` lists, cut into these sizes.
+  /// Replaces `name` by parts of its rows: those listed in `order`, split into the given sizes.
   void split(const std::string& name, const std::vector<int64_t>& order,
              std::initializer_list<std::pair<std::string, int64_t>> parts) {
     TensorView* found = find(name);
@@ -84,12 +84,12 @@ class Tensors {
   ModelFile& file_;
 };
 
-// (channels, width) or (channels, 1, width) -> (width, channels).
+// Converts (channels, width) or (channels, 1, width) to (width, channels).
 void turn_convolution(const ModelFile& file, TensorView& tensor) {
   std::vector<int64_t> shape = tensor.shape;
   if (shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
-  // MLX keeps (channels, width, 1).
+  // MLX stores (channels, width, 1).
   if (shape.size() == 3 && shape[2] == 1) shape.pop_back();
   if (shape.size() != 2)
     throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected channels x width",
@@ -126,7 +126,8 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
-// One projection gives what is convolved and the gate; rates are (channels, size of a key).
+// Mamba 1: splits the projection into the convolution input and the gate; rates have shape
+// (channels, key size).
 void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   const int64_t inner = c.recurrent.values();
@@ -148,8 +149,8 @@ void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   *rates = transposed(*rates);
 }
 
-// Factors of a folder on what the projection gives, in the weights of what follows: convolutions
-// treat each channel alone, steps are few rows.
+// Applies a folder's multipliers on the projection's output to the weights that follow, where it is
+// exact: convolutions process each channel separately, and the step projection has few rows.
 void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto& factors = c.multipliers.channels;
@@ -169,8 +170,8 @@ void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer)
       *steps = with_values(*steps, [&](size_t, float x) { return x * factors[3]; });
 }
 
-// One projection gives gate, what is convolved, and steps; their bias is that of the projection and
-// one of their own.
+// Mamba 2: splits the projection into gate, convolution input and steps; the bias of the steps is
+// the sum of the projection's and their own.
 void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   const RecurrentConfig& r = c.recurrent;
@@ -189,7 +190,7 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
       const std::vector<float> added = values_of(*bias);
       if (added.size() != static_cast<size_t>(own->elements()))
         throw Error(ErrorKind::kFormat,
-                    "{}: the bias of the steps of layer {} has {} elements, "
+                    "{}: the step bias of layer {} has {} elements, "
                     "expected {}",
                     file.path, layer, added.size(), own->elements());
       *own = with_values(*own, [&](size_t i, float x) { return x + added[i]; });
@@ -230,7 +231,7 @@ void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   *a = with_values(reshaped(*a, {a->elements()}), [](size_t, float x) { return -std::exp(x); });
 }
 
-// Files of the "fused" mode have projections of the same input as one matrix.
+// Files in "fused" mode store projections of the same input as one matrix.
 void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto name = [&](const char* part, const char* kind) {
@@ -248,8 +249,8 @@ void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
-// GGUF has the shares of the position before as one matrix, what is added behind a projection as a
-// weight of its own, and in the first layer a part that nothing uses.
+// GGUF stores the shares of the previous position as one matrix, the value added after a projection
+// as a separate weight, and unused weights in the first layer.
 void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const std::string& part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
@@ -285,7 +286,7 @@ void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
     *share = reshaped(*share, {share->elements()});
 }
 
-// Of a layer for further tokens that lacks parts nothing is read.
+// Drops all tensors of the layers [begin, end).
 void drop_layers(ModelFile& file, int64_t begin, int64_t end) {
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     const int64_t layer = layer_part(tensor.name).first;

@@ -2,7 +2,7 @@
 
 namespace veery {
 
-// num_hidden_layers is the number of the encoder's layers there.
+// In Whisper's config.json, num_hidden_layers is the number of encoder layers.
 void settle_whisper(Json& config) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"decoder_layers", "num_hidden_layers"},
