@@ -25,8 +25,8 @@ struct Encoded {
 
 constexpr size_t kPage = 16384;
 
-// Each buffer lies in the host's memory twice: where the host sees it, and where the GPU does,
-// which nobody else may touch.
+// Each buffer exists twice in host memory: where the host sees it, and where the GPU sees it, which
+// only the GPU may access.
 class FakeDriver : public Driver {
  public:
   explicit FakeDriver(FakeGpu& gpu) : gpu_(gpu) {}

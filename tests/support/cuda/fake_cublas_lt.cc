@@ -8,7 +8,7 @@
 namespace veery::cuda {
 namespace lt {
 
-// What handles of the library stand for.
+// The objects that the library's handles point to.
 struct Handle_ {};
 struct Product_ {
   int sums, scale;
@@ -56,12 +56,12 @@ int64_t size_of(const lt::Layout_& layout) { return layout.type == lt::kBF16 ? 2
 size_t bytes_of(const lt::Layout_& m) {
   return (static_cast<size_t>(m.stride) * (m.cols - 1) + m.rows) * static_cast<size_t>(size_of(m));
 }
-// Whether a matrix lies on the device, 16 bytes at a time.
+// Returns whether a matrix is in device memory and aligned to 16 bytes.
 bool lies_well(const void* at, const lt::Layout_& m) {
   return reinterpret_cast<uintptr_t>(at) % 16 == 0 && m.stride * size_of(m) % 16 == 0 &&
          m.stride >= static_cast<int64_t>(m.rows) && is_on_fake(at, bytes_of(m));
 }
-// a^T b + c, column after column.
+// Returns whether the matrices form the supported product a^T b + c, column-major.
 bool fit(const lt::Product_& p, const lt::Layout_& a, const lt::Layout_& b, const lt::Layout_& c,
          const lt::Layout_& d) {
   return p.sums == lt::kSumsF32 && p.scale == lt::kF32 && p.transpose_a == lt::kTransposed &&

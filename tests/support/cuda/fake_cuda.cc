@@ -11,7 +11,7 @@
 
 namespace veery::cuda {
 
-// What handles of the driver stand for.
+// The objects that the driver's handles point to.
 struct Function_ {
   gpu::KernelId kernel;
 };
@@ -21,7 +21,7 @@ struct GraphNode_ {
 };
 struct Graph_ {
   std::vector<std::shared_ptr<GraphNode_>> nodes;
-  std::map<uint32_t*, uint32_t> conditions;  // with what they are when it is launched
+  std::map<uint32_t*, uint32_t> conditions;  // with their values at launch
   std::vector<std::shared_ptr<uint32_t>> kept;
 
   void add(std::function<void()> run) {
@@ -42,9 +42,9 @@ constexpr Result kOk = 0, kOutOfMemory = 2, kInvalid = 1;
 
 FakeState state;
 std::map<Pointer, size_t> blocks;
-Graph_* recorded = nullptr;  // while a stream is captured
+Graph_* recorded = nullptr;  // the graph being recorded while a stream is captured
 
-// Whether bytes from `at` on are within a block.
+// Returns whether [at, at + size) is within one allocated block.
 bool is_ours(Pointer at, size_t size) {
   auto next = blocks.upper_bound(at);
   if (next == blocks.begin()) return false;
@@ -86,7 +86,7 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
   for (unsigned i = 0; i < config->count; ++i) {
     const LaunchAttribute& how = config->attributes[i];
     if (how.id == kProgrammaticOrder) ++state.early;
-    // Clusters are whole, and GPUs before 9.0 have none.
+    // Clusters must be complete, and GPUs before compute capability 9.0 do not support them.
     if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
       return kInvalid;
   }
@@ -151,7 +151,7 @@ Result get_nodes(Graph graph, GraphNode* nodes, size_t* count) {
   for (size_t i = 0; i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i].get();
   return *count = graph->nodes.size(), kOk;
 }
-// Nodes run in the order in which they are added, each behind the last one.
+// Nodes run in the order in which they are added, so each must depend on the previous one.
 bool is_last(Graph graph, const GraphNode* behind, size_t count) {
   return count == 0 ? graph->nodes.empty()
                     : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *behind;
