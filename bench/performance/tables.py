@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md and README.md from the JSON beside the former.
+"""Writes the tables of docs/performance.md and README.md from the JSON in docs/performance.
 
     bench/performance/tables.py            # after a measurement was added to docs/performance
-    bench/performance/tables.py --check    # a test: fails if a page is not what the JSON gives
+    bench/performance/tables.py --check    # for tests: fails if a page does not match the JSON
 
 Reads docs/performance/peers-*.json (bench/peers/compare.py), model-*.json (measure.py), load-*.json (peers/load.py),
-labels-*.json (peers/classify.py) and drafts-*.json (drafts.py), and replaces what is between `<!-- tables: NAME -->` and `<!-- end -->` in both pages. What a file does not have is "not recorded"; a test
-that was not measured has no row. Needs Python 3.11, nothing else.
+labels-*.json (peers/classify.py) and drafts-*.json (drafts.py), and replaces the text between
+`<!-- tables: NAME -->` and `<!-- end -->` in both pages. Missing facts are "not recorded"; a test that was
+not measured has no row. Requires only Python 3.11.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def version_text(facts):
 
 
 def conditions(report):
-    """What a table of peers was measured with: (name, value) pairs."""
+    """Returns the conditions of a table of peers as (name, value) pairs."""
     machine = report["machine"]
     hypervisor = {True: "under a hypervisor", False: "no hypervisor", None: "hypervisor " + UNKNOWN}
     caches = machine.get("caches")
@@ -53,7 +54,7 @@ def conditions(report):
 
 
 def ratio(row, peer):
-    """veery / peer, a ratio for each round."""
+    """Returns the ratio veery / peer of each round."""
     return spread(paired_ratios(row["veery"]["samples"], row[peer]["samples"]))
 
 
@@ -133,8 +134,8 @@ def page_tables(peers, models):
 
 
 def newest(peers):
-    """{model: (report, rows)}: of the reports that have it those of machines without AMX, for which llama.cpp is built
-    without it, of these those with the most programs, and the last; those without a date are the oldest."""
+    """Returns {model: (report, rows)}. Prefers reports of machines without AMX, because llama.cpp is built without it; among
+    these the ones with the most programs, and of those the latest. Reports without a date count as the oldest."""
     found = {}
 
     def weight(report):
@@ -174,7 +175,7 @@ def readme_table(peers):
 
 
 def replaced(text, name, lines):
-    """`text` with `lines` between the markers of `name`."""
+    """Returns `text` with `lines` between the markers of `name`."""
     begin, end = f"<!-- tables: {name} -->", "<!-- end -->"
     if begin not in text or end not in text[text.index(begin) :]:
         sys.exit(f"tables: found no '{begin}' with '{end}' after it")
@@ -188,7 +189,7 @@ def read(folder, pattern):
 
 
 def pages(repository):
-    """{path: what it should hold}"""
+    """Returns {path: expected contents}."""
     data = repository / "docs/performance"
     peers, models = read(data, "peers-*.json"), read(data, "model-*.json")
     page, readme = repository / "docs/performance.md", repository / "README.md"
@@ -203,7 +204,7 @@ def pages(repository):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if a page is not up to date")
+    parser.add_argument("--check", action="store_true", help="only fail if a page is not up to date")
     parser.add_argument("--repository", type=Path, default=REPOSITORY)
     options = parser.parse_args(arguments)
     stale = {path: text for path, text in pages(options.repository).items() if path.read_text() != text}
