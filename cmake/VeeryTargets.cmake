@@ -15,7 +15,7 @@ if(VEERY_TLS AND OpenSSL_FOUND)
   list(APPEND VEERY_PRIVATE_LIBS_serve OpenSSL::SSL OpenSSL::Crypto)
 endif()
 if(VEERY_PULL AND CURL_FOUND AND OpenSSL_FOUND)
-  set(VEERY_PRIVATE_LIBS_cli OpenSSL::Crypto ${CMAKE_DL_LIBS})  # libcurl is loaded when it is needed
+  set(VEERY_PRIVATE_LIBS_cli OpenSSL::Crypto ${CMAKE_DL_LIBS})  # libcurl is loaded on demand
 endif()
 
 # Pointer checks that AddressSanitizer performs on use anyway increase compile time by half, so only
@@ -28,7 +28,7 @@ set(VEERY_WATCHED_LAYERS base dtype file audio)
 if(VEERY_SANITIZE MATCHES "address")
   set(VEERY_OPTIONS_kernels -fno-sanitize-address-use-after-scope)
 endif()
-if(VEERY_SANITIZE MATCHES "thread")  # it does not know fences, which Asio can do without
+if(VEERY_SANITIZE MATCHES "thread")  # TSan does not support fences, which Asio can avoid
   set(VEERY_OPTIONS_serve -DBOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 
@@ -128,7 +128,7 @@ function(veery_layer name)
     if(name IN_LIST VEERY_COLD_LAYERS)
       target_compile_options(${target} PRIVATE ${VEERY_COLD_OPTIONS})
     endif()
-    if(type STREQUAL "EXECUTABLE" OR VEERY_OPTIONS_${name})  # -fPIE, or options of its own
+    if(type STREQUAL "EXECUTABLE" OR VEERY_OPTIONS_${name})  # different options: -fPIE or its own
       target_precompile_headers(${target} PRIVATE ${VEERY_COMMON_HEADERS})
     elseif(name IN_LIST VEERY_COLD_LAYERS)
       target_precompile_headers(${target} REUSE_FROM veery_precompiled_cold)

@@ -11,7 +11,7 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(MOLD mold)
-if(MOLD AND NOT CMAKE_CROSSCOMPILING)  # GCC looks for a linker of the target's
+if(MOLD AND NOT CMAKE_CROSSCOMPILING)  # a cross compiler expects the target linker
   add_link_options(-fuse-ld=mold)
 endif()
 
