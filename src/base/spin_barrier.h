@@ -19,7 +19,7 @@ inline void relax() noexcept {
 /// for its time slice and lets others run instead of it. A wait longer than a time slice shows that
 /// a worker was descheduled; threads then sleep almost at once, until no wait has been that long
 /// for a while.
-class Patience {
+class SpinPolicy {
  public:
   /// Number of pause instructions to spin for, about 30 ns each on current CPUs.
   int spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
@@ -37,11 +37,10 @@ class Patience {
 };
 
 /// An integer that threads wait on: they spin, then sleep.
-class SpinningWord {
+class SpinWord {
  public:
-  /// `patience` must outlive the word.
-  explicit SpinningWord(Patience& patience, unsigned value = 0)
-      : value_(value), patience_(patience) {}
+  /// `policy` must outlive the word.
+  explicit SpinWord(SpinPolicy& policy, unsigned value = 0) : value_(value), policy_(policy) {}
   unsigned load() const noexcept { return value_.load(std::memory_order_acquire); }
   /// Stores without waking sleepers.
   void reset(unsigned value) noexcept { value_.store(value, std::memory_order_relaxed); }
@@ -56,21 +55,21 @@ class SpinningWord {
 
   alignas(64) std::atomic<unsigned> value_;
   alignas(64) std::atomic<int> sleeping_{0};
-  Patience& patience_;
+  SpinPolicy& policy_;
 };
 
 /// A reusable barrier for `count` threads.
 class SpinBarrier {
  public:
-  /// `patience` must outlive the barrier.
-  SpinBarrier(int count, Patience& patience) : count_(count), generation_(patience) {}
+  /// `policy` must outlive the barrier.
+  SpinBarrier(int count, SpinPolicy& policy) : count_(count), generation_(policy) {}
   /// Returns after all threads have called it.
   void wait() noexcept;
 
  private:
   const int count_;
   alignas(64) std::atomic<int> arrived_{0};
-  SpinningWord generation_;
+  SpinWord generation_;
 };
 
 }  // namespace veery

@@ -23,7 +23,7 @@ void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
 }  // namespace
 
 ThreadPool::ThreadPool(int size)
-    : size_(size > 0 ? size : available_cores()), barrier_(size_, patience_), running_(patience_) {
+    : size_(size > 0 ? size : available_cores()), barrier_(size_, policy_), running_(policy_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
   const std::vector<int> processors = sort_by_core(allowed_processors()).order;
   for (int i = 1; i < size_; ++i) {
@@ -70,7 +70,7 @@ void ThreadPool::work(int index) {
   unsigned seen = 0;
   while (true) {
     // Usually long enough to bridge the gap between two decode steps.
-    const int most = patience_.spins();
+    const int most = policy_.spins();
     for (int spins = 0; spins < most; ++spins) {
       if (generation_.load(std::memory_order_acquire) != seen || stop_.load()) break;
       relax();

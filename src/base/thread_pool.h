@@ -70,13 +70,13 @@ class ThreadPool {
   void perform(int index) noexcept;
 
   int size_;
-  Patience patience_;
+  SpinPolicy policy_;
   SpinBarrier barrier_;
   std::vector<std::thread> threads_;
   Erased call_ = nullptr;
   const void* job_ = nullptr;
   alignas(64) std::atomic<unsigned> generation_{0};
-  SpinningWord running_;  ///< workers other than the caller that have not finished
+  SpinWord running_;  ///< workers other than the caller that have not finished
   alignas(64) std::atomic<int> sleeping_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

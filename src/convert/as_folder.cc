@@ -338,7 +338,7 @@ void change_for_mlx(FolderPlan& plan) {
 
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   const TransformerConfig c = read_config(file);
-  refuse_further_layers(file, c);
+  refuse_surplus_layers(file, c);
   refuse_unknown_tensors(file, c);
   FolderPlan plan;
   plan.type = &folder_type_of(file, c);

@@ -45,7 +45,7 @@ int64_t layer_of(std::string_view name) {
 
 // Drops tensors outside the text model: parts of other models (vision), masks, poolers without a
 // score head, and activation parameters, which become keys.
-void keep_text_model(ModelFile& file) {
+void drop_other_parts(ModelFile& file) {
   const bool scores = file.find("cls.output.weight") != nullptr;
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     return place_of(tensor) == std::size(kBegins) ||
@@ -242,10 +242,10 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
 // Converts `file`, which was opened from the folder `path`.
 void make_gguf(ModelFile& file, const std::string& path) {
   const TransformerConfig c = read_config(file);
-  refuse_further_layers(file, c);
+  refuse_surplus_layers(file, c);
   refuse_unknown_config_keys(file);
   refuse_unknown_tensors(file, c);
-  keep_text_model(file);
+  drop_other_parts(file);
   write_head(file, c);
   fold_multipliers(file, c);
   pair_rows(file, c);

@@ -39,10 +39,10 @@ void make_alike(std::vector<TensorView>& parts) {
 }
 
 /// The tensors of a model while they are converted to a folder; they have GGUF names until the end.
-class Rebuilt {
+class FolderTensorBuilder {
  public:
-  Rebuilt(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
-          FolderKind kind)
+  FolderTensorBuilder(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
+                      FolderKind kind)
       : file_(file), c_(c), type_(type), kind_(kind), tensors_(file.tensors) {
     // MTP layers are not part of the folder's model.
     std::erase_if(tensors_, [&](const TensorView& tensor) {
@@ -493,7 +493,7 @@ FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,
   if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
     throw Error(ErrorKind::kUnsupported, "{}: writing folders of {} is not supported", file.path,
                 type.type);
-  return Rebuilt(file, c, type, kind).named();
+  return FolderTensorBuilder(file, c, type, kind).named();
 }
 
 }  // namespace veery

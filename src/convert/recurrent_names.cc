@@ -44,7 +44,7 @@ class Layer {
       *tensor = transposed(reordered_rows(transposed(*tensor), order));
   }
   /// Transposes a matrix to f32: convolutions become (channels, width).
-  void turn_convolution(std::string_view part) {
+  void transpose_convolution(std::string_view part) {
     if (TensorView* tensor = find(part)) *tensor = transposed(decoded(*tensor));
   }
   /// Converts a small tensor to f32 with another shape and name.
@@ -110,7 +110,7 @@ void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
   layer.rename("ssm_gate.weight", "attn_gate.weight");
   layer.small("ssm_alpha.bias", "ssm_dt.bias", {r.heads});
   layer.small("ssm_a.weight", "ssm_a", {r.heads});
-  layer.turn_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
   const int64_t group = r.heads / r.key_heads;
   if (c.architecture == "qwen3next") {
     layer.join({"ssm_beta.weight", "ssm_alpha.weight"}, "ssm_ba.weight");
@@ -144,7 +144,7 @@ void name_mamba2(ModelFile& file, Layer layer, const RecurrentConfig& r) {
   }
   layer.small("ssm_a.weight", "ssm_a", {r.heads, 1});
   layer.small("ssm_d.weight", "ssm_d", {r.heads, 1});
-  layer.turn_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
   layer.small("ssm_norm.weight", "ssm_norm.weight", {r.groups, r.values() / r.groups});
 }
 
@@ -152,8 +152,8 @@ void name_mamba1(Layer layer, const RecurrentConfig& r) {
   for (const char* kind : {".weight", ".bias"})
     layer.join({std::string("ssm_value") + kind, std::string("ssm_gate") + kind},
                std::string("ssm_in") + kind);
-  layer.turn_convolution("ssm_conv1d.weight");
-  layer.turn_convolution("ssm_a.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_a.weight");
   layer.small("ssm_a.weight", "ssm_a", {r.values(), r.key_size});
   layer.small("ssm_d.weight", "ssm_d", {r.values()});
 }
@@ -185,7 +185,7 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
   const int64_t channels[] = {r.keys(), r.keys(), r.values()};
   const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
   for (size_t i = 0; i < std::size(names); ++i) {
-    layer.turn_convolution(names[i]);
+    layer.transpose_convolution(names[i]);
     layer.small(names[i], names[i], {channels[i], 1, r.conv_width});
   }
   layer.small("ssm_f_b.bias", "ssm_dt.bias", {r.keys()});
@@ -247,7 +247,7 @@ void name_recurrent(ModelFile& file, const TransformerConfig& c) {
     if (r.mixer == Mixer::kMamba1) name_mamba1(layer, r);
     if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
     if (r.mixer == Mixer::kKda) name_kda(layer, r);
-    if (r.mixer == Mixer::kShortConv) Layer(layer).turn_convolution("shortconv.conv.weight");
+    if (r.mixer == Mixer::kShortConv) Layer(layer).transpose_convolution("shortconv.conv.weight");
   }
   // llama.cpp names LFM2's last norm like a norm after the embedding.
   if (r.mixer == Mixer::kShortConv)

@@ -23,16 +23,16 @@ MemoryPool::MemoryPool(MemorySource source) : source_(std::move(source)) {}
 
 MemoryPool::~MemoryPool() { clear_cache(); }
 
-std::byte* MemoryPool::take(size_t size) {
+std::byte* MemoryPool::allocate(size_t size) {
   const size_t wanted = block_size(size);
   const std::lock_guard lock(mutex_);
   std::byte* data = nullptr;
   size_t bytes = wanted;
-  if (const auto kept = kept_.lower_bound(wanted);
-      kept != kept_.end() && kept->first - wanted <= wanted / 4) {
+  if (const auto kept = cache_.lower_bound(wanted);
+      kept != cache_.end() && kept->first - wanted <= wanted / 4) {
     std::tie(bytes, data) = *kept;
     memory_.cached -= bytes;
-    kept_.erase(kept);
+    cache_.erase(kept);
   } else if (memory_.active <= limit_ && wanted <= limit_ - memory_.active) {
     shrink(limit_ - memory_.active - wanted);
     data = source_.allocate(wanted);
@@ -52,7 +52,7 @@ std::byte* MemoryPool::take(size_t size) {
   return data;
 }
 
-void MemoryPool::give(std::byte* data) noexcept {
+void MemoryPool::release(std::byte* data) noexcept {
   const std::lock_guard lock(mutex_);
   const auto block = sizes_.find(data);
   if (block == sizes_.end()) return;
@@ -62,7 +62,7 @@ void MemoryPool::give(std::byte* data) noexcept {
   if (bytes > cache_limit_) return source_.release(data);
   shrink(cache_limit_ - bytes);
   try {
-    kept_.emplace(bytes, data);
+    cache_.emplace(bytes, data);
     memory_.cached += bytes;
   } catch (const std::bad_alloc&) {
     source_.release(data);
@@ -104,10 +104,10 @@ void MemoryPool::clear_cache() {
 // Frees the largest blocks first: they are the least likely to fit the next request.
 void MemoryPool::shrink(size_t most_cached) {
   while (memory_.cached > most_cached) {
-    const auto largest = std::prev(kept_.end());
+    const auto largest = std::prev(cache_.end());
     source_.release(largest->second);
     memory_.cached -= largest->first;
-    kept_.erase(largest);
+    cache_.erase(largest);
   }
 }
 

@@ -48,8 +48,8 @@ class MemoryPool {
   /// Returns at least `size` bytes with undefined contents. If the device is out of memory, frees
   /// the cached blocks and tries again. Throws OutOfDeviceMemory naming the requested, used,
   /// allowed and free sizes.
-  std::byte* take(size_t size);
-  void give(std::byte* data) noexcept;
+  std::byte* allocate(size_t size);
+  void release(std::byte* data) noexcept;
 
   DeviceMemory memory() const;
   /// Returns the number of bytes that can still be allocated, as far as the device knows.
@@ -70,7 +70,7 @@ class MemoryPool {
   MemorySource source_;
   mutable std::mutex mutex_;
   std::unordered_map<std::byte*, size_t> sizes_;  ///< sizes of the active blocks
-  std::multimap<size_t, std::byte*> kept_;        ///< cached blocks by size
+  std::multimap<size_t, std::byte*> cache_;       ///< cached blocks by size
   DeviceMemory memory_;
   size_t limit_ = SIZE_MAX;
   size_t cache_limit_ = 0;

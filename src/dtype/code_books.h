@@ -78,7 +78,7 @@ inline void odd_scales(const uint8_t* packed, int8_t* out) {
     out[j] = static_cast<int8_t>(2 * (packed[j / 2] >> (j % 2 * 4) & 15) + 1);
 }
 
-inline void take_apart(const BlockIQ4_XS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ4_XS& b, CodedBlock& out) {
   constexpr CodeBook kBook = code_book(DType::kIQ4_XS);
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
@@ -93,7 +93,7 @@ inline void take_apart(const BlockIQ4_XS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ2_XXS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_XXS& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     uint8_t index[4];
@@ -107,7 +107,7 @@ inline void take_apart(const BlockIQ2_XXS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ2_XS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_XS& b, CodedBlock& out) {
   out.d = b.d;
   odd_scales(b.scales, out.scales);
   for (int i = 0; i < 32; ++i)
@@ -115,7 +115,7 @@ inline void take_apart(const BlockIQ2_XS& b, CodedBlock& out) {
                  out.values + 8 * i);
 }
 
-inline void take_apart(const BlockIQ2_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_S& b, CodedBlock& out) {
   out.d = b.d;
   odd_scales(b.scales, out.scales);
   for (int i = 0; i < 32; ++i) {
@@ -124,7 +124,7 @@ inline void take_apart(const BlockIQ2_S& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ3_XXS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ3_XXS& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     uint32_t signs;
@@ -137,7 +137,7 @@ inline void take_apart(const BlockIQ3_XXS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ3_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ3_S& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j)
     out.scales[2 * j] = out.scales[2 * j + 1] =
@@ -156,7 +156,7 @@ inline void shifted_point(int index, bool minus, int8_t* out) {
     out[i] = static_cast<int8_t>(8 * (point[i] - 1) + (minus ? -1 : 1));
 }
 
-inline void take_apart(const BlockIQ1_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ1_S& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     const uint16_t high = b.qh[j];
@@ -173,7 +173,7 @@ inline uint16_t scale_iq1_m(const BlockIQ1_M& b) {
                                b.scales[7] >> 4 << 12);
 }
 
-inline void take_apart(const BlockIQ1_M& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ1_M& b, CodedBlock& out) {
   out.d = scale_iq1_m(b);
   for (int j = 0; j < 16; ++j) {
     const int word = b.scales[j / 4 * 2] | b.scales[j / 4 * 2 + 1] << 8;
@@ -190,7 +190,7 @@ inline int8_t ternary_digit(uint8_t byte, int digit) {
   return static_cast<int8_t>((static_cast<uint8_t>(byte * kPowers[digit]) * 3 >> 8) - 1);
 }
 
-inline void take_apart(const BlockTQ1_0& b, CodedBlock& out) {
+inline void unpack_block(const BlockTQ1_0& b, CodedBlock& out) {
   out.d = b.d;
   std::memset(out.scales, 1, sizeof out.scales);
   for (int k = 0; k < 5; ++k) {
@@ -200,7 +200,7 @@ inline void take_apart(const BlockTQ1_0& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockTQ2_0& b, CodedBlock& out) {
+inline void unpack_block(const BlockTQ2_0& b, CodedBlock& out) {
   out.d = b.d;
   std::memset(out.scales, 1, sizeof out.scales);
   for (int i = 0; i < 256; ++i) {

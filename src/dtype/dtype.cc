@@ -113,7 +113,7 @@ void decode_books(DType type, std::span<const std::byte> in, std::span<float> ou
     Block block;
     CodedBlock coded;
     std::memcpy(&block, in.data() + b * sizeof block, sizeof block);
-    take_apart(block, coded);
+    unpack_block(block, coded);
     decode_coded(coded, factor, out.data() + b * kSuperBlock);
   }
 }

@@ -96,15 +96,15 @@ using V = WideOf<FloatVector, 4 * kLanes>::Type;
 using I = WideOf<IntVector, 4 * kLanes>::Type;
 static_assert(sizeof(V) == 4 * kLanes && sizeof(I) == 4 * kLanes);
 
-HWY_INLINE FloatVector choose(IntVector where, FloatVector yes, FloatVector no) {
+HWY_INLINE FloatVector select(IntVector where, FloatVector yes, FloatVector no) {
   return where ? yes : no;
 }
-HWY_INLINE IntVector choose(IntVector where, IntVector yes, IntVector no) {
+HWY_INLINE IntVector select(IntVector where, IntVector yes, IntVector no) {
   return where ? yes : no;
 }
 template <typename T, typename U>
-HWY_INLINE Two<U> choose(Two<T> where, Two<U> yes, Two<U> no) {
-  return {choose(where.low, yes.low, no.low), choose(where.high, yes.high, no.high)};
+HWY_INLINE Two<U> select(Two<T> where, Two<U> yes, Two<U> no) {
+  return {select(where.low, yes.low, no.low), select(where.high, yes.high, no.high)};
 }
 /// Converts floats with integral values.
 HWY_INLINE IntVector to_integers(FloatVector v) { return __builtin_convertvector(v, IntVector); }
@@ -125,15 +125,15 @@ HWY_INLINE To same_bits(const From& from) {
   return to;
 }
 
-HWY_INLINE V all(float value) { return V{} + value; }
+HWY_INLINE V broadcast(float value) { return V{} + value; }
 HWY_INLINE V load(const float* from) {
   V v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
 HWY_INLINE void store(V v, float* to) { std::memcpy(to, &v, sizeof v); }
-HWY_INLINE V least(V a, V b) { return choose(a < b, a, b); }
-HWY_INLINE V most(V a, V b) { return choose(a > b, a, b); }
+HWY_INLINE V lane_min(V a, V b) { return select(a < b, a, b); }
+HWY_INLINE V lane_max(V a, V b) { return select(a > b, a, b); }
 HWY_INLINE V magnitude(V v) { return same_bits<V>(same_bits<I>(v) & 0x7FFFFFFF); }
 HWY_INLINE bool any(I where) {
   uint64_t lanes[kLanes / 2];
@@ -145,7 +145,7 @@ HWY_INLINE bool any(I where) {
 /// Returns 1 / v, or 0 where |v| is too small to divide by.
 HWY_INLINE V reciprocal(V v) {
   const I small = magnitude(v) < 1e-30F;
-  return choose(small, V{}, 1.0F / choose(small, all(1), v));
+  return select(small, V{}, 1.0F / select(small, broadcast(1), v));
 }
 /// Rounds |v| < 2^22 to the nearest integer, ties to even: the low bits of the sum are the integer.
 HWY_INLINE V nearest(V v) { return (v + 12582912.0F) - 12582912.0F; }
@@ -157,8 +157,8 @@ inline V rounded_to_half(V v) {
   // become multiples of 2^-24, the last bit of floats from 0.5 to 1.
   const I kept = (bits + (0xFFF + (bits >> 13 & 1))) & ~0x1FFF;
   const V small = same_bits<V>(same_bits<I>((size + 0.5F) - 0.5F) | (bits & kSign));
-  const V large = same_bits<V>(same_bits<I>(all(HUGE_VALF)) | (bits & kSign));
-  return choose(size < 6.103515625e-5F, small, choose(size >= 65520.0F, large, same_bits<V>(kept)));
+  const V large = same_bits<V>(same_bits<I>(broadcast(HUGE_VALF)) | (bits & kSign));
+  return select(size < 6.103515625e-5F, small, select(size >= 65520.0F, large, same_bits<V>(kept)));
 }
 /// Correctly rounded.
 HWY_INLINE FloatVector square_root(FloatVector v) {
@@ -213,7 +213,7 @@ struct Blocks {
     if (weights != nullptr)
       transpose(weights, count, w);
     else
-      for (V& v : w) v = all(1);
+      for (V& v : w) v = broadcast(1);
   }
   V squares() const {
     V sum = {};
@@ -229,7 +229,7 @@ struct Blocks {
   }
   V largest() const {
     V found = {};
-    for (const V& v : x) found = most(found, magnitude(v));
+    for (const V& v : x) found = lane_max(found, magnitude(v));
     return found;
   }
 

@@ -100,16 +100,16 @@ void add_one_unless_mlx(ModelFile& file) {
 
 // Folders of Qwen3-Next and 3.5 store the MTP layer under its own prefix; GGUF appends it to the
 // other layers.
-constexpr std::string_view kFurtherPrefix = "mtp.";
-constexpr std::pair<std::string_view, std::string_view> kFurtherNames[] = {
+constexpr std::string_view kMtpPrefix = "mtp.";
+constexpr std::pair<std::string_view, std::string_view> kMtpNames[] = {
     {"fc.weight", "nextn.eh_proj.weight"},
     {"pre_fc_norm_embedding.weight", "nextn.enorm.weight"},
     {"pre_fc_norm_hidden.weight", "nextn.hnorm.weight"},
     {"norm.weight", "nextn.shared_head_norm.weight"}};
 
 std::string further_name(std::string_view architecture, std::string_view name, int64_t layers) {
-  name.remove_prefix(kFurtherPrefix.size());
-  for (const auto& [theirs, ours] : kFurtherNames)
+  name.remove_prefix(kMtpPrefix.size());
+  for (const auto& [theirs, ours] : kMtpNames)
     if (name == theirs) return fmt::format("blk.{}.{}", layers, ours);
   constexpr std::string_view kFirst = "layers.0.";
   if (!name.starts_with(kFirst)) return {};
@@ -125,14 +125,14 @@ void rename(ModelFile& file, std::string_view architecture) {
   const bool further = has_mixer(architecture, Mixer::kDelta);
   const int64_t layers = folder_layers(file).own;
   for (TensorView& tensor : file.tensors) {
-    std::string name = further && tensor.name.starts_with(kFurtherPrefix)
+    std::string name = further && tensor.name.starts_with(kMtpPrefix)
                            ? further_name(architecture, tensor.name, layers)
                            : our_name(architecture, tensor.name);
     if (!name.empty()) {
       tensor.name = std::move(name);
       continue;
     }
-    if (named_layer(tensor.name) >= 0 && !names_no_weight(tensor.name))
+    if (named_layer(tensor.name) >= 0 && !is_auxiliary_tensor(tensor.name))
       throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' is not part of a {} model", file.path,
                   printable(tensor.name), architecture);
   }
@@ -145,17 +145,17 @@ void rename(ModelFile& file, std::string_view architecture) {
 }
 
 // A tensor that only MTP layers have.
-constexpr std::string_view kFurtherPart = ".eh_proj.weight";
+constexpr std::string_view kMtpPart = ".eh_proj.weight";
 
 // Drops MTP layers after the model's own layers. Other surplus layers stay, because they indicate
 // that configuration and weights contradict each other.
-void drop_further_layers(ModelFile& file) {
+void drop_mtp_layers(ModelFile& file) {
   const FolderLayers layers = folder_layers(file);
   if (layers.own == 0) return;
   std::set<int64_t> further;
   for (int64_t i = 0; i < layers.further; ++i) further.insert(layers.own + i);
   for (const TensorView& tensor : file.tensors)
-    if (tensor.name.ends_with(kFurtherPart) && named_layer(tensor.name) >= layers.own)
+    if (tensor.name.ends_with(kMtpPart) && named_layer(tensor.name) >= layers.own)
       further.insert(named_layer(tensor.name));
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     return further.contains(named_layer(tensor.name));
@@ -491,7 +491,7 @@ void arrange_folder(ModelFile& file) {
   name_folder(file, architecture, found);
   read_generation_config(file.path, file.metadata);
   if (architecture.empty()) return;
-  drop_further_layers(file);
+  drop_mtp_layers(file);
   rename(file, architecture);
   gather_experts(file, architecture);
   flatten_norms(file);

@@ -85,7 +85,7 @@ class Tensors {
 };
 
 // Converts (channels, width) or (channels, 1, width) to (width, channels).
-void turn_convolution(const ModelFile& file, TensorView& tensor) {
+void transpose_convolution(const ModelFile& file, TensorView& tensor) {
   std::vector<int64_t> shape = tensor.shape;
   if (shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
@@ -115,7 +115,8 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
       {{name("ssm_qkv.weight"), 2 * r.keys() + r.values()}, {name("ssm_gate.weight"), r.values()}});
   tensors.split(name("ssm_ba.weight"), parts_of_groups(r.key_heads, {group, group}),
                 {{name("ssm_beta.weight"), r.heads}, {name("ssm_alpha.weight"), r.heads}});
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   if (file.container == Container::kGguf) {
     tensors.rename(name("attn_qkv.weight"), name("ssm_qkv.weight"));
     tensors.rename(name("attn_gate.weight"), name("ssm_gate.weight"));
@@ -136,7 +137,8 @@ void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   for (const char* kind : {".weight", ".bias"})
     tensors.split(name("ssm_in") + kind, parts_of_groups(1, {2 * inner}),
                   {{name("ssm_value") + kind, inner}, {name("ssm_gate") + kind, inner}});
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   const bool gguf = file.container == Container::kGguf;
   for (const char* part : {"ssm_a", "ssm_d"})
     if (gguf) tensors.rename(name(part), name(part) + ".weight");
@@ -200,7 +202,8 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
       bias->name = name("ssm_dt.bias");
     }
   }
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   if (TensorView* norm = tensors.find(name("ssm_norm.weight")))
     *norm = reshaped(*norm, {norm->elements()});
   if (file.container == Container::kGguf) {
@@ -219,7 +222,7 @@ void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
   for (const char* part : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"})
-    if (TensorView* conv = tensors.find(name(part))) turn_convolution(file, *conv);
+    if (TensorView* conv = tensors.find(name(part))) transpose_convolution(file, *conv);
   if (file.container == Container::kGguf) {
     tensors.rename(name("ssm_dt.bias"), name("ssm_f_b.bias"));
     tensors.rename(name("ssm_a"), name("ssm_a.weight"));
@@ -297,7 +300,7 @@ void drop_layers(ModelFile& file, int64_t begin, int64_t end) {
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
-    turn_convolution(file, *conv);
+    transpose_convolution(file, *conv);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr std::string_view kOtherParts[] = {
 
 bool is_known_extra(std::string_view name) {
   // xIELU parameters are read with the configuration.
-  return names_no_weight(name) || name.find(".xielu_") != std::string_view::npos ||
+  return is_auxiliary_tensor(name) || name.find(".xielu_") != std::string_view::npos ||
          std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
@@ -95,7 +95,7 @@ Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   return graph;
 }
 
-void refuse_further_layers(const ModelFile& file, const TransformerConfig& config) {
+void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& config) {
   for (const TensorView& tensor : file.tensors) {
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))

@@ -34,7 +34,7 @@ std::string layers_key(const ModelFile& file, const TransformerConfig& config);
 
 /// Throws kFormat, naming the layer count and a tensor, if the file has layers beyond the
 /// configured number other than MTP layers, because a model with missing layers computes nonsense.
-void refuse_further_layers(const ModelFile& file, const TransformerConfig& config);
+void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& config);
 
 /// Throws kUnsupported naming tensors of unknown purpose, because the model may compute something
 /// else without them.

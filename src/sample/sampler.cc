@@ -159,12 +159,12 @@ bool Sampler::penalizes() const {
 }
 
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
-  if (changes()) logits = changed(logits, history);
+  if (changes_logits()) logits = changed(logits, history);
   const int32_t best_id = argmax(logits);
   const float best = logits[static_cast<size_t>(best_id)];
   if (options_.temperature == 0 || std::isinf(best)) return best_id;
   if (options_.mirostat == 2) {
-    follow_surprise(logits, best);
+    apply_mirostat(logits, best);
     return draw();
   }
   select(logits, best);
@@ -172,14 +172,14 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
 }
 
 int32_t Sampler::draw_selected() {
-  if (options_.typical_p < 1) keep_typical();
-  if (options_.xtc_probability > 0) exclude_top_choices();
+  if (options_.typical_p < 1) apply_typical_p();
+  if (options_.xtc_probability > 0) apply_xtc();
   return draw();
 }
 
 bool Sampler::takes_top() const {
-  if (changes() || options_.mirostat != 0 || options_.top_n_sigma > 0) return false;
-  return options_.temperature > 0 && (limited() || options_.top_p < 1 || options_.min_p > 0);
+  if (changes_logits() || options_.mirostat != 0 || options_.top_n_sigma > 0) return false;
+  return options_.temperature > 0 && (has_top_k() || options_.top_p < 1 || options_.min_p > 0);
 }
 
 std::optional<int32_t> Sampler::sample(const TopLogits& top) {
@@ -195,16 +195,16 @@ std::optional<int32_t> Sampler::sample(const TopLogits& top) {
   }
   // Whether the candidates so far are all that the filters keep.
   bool all = count < top.values.size();
-  if (limited() && candidates_.size() >= static_cast<size_t>(options_.top_k)) {
+  if (has_top_k() && candidates_.size() >= static_cast<size_t>(options_.top_k)) {
     candidates_.resize(static_cast<size_t>(options_.top_k));
     all = true;
   }
   if (options_.top_p < 1) {
-    if (!cut_to_mass(options_.top_p * double{top.mass}, best) && !all) return {};
+    if (!apply_top_p(options_.top_p * double{top.mass}, best) && !all) return {};
   } else {
     if (!all) return {};
     // Restores the order that select() produces.
-    if (!limited()) std::ranges::sort(candidates_, {}, &Candidate::id);
+    if (!has_top_k()) std::ranges::sort(candidates_, {}, &Candidate::id);
   }
   return draw_selected();
 }
@@ -214,7 +214,7 @@ bool Sampler::chains() const {
       options_.typical_p < 1 || options_.xtc_probability > 0 || options_.dynatemp_range > 0 ||
       options_.bias.size() > ChainRow::kMostBiases || options_.repeat_penalty < 1)
     return false;
-  return options_.temperature == 0 || limited() || options_.top_p < 1 || options_.min_p > 0;
+  return options_.temperature == 0 || has_top_k() || options_.top_p < 1 || options_.min_p > 0;
 }
 
 std::optional<ChainRow> Sampler::chain_row(std::span<const int32_t> history, int32_t most) const {
@@ -244,7 +244,7 @@ std::span<const float> Sampler::changed(std::span<const float> logits,
     if (bias.id >= 0 && static_cast<size_t>(bias.id) < penalized_.size())
       penalized_[static_cast<size_t>(bias.id)] += bias.value;
   if (penalizes() && !history.empty()) penalize(history);
-  if (options_.dry_multiplier > 0) penalize_repetitions(history);
+  if (options_.dry_multiplier > 0) apply_dry(history);
   return penalized_;
 }
 
@@ -267,7 +267,7 @@ void Sampler::penalize(std::span<const int32_t> history) {
 
 // DRY. The length of the repetition that ends at each position equals the Z function of the
 // reversed text, computed in linear time.
-void Sampler::penalize_repetitions(std::span<const int32_t> history) {
+void Sampler::apply_dry(std::span<const int32_t> history) {
   if (options_.dry_last_n >= 0)
     history = history.last(std::min(history.size(), static_cast<size_t>(options_.dry_last_n)));
   const auto breaks = [&](int32_t id) {
@@ -322,7 +322,7 @@ void Sampler::select(std::span<const float> logits, float best) {
       candidates_.push_back({logits[i], static_cast<int32_t>(i)});
 
   const auto count = static_cast<size_t>(std::max(options_.top_k, 0));
-  if (limited() && candidates_.size() > count) {
+  if (has_top_k() && candidates_.size() > count) {
     std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(count),
                      candidates_.end(), before);
     candidates_.resize(count);
@@ -330,15 +330,15 @@ void Sampler::select(std::span<const float> logits, float best) {
   if (options_.top_p < 1) {
     const auto mass = static_cast<float>(softmax_mass(logits, best));  // as the op top_k computes
                                                                        // it
-    cut_to_mass(options_.top_p * double{mass}, best);
-  } else if (limited()) {
+    apply_top_p(options_.top_p * double{mass}, best);
+  } else if (has_top_k()) {
     std::sort(candidates_.begin(), candidates_.end(), before);
   }
 }
 
 // Sorts growing pieces from the front until `mass` is reached, rarely more than the first piece.
 // Returns false if all candidates together do not reach it.
-bool Sampler::cut_to_mass(double mass, float best) {
+bool Sampler::apply_top_p(double mass, float best) {
   double sum = 0;
   size_t sorted = 0;
   for (size_t piece = 128; sorted < candidates_.size(); piece *= 4) {
@@ -358,7 +358,7 @@ bool Sampler::cut_to_mass(double mass, float best) {
 }
 
 // Keeps the tokens whose surprise is closest to the entropy, most probable first.
-void Sampler::keep_typical() {
+void Sampler::apply_typical_p() {
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0, entropy = 0;
   const double best = candidates_.front().logit;
@@ -382,7 +382,7 @@ void Sampler::keep_typical() {
 
 // XTC: draws whether to apply it, then drops all tokens above the threshold except the least
 // probable of them.
-void Sampler::exclude_top_choices() {
+void Sampler::apply_xtc() {
   if (random_.uniform() >= options_.xtc_probability) return;
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0;
@@ -397,7 +397,7 @@ void Sampler::exclude_top_choices() {
 }
 
 // Mirostat 2: keeps the tokens whose surprise is below the bound, at least one.
-void Sampler::follow_surprise(std::span<const float> logits, float best) {
+void Sampler::apply_mirostat(std::span<const float> logits, float best) {
   const double total = std::log2(softmax_mass(logits, best));
   constexpr double kLog2e = 1.4426950408889634;
   candidates_.clear();

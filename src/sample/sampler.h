@@ -129,7 +129,7 @@ class Sampler {
 
   /// Returns whether only the largest logit matters, so that the model can compute the argmax
   /// itself.
-  bool greedy() const { return options_.temperature == 0 && !changes(); }
+  bool greedy() const { return options_.temperature == 0 && !changes_logits(); }
   const SamplerOptions& options() const { return options_; }
 
  private:
@@ -142,7 +142,7 @@ class Sampler {
   }
 
   bool penalizes() const;
-  bool changes() const {
+  bool changes_logits() const {
     return penalizes() || !options_.bias.empty() || options_.dry_multiplier > 0;
   }
   Penalties penalties() const {
@@ -150,15 +150,15 @@ class Sampler {
   }
   std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
   void penalize(std::span<const int32_t> history);
-  void penalize_repetitions(std::span<const int32_t> history);
+  void apply_dry(std::span<const int32_t> history);
   bool chains() const;
-  bool limited() const { return options_.top_k > 0; }
+  bool has_top_k() const { return options_.top_k > 0; }
   float least_of(float best) const;
   void select(std::span<const float> logits, float best);
-  bool cut_to_mass(double mass, float best);
-  void keep_typical();
-  void exclude_top_choices();
-  void follow_surprise(std::span<const float> logits, float best);
+  bool apply_top_p(double mass, float best);
+  void apply_typical_p();
+  void apply_xtc();
+  void apply_mirostat(std::span<const float> logits, float best);
   float temperature();
   int32_t draw();
   int32_t draw_selected();

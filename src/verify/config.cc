@@ -84,7 +84,7 @@ const Json* member(const Json& object, const char* key) {
 }
 
 // Returns the vocabulary size stated in config.json or the metadata.
-std::optional<int64_t> said_vocabulary(const ModelFile& file, const TransformerConfig& config) {
+std::optional<int64_t> stated_vocabulary(const ModelFile& file, const TransformerConfig& config) {
   if (!file.config) return file.metadata.integer(config.architecture + ".vocab_size");
   for (const Json* object : {&*file.config, member(*file.config, "text_config")}) {
     const Json* value = object == nullptr ? nullptr : member(*object, "vocab_size");
@@ -94,7 +94,7 @@ std::optional<int64_t> said_vocabulary(const ModelFile& file, const TransformerC
 }
 
 void check_vocabulary(const ModelFile& file, const TransformerConfig& config, Report& report) {
-  const std::optional<int64_t> said = said_vocabulary(file, config);
+  const std::optional<int64_t> said = stated_vocabulary(file, config);
   if (said && *said != config.vocab)
     report.add({"vocabulary", CheckState::kWarn,
                 fmt::format("the embedding has {} rows", config.vocab),

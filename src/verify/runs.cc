@@ -99,7 +99,7 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
   };
   std::vector<int32_t> other = ids;
   other[1] = other[1] == 0 ? 1 : other[1] - 1;
-  const bool deaf = last_after(other);
+  const bool ignores_context = last_after(other);
   other = ids;
   const auto next = std::ranges::find_if(other.begin() + 2, other.end() - 1,
                                          [&](int32_t id) { return id != other[1]; });
@@ -108,10 +108,10 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
     std::swap(other[1], *next);
     unordered = last_after(other);
   }
-  if (deaf || unordered)
+  if (ignores_context || unordered)
     report.add({"context", CheckState::kWarn,
-                deaf ? "replacing the second token does not change the last logits"
-                     : "the order of earlier tokens does not change the last logits",
+                ignores_context ? "replacing the second token does not change the last logits"
+                                : "the order of earlier tokens does not change the last logits",
                 "other logits", "attention or positions have no effect"});
   else
     report.ok("context", "earlier tokens and their order change the last logits");

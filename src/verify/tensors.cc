@@ -87,7 +87,7 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
 
 // Returns whether a layer should have the part according to the configuration; not all layers have
 // keys and values.
-bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
+bool needs_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
   if (const std::vector<bool>& cells = config.recurrent.blocks.cells; !cells.empty()) {
     const bool cell = cells[static_cast<size_t>(layer)];
     if (part.starts_with("mlstm_")) return !cell;
@@ -108,7 +108,7 @@ void check_optional_parts(const ModelFile& file, const TransformerConfig& config
     const auto [layer, part] = layer_part(tensor.name);
     if (layer >= 0 && layer < config.layers &&
         (part.ends_with(".bias") || part.ends_with("norm.weight")) &&
-        wants_part(config, static_cast<int32_t>(layer), part))
+        needs_part(config, static_cast<int32_t>(layer), part))
       layers[part].insert(layer);
   }
   std::vector<std::string> odd;
@@ -116,7 +116,7 @@ void check_optional_parts(const ModelFile& file, const TransformerConfig& config
     const auto count = static_cast<int64_t>(where.size());
     int64_t wanted = 0;
     for (int32_t layer = 0; layer < config.layers; ++layer)
-      wanted += wants_part(config, layer, part) ? 1 : 0;
+      wanted += needs_part(config, layer, part) ? 1 : 0;
     if (count == wanted) continue;
     odd.push_back(fmt::format("{} in {} of {} layers", part, count, wanted));
   }

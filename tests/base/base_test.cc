@@ -127,21 +127,21 @@ TEST(ThreadPool, WakesSleepingWorkers) {
   }
 }
 
-TEST(Patience, ShortensSpinningUnderContention) {
-  Patience patience;
-  const int most = patience.spins();
-  patience.slept(10, 10.0005);  // another worker took slightly longer
-  EXPECT_EQ(patience.spins(), most);
-  patience.slept(11, 11.003);  // the worker was descheduled
-  const int least = patience.spins();
+TEST(SpinPolicy, ShortensSpinningUnderContention) {
+  SpinPolicy policy;
+  const int most = policy.spins();
+  policy.slept(10, 10.0005);  // another worker took slightly longer
+  EXPECT_EQ(policy.spins(), most);
+  policy.slept(11, 11.003);  // the worker was descheduled
+  const int least = policy.spins();
   EXPECT_LT(least, most / 100);
-  patience.slept(11.02, 11.0201);
-  EXPECT_EQ(patience.spins(), least);
-  patience.slept(11.02, 11.023);
-  patience.slept(11.06, 11.0601);  // 0.037 s without contention
-  EXPECT_EQ(patience.spins(), least);
-  patience.slept(11.1, 11.1001);
-  EXPECT_EQ(patience.spins(), most);
+  policy.slept(11.02, 11.0201);
+  EXPECT_EQ(policy.spins(), least);
+  policy.slept(11.02, 11.023);
+  policy.slept(11.06, 11.0601);  // 0.037 s without contention
+  EXPECT_EQ(policy.spins(), least);
+  policy.slept(11.1, 11.1001);
+  EXPECT_EQ(policy.spins(), most);
 }
 
 // Returns the seconds of a job of 500 phases, the minimum of three runs.

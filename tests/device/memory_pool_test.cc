@@ -50,7 +50,7 @@ struct FakeDevice {
 
 std::string refusal(MemoryPool& pool, size_t size) {
   try {
-    pool.give(pool.take(size));
+    pool.release(pool.allocate(size));
   } catch (const OutOfDeviceMemory& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     return error.what();
@@ -61,16 +61,16 @@ std::string refusal(MemoryPool& pool, size_t size) {
 TEST(MemoryPool, CountsActiveAndPeakBytes) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
-  std::byte* small = pool.take(1);
-  std::byte* large = pool.take(3 * kMiB);
+  std::byte* small = pool.allocate(1);
+  std::byte* large = pool.allocate(3 * kMiB);
   EXPECT_EQ(pool.memory().active, 256 + 4 * kMiB);
-  pool.give(large);
+  pool.release(large);
   EXPECT_EQ(pool.memory().active, 256U);
   EXPECT_EQ(pool.memory().peak, 256 + 4 * kMiB);
   EXPECT_EQ(pool.memory().cached, 0U);
   pool.reset_peak();
   EXPECT_EQ(pool.memory().peak, 256U);
-  pool.give(small);
+  pool.release(small);
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
@@ -78,21 +78,21 @@ TEST(MemoryPool, CachesReleasedBlocksUpToItsLimitAndReusesThem) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
-  std::byte* block = pool.take(10 * kMiB);
-  pool.give(block);
+  std::byte* block = pool.allocate(10 * kMiB);
+  pool.release(block);
   EXPECT_EQ(pool.memory().cached, 10 * kMiB);
-  EXPECT_EQ(pool.take(9 * kMiB), block) << "a block up to a quarter larger is reused";
+  EXPECT_EQ(pool.allocate(9 * kMiB), block) << "a block up to a quarter larger is reused";
   EXPECT_EQ(device.allocations, 1);
   EXPECT_EQ(pool.memory().active, 10 * kMiB);
-  pool.give(block);
-  std::byte* smaller = pool.take(2 * kMiB);
+  pool.release(block);
+  std::byte* smaller = pool.allocate(2 * kMiB);
   EXPECT_NE(smaller, block) << "a block five times as large is not reused";
-  pool.give(smaller);
-  pool.give(pool.take(18 * kMiB));
+  pool.release(smaller);
+  pool.release(pool.allocate(18 * kMiB));
   EXPECT_LE(pool.memory().cached, 20 * kMiB);
   pool.set_cache_limit(1 * kMiB);
   EXPECT_EQ(pool.memory().cached, 0U);
-  pool.give(pool.take(2 * kMiB));
+  pool.release(pool.allocate(2 * kMiB));
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
@@ -100,9 +100,9 @@ TEST(MemoryPool, FreesTheCacheBeforeItFails) {
   FakeDevice device(20 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
-  pool.give(pool.take(12 * kMiB));
+  pool.release(pool.allocate(12 * kMiB));
   EXPECT_EQ(device.left, 8 * kMiB);
-  pool.give(pool.take(18 * kMiB));
+  pool.release(pool.allocate(18 * kMiB));
   EXPECT_EQ(refusal(pool, 22 * kMiB),
             fmt::format("fake:0: cannot allocate {} bytes: 0 in use, {} free on the device",
                         22 * kMiB, 20 * kMiB));
@@ -113,17 +113,17 @@ TEST(MemoryPool, DoesNotExceedItsLimit) {
   MemoryPool pool(device.source());
   pool.set_cache_limit(SIZE_MAX);
   pool.set_limit(10 * kMiB);
-  std::byte* block = pool.take(6 * kMiB);
+  std::byte* block = pool.allocate(6 * kMiB);
   EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("in use of a limit of {}", 10 * kMiB)),
             std::string::npos);
-  pool.give(pool.take(4 * kMiB));
+  pool.release(pool.allocate(4 * kMiB));
   EXPECT_EQ(pool.memory().cached, 4 * kMiB);
-  std::byte* other = pool.take(2 * kMiB);
+  std::byte* other = pool.allocate(2 * kMiB);
   EXPECT_LE(pool.memory().active + pool.memory().cached, 10 * kMiB);
   pool.set_limit(1);
   EXPECT_FALSE(refusal(pool, 1).empty());
-  pool.give(block);
-  pool.give(other);
+  pool.release(block);
+  pool.release(other);
   EXPECT_FALSE(refusal(pool, SIZE_MAX).empty());
 }
 
@@ -136,7 +136,7 @@ TEST(MemoryPool, ThreadsNeverGetTheSameBlock) {
   const auto work = [&](unsigned seed) {
     std::mt19937 random(seed);
     for (int i = 0; i < 2000; ++i) {
-      std::byte* block = pool.take(random() % (8 * kMiB));
+      std::byte* block = pool.allocate(random() % (8 * kMiB));
       {
         const std::lock_guard lock(mutex);
         ASSERT_TRUE(held.insert(block).second);
@@ -145,7 +145,7 @@ TEST(MemoryPool, ThreadsNeverGetTheSameBlock) {
         const std::lock_guard lock(mutex);
         held.erase(block);
       }
-      pool.give(block);
+      pool.release(block);
     }
   };
   std::vector<std::thread> threads;

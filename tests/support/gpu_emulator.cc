@@ -116,7 +116,7 @@ class Blocks {
     Fibre& own = fibre(current_);
     own.barrier = &barrier;
     own.passed = barrier.passed;
-    give_way();
+    yield_thread();
     own.barrier = nullptr;
   }
   void wait_for_block() { wait(block_, fibres()); }
@@ -169,7 +169,7 @@ class Blocks {
     while (!passed() && !stuck_) {
       Asked& asked = asked_.at(mbarrier);
       if (asked.lanes < asked.arrivals) {
-        give_way();
+        yield_thread();
         continue;
       }
       pass(mbarrier);
@@ -229,7 +229,7 @@ class Blocks {
       stuck_ = true;
     }
   }
-  void give_way() {
+  void yield_thread() {
     if (++turns_ > 4 * fibres()) stuck_ = true;
     const int to = next();
     if (to != current_) switch_to(&fibre(current_).left_at, to);

@@ -37,7 +37,7 @@ int first_out_of_range(const Blocks<kSize>& blocks) {
   I largest = {};  // compared as integers, in whose order NaN is the largest
   for (const V& x : blocks.x) {
     const I size = same_bits<I>(magnitude(x));
-    largest = choose(size > largest, size, largest);
+    largest = select(size > largest, size, largest);
   }
   const auto limit = static_cast<int32_t>(bits_of_float(kLargestEncoded));
   if (!any(largest > limit)) return -1;

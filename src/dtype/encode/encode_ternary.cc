@@ -39,7 +39,7 @@ size_t encode_q2(const EncodeJob& job) {
     const V one = rounded_to_half(fit_scale(b, kRange));
     const V other = rounded_to_half(V{} - fit_scale(b, kMirrored));
     const I better = squared_error(b, {other, V{}}, kRange) < squared_error(b, {one, V{}}, kRange);
-    const V fit = choose(better, other, one);
+    const V fit = select(better, other, one);
     V lanes[64];
     quantize(b, {fit, V{}}, kRange, lanes);
     int8_t codes[kLanes * 64];

@@ -113,7 +113,7 @@ class GridFit {
     constexpr int kChains = 4;
     V cost[kChains];
     I point[kChains] = {};
-    for (V& chain : cost) chain = all(3e38F);
+    for (V& chain : cost) chain = broadcast(3e38F);
     const auto points = static_cast<int32_t>(format_.first.size());
     const uint8_t* left = format_.first.data();
     const uint8_t* right = format_.second.data();
@@ -121,14 +121,14 @@ class GridFit {
       for (int c = 0; c < kChains; ++c) {
         const V trial = first[left[p + c]] + second[right[p + c]];
         const I better = trial < cost[c];
-        cost[c] = choose(better, trial, cost[c]);
-        point[c] = choose(better, I{} + (p + c), point[c]);
+        cost[c] = select(better, trial, cost[c]);
+        point[c] = select(better, I{} + (p + c), point[c]);
       }
     Found found = {cost[0], point[0], I{} + variant};
     for (int c = 1; c < kChains; ++c) {
       const I better = cost[c] < found.cost;
-      found.cost = choose(better, cost[c], found.cost);
-      found.point = choose(better, point[c], found.point);
+      found.cost = select(better, cost[c], found.cost);
+      found.point = select(better, point[c], found.point);
     }
     return found;
   }
@@ -141,9 +141,9 @@ class GridFit {
     const Found other = best_points(sets_[s], scale, 1);
     const I better =
         sum_over(other.cost, format_.variant_points) < sum_over(best.cost, format_.variant_points);
-    best.cost = choose(better, other.cost, best.cost);
-    best.point = choose(better, other.point, best.point);
-    best.variant = choose(better, other.variant, best.variant);
+    best.cost = select(better, other.cost, best.cost);
+    best.point = select(better, other.point, best.point);
+    best.variant = select(better, other.variant, best.variant);
     return best;
   }
 
@@ -191,8 +191,8 @@ class GridFit {
         const V xq = sum_over(sums.xq, group());
         const V found = xq * reciprocal(sum_over(sums.qq, group()));
         const I better = found * xq > best;
-        best = choose(better, found * xq, best);
-        coarse = choose(better, found, coarse);
+        best = select(better, found * xq, best);
+        coarse = select(better, found, coarse);
       }
       // The grid lacks most points with large values, so a different scale than the coarse one may
       // be better.
@@ -202,8 +202,8 @@ class GridFit {
         const V xq = sum_over(sums.xq, group());
         const V found = xq * reciprocal(sum_over(sums.qq, group()));
         const I better = (found * xq > best) & (found > 0.0F);
-        best = choose(better, found * xq, best);
-        scale_[s] = choose(better, found, scale_[s]);
+        best = select(better, found * xq, best);
+        scale_[s] = select(better, found, scale_[s]);
       }
     }
   }
@@ -214,13 +214,14 @@ class GridFit {
     Sums sums;
     for (int i = 0; i < kElements; ++i) {
       const V x = sets_[s].x[i] * inverse;
-      V nearest_value = {}, least_error = all(3e38F);
+      V nearest_value = {}, least_error = broadcast(3e38F);
       for (int variant = 0; variant < format_.variants; ++variant)
         for (int k = 0; k < kDigits; ++k) {
-          const V value = all(format_.values[static_cast<size_t>(variant)][static_cast<size_t>(k)]);
+          const V value =
+              broadcast(format_.values[static_cast<size_t>(variant)][static_cast<size_t>(k)]);
           const I better = magnitude(x - value) < least_error;
-          least_error = choose(better, magnitude(x - value), least_error);
-          nearest_value = choose(better, value, nearest_value);
+          least_error = select(better, magnitude(x - value), least_error);
+          nearest_value = select(better, value, nearest_value);
         }
       sums.qq += sets_[s].w[i] * nearest_value * nearest_value;
       sums.xq += sets_[s].w[i] * nearest_value * sets_[s].x[i];
@@ -237,28 +238,28 @@ class GridFit {
       for (const float lane : lanes) largest = lane > largest ? lane : largest;
     }
     d_ = f16_to_f32(f32_to_f16(largest / static_cast<float>(2 * format_.largest_scale + 1)));
-    const V inverse = reciprocal(all(d_));
+    const V inverse = reciprocal(broadcast(d_));
     for (V& set : scale_) set = bounded(nearest((set * inverse - 1.0F) * 0.5F));
   }
 
   V bounded(V number) const {
-    return most(least(number, all(static_cast<float>(format_.largest_scale))), V{});
+    return lane_max(lane_min(number, broadcast(static_cast<float>(format_.largest_scale))), V{});
   }
 
   // Moves each sub-block's integer scale by one where that lowers the error.
   void improve_scales() {
     for (int s = 0; s < kSets; ++s) {
       const V before = scale_[s];
-      V best = all(3e38F);
+      V best = broadcast(3e38F);
       for (const float step : {0.0F, -1.0F, 1.0F}) {
         const V trial = bounded(before + step);
         const Found found = search(s, (2.0F * trial + 1.0F) * d_);
         const V cost = sum_over(found.cost, group());
         const I better = cost < best;
-        best = choose(better, cost, best);
-        scale_[s] = choose(better, trial, scale_[s]);
-        found_[s].point = choose(better, found.point, found_[s].point);
-        found_[s].variant = choose(better, found.variant, found_[s].variant);
+        best = select(better, cost, best);
+        scale_[s] = select(better, trial, scale_[s]);
+        found_[s].point = select(better, found.point, found_[s].point);
+        found_[s].variant = select(better, found.variant, found_[s].variant);
       }
     }
   }

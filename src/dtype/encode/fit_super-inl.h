@@ -32,9 +32,9 @@ class SuperFit {
       const V found = sum_over(error_of(next), kGroup);
       const I better = found < error;
       if (!any(better)) break;
-      error = choose(better, found, error);
-      now_ = {choose(better, next.d, now_.d), choose(better, next.dmin, now_.dmin),
-              choose(better, next.scale, now_.scale), choose(better, next.min, now_.min)};
+      error = select(better, found, error);
+      now_ = {select(better, next.d, now_.d), select(better, next.dmin, now_.dmin),
+              select(better, next.scale, now_.scale), select(better, next.min, now_.min)};
     }
     write(out);
   }
@@ -55,9 +55,9 @@ class SuperFit {
       fit = AffineFit<kSize>(b_, format_.codes, false).run();
     else
       fit.scale = fit_scale(b_, format_.codes);
-    const I empty = b_.largest() < all(1e-15F);
-    fit.scale = choose(empty, V{}, fit.scale);
-    fit.offset = choose(empty, V{}, fit.offset);
+    const I empty = b_.largest() < broadcast(1e-15F);
+    fit.scale = select(empty, V{}, fit.scale);
+    fit.offset = select(empty, V{}, fit.offset);
     float scales[kLanes], offsets[kLanes], d[kLanes], dmin[kLanes];
     store(fit.scale, scales);
     store(fit.offset, offsets);
@@ -92,9 +92,9 @@ class SuperFit {
         trial.min = nearest_code(before.min + static_cast<float>(down), {0, format_.largest_min});
         const V error = error_of(trial);
         const I better = error < best;
-        best = choose(better, error, best);
-        s.scale = choose(better, trial.scale, s.scale);
-        s.min = choose(better, trial.min, s.min);
+        best = select(better, error, best);
+        s.scale = select(better, trial.scale, s.scale);
+        s.min = select(better, trial.min, s.min);
       }
   }
 
@@ -123,8 +123,8 @@ class SuperFit {
     const I both = (determinant > 1e-6F * aa * bb) & (bb > 0.0F) & (d > 0.0F) & (dmin >= 0.0F);
     const I alone = (bb <= 0.0F) & (aa > 0.0F);
     const V only = ax * reciprocal(aa);
-    s.d = rounded_to_half(choose(both, d, choose(alone, only, s.d)));
-    s.dmin = rounded_to_half(choose(both, dmin, s.dmin));
+    s.d = rounded_to_half(select(both, d, select(alone, only, s.d)));
+    s.dmin = rounded_to_half(select(both, dmin, s.dmin));
   }
 
   void write(SuperBlock* out) const {

@@ -89,14 +89,14 @@ Fp8Blocks fp8_blocks(const Json& config) {
 }
 
 // Returns a tensor of the same layer: "x.scales" for "x.weight"; nullptr if there is none.
-const StoredTensor* beside(const StoredTensor& weight, const char* kind, const Pool& pool) {
+const StoredTensor* sibling(const StoredTensor& weight, const char* kind, const Pool& pool) {
   constexpr std::string_view kWeight = ".weight";
   if (!weight.name.ends_with(kWeight)) return nullptr;
   return pool.find(weight.name.substr(0, weight.name.size() - kWeight.size()) + kind);
 }
 
 // Returns whether `tensor` holds the scales or biases of a quantised weight.
-bool belongs_to_codes(const StoredTensor& tensor, const Pool& pool) {
+bool is_scale_or_bias(const StoredTensor& tensor, const Pool& pool) {
   for (const std::string_view kind : {".scales", ".biases"})
     if (tensor.name.ends_with(kind)) {
       const std::string layer = tensor.name.substr(0, tensor.name.size() - kind.size());
@@ -122,14 +122,14 @@ TensorView make_packed_view(const StoredTensor& codes, const StoredTensor& scale
     throw Error(ErrorKind::kFormat,
                 "config.json: missing quantization settings, but '{}' has scales",
                 printable(codes.name));
-  return make_mlx_view(codes, scales, beside(codes, ".biases", pool), *format);
+  return make_mlx_view(codes, scales, sibling(codes, ".biases", pool), *format);
 }
 
 // Returns a view of `tensor`, or nullopt for scales and biases that belong to another tensor.
 std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool,
                                     const Fp8Blocks& blocks, const Json& config) {
-  if (belongs_to_codes(tensor, pool)) return std::nullopt;
-  const StoredTensor* scales = beside(tensor, ".scales", pool);
+  if (is_scale_or_bias(tensor, pool)) return std::nullopt;
+  const StoredTensor* scales = sibling(tensor, ".scales", pool);
   if (tensor.type == StoredType::kU32 && scales != nullptr)
     return make_packed_view(tensor, *scales, pool, config);
   if (const StoredTensor* paired = paired_scales(tensor, pool))

@@ -184,9 +184,9 @@ StoredTensor flat(StoredTensor tensor) {
 }
 
 // Converts nibbles of adjacent elements to the low and high halves of a block.
-class NeighbourSource final : public RowSource {
+class AdjacentNibblesSource final : public RowSource {
  public:
-  NeighbourSource(const StoredTensor& blocks, const StoredTensor& scales)
+  AdjacentNibblesSource(const StoredTensor& blocks, const StoredTensor& scales)
       : blocks_(blocks.data), scales_(scales.data), across_(scales.shape.back()) {}
   void read(int64_t first, int64_t last, std::byte* out) const override {
     for (int64_t b = first * across_; b < last * across_; ++b) {
@@ -288,7 +288,7 @@ TensorView make_mxfp4_view(const std::string& name, const StoredTensor& blocks,
                 printable(blocks.name));
   TensorView view{name, DType::kMXFP4, scales.shape, {}};
   view.shape.back() *= 32;
-  view.source = std::make_shared<NeighbourSource>(blocks, scales);
+  view.source = std::make_shared<AdjacentNibblesSource>(blocks, scales);
   return view;
 }
 

@@ -85,7 +85,7 @@ void lift_attention(Json& config) {
 }
 
 // Falcon's head counts depend on its other keys.
-void settle_falcon(Json& config) {
+void normalise_falcon(Json& config) {
   const auto flag = [&](const char* key, bool usual) {
     const auto found = config.find(key);
     return found != config.end() && found->is_boolean() ? found->get<bool>() : usual;
@@ -97,13 +97,13 @@ void settle_falcon(Json& config) {
 }
 
 // xLSTM has two keys for the number of layers; num_blocks takes precedence.
-void settle_xlstm(Json& config) {
+void normalise_xlstm(Json& config) {
   const auto blocks = config.find("num_blocks");
   if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
 }
 
 // Renames the keys of the package `xlstm`, in which the activation of feed-forward parts is nested.
-void settle_xlstm_lm(const ModelFile& file, Json& config) {
+void normalise_xlstm_lm(const ModelFile& file, Json& config) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"embedding_dim", "hidden_size"},
       {"num_blocks", "num_hidden_layers"},
@@ -163,7 +163,7 @@ Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t d
 
 // Cohere 2 mixture models: RoPE applies to layers with a window and, unless dense layers have their
 // own period, to dense layers. The epsilon of the unused kind of norm is null.
-void settle_cohere_moe(const ModelFile& file, Json& config) {
+void normalise_cohere_moe(const ModelFile& file, Json& config) {
   const auto eps = config.find("rms_norm_eps");
   if (eps != config.end() && eps->is_null()) config.erase("rms_norm_eps");
   const int64_t layers = layers_of(config);
@@ -187,7 +187,7 @@ void settle_cohere_moe(const ModelFile& file, Json& config) {
 
 // Nemotron-H lists its layers by name, in older files by letter. Converts letters to names and sets
 // the number of layers accordingly.
-void settle_nemotron_h(const ModelFile& file, Json& config) {
+void normalise_nemotron_h(const ModelFile& file, Json& config) {
   constexpr std::pair<char, const char*> kLetters[] = {
       {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
   constexpr const char* kPattern = "hybrid_override_pattern";
@@ -216,7 +216,7 @@ void settle_nemotron_h(const ModelFile& file, Json& config) {
 }
 
 // Computes the size of Falcon-H1's recurrent heads if the file omits it.
-void settle_falcon_h1(Json& config) {
+void normalise_falcon_h1(Json& config) {
   const auto head = config.find("mamba_d_head");
   if (head != config.end() && *head != "auto" && !head->is_null()) return;
   const auto size = [&](const char* key, int64_t usual) {
@@ -234,7 +234,7 @@ void settle_falcon_h1(Json& config) {
 
 // RWKV-7 has no attention heads, so both head counts become 1. The width of the channel mix is a
 // multiple of the model's width unless it is given.
-void settle_rwkv7(Json& config) {
+void normalise_rwkv7(Json& config) {
   config["num_attention_heads"] = config["num_key_value_heads"] = 1;
   const auto given = config.find("intermediate_size");
   if (given != config.end() && !given->is_null()) return;
@@ -250,13 +250,13 @@ void settle_rwkv7(Json& config) {
 }
 
 // Jamba: a single expert is a dense layer.
-void settle_jamba(Json& config) {
+void normalise_jamba(Json& config) {
   const auto experts = config.find("num_experts");
   if (experts != config.end() && *experts == 1) *experts = 0;
 }
 
 // Generates the layer kinds of LFM3 if there is no list.
-void settle_lfm3(Json& config) {
+void normalise_lfm3(Json& config) {
   const auto list = config.find("layer_types");
   if (list != config.end() && !list->is_null()) return;
   const int64_t count = config.contains("num_hidden_layers") ? layers_of(config) : 24;
@@ -269,7 +269,7 @@ void settle_lfm3(Json& config) {
 }
 
 // Ling 2.0 repeats the width of one shared expert; the published code ignores that key.
-void settle_bailing(Json& config) { config.erase("moe_shared_expert_intermediate_size"); }
+void normalise_bailing(Json& config) { config.erase("moe_shared_expert_intermediate_size"); }
 
 // HunYuan repeats values for each layer; replaces the lists by the common value.
 void merge_layers(const ModelFile& file, Json& config) {
@@ -285,7 +285,7 @@ void merge_layers(const ModelFile& file, Json& config) {
 }
 
 // GPT-NeoX ignores the common names of these keys.
-void settle_neox(Json& config) {
+void normalise_neox(Json& config) {
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) config.erase(key);
 }
 
@@ -349,15 +349,15 @@ Described described(const ModelFile& file) {
   Json& config = result.config;
   std::string found;
   const FolderType* type = find_type(file, found);
-  if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
+  if (type != nullptr && type->type == "gpt_neox") normalise_neox(config);
   lift_attention(config);
-  if (type != nullptr && type->type == "nemotron_h") settle_nemotron_h(file, config);
-  if (type != nullptr && type->type == "rwkv7") settle_rwkv7(config);
-  if (type != nullptr && type->type == "jamba") settle_jamba(config);
-  if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
-  if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
-  if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
-  if (type != nullptr && type->type == "bailing_moe") settle_bailing(config);
+  if (type != nullptr && type->type == "nemotron_h") normalise_nemotron_h(file, config);
+  if (type != nullptr && type->type == "rwkv7") normalise_rwkv7(config);
+  if (type != nullptr && type->type == "jamba") normalise_jamba(config);
+  if (type != nullptr && type->type == "lfm3") normalise_lfm3(config);
+  if (type != nullptr && type->type == "falcon_h1") normalise_falcon_h1(config);
+  if (type != nullptr && type->type == "cohere2_moe") normalise_cohere_moe(file, config);
+  if (type != nullptr && type->type == "bailing_moe") normalise_bailing(config);
   // All layers of these types are of one kind, which the list names differently.
   if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
     config.erase("layer_types");
@@ -368,10 +368,10 @@ Described described(const ModelFile& file) {
     result.names[ours] = theirs;
   }
   merge_layers(file, config);
-  if (type != nullptr && type->type == "falcon") settle_falcon(config);
-  if (type != nullptr && type->type == "xlstm_lm") settle_xlstm_lm(file, config);
-  if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
-  if (type != nullptr && type->type == "whisper") settle_whisper(config);
+  if (type != nullptr && type->type == "falcon") normalise_falcon(config);
+  if (type != nullptr && type->type == "xlstm_lm") normalise_xlstm_lm(file, config);
+  if (type != nullptr && type->type == "xlstm") normalise_xlstm(config);
+  if (type != nullptr && type->type == "whisper") normalise_whisper(config);
   return result;
 }
 

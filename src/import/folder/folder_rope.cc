@@ -195,8 +195,8 @@ bool proportional(const JsonFields& set) {
 }
 
 // Returns the number of rotated dimensions per head.
-int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
-                    int32_t head_dim) {
+int32_t rotated_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
+                     int32_t head_dim) {
   // MLA states the rotated part separately; a factor only repeats it.
   const bool latent = c.latent.rank > 0;
   const int32_t all = latent ? c.latent.turned : head_dim;
@@ -221,7 +221,7 @@ AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::strin
   const JsonFields set(json, Json::object(), where);
   AnglesAttr rope;
   rope.theta = number_at(set, "rope_theta");
-  rope.dims = turned_dims(fields, set, c, head_dim);
+  rope.dims = rotated_dims(fields, set, c, head_dim);
   // HunYuan's dynamic scaling is the same at all positions.
   if (set.has("alpha")) rope.theta *= std::pow(set.number("alpha"), rope.dims / (rope.dims - 2.0));
   if (!range_of_number("rope_theta").holds(rope.theta))

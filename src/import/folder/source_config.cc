@@ -3,7 +3,7 @@
 namespace veery {
 
 // In Whisper's config.json, num_hidden_layers is the number of encoder layers.
-void settle_whisper(Json& config) {
+void normalise_whisper(Json& config) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"decoder_layers", "num_hidden_layers"},
       {"decoder_attention_heads", "num_attention_heads"},

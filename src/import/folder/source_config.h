@@ -7,7 +7,7 @@
 namespace veery {
 
 /// Renames the decoder's keys to those of decoder-only models.
-void settle_whisper(Json& config);
+void normalise_whisper(Json& config);
 
 /// Fills in c.source; c.dim must be set. Throws kFormat naming file, key, what was found and what
 /// was expected.

@@ -309,7 +309,7 @@ int64_t named_layer(std::string_view name) {
   return std::max<int64_t>(layer, 0);
 }
 
-bool names_no_weight(std::string_view name) {
+bool is_auxiliary_tensor(std::string_view name) {
   return std::ranges::any_of(kNoWeights, [&](std::string_view end) { return name.ends_with(end); });
 }
 

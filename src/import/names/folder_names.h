@@ -26,7 +26,7 @@ int64_t named_layer(std::string_view name);
 
 /// Returns whether a name denotes something other than a weight: a buffer, or scales of another
 /// tensor.
-bool names_no_weight(std::string_view name);
+bool is_auxiliary_tensor(std::string_view name);
 
 /// How Hugging Face folders store the experts of a layer.
 enum class ExpertForm : uint8_t {

@@ -57,7 +57,7 @@ size_t bytes_of(const lt::Layout_& m) {
   return (static_cast<size_t>(m.stride) * (m.cols - 1) + m.rows) * static_cast<size_t>(size_of(m));
 }
 // Returns whether a matrix is in device memory and aligned to 16 bytes.
-bool lies_well(const void* at, const lt::Layout_& m) {
+bool is_valid_device_matrix(const void* at, const lt::Layout_& m) {
   return reinterpret_cast<uintptr_t>(at) % 16 == 0 && m.stride * size_of(m) % 16 == 0 &&
          m.stride >= static_cast<int64_t>(m.rows) && is_on_fake(at, bytes_of(m));
 }
@@ -87,12 +87,13 @@ Status multiply(lt::Handle, lt::Product p, const void* alpha, const void* a_data
   if (!fit(*p, *a, *b, *c, *d) || algorithm->data[0] != kMagic)
     return fault("matrices that do not fit");
   if (!is_on_fake(workspace, bytes)) return fault("a workspace that is not there");
-  if (!lies_well(a_data, *a) || !lies_well(b_data, *b) || !lies_well(d_data, *d))
+  if (!is_valid_device_matrix(a_data, *a) || !is_valid_device_matrix(b_data, *b) ||
+      !is_valid_device_matrix(d_data, *d))
     return fault("a matrix that lies elsewhere");
   float scale = 0, added = 0;
   std::memcpy(&scale, alpha, sizeof scale);
   std::memcpy(&added, beta, sizeof added);
-  if (added != 0 && (added != 1 || c->type != lt::kF32 || !lies_well(c_data, *c)))
+  if (added != 0 && (added != 1 || c->type != lt::kF32 || !is_valid_device_matrix(c_data, *c)))
     return fault("a residual that lies elsewhere");
   const gpu::MatrixProduct product{
       .weights = static_cast<const uint16_t*>(a_data),
