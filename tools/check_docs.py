@@ -57,7 +57,7 @@ def broken_links(root):
                 found = (page.parent / name) if name else page
                 where = f"{page.relative_to(root)}:{number}"
                 if not found.exists():
-                    yield f"{where}: link to {target}, which is no file"
+                    yield f"{where}: link to {target}, which is not a file"
                 elif anchor and found.suffix == ".md" and anchor not in anchors(found.resolve()):
                     yield f"{where}: link to {target}, found no such heading"
 
@@ -109,7 +109,7 @@ def check_block(root, block):
             continue
         called = match[1] is not None
         if not is_in(word, called, texts if called else all_texts.values()):
-            yield f"name `{word}`, which is not in {'the files beside it' if called and named else 'src'}"
+            yield f"name `{word}`, which is not in {'the files named with it' if called and named else 'src'}"
 
 
 def layout_violations(root):

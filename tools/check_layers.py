@@ -51,7 +51,7 @@ def layer_violations(root, ranks):
             if used in ranks and ranks[used] > ranks[layer]:
                 yield f"{path}:{number}: {layer} includes {used}, which is above it"
             elif used not in ranks:
-                yield f"{path}:{number}: {used} is no layer"
+                yield f"{path}:{number}: {used} is not a layer"
 
 
 def circles(root):

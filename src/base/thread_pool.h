@@ -37,9 +37,9 @@ class ThreadPool {
   }
 
   /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items. A worker first
-  /// takes the pieces of its own share, then steals from the others. Shares of a weight are those
-  /// that the worker will multiply later, so that first touch places its pages near that worker. A
-  /// single piece runs on the caller without waking anybody.
+  /// takes the pieces of its own share, then steals from the others. The shares equal those of the
+  /// kernels, so the first touch places the pages of a weight near the worker that will multiply
+  /// it. A single piece runs on the caller without waking workers.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     struct alignas(64) Part {

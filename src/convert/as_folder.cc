@@ -149,7 +149,7 @@ class Conversion {
     }
   }
 
-  // MLX formats quantise weights that were rounded to the plain weight type first, as mlx-lm does.
+  // MLX formats quantise weights that were rounded to the plain weight type first.
   void encode_rows(std::vector<float>& values, std::vector<std::byte>& buffer,
                    const MlxOutput& out) const {
     const size_t size = byte_size(dtype_, std::ssize(values));

@@ -151,8 +151,9 @@ void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   *rates = transposed(*rates);
 }
 
-// Applies a folder's multipliers on the projection's output to the weights that follow, where it is
-// exact: convolutions process each channel separately, and the step projection has few rows.
+// Folds a folder's multipliers on the projection's output into small weights: those on convolution
+// inputs into the convolution, which processes each channel separately, and those on steps into the
+// few rows of the step projection.
 void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto& factors = c.multipliers.channels;

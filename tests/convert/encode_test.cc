@@ -223,8 +223,8 @@ TEST(Encode, ImportanceMovesTheErrorToUnimportantElements) {
   std::vector<float> importance(512, 1.0F);  // rows of 512; every fourth column counts
   for (size_t i = 0; i < importance.size(); i += 4) importance[i] = 400;
   for (const Bound& bound : kBounds) {
-    // Activation types ignore importance; a single scale for 256 ternary elements changes too
-    // little.
+    // Activation types ignore importance. Ternary types have one scale for 256 elements, which
+    // leaves too little freedom.
     if (bound.type == DType::kQ8_1 || bound.type == DType::kQ8_K || bound.type == DType::kTQ1_0 ||
         bound.type == DType::kTQ2_0)
       continue;

@@ -168,7 +168,7 @@ std::vector<Case> tensor_cases() {
       {"overlap of equals", two("[0,8]", "[0,8]", 8), {"overlaps"}},
       {"gap", two("[0,8]", "[9,17]", 17), {"gap of 1 bytes before tensor 'b'"}},
       {"gap at the start", two("[4,12]", "[12,20]", 20), {"gap of 4 bytes before tensor 'a'"}},
-      {"bytes behind", two("[0,8]", "[8,16]", 17), {"end at byte 16", "17 bytes of data"}},
+      {"trailing bytes", two("[0,8]", "[8,16]", 17), {"end at byte 16", "17 bytes of data"}},
       {"name twice",
        file_of(
            "{" + tensor("a", "U8", "[1]", "[0,1]") + "," + tensor("a", "U8", "[1]", "[1,2]") + "}",

@@ -157,7 +157,7 @@ TEST(FolderConfig, ReadsLayerSizesInThreeNotations) {
     EXPECT_EQ(c.local_rope.theta, 1e4);
     EXPECT_EQ(c.attention_scale, 1);
   }
-  // A different number of key heads requires values that equal keys.
+  // Without attention_k_eq_v, num_global_key_value_heads is ignored.
   EXPECT_EQ(read(R"("num_global_key_value_heads":1)").kv_heads_of(5), 2);
   const TransformerConfig c = read(
       R"("global_head_dim":12,"num_kv_shared_layers":2,"use_double_wide_mlp":true,"layer_types":["sliding_attention",

@@ -60,8 +60,8 @@ std::string folder_of_weights(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   if (std::ranges::find(files, name) == files.end())
     throw Error(ErrorKind::kInput,
-                "{}: is not among the weights of its folder, expected {} or another listed file",
-                path, printable(files.front()));
+                "{}: is not among the weights of its folder, expected for example {}", path,
+                printable(files.front()));
   return folder;
 }
 

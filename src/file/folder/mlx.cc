@@ -183,7 +183,8 @@ StoredTensor flat(StoredTensor tensor) {
   return tensor;
 }
 
-// Converts nibbles of adjacent elements to the low and high halves of a block.
+// Converts bytes that hold two adjacent elements to blocks whose bytes hold elements half a block
+// apart.
 class AdjacentNibblesSource final : public RowSource {
  public:
   AdjacentNibblesSource(const StoredTensor& blocks, const StoredTensor& scales)

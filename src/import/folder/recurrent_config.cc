@@ -23,7 +23,7 @@ int32_t size_of(const JsonFields& fields, Keys keys) {
   return static_cast<int32_t>(fields.size(key_of(fields, keys)));
 }
 
-// Layer kinds by name: that of recurrent layers, and those of others.
+// The names of layer kinds in config.json: one for recurrent layers, several for other layers.
 struct LayerNames {
   std::string_view recurrent, others[4];
 };
