@@ -307,8 +307,8 @@ TEST(VerifyReference, ReadsAllJsonFormats) {
   const ReferenceText& first = sets[1].texts[0];
   EXPECT_EQ(sets[1].name, "f32");
   ASSERT_EQ(first.rows.size(), 2U);
-  EXPECT_TRUE(first.rows[0].values.empty());  // a single row of logits for two ids belongs to the
-                                              // last
+  // A single row of logits for two ids belongs to the last id.
+  EXPECT_TRUE(first.rows[0].values.empty());
   EXPECT_EQ(first.rows[1].values[1], std::pair(1, 2.0F));
   EXPECT_EQ(first.rows[1].best, 8);
 }

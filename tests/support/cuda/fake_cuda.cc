@@ -33,7 +33,7 @@ struct GraphExec_ {
 };
 struct Stream_ {};
 struct Event_ {
-  double milliseconds = -1;  // when it was last recorded
+  double milliseconds = -1;  // time of the last record; -1 before the first
 };
 
 namespace {
