@@ -137,4 +137,4 @@ def taken(tools, path):
         tools.say("memory", "a long prompt afterwards", "answered" if long[0] == 200 else str(long), long[0] == 200)
     finally:
         status = server.stop()
-        tools.say("memory", "the server ends when it is asked to", "status 0" if status == 0 else f"status {status}", status == 0)
+        tools.say("memory", "the server exits on SIGTERM", "status 0" if status == 0 else f"status {status}", status == 0)

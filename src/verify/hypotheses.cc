@@ -240,7 +240,7 @@ void add_norms(Builder& b) {
                 fmt::format("1 is {} {}", addend > 0 ? "added to" : "subtracted from", part),
                 {part}, added(addend));
   if (some)
-    b.file("unexpected norms of queries and keys", "there are no norms of queries and keys",
+    b.file("unexpected norms of queries and keys", "queries and keys have no norms",
            [heads](ModelFile& file, TransformerConfig&) { drop_parts(file, heads); });
   struct Pair {
     const char *one, *other;

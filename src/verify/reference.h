@@ -78,7 +78,7 @@ struct Difference {
   double largest = 0;  ///< relative to the largest recorded value of the text
   double rms = 0;      ///< root mean square of the same
   int64_t values = 0, bests = 0, other_bests = 0;
-  /// Where the difference is largest.
+  /// Text, position and token id of the largest difference.
   size_t text = 0;
   int32_t position = 0, id = -1;  ///< -1: the log-sum-exp
   float found = 0, expected = 0;

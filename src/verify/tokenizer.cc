@@ -125,7 +125,7 @@ void check_special(const Tokenizer& tokenizer, int64_t rows, Report& report) {
       wrong.push_back(fmt::format("'{}' ({}) becomes {} other tokens", token, what, ids.size()));
   }
   if (special.add_bos && special.bos < 0)
-    wrong.emplace_back("a BOS should be added, but there is no BOS token");
+    wrong.emplace_back("missing BOS token, although BOS is added to prompts");
   if (!wrong.empty())
     report.add({"special tokens", CheckState::kFail, some_of(wrong), "one id each",
                 "the types of tokens or their ids are wrong in the file"});

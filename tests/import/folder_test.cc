@@ -379,7 +379,7 @@ TEST(FolderConfig, ErrorsNameTheKeyAndTheFault) {
 
 TEST(FolderConfig, ErrorsNameUnsupportedSettings) {
   std::vector<Case> cases{
-      {"norms behind",
+      {"norms after the layer",
        R"("model_type":"opt","do_layer_norm_before":false)",
        {"do_layer_norm_before is false"}},
       {"narrow embedding",

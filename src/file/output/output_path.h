@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// What happens to a regular file that already has the name of an output.
+/// Treatment of a regular file that already has the name of an output.
 enum class Existing : uint8_t { kRefuse, kReplace };
 
 struct OutputRules {

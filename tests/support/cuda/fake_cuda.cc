@@ -152,16 +152,17 @@ Result get_nodes(Graph graph, GraphNode* nodes, size_t* count) {
   return *count = graph->nodes.size(), kOk;
 }
 // Nodes run in the order in which they are added, so each must depend on the previous one.
-bool is_last(Graph graph, const GraphNode* behind, size_t count) {
-  return count == 0 ? graph->nodes.empty()
-                    : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *behind;
+bool is_last(Graph graph, const GraphNode* dependencies, size_t count) {
+  return count == 0
+             ? graph->nodes.empty()
+             : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *dependencies;
 }
-Result add_node(GraphNode* node, Graph graph, const GraphNode* behind, const void* edges,
+Result add_node(GraphNode* node, Graph graph, const GraphNode* dependencies, const void* edges,
                 size_t count, NodeParameters* parameters) {
   const ConditionalNode& c = parameters->conditional;
   auto* condition = reinterpret_cast<uint32_t*>(c.condition);
   if (parameters->kind != kConditionalNode || c.kind != kWhile || c.size != 1 || edges != nullptr ||
-      !is_last(graph, behind, count) || !graph->conditions.contains(condition))
+      !is_last(graph, dependencies, count) || !graph->conditions.contains(condition))
     return kInvalid;
   auto made = std::make_shared<GraphNode_>();
   made->body = std::make_shared<Graph_>();
@@ -176,9 +177,10 @@ Result add_node(GraphNode* node, Graph graph, const GraphNode* behind, const voi
   graph->nodes.push_back(std::move(made));
   return kOk;
 }
-Result capture_into(Stream, Graph graph, const GraphNode* behind, const void* edges, size_t count,
-                    int) {
-  if (recorded != nullptr || edges != nullptr || !is_last(graph, behind, count)) return kInvalid;
+Result capture_into(Stream, Graph graph, const GraphNode* dependencies, const void* edges,
+                    size_t count, int) {
+  if (recorded != nullptr || edges != nullptr || !is_last(graph, dependencies, count))
+    return kInvalid;
   return recorded = graph, kOk;
 }
 void add_loops(Driver& d) {
