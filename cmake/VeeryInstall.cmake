@@ -1,4 +1,4 @@
-# Defines what `cmake --install` installs (docs/install.md): the program with man pages and
+# Defines the files that `cmake --install` installs (docs/install.md): the program with man pages and
 # completions; the library as one archive, headers, a CMake package and a pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -7,7 +7,7 @@
 #   scripts/setup.sh --cuda     also install nvcc if missing, to build CUDA kernels (scripts/cuda.sh)
 set -euo pipefail
 
-# package | why
+# package | reason
 readonly wanted="
 g++|C++20 compiler
 cmake|build

@@ -84,7 +84,7 @@ configure() {
     > "$build.configure.log" 2>&1 || fail "cmake failed, see $build.configure.log"
 }
 
-# Writes what compare.py prints about the peer, as lines of `key: value`.
+# Writes the description of the peer that compare.py prints, as lines of `key: value`.
 describe() {
   local commit compiler
   commit=$(awk -v head="## [$version]" '

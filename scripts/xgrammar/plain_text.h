@@ -43,7 +43,7 @@ inline int8_t PlainLength(const std::string& token) {
   return static_cast<int8_t>(ascii ? count : -count);
 }
 
-// How many arbitrary plain characters a state accepts: of ASCII, and of all characters.
+// Counts the arbitrary plain characters that a state accepts, for ASCII and for all characters.
 class PlainSteps {
  public:
   static constexpr int kMost = 64;

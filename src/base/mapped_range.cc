@@ -102,7 +102,8 @@ void install(Handler& all) {
   all.installed = true;
 }
 
-// Keeps our handler if the host installed its own later, which may forward faults to ours.
+// Restores the previous handler. Does nothing if the host program has installed another handler
+// since, because that one may forward faults to ours.
 void uninstall(Handler& all) {
   struct sigaction now {};
   ::sigaction(SIGBUS, nullptr, &now);

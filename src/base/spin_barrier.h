@@ -13,12 +13,11 @@ inline void relax() noexcept {
 #endif
 }
 
-/// How long the threads of a pool spin before they sleep. Waits usually take less than a
-/// microsecond, and waking a thread takes tens of them, so threads spin long. On a contended
-/// machine spinning delays the very thread that is waited for: the scheduler charges the spinner
-/// for its time slice and lets others run instead of it. A wait longer than a time slice shows that
-/// a worker was descheduled; threads then sleep almost at once, until no wait has been that long
-/// for a while.
+/// Controls how long the threads of a pool spin before they sleep. Waits usually take less than a
+/// microsecond, and waking a thread takes tens of microseconds, so threads spin for long. On a
+/// contended machine spinning delays the awaited thread, because the spinner uses CPU time that
+/// this thread needs. A wait longer than a time slice shows that a worker was descheduled. Threads
+/// then sleep almost at once, until kCalm seconds have passed without such a wait.
 class SpinPolicy {
  public:
   /// Number of pause instructions to spin for, about 30 ns each on current CPUs.
@@ -28,9 +27,10 @@ class SpinPolicy {
 
  private:
   static constexpr int kMostSpins = 20000, kLeastSpins = 50;
-  static constexpr double kTimeSlice = 1e-3;  ///< seconds; Linux uses 3 ms or more
-  static constexpr double kCalm = 0.05;       ///< seconds without such a wait until threads spin
-                                              ///< long again
+  /// Waits of this many seconds or more indicate contention; time slices of Linux are 3 ms or more.
+  static constexpr double kTimeSlice = 1e-3;
+  /// Seconds without such a wait after which threads spin for long again.
+  static constexpr double kCalm = 0.05;
 
   std::atomic<int> spins_{kMostSpins};
   std::atomic<double> contended_{0};  ///< when the last wait of kTimeSlice or more ended

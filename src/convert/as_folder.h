@@ -30,7 +30,8 @@ struct FolderPlan {
   Json config;
 };
 
-/// Throws kUnsupported for what folders of the model's type cannot represent, and kInput.
+/// Chooses types, names and settings of the folder. Throws kUnsupported naming what folders of the
+/// model's type cannot represent, kInput for invalid options.
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options);
 
 /// Returns the bytes of a tensor in the folder, including scales and biases.

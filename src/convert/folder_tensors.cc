@@ -377,7 +377,8 @@ class FolderTensorBuilder {
     transposed_.push_back(joint.name);
   }
 
-  // Row i of the q, k, v groups of all heads maps to which row of all q, all k, all v.
+  // Returns the order that groups q, k and v by head: entry i is the source row, counted over all
+  // q, then all k, then all v.
   std::vector<int64_t> by_head() const {
     std::vector<int64_t> order;
     for (int64_t head = 0; head < c_.heads; ++head)
@@ -400,7 +401,8 @@ class FolderTensorBuilder {
     }
   }
 
-  // Row i of the joint gate-up tensor maps to which row of all gates followed by all ups.
+  // Returns the row order of a joint gate-up tensor: entry i is the source row, counted over all
+  // gates, then all ups.
   static std::vector<int64_t> gate_up_order(int64_t experts, int64_t rows, ExpertForm form) {
     std::vector<int64_t> order;
     const int64_t all = experts * rows;

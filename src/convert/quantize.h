@@ -27,12 +27,12 @@ Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> pla
 struct QuantizeOptions {
   /// Importances; tensors that it does not cover are estimated from the weights, if possible.
   const ImportanceMatrix* importance = nullptr;
-  bool requantize = false;                       ///< permit changing the type of quantised tensors
-  uint64_t split_bytes = 0;                      ///< maximum data per file in bytes; 0: one file
-  Existing existing = Existing::kReplace;        ///< what happens to existing files with the output
-                                                 ///< names
-  std::vector<std::string>* replaced = nullptr;  ///< receives the names of replaced files; may be
-                                                 ///< nullptr
+  bool requantize = false;   ///< permit changing the type of quantised tensors
+  uint64_t split_bytes = 0;  ///< maximum data per file in bytes; 0: one file
+  /// Treatment of existing files with the names of the output.
+  Existing existing = Existing::kReplace;
+  /// Receives the names of replaced files; may be nullptr.
+  std::vector<std::string>* replaced = nullptr;
   /// Called after each piece with bytes written, total bytes, and the tensor name.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };

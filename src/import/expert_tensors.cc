@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// How the folders of an architecture store the experts of a layer.
+// Storage of a layer's experts in folders of an architecture.
 struct StackRow {
   std::string_view architecture;
   bool transposed;   // shape (experts, in, out), except for quantised blocks

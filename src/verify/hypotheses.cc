@@ -390,8 +390,8 @@ void add_layers(Builder& b) {
                               to_neighbours ? "split to interleaved" : "interleaved to split"),
                   std::move(names), pair_order(c, to_neighbours));
       }
-  constexpr int32_t kMostPairs = 400;  // each pair costs one run of the model; adjacent layers come
-                                       // first
+  // Each pair costs one run of the model. Adjacent layers come first.
+  constexpr int32_t kMostPairs = 400;
   int32_t pairs = 0;
   for (int32_t apart = 1; apart < c.layers; ++apart)
     for (int32_t one = 0; one + apart < c.layers && pairs < kMostPairs; ++one, ++pairs)

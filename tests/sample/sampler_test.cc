@@ -404,7 +404,7 @@ TEST(Dry, GrowsWithTheLongestRepetitionThatATokenContinues) {
   EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);
   EXPECT_NEAR(dry_penalty(options, 5, history), 0, 1e-3);
   options.dry_allowed_length = 2;
-  options.dry_last_n = 8;  // starts at the 0
+  options.dry_last_n = 8;  // the window starts at the first 0
   EXPECT_NEAR(dry_penalty(options, 4, history), 0, 1e-3);
   EXPECT_NEAR(dry_penalty(options, 5, history), 0.5, 1e-3);
   options.dry_last_n = -1;

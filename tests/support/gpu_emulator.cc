@@ -44,7 +44,7 @@ struct Copies {
 struct Fibre {
   uint8_t* stack = nullptr;
   void* left_at = nullptr;           // where it resumes
-  const Barrier* barrier = nullptr;  // it resumes when this was passed more often than `passed`
+  const Barrier* barrier = nullptr;  // waits until this has completed more than `passed` phases
   uint64_t passed = 0;
   bool done = false;
   ThreadContext context;
@@ -64,7 +64,7 @@ uint8_t* stack_of(size_t fibre) {
 struct Asked {
   std::vector<Copy> pieces;
   uint64_t passed = 0;
-  int lanes = 0;                // that issued copies, or only arrived
+  int lanes = 0;                // threads that have issued copies or arrived
   int arrivals = kWarpThreads;  // expected arrivals per phase
 };
 constexpr int kGarbage = 0xa5;
@@ -174,8 +174,8 @@ class Blocks {
       }
       pass(mbarrier);
     }
-    // The phase before the previous one has the same parity, so a thread that is too early would
-    // not wait.
+    // A wait for a phase that has not started returns at once, because the phase two before it has
+    // the same parity. This check detects it.
     VEERY_CHECK(stuck_ || asked_.at(mbarrier).passed > static_cast<uint64_t>(turn));
   }
 

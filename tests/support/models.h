@@ -51,4 +51,4 @@ inline Json read_fixture(const std::string& name) {
 
 /// Skips a test whose weights are missing; scripts/test.sh downloads them first.
 #define VEERY_NEEDS_MODEL(path) \
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path) << " is not there"
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing " << (path)

@@ -1,6 +1,5 @@
 // tiny_model.h: a model file of a few hundred kB with random weights, for tests that need a working
 // engine but no meaningful output.
-// but no sense.
 #pragma once
 #include <unistd.h>
 

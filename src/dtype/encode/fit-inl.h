@@ -150,7 +150,7 @@ class AffineFit {
   const Blocks<kSize>& b_;
   const CodeRange range_;
   const bool any_offset_;
-  V x_[kSize];  // minus the mean
+  V x_[kSize];  // elements minus mean_
   V mean_ = {}, weight_ = {}, sum_x_ = {}, gain_ = {};
   Affine best_ = {};
 };

@@ -5,7 +5,7 @@
 
 namespace veery {
 
-/// Which layers have a sliding window if config.json has no layer_types.
+/// Selects the layers with a sliding window if config.json has no layer_types.
 enum class WindowRule : uint8_t {
   kNone,       ///< none, regardless of the file
   kAll,        ///< all layers

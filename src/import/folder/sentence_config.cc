@@ -73,7 +73,7 @@ void read_yes_no(const ModelFile& file, const TransformerConfig& config, Sentenc
   setup.sigmoid = true;
 }
 
-// Sets what transformers' classes with a score head compute.
+// Sets activation and pooling of the score head as in transformers' classes.
 void read_head(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
   if (config.mask == Mask::kCausal) read_yes_no(file, config, setup);
   const bool modern = config.architecture == "modern-bert";

@@ -71,7 +71,7 @@ SentenceConfig read_sentence_folder(const std::string& folder);
 /// files.
 SentenceConfig read_gguf_sentence(const ModelFile& file);
 
-/// How the logits of a cross-encoder become scores.
+/// Conversion of a cross-encoder's logits to scores.
 struct ScoreLabels {
   int64_t labels = 2;    ///< transformers' default
   bool sigmoid = false;  ///< otherwise scores are the logits

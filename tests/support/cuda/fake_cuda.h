@@ -20,8 +20,7 @@ struct FakeState {
   int copies = 0;     ///< separate copies between host and device
   int fail_run = -1;  ///< index of the graph launch that fails
   int events = 0;     ///< existing events
-  /// If set, the clock advances by a millisecond per launch and stands still otherwise; if not, it
-  /// is the machine's.
+  /// Replaces the machine's clock by one that only advances with launches, by 1 ms each.
   bool ticks = false;
 };
 FakeState& fake_state();
