@@ -279,7 +279,7 @@ def memory(tools):
 
 def sanitizers(tools):
     if not shutil.which("compute-sanitizer"):
-        print("sanitizers: compute-sanitizer is not there", flush=True)
+        print("sanitizers: compute-sanitizer not found", flush=True)
         return []
     prompt = ids_of(300, 5, 2800)
 

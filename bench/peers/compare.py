@@ -162,7 +162,7 @@ def ratio_cell(found):
 
 
 def verdict(row):
-    """Tells whether veery is ahead of every peer."""
+    """Returns the direction of the measure, and whether veery is ahead of every peer."""
     if not row["ratios"]:
         return ""
     higher = row["higher_is_better"]
