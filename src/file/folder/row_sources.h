@@ -46,11 +46,13 @@ TensorView transposed(const TensorView& tensor);
 /// `tensor`. Throws kFormat if `order` has another number of rows.
 TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> order);
 
-/// Selects rows of `tensor`, counted over all leading dimensions: in every `period` rows those from
-/// `begin` on, `step` apart. `shape` is the shape of the result.
+/// A periodic selection of rows: within each period of `period` rows, those from `begin` on, `step`
+/// apart.
 struct RowPick {
   int64_t period = 1, begin = 0, step = 1;
 };
+/// Returns the selected rows as a tensor of shape `shape`. Rows are counted over all leading
+/// dimensions of `tensor`; the shape determines the number of rows per period.
 TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int64_t> shape,
                      const RowPick& pick);
 

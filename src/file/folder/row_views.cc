@@ -131,7 +131,7 @@ class Decoded final : public RowSource {
   TensorView from_;
 };
 
-// Affine groups as blocks of 32 with f16 scales.
+// Converts affine groups to blocks of 32 with f16 scales.
 template <typename Block>
 class Regrouped final : public RowSource {
  public:

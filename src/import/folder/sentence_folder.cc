@@ -87,7 +87,7 @@ bool is_ranker(const std::vector<SentenceModule>& modules) {
          (modules.size() == 1 || (modules.size() == 2 && modules[1].kind == Kind::kLogitScore));
 }
 
-// Rejects any other order of modules.
+// Accepts Transformer, Pooling, Dense, Normalize in this order, or the modules of a cross-encoder.
 void check_order(const std::vector<SentenceModule>& modules, const std::string& where) {
   const auto count = [&](Kind kind) {
     return std::ranges::count(modules, kind, &SentenceModule::kind);
