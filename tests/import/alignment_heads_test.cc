@@ -1,6 +1,8 @@
 // Tests of the default alignment heads, for files that do not list them.
 #include "import/alignment_heads.h"
 
+#include <gtest/gtest.h>
+
 namespace veery {
 namespace {
 
