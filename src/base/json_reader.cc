@@ -364,8 +364,8 @@ Json JsonReader::object_value(JsonBudget& budget) {
     else
       members[place->second].value = std::move(item);
   }
-  return Json::object(std::move(members));  // inserting members one by one would search all
-                                            // previous ones each time
+  // Inserting members one by one would search all previous ones each time.
+  return Json::object(std::move(members));
 }
 
 Json JsonReader::value(JsonBudget& budget) {

@@ -40,8 +40,8 @@ Handler& handler() {
   return *only;
 }
 
-std::atomic<Handler*> active{nullptr};  // avoids the initialisation guard of a static, which a
-                                        // signal handler must not run
+// Avoids the initialisation guard of a static, which a signal handler must not run.
+std::atomic<Handler*> active{nullptr};
 
 Slot* find(const Handler& all, uintptr_t address) {
   for (Slot* slot = all.slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next)

@@ -11,14 +11,14 @@ namespace veery {
 /// A tensor of a folder and the source of its values, which has the type in the opened model.
 struct FolderTensor {
   TensorView view;
-  int64_t together = 1;  ///< rows that must be read at once: all rows of a matrix for transposed
-                         ///< tensors
+  /// Rows that must be read at once: all rows of a matrix for transposed tensors.
+  int64_t together = 1;
 };
 
 struct FolderTensors {
   std::vector<FolderTensor> tensors;
-  std::vector<std::string> left_out;  ///< names of tensors of other parts (vision) that are not
-                                      ///< written
+  /// Names of tensors of other parts (vision) that are not written.
+  std::vector<std::string> left_out;
 };
 
 /// Returns the folder type of a model: that of the source folder, or for GGUF the first one that

@@ -32,9 +32,9 @@ MlxFormat mlx_format_of(std::string_view mode, int bits, int64_t group);
 /// override that.
 struct MlxPlan {
   std::vector<std::optional<MlxFormat>> formats;
-  std::vector<std::string> misfits;  ///< tensors that stay floats because their rows are not whole
-                                     ///< groups
-  Json quantization;                 ///< the settings for config.json; null if nothing is quantised
+  /// Tensors that stay floats because their rows are not whole groups.
+  std::vector<std::string> misfits;
+  Json quantization;  ///< the settings for config.json; null if nothing is quantised
 };
 MlxPlan plan_mlx(const FolderTensors& tensors, const FolderType& type, const MlxOptions& options);
 

@@ -14,8 +14,8 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kQuantizationVersion = 2;      // version of the block formats, in GGUF's
-                                                 // numbering
+// Version of the block formats, in GGUF's numbering.
+constexpr int64_t kQuantizationVersion = 2;
 constexpr size_t kSliceBytes = size_t{8} << 20;  // written while the next slice is computed
 constexpr int64_t kPieceElements = 64 << 10;     // decoded and encoded while in the cache
 constexpr int64_t kRowsTogether = 16;            // encoders process 16 blocks at a time
@@ -217,8 +217,8 @@ void write_tensors(SplitGgufWriter& writer, const ModelFile& file,
   for (size_t i = 0; i < plans.size(); ++i)
     conversions.emplace_back(file.tensors[i], plans[i], options, estimated);
   std::vector<std::byte> slice, before;
-  const TensorView* read = nullptr;  // tensor that has been read to its end when `before` is
-                                     // written
+  // Tensor that has been read to its end when `before` is written.
+  const TensorView* read = nullptr;
   const auto finish_before = [&] {
     writer.write(before);
     if (read != nullptr) file.release(*std::exchange(read, nullptr));

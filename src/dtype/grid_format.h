@@ -14,15 +14,15 @@ struct GridFormat {
   int elements = 8;
   int digits = 3;
   int sub = 32;
-  int largest_scale = 15;   ///< maximum of s
-  int variants = 1;         ///< number of value sets; consecutive points choose one of them
-                            ///< together
+  int largest_scale = 15;  ///< maximum of s
+  /// Number of value sets; consecutive points choose one of them together.
+  int variants = 1;
   int variant_points = 1;   ///< number of points that choose a value set together
   bool signs = true;        ///< each element has a sign, and values are magnitudes
   bool even_signs = false;  ///< the number of minus signs of 8 elements is even
   float reach = 1;          ///< typical ratio of the largest value to the root mean square
-  int rounds = 2;  ///< iterations of improving scales and points, limited by the time that large
-                   ///< grids take
+  /// Iterations of improving scales and points, limited by the time that large grids take.
+  int rounds = 2;
   std::array<std::array<float, 8>, 2> values = {};  ///< decoded values for d = 1
   /// For each point, the numbers formed by the digits of its first and of its second half, least
   /// significant digit first.

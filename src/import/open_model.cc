@@ -376,8 +376,8 @@ void rename_gguf(ModelFile& file) {
   if (architecture == "falcon-h1")  // written without suffix
     for (TensorView& tensor : file.tensors)
       if (tensor.name.ends_with(".ffn_norm")) tensor.name += ".weight";
-  if (architecture && architecture->starts_with("lfm"))  // the last norm has the name of another
-                                                         // one
+  // GGUF names the final norm of LFM like a norm after the embedding.
+  if (architecture && architecture->starts_with("lfm"))
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";
   constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",

@@ -253,8 +253,8 @@ void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
-// GGUF stores the shares of the previous position as one matrix, the value added after a projection
-// as a separate weight, and unused weights in the first layer.
+// Splits RWKV-7's token-shift weights, which GGUF stores as one matrix, renames the biases that
+// GGUF names like weights, and drops unused weights of the first layer.
 void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const std::string& part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);

@@ -284,8 +284,8 @@ void Sampler::apply_dry(std::span<const int32_t> history) {
     while (i + length < n && back(length) == back(i + length)) ++length;
     if (i + length > right) left = i, right = i + length;
   }
-  recent_.assign(penalized_.size(), 0);  // by token id: length of the longest repetition that it
-                                         // would continue
+  // recent_[id]: length of the longest repetition that token `id` would continue.
+  recent_.assign(penalized_.size(), 0);
   for (int32_t i = 1; i < n; ++i) {
     const int32_t length = std::min(lengths_[static_cast<size_t>(i)], whole);
     const int32_t next = back(i - 1);
@@ -326,8 +326,8 @@ void Sampler::select(std::span<const float> logits, float best) {
     candidates_.resize(count);
   }
   if (options_.top_p < 1) {
-    const auto mass = static_cast<float>(softmax_mass(logits, best));  // as the op top_k computes
-                                                                       // it
+    // The same computation as in the op top_k.
+    const auto mass = static_cast<float>(softmax_mass(logits, best));
     apply_top_p(options_.top_p * double{mass}, best);
   } else if (has_top_k()) {
     std::sort(candidates_.begin(), candidates_.end(), before);

@@ -157,8 +157,8 @@ void add_rope(Builder& b) {
 
 // A numeric setting and the values found in models; 0 means absent, if the setting can be absent.
 struct FloatRow {
-  const char* present;  ///< defect if the setting should be absent; nullptr: it cannot be
-  const char* missing;  ///< defect if its value should be another one
+  const char* present;  ///< name of the defect if the setting should be absent, or nullptr
+  const char* missing;  ///< name of the defect if another value is right
   const char* what;
   float TransformerConfig::*member;
   std::vector<double> values;

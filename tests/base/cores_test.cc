@@ -69,8 +69,8 @@ TEST_F(FakeSystem, ReadsCgroupV1Quotas) {
 
 TEST_F(FakeSystem, AvailableCoresDoNotExceedTheQuota) {
   const auto allowed = static_cast<int>(std::max<size_t>(1, allowed_processors().size()));
-  EXPECT_EQ(available_cores(files_), allowed);  // without topology each logical CPU counts as a
-                                                // core
+  // Without topology each logical CPU counts as a core.
+  EXPECT_EQ(available_cores(files_), allowed);
   write("membership", "0::/box\n");
   for (const auto& [quota, cores] :
        {std::pair("50000", 1), {"100000", 1}, {"150000", 2}, {"max", 1000}}) {

@@ -101,8 +101,8 @@ TEST_F(MappedFiles, RejectsContentsOverwrittenInPlace) {
   for (const size_t bytes : {kBytes, kBytes + 1}) {
     const std::string path = make("a");
     const MappedFile file(path);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // let the file system's clock
-                                                                 // advance
+    // Let the file system's clock advance.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << std::string(bytes, 2);
     EXPECT_NE(refusal(file).find("was overwritten while it was in use"), std::string::npos)
         << refusal(file);

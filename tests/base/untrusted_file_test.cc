@@ -64,8 +64,8 @@ TEST(UntrustedFile, RejectsPathsThatAreNotRegularFiles) {
 TEST(UntrustedFile, LimitErrorsNameBothSizes) {
   const TemporaryFolder folder;
   const std::string path = write(folder, "large", "");
-  std::filesystem::resize_file(path, kConfigFile.most_bytes + 1);  // a sparse file takes no space
-                                                                   // on disk
+  // A sparse file takes no space on disk.
+  std::filesystem::resize_file(path, kConfigFile.most_bytes + 1);
   EXPECT_EQ(message_of([&] { MappedFile(path, kConfigFile); }),
             path + ": has 16000001 bytes, expected at most 16000000 of a configuration");
   EXPECT_NE(message_of([&] { read_text(path, kTemplateFile); }).find("more than 4000000 bytes"),

@@ -410,8 +410,8 @@ TEST(Dry, GrowsWithTheLongestRepetitionThatATokenContinues) {
   options.dry_last_n = -1;
   options.dry_breakers = std::make_shared<const std::vector<bool>>(
       std::vector<bool>{false, true, false, false, false, false, false, false});
-  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);  // only "2 3" counts: token 1 is a
-                                                             // breaker
+  // Only "2 3" counts: token 1 is a breaker.
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);
 }
 
 TEST(Dry, CountsRunsOfOneToken) {

@@ -101,8 +101,8 @@ class SmallModel {
         {.name = std::move(name), .dtype = type, .shape = std::move(shape), .data = bytes});
   }
 
-  DType type_, values_;  ///< values_: type of the value projection, which is joined with queries
-                         ///< and keys
+  /// Values_: type of the value projection, which is joined with queries and keys.
+  DType type_, values_;
   std::string path_;
   Random random_{7};
   std::deque<std::vector<std::byte>> bytes_;

@@ -196,8 +196,8 @@ void add_old_rope_keys(Json& config, const FolderType& type) {
   if (kind == "default") return;
   if (type.type == "phi3" && set.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = set["original_max_position_embeddings"];
-  if (type.type == "phi3" && kind == "longrope") {  // older versions of transformers reject
-                                                    // additional keys
+  // Older versions of transformers reject additional keys.
+  if (type.type == "phi3" && kind == "longrope") {
     if (is_implied_factor(config, set)) set.erase("factor");
     for (const char* key :
          {"rope_type", "original_max_position_embeddings", "partial_rotary_factor"})

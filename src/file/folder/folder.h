@@ -33,9 +33,9 @@ std::string with_named_numbers(std::string_view text);
 
 /// The weight files of a folder and, if there is an index, the file of each tensor.
 struct ShardIndex {
-  std::vector<std::string> files;               ///< names in the folder, sorted
-  std::map<std::string, std::string> owner_of;  ///< tensor -> file; empty: every tensor of every
-                                                ///< file
+  std::vector<std::string> files;  ///< names in the folder, sorted
+  /// Tensor -> file; empty: every tensor of every file.
+  std::map<std::string, std::string> owner_of;
 };
 
 /// Parses model.safetensors.index.json. Throws kFormat naming `path` and the fault, including file

@@ -47,8 +47,8 @@ std::optional<DType> to_dtype(StoredType type);
 struct StoredTensor {
   std::string name;
   StoredType type = StoredType::kF32;
-  std::vector<int64_t> shape;       ///< slowest dimension first; empty: a scalar; sizes of 0 are
-                                    ///< allowed
+  /// Slowest dimension first; empty: a scalar; sizes of 0 are allowed.
+  std::vector<int64_t> shape;
   std::span<const std::byte> data;  ///< may be unaligned
 };
 

@@ -178,9 +178,8 @@ std::string find_named_model(const std::string& name, const ModelPlaces& places,
     try {
       return find_named_model(std::string(known->repository), places, part);
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kNotFound)
-        return "";  // the cache has another file of the
-                    // repository
+      // The cache has the repository, but another file of it.
+      if (error.kind() == ErrorKind::kNotFound) return "";
       throw;
     }
   }

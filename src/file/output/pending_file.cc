@@ -42,8 +42,8 @@ void PendingFile::write(const void* data, size_t size) {
 void PendingFile::write_at(uint64_t position, const void* data, size_t size) const {
   const char* at = static_cast<const char*>(data);
   while (size > 0) {
-    constexpr size_t kLargestWrite = size_t{1} << 30;  // some systems reject writes of more than 2
-                                                       // GiB
+    // Some systems reject writes of more than 2 GiB.
+    constexpr size_t kLargestWrite = size_t{1} << 30;
     const ssize_t written =
         ::pwrite(fd_, at, std::min(size, kLargestWrite), static_cast<off_t>(position));
     if (written < 0 && errno == EINTR) continue;
