@@ -41,7 +41,7 @@ struct SentenceConfig {
   Similarity similarity = Similarity::kCosine;
   int64_t yes = -1, no = -1;        ///< LogitScore: the token ids to compare; -1: not stated
   std::vector<std::string> labels;  ///< labels of a GGUF file's score head, if stated
-  std::string transformer;          ///< subfolder of the model itself; empty: the folder
+  std::string transformer;          ///< subfolder with the model; empty: the folder itself
   std::vector<std::shared_ptr<MappedFile>> mappings;  ///< keep the data of the tensors alive
 };
 
