@@ -1,6 +1,6 @@
-// Jobs of 200 phases with a barrier after each, as a decode step has them: on a quiet machine, and
-// beside busy threads of the same priority. Time per job; arguments: workers, microseconds of work
-// per phase (shared by the workers), busy neighbours.
+// Measures jobs of 200 phases with a barrier after each, like a decode step, on a quiet machine and
+// next to busy threads of the same priority. Reports time per job; arguments: workers, microseconds
+// of work per phase (shared by the workers), number of busy threads.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kPhases = 200;
 
-// About a microsecond of dependent arithmetic.
+// Takes about a microsecond of dependent arithmetic per unit.
 void work(int64_t microseconds) {
   double x = 1;
   for (int64_t i = 0; i < microseconds * 250; ++i) x = x * 1.0000001 + 1e-9;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what drafts by look-up give where an answer quotes its prompt: small changes of code.
+"""Measures prompt-lookup decoding on answers that quote their prompt: small edits of code.
 
     bench/drafts.py MODEL [--rounds 5] [--tokens 160] [--json OUT]
 
-Each edit is a piece of a program, or a file of settings, and the request to print it with one change. It is answered greedily by
-`veery run` with drafts (the default) and without (`--draft-max 0`), in turns; both texts must be
-equal to the byte, or this fails. Shown is the ratio of the tokens a second of the two, edit by edit
-and of all together. Needs Python 3.11 and nothing else; the model needs a chat template.
+Each edit is a piece of a program or a settings file, and the request to print it with one change.
+`veery run` answers it greedily with drafts (the default) and without (`--draft-max 0`), alternately;
+the script fails unless both texts are equal. Prints the ratio of the two decode speeds for each edit
+and overall. Requires only Python 3.11; the model needs a chat template.
 """
 
 import argparse
@@ -168,7 +168,7 @@ def answer(options, text, *flags):
 
 
 def measure(options):
-    """{edit: {"drafts": [tokens/s a round], "plain": [...], "accepted": share of what was drafted}}"""
+    """Returns {edit: {"drafts": [tokens/s per round], "plain": [...], "accepted": number of accepted draft tokens}}."""
     found = {}
     for index in range(options.rounds):
         for name, (request, language, code) in EDITS.items():
@@ -177,7 +177,7 @@ def measure(options):
             answers = {bool(flags): answer(options, text, *flags) for flags in order}
             drafted, plain = answers[False], answers[True]
             if drafted["text"] != plain["text"]:
-                raise Failure(f"{name}: the text with drafts is another one than without")
+                raise Failure(f"{name}: the text with drafts differs from the text without")
             values = found.setdefault(name, {"drafts": [], "plain": []})
             values["drafts"].append(drafted["timings"]["decode_tokens_per_second"])
             values["plain"].append(plain["timings"]["decode_tokens_per_second"])
@@ -191,7 +191,7 @@ def measure(options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--tokens", type=int, default=160, help="of an answer at most")
+    parser.add_argument("--tokens", type=int, default=160, help="maximum length of an answer [160]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")

@@ -1,4 +1,4 @@
-// grammar_bench.cc: time to compile schemas, and to find the mask of a token.
+// grammar_bench.cc: measures the time to compile schemas and to compute token masks.
 //
 //   VEERY_BENCH_MODEL=model.gguf build/release/bin/grammar_bench
 #include <benchmark/benchmark.h>
@@ -48,14 +48,14 @@ void compile(benchmark::State& state) {
   for (auto _ : state) {
     state.PauseTiming();
     GrammarCompiler compiler(tokenizer(), tokenizer().size());
-    compiler.json_schema(Json{{"const", 1}});  // the vocabulary is sorted once for a model
+    compiler.json_schema(Json{{"const", 1}});  // the vocabulary is sorted only once per model
     state.ResumeTiming();
     benchmark::DoNotOptimize(compiler.json_schema(given));
   }
 }
 BENCHMARK(compile)->DenseRange(0, std::size(kSchemas) - 1)->Unit(benchmark::kMillisecond);
 
-// The mean over answers of random tokens.
+// Measures the mean time of a token mask over answers of random tokens.
 void mask(benchmark::State& state) {
   const int32_t size = tokenizer().size();
   GrammarCompiler compiler(tokenizer(), size);

@@ -1,5 +1,5 @@
-// Linear on packed weights: decode against a plain read loop (bytes a second), batches and prefill
-// (multiply-adds count as two operations), and packing.
+// Measures `linear` on packed weights: decode against a plain read loop (bytes per second), batches
+// and prefill (a multiply-add counts as two operations), and packing.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 namespace veery {
 namespace {
 
-// Workers stay on their cores: a spinning pair that the scheduler puts on one core stays there.
+// Pins workers: the scheduler may leave a spinning pair on one core.
 ThreadPool& pool(int threads) {
   static ThreadPool one(1);
   static ThreadPool two(2);
@@ -33,14 +33,14 @@ ThreadPool& pool(int threads) {
   return threads == 1 || !pinned ? one : two;
 }
 
-// Pages of 2 MiB where the system has them, as a plan's weights.
+// Memory in 2 MiB pages if available, like a plan's weights.
 class Memory {
  public:
   explicit Memory(size_t bytes) : bytes_((bytes >> 21) + 2) {
     bytes_ <<= 21;
     void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(p, bytes_, MADV_HUGEPAGE);
-    std::memset(p, 0x3c, bytes_);  // a number of usual size in every type of scale and element
+    std::memset(p, 0x3c, bytes_);  // a number of usual magnitude in every type of scale and element
     data_ = static_cast<std::byte*>(p);
   }
   Memory(const Memory&) = delete;
@@ -55,7 +55,7 @@ class Memory {
   std::byte* data_;
 };
 
-// Copies of one weight, so many that together they fill `set` bytes; each run takes the next.
+// Copies of one weight that together fill `set` bytes; each run uses the next copy.
 struct Case {
   Case(DType type, int64_t height, int64_t cols, int64_t rows, int workers, size_t set)
       : threads(workers),
@@ -94,7 +94,7 @@ struct Case {
             .cols = static_cast<int32_t>(cols),
             .layout = Layout::kRowMajor};
   }
-  // All copies once.
+  // Runs all copies once.
   void run() {
     ThreadPool& workers = pool(threads);
     workers.run([&](int index) {
@@ -171,7 +171,8 @@ constexpr DType kTypes[] = {
     DType::kQ6_K,   DType::kQ8_K,  DType::kIQ4_XS, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ2_XXS,
     DType::kIQ2_XS, DType::kIQ1_S, DType::kIQ1_M,  DType::kTQ1_0,   DType::kF32,   DType::kF16,
     DType::kBF16,   DType::kMXFP8, DType::kFP8_32, DType::kFP8_128};
-// With groups of 64 each number of bits, and 4 bits with all groups and scales.
+// Returns all types; of affine types, each number of bits with groups of 64, and 4 bits with all
+// groups and scales.
 std::vector<DType> types() {
   std::vector<DType> all(std::begin(kTypes), std::end(kTypes));
   for (int i = 0; i < kAffineTypes; ++i) {
@@ -182,7 +183,7 @@ std::vector<DType> types() {
   return all;
 }
 
-// Called before main.
+// Registers the benchmarks before main().
 const int kRegistered = [] {
   const auto add = [](const std::string& name, auto... args) {
     benchmark::RegisterBenchmark(name.c_str(), args...)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Measures how long a chat waits for its second answer, whose prompt repeats the first turn.
+"""Measures the latency of the second answer of a chat, whose prompt repeats the first turn.
 
     bench/second_turn.py MODEL [--tokens 2000] [--rounds 5] [--json OUT]
 
-In each round a new chat begins with a text of about so many tokens, the model answers, and a short
-question follows with all that was said before, with a short answer of ours. `veery serve` is asked as any client asks. Shown are
-the times to the first token of both turns, that of a prompt which is the whole second turn but was
-never seen, and how many tokens each read. Models with recurrent layers keep states at ends of
-messages for this. Needs Python 3.11 and nothing else; the model needs a chat template.
+Each round starts a new chat with a text of about --tokens tokens. After the model's answer it sends a
+short question with the whole conversation, in which a fixed short answer replaces the model's. Requests
+go to `veery serve` as from any client. Prints the time to first token of both turns and of an unseen
+prompt as long as the second turn, and the number of tokens that each evaluated. For this, models with
+recurrent layers keep state snapshots at the ends of messages. Requires only Python 3.11; the model needs
+a chat template.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from pairs import paired_ratios, spread  # noqa: E402
 from programs import Failure  # noqa: E402
 
 QUESTION = "Which of these words is first?"
-# Sent back in place of what was answered: text of a model with random weights does not become its tokens again.
+# Replaces the model's answer: the text of a model with random weights may be tokenised differently.
 ANSWER = "There are many words about rivers, winter and music."
 
 
@@ -38,12 +39,12 @@ def assistant(text):
 
 
 async def tokens_of(port, count):
-    """How many tokens a prompt of `count` words has."""
+    """Returns the number of tokens of a prompt of `count` words."""
     return (await ask(port, words(count, -1), 1, 0)).prompt
 
 
 async def round_of(port, count, seed, answer_tokens):
-    """One chat of two turns, and a prompt as long as the second that shares nothing with it."""
+    """Runs a chat of two turns, and an unrelated prompt as long as the second turn."""
     text = user(words(count, 2 * seed))
     first = await ask(port, [text], answer_tokens, seed)
     second = await ask(port, [text, assistant(ANSWER), user(QUESTION)], 4, seed)
@@ -73,8 +74,8 @@ async def measure(server, options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--tokens", type=int, default=2000, help="of the first message")
-    parser.add_argument("--answer", type=int, default=64, help="tokens of the first answer")
+    parser.add_argument("--tokens", type=int, default=2000, help="tokens of the first message [2000]")
+    parser.add_argument("--answer", type=int, default=64, help="tokens of the first answer [64]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Keeps `veery serve` busy for a long time with clients of every kind, and watches what it does.
+"""Loads `veery serve` for a long time with clients of every kind, and checks its behaviour.
 
     bench/soak.py MODEL [--minutes 20] [--streams 16] [--idle 200] [--program veery] [--json OUT] [-- FLAGS OF SERVE]
 
-At the same time there are, all on loopback:
+Concurrent clients, all on loopback:
 
-  streams     chats, greedy and drawn with a seed; each text must be the one that it was when nothing else ran
-  vanishing   clients that reset the connection in the middle of an answer
-  slow        clients that read a few bytes at a time and leave
+  streams     chats, greedy and sampled with a seed; each text must equal the one from an idle server
+  vanishing   clients that reset the connection during an answer
+  slow        clients that read a few bytes at a time and then disconnect
   half        requests whose header or body never ends
-  wrong       bad JSON, invalid UTF-8, wrong types, numbers out of range, hostile schemas: each must get a status from 400 to 499
-  held        answers held to a JSON schema; each must parse
-  schemas     random schemas at temperature 2, each another one: whole answers must validate (by jsonschema, where Python has it)
+  wrong       bad JSON, invalid UTF-8, wrong types, numbers out of range, hostile schemas: each must get a 4xx status
+  held        answers constrained to a JSON schema; each must parse
+  schemas     distinct random schemas at temperature 2: complete answers must validate (with jsonschema, if installed)
   others      tokens, log-probabilities, metrics, health
-  idle        connections on which nothing is sent
+  idle        connections without requests
 
-Every ten seconds a line: seconds, resident MiB, answers in the making and waiting, answers so far. The status is 0 where
-no check failed, nothing was left in the making, and memory of the last third is at most 5 % and 16 MiB above that of the middle third.
-Needs Python 3.11; jsonschema helps.
+Prints a line every ten seconds: seconds, resident MiB, running and waiting answers, finished answers. The exit status is 0 if
+no check failed, no answer is still running at the end, and memory in the last third is at most 5 % and 16 MiB above that of the
+middle third. Requires Python 3.11; jsonschema is optional.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def held(schema):
 
 
 def wrong_bodies():
-    """Bodies that must be refused."""
+    """Returns request bodies that must be rejected."""
     chat = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     yield b"{"
     yield b"[" * 100_000
@@ -70,7 +70,7 @@ def wrong_bodies():
 
 
 def random_schema(chosen, depth=3):
-    """A schema of a few levels, whose keywords meet; some of them have no value."""
+    """Returns a schema of a few levels with interacting keywords; some have no valid value."""
     kinds = ["string", "pattern", "integer", "number", "boolean", "enum"] + ["array", "object", "object", "anyOf", "allOf"] * (depth > 0)
     kind, least = chosen.choice(kinds), chosen.randrange(4)
     most = least + chosen.randrange(6)
@@ -94,14 +94,14 @@ def random_schema(chosen, depth=3):
 
 
 def message(path, body, method="POST"):
-    """The bytes of one request, after which the connection is closed."""
+    """Returns a request that closes its connection."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + data
 
 
 def joined(chunks):
-    """The body that was sent in chunks."""
+    """Returns the body of a chunked response."""
     parts = []
     while (end := chunks.find(b"\r\n")) > 0 and (size := int(chunks[:end], 16)) > 0:
         parts.append(chunks[end + 2 : end + 2 + size])
@@ -110,14 +110,14 @@ def joined(chunks):
 
 
 def question(number):
-    """One of eight chats, every other one drawn with a seed."""
+    """Returns one of eight chats; every other one is sampled with a seed."""
     topics = ["rivers", "bread", "clocks", "the moon", "glass", "trains", "owls", "salt"]
     body = {"messages": [{"role": "user", "content": f"Tell me about {topics[number]}."}], "max_tokens": 40, "stream": True}
     return {**body, "temperature": 0} if number % 2 else {**body, "temperature": 1.0, "seed": number}
 
 
 class Soak:
-    """The clients of one server, and what they found."""
+    """The clients of one server and their results."""
 
     def __init__(self, port, process, end):
         self.port, self.process, self.end = port, process, end
@@ -135,7 +135,7 @@ class Soak:
         return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
 
     async def reply(self, path, body, method="POST"):
-        """Status and body of one request."""
+        """Returns status and body of a request."""
         reader, writer = await self.open()
         try:
             writer.write(message(path, body, method))
@@ -149,7 +149,7 @@ class Soak:
         return int(found[1]) if found else 0, text
 
     async def text(self, number):
-        """The text of a streamed answer."""
+        """Returns the text of a streamed answer."""
         status, body = await self.reply("/v1/chat/completions", question(number))
         if status != 200 or b"data: [DONE]" not in body:
             raise ValueError(f"a stream ended with status {status}: {body[-200:]!r}")
@@ -157,7 +157,7 @@ class Soak:
         return "".join(c["delta"].get("content") or "" for e in events for c in e["choices"])
 
     async def alone(self):
-        """The texts that nothing else disturbs."""
+        """Records the texts of an otherwise idle server."""
         while self.process.poll() is None and (await self.reply("/health", b"", "GET"))[0] != 200:
             await asyncio.sleep(0.1)
         for number in range(8):
@@ -221,7 +221,7 @@ class Soak:
             value = json.loads(choice["message"]["content"])
             if jsonschema:
                 jsonschema.Draft202012Validator(schema).validate(value)
-        except Exception as error:  # of jsonschema, too
+        except Exception as error:  # including errors of jsonschema
             self.fault(f"schema {json.dumps(schema)}: status {status}, {body[:300]!r} ({str(error)[:200]!r})")
 
     async def others(self, chosen):
@@ -274,7 +274,7 @@ class Soak:
         await self.settled()
 
     async def settled(self):
-        """Checks that nothing is left, and that the server still answers as it did."""
+        """Checks that no answer is still running, and that the server gives the same answers as before."""
         if self.process.poll() is not None:
             return self.fault(f"the server ended with status {self.process.returncode}")
         for _ in range(100):
@@ -294,7 +294,7 @@ class Soak:
 
 
 def start(arguments, rest):
-    """The server on a free port, and its process."""
+    """Starts the server on a free port; returns it and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,5 +1,6 @@
-# cmake -DSOURCE=src -DOUT=include/veery -DHEADERS=a/b.h,... -P CopyHeaders.cmake: copies headers for users of the library.
-# There each includes the others as "veery/LAYER/x.h", so that no header of a user's own is taken for one of them.
+# cmake -DSOURCE=src -DOUT=include/veery -DHEADERS=a/b.h,... -P CopyHeaders.cmake: copies headers
+# for users of the library. The copies include each other as "veery/LAYER/x.h", so that they cannot
+# be confused with a user's own headers.
 cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${SOURCE}/LAYERS layers REGEX "^[a-z]")
 list(JOIN layers "|" layers)

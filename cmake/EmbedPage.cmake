@@ -1,5 +1,6 @@
-# cmake -DLIST=... -DOUT=... -P EmbedPage.cmake: a C++ source that defines veery::serve::kPageFiles. Each line of the file
-# LIST is "NAME|PATH": the file at PATH, compressed, becomes the one that the server has as /page/NAME.
+# cmake -DLIST=... -DOUT=... -P EmbedPage.cmake: generates a C++ source that defines
+# veery::serve::kPageFiles. Each line of the file LIST is "NAME|PATH": the server delivers the file
+# at PATH, compressed, as /page/NAME.
 cmake_minimum_required(VERSION 3.25)
 set(type_html "text/html; charset=utf-8")
 set(type_css "text/css; charset=utf-8")
@@ -20,13 +21,14 @@ foreach(line IN LISTS lines)
   get_filename_component(suffix ${name} LAST_EXT)
   string(SUBSTRING ${suffix} 1 -1 suffix)
   if(NOT DEFINED type_${suffix})
-    message(FATAL_ERROR "${name}: EmbedPage.cmake knows no media type for '.${suffix}'")
+    message(FATAL_ERROR "${name}: EmbedPage.cmake has no media type for '.${suffix}'")
   endif()
   file(SHA256 ${path} hash)
   string(SUBSTRING ${hash} 0 20 hash)
   file(ARCHIVE_CREATE OUTPUT ${packed} PATHS ${path} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
   file(READ ${packed} hex HEX)
-  # Bytes 4 to 7 of a gzip file are the time of compression: without it the same sources make the same program.
+  # Bytes 4 to 7 of a gzip file are the time of compression; clearing them makes the build
+  # reproducible.
   string(SUBSTRING ${hex} 0 8 head)
   string(SUBSTRING ${hex} 16 -1 rest)
   string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${head}00000000${rest}")

@@ -1,5 +1,6 @@
-# cmake -DIN=... -DOUT=... -DHEADER=... -DNAME=veery::... -P EmbedText.cmake: a C++ source that defines NAME, which HEADER
-# declares, as the text of a file. Literals may not be long everywhere, so it is cut into several.
+# cmake -DIN=... -DOUT=... -DHEADER=... -DNAME=veery::... -P EmbedText.cmake: generates a C++ source
+# that defines NAME, which HEADER declares, as the text of a file. The text is split, because some
+# compilers limit the length of literals.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${IN} text)
 string(LENGTH "${text}" length)

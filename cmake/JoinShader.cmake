@@ -1,5 +1,5 @@
-# cmake -DIN=... -DFOLDER=... -DOUT=... -P JoinShader.cmake: writes IN with the headers of FOLDER/kernels that it
-# includes in their places, once each: Metal compiles one text.
+# cmake -DIN=... -DFOLDER=... -DOUT=... -P JoinShader.cmake: writes IN with the headers of
+# FOLDER/kernels expanded in place, once each, because Metal compiles a single source text.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${IN} text)
 set(known "kernels/gpu/dialect/emulator.h")

@@ -1,4 +1,5 @@
-# cmake -DLOG=FILE -P KeepLog.cmake -- COMMAND..: runs COMMAND and keeps what it prints in FILE; prints it if the command fails.
+# cmake -DLOG=FILE -P KeepLog.cmake -- COMMAND..: runs COMMAND with its output in FILE; prints the
+# output if the command fails.
 set(command "")
 set(begun FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")

@@ -1,5 +1,6 @@
-# The kernels for NVIDIA GPUs: nvcc makes one file of them, which becomes part of the library. The driver is looked for
-# when a program starts to use a GPU, so what is built with them runs without one too.
+# Compiles the kernels for NVIDIA GPUs with nvcc to one file that becomes part of the library. The
+# driver is looked up at run time, when a program starts to use a GPU, so the result also runs on
+# machines without one.
 if(NOT VEERY_CUDA)
   return()
 endif()
@@ -7,7 +8,7 @@ execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/cuda.sh --where OUTPUT_VAR
 cmake_path(GET fetched_nvcc PARENT_PATH fetched_nvcc)
 find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${fetched_nvcc})
 if(NOT NVCC)
-  message(FATAL_ERROR "VEERY_CUDA: nvcc is not found (scripts/setup.sh --cuda fetches it; else CUDA 13 in CUDA_HOME or on the PATH)")
+  message(FATAL_ERROR "VEERY_CUDA: nvcc not found, expected CUDA 13 in CUDA_HOME or PATH (scripts/setup.sh --cuda downloads it)")
 endif()
 set(VEERY_CUDA_ARCHITECTURES "arch=compute_90a,code=sm_90a;arch=compute_80,code=compute_80" CACHE STRING
     "what the kernels for NVIDIA GPUs are compiled for, as nvcc's -gencode takes it")
@@ -18,9 +19,9 @@ set(targets "")
 foreach(architecture IN LISTS VEERY_CUDA_ARCHITECTURES)
   list(APPEND targets -gencode ${architecture})
 endforeach()
-# Each operation is rounded by itself, as everywhere (VeeryToolchain.cmake).
-# What ptxas says of registers is kept: a kernel that spills them waits for memory where it should not
-# (tools/check_spills.py, a test).
+# Each operation is rounded separately, as in all other code (VeeryToolchain.cmake). The register
+# report of ptxas is kept, because a test rejects kernels that spill registers
+# (tools/check_spills.py).
 set(VEERY_CUDA_LOG ${image}.log)
 add_custom_command(
   OUTPUT ${image} ${VEERY_CUDA_LOG} DEPENDS ${source} DEPFILE ${image}.d VERBATIM

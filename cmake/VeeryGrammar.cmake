@@ -1,4 +1,5 @@
-# xgrammar, by which answers are held to JSON schemas: where scripts/xgrammar.sh has put it, else veery is built without.
+# Finds xgrammar, which implements constrained decoding, as built by scripts/xgrammar.sh; otherwise
+# veery is built without it.
 set(VEERY_XGRAMMAR "auto" CACHE STRING "folder of xgrammar's library; auto: where scripts/xgrammar.sh puts it; OFF: without")
 set(xgrammar_folder ${VEERY_XGRAMMAR})
 if(xgrammar_folder STREQUAL "auto")
@@ -16,10 +17,10 @@ if(xgrammar_folder AND EXISTS ${xgrammar_archive})
   list(APPEND VEERY_PRIVATE_LIBS_text xgrammar::xgrammar)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/text/grammar/grammar.cc PROPERTIES COMPILE_DEFINITIONS
                               VEERY_XGRAMMAR)
-  # Its objects, for the one archive that is installed.
+  # The objects of the library, for the single archive that is installed.
   set(XGRAMMAR_OBJECTS ${PROJECT_BINARY_DIR}/generated/xgrammar)
   file(MAKE_DIRECTORY ${XGRAMMAR_OBJECTS})
   execute_process(COMMAND ${CMAKE_AR} x ${xgrammar_archive} WORKING_DIRECTORY ${XGRAMMAR_OBJECTS})
 elseif(NOT VEERY_XGRAMMAR STREQUAL "OFF")
-  message(STATUS "no xgrammar: answers cannot be held to JSON schemas (scripts/xgrammar.sh builds it)")
+  message(STATUS "no xgrammar: constrained decoding is not available (scripts/xgrammar.sh builds it)")
 endif()

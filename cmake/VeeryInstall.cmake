@@ -1,11 +1,12 @@
-# What `cmake --install` puts in place (docs/install.md): the program with its man pages and completions; the library as
-# one archive, its headers, a CMake package and a pkg-config file.
+# Defines the files that `cmake --install` installs (docs/install.md): the program with man pages and
+# completions; the library as one archive, headers, a CMake package and a pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(VEERY_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
-# A target that layers link: how the CMake package finds it, and which pkg-config package it is ("-": none).
+# Libraries that layers link: how the CMake package finds each, and its pkg-config package ("-":
+# none).
 set(VEERY_DEPENDENCIES
   "fmt::fmt|find_dependency(fmt)|fmt"
   "nlohmann_json::nlohmann_json|find_dependency(nlohmann_json)|nlohmann_json"
@@ -21,7 +22,7 @@ set(VEERY_DEPENDENCIES
   "OpenSSL::Crypto|find_dependency(OpenSSL)|libcrypto"
   "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib")
 
-# All layers in one archive: the order of archives in a link does not matter then.
+# All layers in one archive, so that users need not care about link order.
 set(objects "")
 set(libraries "")
 foreach(layer IN LISTS VEERY_LAYERS)
@@ -32,7 +33,7 @@ foreach(layer IN LISTS VEERY_LAYERS)
   list(APPEND libraries ${VEERY_LIBS_${layer}} ${VEERY_PRIVATE_LIBS_${layer}})
 endforeach()
 list(REMOVE_DUPLICATES libraries)
-# What no package manager has is part of the archive.
+# Libraries that no package manager provides become part of the archive.
 if(TARGET xgrammar::xgrammar)
   list(REMOVE_ITEM libraries xgrammar::xgrammar)
   file(GLOB found ${XGRAMMAR_OBJECTS}/*.o)
@@ -46,11 +47,11 @@ target_link_libraries(veery_library INTERFACE ${libraries})
 target_include_directories(veery_library INTERFACE $<BUILD_INTERFACE:${VEERY_GENERATED}/include>
                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 
-# The C interface as a shared library: nothing but its calls is seen from outside.
+# The C interface as a shared library, which exports only its own functions.
 veery_layers_up_to(capi capi_layers)
 add_library(veery_shared SHARED $<TARGET_OBJECTS:veery_capi>)
 add_library(veery::shared ALIAS veery_shared)
-# Before 1.0 any minor version may change it.
+# Before 1.0, any minor version may break the ABI.
 set_target_properties(veery_shared PROPERTIES OUTPUT_NAME veery EXPORT_NAME shared LINKER_LANGUAGE CXX
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/veery.map)
@@ -64,7 +65,7 @@ foreach(library IN LISTS libraries)
   set(row ${VEERY_DEPENDENCIES})
   list(FILTER row INCLUDE REGEX "^${library}\\|")
   if(NOT row)
-    message(FATAL_ERROR "${library} is linked by a layer, but VEERY_DEPENDENCIES does not say how users find it")
+    message(FATAL_ERROR "${library} is linked by a layer, but missing in VEERY_DEPENDENCIES")
   endif()
   string(REPLACE "|" ";" row "${row}")
   list(GET row 1 find)
@@ -76,7 +77,7 @@ foreach(library IN LISTS libraries)
 endforeach()
 list(JOIN VEERY_REQUIRES ", " VEERY_REQUIRES)
 
-# Headers: not those of single kernels, nor what is compiled once for each instruction set.
+# Headers, except those of single kernels and those compiled once per instruction set.
 set(headers "")
 foreach(layer IN LISTS VEERY_LAYERS)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
@@ -93,7 +94,7 @@ add_custom_command(OUTPUT ${VEERY_GENERATED}/headers.stamp VERBATIM
 add_custom_target(veery_headers ALL DEPENDS ${VEERY_GENERATED}/headers.stamp)
 add_dependencies(veery_library veery_headers)
 
-# What the program says of itself.
+# The program's man pages and completions.
 set(pages ${PROJECT_SOURCE_DIR}/tools/man_pages.py)
 find_program(PYTHON3 python3 REQUIRED)
 set(run ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:veery>)
@@ -114,14 +115,15 @@ add_custom_target(veery_manual ALL DEPENDS ${VEERY_GENERATED}/manual.stamp ${she
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/veery)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/veeryConfig.cmake.in ${VEERY_GENERATED}/veeryConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
-# Before 1.0 any minor version may change the library.
+# Before 1.0, any minor version may break the API.
 write_basic_package_version_file(${VEERY_GENERATED}/veeryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-# The prefix as seen from the file, so that `cmake --install --prefix` and moved trees work.
+# The prefix relative to the file, so that `cmake --install --prefix` and moved trees work.
 file(RELATIVE_PATH VEERY_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/veery.pc.in ${VEERY_GENERATED}/veery.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/veery-c.pc.in ${VEERY_GENERATED}/veery-c.pc @ONLY)
 
-# All that is installed: `cmake --build build/release --target installed`, without tests.
+# Builds everything that is installed: `cmake --build build/release --target installed`, without
+# tests.
 add_custom_target(installed DEPENDS veery veery_library veery_shared veery_headers veery_manual)
 install(CODE "
   foreach(built \"$<TARGET_FILE:veery>\" \"$<TARGET_FILE:veery_library>\" \"$<TARGET_FILE:veery_shared>\"

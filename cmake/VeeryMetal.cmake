@@ -1,6 +1,6 @@
-# The shaders for Apple GPUs: the kernels of kernels/gpu as one text, which becomes part of the library and is compiled by
-# Metal when a program starts to use the GPU. On macOS also what asks Metal for things and, where Xcode's tools are, the
-# shaders compiled beforehand.
+# Embeds the shaders for Apple GPUs: the kernels of kernels/gpu as one source text in the library,
+# which Metal compiles when a program starts to use the GPU. On macOS also builds the Metal driver
+# and, if Xcode's tools are available, precompiled shaders.
 set(VEERY_METAL_TEXT ${PROJECT_BINARY_DIR}/generated/kernels.metal)
 set(embedded ${PROJECT_BINARY_DIR}/generated/kernels.metal.cc)
 file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*.h ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*/*.h

@@ -1,10 +1,10 @@
-# The files of the web page: its own sources, and libraries of other projects that it shows answers with. Without the latter
-# the page shows answers as they are written.
+# Embeds the files of the web page: its own sources, and third-party libraries that render answers.
+# Without the libraries the page shows answers as plain text.
 
 set(VEERY_JAVASCRIPT /usr/share CACHE PATH "where Debian's packages of JavaScript libraries and fonts are")
 set(VEERY_PAGE_FOLDER ${PROJECT_SOURCE_DIR}/src/serve/page/app)
 
-# name on the page | path below VEERY_JAVASCRIPT | Debian's package
+# name on the page | path below VEERY_JAVASCRIPT | Debian package
 set(VEERY_PAGE_LIBRARIES
   "markdown-it.js|javascript/markdown-it/markdown-it.js|libjs-markdown-it"
   "purify.js|nodejs/dompurify/dist/purify.min.js|node-dompurify"
@@ -12,7 +12,7 @@ set(VEERY_PAGE_LIBRARIES
   "katex.css|javascript/katex/katex.min.css|libjs-katex"
   "highlight.js|javascript/highlight.js/highlight.min.js|libjs-highlight.js")
 
-# The path of a source that defines kPageFiles, in the variable `out`.
+# Sets the variable `out` to the path of a source that defines kPageFiles.
 function(veery_embed_page out)
   file(GLOB own CONFIGURE_DEPENDS RELATIVE ${VEERY_PAGE_FOLDER} ${VEERY_PAGE_FOLDER}/*)
   set(lines "")
@@ -52,7 +52,7 @@ function(veery_embed_page out)
   if(missing)
     list(REMOVE_DUPLICATES missing)
     list(JOIN missing " " missing)
-    message(STATUS "The web page shows answers as they are written, without Markdown, mathematics and colours: missing ${missing}")
+    message(STATUS "The web page shows answers as plain text, without Markdown, formulas and highlighting: missing ${missing}")
     set(libraries "")
     file(CONFIGURE OUTPUT ${licences} CONTENT "The web page of this veery contains no libraries of other projects.\n")
   else()
@@ -73,7 +73,7 @@ function(veery_embed_page out)
   set(${out} ${made} PARENT_SCOPE)
 endfunction()
 
-# The copyright files of Debian packages as one text.
+# Concatenates the copyright files of Debian packages.
 function(veery_write_licences file)
   list(REMOVE_DUPLICATES ARGN)
   set(text "The web page of veery contains files of these Debian packages, unchanged.\n")

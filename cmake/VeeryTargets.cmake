@@ -1,4 +1,4 @@
-# veery_layer(NAME): the library of src/NAME, which may use every layer made before it.
+# veery_layer(NAME): builds src/NAME as a library that may use every layer defined before it.
 set(VEERY_LAYERS "" CACHE INTERNAL "layers made so far, lowest first")
 
 set(VEERY_LIBS_base fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
@@ -6,7 +6,7 @@ set(VEERY_LIBS_dtype hwy::hwy)
 set(VEERY_LIBS_text PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
-# Not in headers, so that what includes these does not need them.
+# Private: users of the headers do not need these.
 set(VEERY_PRIVATE_LIBS_base simdjson::simdjson)
 set(VEERY_PRIVATE_LIBS_audio PkgConfig::SNDFILE PkgConfig::SAMPLERATE PkgConfig::MPG123)
 set(VEERY_PRIVATE_LIBS_engine PkgConfig::ZLIB)
@@ -15,12 +15,12 @@ if(VEERY_TLS AND OpenSSL_FOUND)
   list(APPEND VEERY_PRIVATE_LIBS_serve OpenSSL::SSL OpenSSL::Crypto)
 endif()
 if(VEERY_PULL AND CURL_FOUND AND OpenSSL_FOUND)
-  set(VEERY_PRIVATE_LIBS_cli OpenSSL::Crypto ${CMAKE_DL_LIBS})  # libcurl is loaded when it is needed
+  set(VEERY_PRIVATE_LIBS_cli OpenSSL::Crypto ${CMAKE_DL_LIBS})  # libcurl is loaded on demand
 endif()
 
-# To ask of each pointer what AddressSanitizer finds too where it is used makes compilation half as long again: layers
-# that read untrusted bytes have it all. Kernels have thousands of short-lived vectors: to watch the scope of each makes it
-# three times as long.
+# Pointer checks that AddressSanitizer performs on use anyway increase compile time by half, so only
+# layers that read untrusted bytes get them. Scope checks triple the compile time of kernels, which
+# have thousands of short-lived vectors.
 if(VEERY_SANITIZE MATCHES "address.*undefined")
   set(VEERY_SANITIZE_LESS -fno-sanitize=null,alignment,object-size,vptr,pointer-overflow)
 endif()
@@ -28,16 +28,17 @@ set(VEERY_WATCHED_LAYERS base dtype file audio)
 if(VEERY_SANITIZE MATCHES "address")
   set(VEERY_OPTIONS_kernels -fno-sanitize-address-use-after-scope)
 endif()
-if(VEERY_SANITIZE MATCHES "thread")  # it does not know fences, which Asio can do without
+if(VEERY_SANITIZE MATCHES "thread")  # TSan does not support fences, which Asio can avoid
   set(VEERY_OPTIONS_serve -DBOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 
-# What runs once a model or once a command: optimising it takes a third as long again.
+# Code that runs once per model or command; optimising it would increase compile time by a third.
 set(VEERY_COLD_LAYERS graph autodiff model import convert plan capi serve cli)
 set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
-# What most files include, compiled once for the cold layers and once for targets without options of their own. Nothing
-# is defined for it that is not defined for all of them: the compiler would refuse it there.
+# Precompiles common headers once for the cold layers and once for targets without options of their
+# own. It must not have definitions that some of its users lack, because the compiler would then
+# reject it for them.
 set(VEERY_COMMON_HEADERS <algorithm> <array> <charconv> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
     <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
     <fmt/format.h>)
@@ -49,8 +50,8 @@ foreach(name IN ITEMS veery_precompiled veery_precompiled_cold)
 endforeach()
 target_compile_options(veery_precompiled_cold PRIVATE ${VEERY_COLD_OPTIONS} ${VEERY_SANITIZE_LESS})
 
-# commit.h for the sources of `target`: looked up by every build, written only when it is another one, so that nothing
-# else is compiled again.
+# Generates commit.h for the sources of `target`. It is checked in every build but only rewritten if
+# the commit changed, so that nothing else is recompiled.
 function(veery_add_commit target)
   set(folder ${PROJECT_BINARY_DIR}/generated)
   add_custom_target(${target}_commit BYPRODUCTS ${folder}/commit.h VERBATIM
@@ -60,8 +61,8 @@ function(veery_add_commit target)
   target_include_directories(${target} PRIVATE ${folder})
 endfunction()
 
-# The path of the source that defines `name`, which `header` declares, as the text of `file` beside that, in the variable
-# `out`.
+# Sets the variable `out` to the path of a source that defines `name`, which `header` declares, as
+# the text of `file` in the same folder.
 function(veery_embed_text out file header name)
   cmake_path(GET header PARENT_PATH folder)
   set(page ${PROJECT_SOURCE_DIR}/src/${folder}/${file})
@@ -127,7 +128,7 @@ function(veery_layer name)
     if(name IN_LIST VEERY_COLD_LAYERS)
       target_compile_options(${target} PRIVATE ${VEERY_COLD_OPTIONS})
     endif()
-    if(type STREQUAL "EXECUTABLE" OR VEERY_OPTIONS_${name})  # -fPIE, or options of its own
+    if(type STREQUAL "EXECUTABLE" OR VEERY_OPTIONS_${name})  # different options: -fPIE or its own
       target_precompile_headers(${target} PRIVATE ${VEERY_COMMON_HEADERS})
     elseif(name IN_LIST VEERY_COLD_LAYERS)
       target_precompile_headers(${target} REUSE_FROM veery_precompiled_cold)
@@ -137,7 +138,7 @@ function(veery_layer name)
   endif()
 endfunction()
 
-# The layers up to and including NAME, highest first, for tests and tools.
+# Sets a variable to the layers up to and including NAME, highest first, for tests and tools.
 function(veery_layers_up_to name out)
   set(result "")
   foreach(layer IN LISTS VEERY_LAYERS)

@@ -1,5 +1,6 @@
-# cmake -DSOURCE=... -DOUT=... -P WriteCommit.cmake: writes VEERY_COMMIT, the commit of the sources, "-dirty" behind it
-# where they have been changed since; "unknown" where they are not the top of a git working tree.
+# cmake -DSOURCE=... -DOUT=... -P WriteCommit.cmake: writes VEERY_COMMIT, the commit of the sources,
+# with "-dirty" appended if they were modified; "unknown" if SOURCE is not the top of a git work
+# tree.
 cmake_minimum_required(VERSION 3.25)
 set(commit "unknown")
 find_program(GIT git)

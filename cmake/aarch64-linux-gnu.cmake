@@ -1,5 +1,6 @@
-# Cross build for 64-bit ARM with Debian's compiler and arm64 libraries (scripts/test_aarch64.sh installs them).
-# Programs run on the build machine under qemu, which is also how ctest runs them.
+# Cross build for 64-bit ARM with Debian's compiler and arm64 libraries (installed by
+# scripts/test_aarch64.sh). Programs run on the build machine under qemu; ctest runs them that way
+# too.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)

@@ -1,5 +1,5 @@
-// Answers: the first line names the format, the rest is the answer; where it is cut changes
-// nothing.
+// Parses answers: the first line of the input names the format, the rest is the answer. The result
+// must not depend on how the answer is split into pieces.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,4 +1,5 @@
-// api_keys_fuzz.cc: a file of API keys: keys with names and limits in range, or veery::Error.
+// api_keys_fuzz.cc: a file of API keys must yield keys with names and limits in range, or throw
+// veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

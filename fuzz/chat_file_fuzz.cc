@@ -1,5 +1,5 @@
-// chat_file_fuzz.cc: any text is a saved chat, which is the same when it is written and read again,
-// or throws veery::Error.
+// chat_file_fuzz.cc: any text must be a saved chat that survives writing and reading, or throw
+// veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// folder_config_fuzz.cc: any config.json either gives a configuration within bounds or throws
+// folder_config_fuzz.cc: any config.json must yield a configuration within bounds, or throw
 // veery::Error.
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// ggml_speech_fuzz.cc: any bytes are a model of whisper.cpp, whose configuration and vocabulary can
-// be read, or throw veery::Error.
+// ggml_speech_fuzz.cc: any bytes must be a whisper.cpp model with readable configuration and
+// vocabulary, or throw veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

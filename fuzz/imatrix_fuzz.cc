@@ -1,4 +1,4 @@
-// imatrix_fuzz.cc: any bytes are an importance matrix of finite numbers or throw veery::Error.
+// imatrix_fuzz.cc: any bytes must be an importance matrix of finite numbers, or throw veery::Error.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

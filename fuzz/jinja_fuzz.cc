@@ -1,4 +1,4 @@
-// jinja_fuzz.cc: any bytes as a chat template: parsed and rendered, or refused with an Error.
+// jinja_fuzz.cc: any bytes must parse and render as a chat template, or throw an Error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string_view source(reinterpret_cast<const char*>(data), size);
     veery::ChatTemplate(source).render(kVariables, options);
   } catch (const veery::Error&) {
-    // Refused, as it should be.
+    // Rejected, which is valid.
   }
   return 0;
 }

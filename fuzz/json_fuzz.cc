@@ -1,5 +1,5 @@
-// json_fuzz.cc: any bytes are the same JSON for the reader as for nlohmann's parser, or refused by
-// both; stepping over it refuses what reading it refuses.
+// json_fuzz.cc: the reader and nlohmann's parser must agree on any bytes: same value or both
+// reject. Skipping must reject the same input as reading.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using Oracle = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 16;
 
-// Absent: refused. Veery's own error is returned through `error`.
+// Returns nullopt if the text is rejected; veery's own error is returned through `error`.
 veery::Json read(std::string_view text, bool& refused) {
   refused = false;
   try {
@@ -28,7 +28,7 @@ veery::Json read(std::string_view text, bool& refused) {
   }
 }
 
-// In place, where read() copies.
+// Reads in place, whereas read() copies.
 bool can_be_skipped(std::string_view text) {
   const std::string padded = std::string(text) + std::string(veery::MappedFile::kPadding, '\0');
   const auto held = std::string_view(padded).substr(0, text.size());
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bool refused = false;
   const veery::Json found = read(text, refused);
   if (refused == can_be_skipped(text)) std::abort();
-  if (text.find('\0') != text.npos) return 0;  // the end of the text to nlohmann's parser
+  if (text.find('\0') != text.npos) return 0;  // nlohmann's parser treats it as the end of the text
   const Oracle expected = Oracle::parse(text, nullptr, false);
   if (expected.is_discarded() || depth_of(expected) > kMaxDepth) {
     if (!refused) std::abort();

@@ -1,4 +1,4 @@
-// mp3_fuzz.cc: any bytes are MPEG audio, or throw veery::Error.
+// mp3_fuzz.cc: any bytes must decode as MPEG audio, or throw veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     veery::is_mp3(input);
     veery::Mp3 mp3(input);
     if (mp3.channels() < 1 || mp3.rate() < 1) std::abort();
-    constexpr int64_t kPiece = 5000;  // no multiple of a frame
+    constexpr int64_t kPiece = 5000;  // not a multiple of the frame size
     std::vector<float> samples(static_cast<size_t>(kPiece * mp3.channels()));
     int64_t total = 0;
     for (int64_t count = kPiece; count == kPiece && total < 1000000; total += count) {

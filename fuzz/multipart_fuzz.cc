@@ -1,5 +1,5 @@
-// multipart_fuzz.cc: a line is a Content-Type, the bytes behind it a body: parts of the body, or
-// veery::Error.
+// multipart_fuzz.cc: the first line is a Content-Type, the rest a body; it must yield parts of the
+// body, or throw veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <functional>

@@ -1,5 +1,5 @@
-// pattern_fuzz.cc: any pattern is a language or refused with a message; a language and its
-// complement share no text.
+// pattern_fuzz.cc: any pattern must compile or be rejected with a message; a language and its
+// complement must not share a text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,6 +1,6 @@
-// prefix_fuzz.cc: any bytes are a file of the prefix cache or throw veery::Error; a file that a
-// conversation finds is used or refused, and leaves no sequence open. Hash and keys are made right,
-// so that what lies behind their checks is reached.
+// prefix_fuzz.cc: any bytes must be a file of the prefix cache, or throw veery::Error. A matching
+// file must be used or rejected without leaving a sequence open. Hash and keys are corrected first,
+// so that the code after their checks is reached.
 #include <unistd.h>
 
 #include <cstdint>
@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 
 constexpr int32_t kTokens = 40;
 
-/// One sequence, so that one that stays open is noticed.
+/// A single sequence, so that one left open is noticed.
 struct Cache {
   fs::path folder = fs::temp_directory_path() / ("veery-prefix-fuzz-" + std::to_string(getpid()));
   Model model{VEERY_SOURCE_DIR "/tests/fixtures/tiny/lfm2", {.threads = 1}};
   Runner runner{model, {.sequences = 1, .snapshots = 2}};
   PrefixStore store{runner, {folder.string(), 1 << 26}};
   std::vector<int32_t> ids = std::vector<int32_t>(kTokens + 1);
-  std::vector<std::byte> valid;  ///< the file of `ids` without the last one
+  std::vector<std::byte> valid;  ///< the file for all `ids` except the last
 
   Cache() {
     std::iota(ids.begin(), ids.end(), 0);
@@ -69,7 +69,8 @@ void parse(std::span<const std::byte> bytes, uint64_t model) {
   }
 }
 
-// The valid file with changes: positions and bytes in turn, then what is cut off.
+// Returns the valid file with changes: alternating positions and bytes, then the number of bytes to
+// cut off.
 std::vector<std::byte> changed(const std::vector<std::byte>& valid, const uint8_t* data,
                                size_t size) {
   std::vector<std::byte> bytes = valid;

@@ -1,5 +1,5 @@
-// printable_fuzz.cc: whatever the bytes, what is shown of them is bounded, valid UTF-8 without
-// control characters, and shown again it is the same.
+// printable_fuzz.cc: printable text must be bounded, valid UTF-8 without control characters, and
+// unchanged when processed again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// reference_fuzz.cc: any bytes are recorded logits whose rows lie within their texts, or throw
+// reference_fuzz.cc: any bytes must be recorded logits whose rows lie within their texts, or throw
 // veery::Error.
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// safetensors_fuzz.cc: any bytes either parse, with all views inside them, or throw veery::Error.
+// safetensors_fuzz.cc: any bytes must parse with all views inside them, or throw veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

@@ -1,4 +1,4 @@
-// schema_fuzz.cc: any JSON as a schema becomes rules or is refused with a message.
+// schema_fuzz.cc: any JSON schema must compile to rules or be rejected with a message.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

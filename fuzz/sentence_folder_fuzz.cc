@@ -1,5 +1,5 @@
-// sentence_folder_fuzz.cc: any JSON of a folder of sentence-transformers either says something
-// within bounds or throws veery::Error.
+// sentence_folder_fuzz.cc: any JSON of a sentence-transformers folder must yield settings within
+// bounds, or throw veery::Error.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,6 @@
-// session_fuzz.cc: any bytes are a saved session or throw veery::Error, and leave no sequence open.
-// Fingerprint, sizes and hash are made right, so that what lies behind their checks is reached.
+// session_fuzz.cc: any bytes must be a saved session, or throw veery::Error, without leaving a
+// sequence open. Fingerprint, sizes and hash are corrected first, so that the code after their
+// checks is reached.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,14 +18,14 @@ namespace {
 
 using namespace veery;
 
-// One sequence, so that one that stays open is noticed: the next file finds no place.
+// A single sequence, so that one left open is noticed by the next file.
 Runner& runner() {
   static Model model(VEERY_SOURCE_DIR "/tests/fixtures/tiny/lfm2", {.threads = 1});
   static Runner made(model, {.sequences = 1, .snapshots = 2});
   return made;
 }
 
-// The hash of the parts of a file is what SequenceFile says it is.
+// Computes the hash over the parts of a file as SequenceFile does.
 uint64_t hash_in(const std::string& message) {
   constexpr std::string_view kBefore = "its hash is ";
   return std::strtoull(message.c_str() + message.rfind(kBefore) + kBefore.size(), nullptr, 16);

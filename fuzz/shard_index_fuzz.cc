@@ -1,4 +1,4 @@
-// shard_index_fuzz.cc: any bytes are an index whose files lie in the folder, or throw veery::Error.
+// shard_index_fuzz.cc: any bytes must be an index of files in the folder, or throw veery::Error.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -21,7 +21,8 @@ std::vector<uint8_t> read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Cuts, flips, overwrites with extreme integers or repeats a part: what finds most parser faults.
+// Truncates, flips bits, overwrites with extreme integers, or repeats a part; these find most
+// parser bugs.
 std::vector<uint8_t> mutate(std::vector<uint8_t> data, std::mt19937& random) {
   const auto below = [&](size_t n) { return n == 0 ? 0 : random() % n; };
   for (size_t i = 0, n = 1 + below(6); i < n && !data.empty(); ++i) {
@@ -46,7 +47,8 @@ std::vector<uint8_t> mutate(std::vector<uint8_t> data, std::mt19937& random) {
 
 }  // namespace
 
-// usage: x_fuzz FOLDER [-runs=N]    as libFuzzer's: N inputs at least; without it 400 a file.
+// usage: x_fuzz FOLDER [-runs=N]    -runs as in libFuzzer: at least N inputs; default: 400 per
+// file.
 int main(int argc, char** argv) {
   constexpr std::string_view kRuns = "-runs=";
   size_t least = 1, runs = 0;

@@ -1,5 +1,4 @@
-// sound_fuzz.cc: any bytes are a sound of finite samples, and features of it, or throw
-// veery::Error.
+// sound_fuzz.cc: any bytes must decode to finite samples and features, or throw veery::Error.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +7,7 @@
 #include "audio/sound.h"
 #include "base/error.h"
 
-// libsndfile 1.2 does not free what libvorbis made where an Ogg file ends within its headers.
+// libsndfile 1.2 leaks memory of libvorbis if an Ogg file ends within its headers.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:vorbis_info_init\n"; }
 

@@ -1,5 +1,5 @@
-// Any vocabulary either is refused or encodes any text; the pieces of a byte-complete one give the
-// text back; what is written as a tokenizer.json can be read.
+// Any vocabulary must be rejected or encode any text. Decoding with a byte-complete vocabulary must
+// restore the text, and a written tokenizer.json must be readable.
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -16,8 +16,8 @@
 
 namespace {
 
-// The first line chooses kind and flags, the following ones are tokens ("type token"), merges
-// ("+left right"), up to an empty line; the rest is text.
+// The first line selects kind and flags; the following lines up to an empty one are tokens ("type
+// token") and merges ("+left right"); the rest is text.
 struct Input {
   veery::ModelFile file;
   std::string_view text;

@@ -1,5 +1,5 @@
-// Any tokenizer.json either is refused or encodes any text, without special tokens only by ids that
-// it has, a text and a pair of texts; what a stream of its pieces gives is valid UTF-8.
+// Any tokenizer.json must be rejected or encode any text and any pair of texts; without special
+// tokens only with ids that it defines. Streamed decoding must yield valid UTF-8.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -34,7 +34,7 @@ void check(const veery::Tokenizer& tokenizer, std::string_view text) {
   }
 }
 
-// Ids and segments go together, and no more of them come than were asked for.
+// Ids and segments must have the same length, limited to the requested one.
 void check_pair(const veery::Tokenizer& tokenizer, std::string_view first,
                 std::string_view second) {
   for (const size_t most : {size_t{0}, size_t{7}, size_t{2000}}) {

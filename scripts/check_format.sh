@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks that the C++ sources have the format of .clang-format; changes nothing.
+# Checks the format of C++ sources against .clang-format without changing them.
 #
-#   scripts/check_format.sh [FILE...]     no FILE: all that git knows
+#   scripts/check_format.sh [FILE...]     default: all files tracked by git
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'check_format: %s\n' "$*"; }
 
-# Versions of clang-format differ in small things, so only Debian 12's is asked.
+# Versions of clang-format differ slightly, so only Debian 12's version is used.
 version=$(clang-format --version 2> /dev/null | grep -o 'version [0-9]*' || true)
 if [[ $version != "version 14" ]]; then
   say "needs clang-format 14 (apt-get install clang-format), found ${version:-none}; not checked"

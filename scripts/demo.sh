@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a bare checkout to an answer: installs what is missing, builds veery, fetches a small chat
-# model and asks it PROMPT. The program is then build/release/bin/veery, and
-# `cmake --install build/release` installs it.
+# Goes from a bare checkout to an answer: installs missing packages, builds veery, downloads a small
+# chat model and runs it on PROMPT. Afterwards the program is build/release/bin/veery; `cmake
+# --install build/release` installs it.
 #
 #   scripts/demo.sh [PROMPT]
 set -euo pipefail
@@ -22,7 +22,7 @@ scripts/setup.sh
 say "building veery (the first time takes some minutes)"
 cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null &&
   cmake --build --preset release --parallel "$jobs" --target installed ||
-  fail "veery could not be built: the reason stands above"
+  fail "the build failed, see the output above"
 scripts/models.sh smollm2
 
 say "build/release/bin/veery run $model -p '$prompt' --temp 0"

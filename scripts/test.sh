@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds veery twice and runs all tests: with AddressSanitizer and UndefinedBehaviorSanitizer (preset
-# dev) those that need no real weights, then everything as it is shipped (preset release). Installs
-# what is missing and fetches the real models first.
+# Builds veery twice and runs all tests: with AddressSanitizer and UndefinedBehaviorSanitizer
+# (preset dev) those that need no real weights, then all tests of the release build (preset
+# release). Installs missing packages and downloads the real models first.
 #
 #   scripts/test.sh [CTEST-ARGUMENT...]     for example: scripts/test.sh -R Tokenizer -V
-#   JOBS=2 scripts/test.sh                  jobs to build and test with (default: all processors)
+#   JOBS=2 scripts/test.sh                  jobs for building and testing (default: all CPUs)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,20 +15,20 @@ case ${1:-} in
   -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
 esac
 
-# With the minutes since the start.
+# Prefixes messages with the minutes since the start.
 say() { printf 'test: [%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 fail() { say "$*" >&2; exit 1; }
 
-# build PRESET GROUPS: tests are run in GROUPS of a program, 0: each by itself.
+# build PRESET GROUPS: tests run in GROUPS per program; 0: each test separately.
 build() {
   say "building preset $1 with $jobs jobs (the first time takes some minutes)"
   cmake --preset "$1" -DVEERY_TESTS=ON -DVEERY_TEST_GROUPS="$2" --log-level=WARNING > /dev/null &&
     cmake --build --preset "$1" --parallel "$jobs" ||
-    fail "preset $1 could not be built: the reason stands above"
+    fail "preset $1 could not be built, see the output above"
 }
 
-# GCC 12's AddressSanitizer cannot place its shadow memory where the kernel spreads addresses over
-# more than 28 bits; where such a spread is set, tests run without it if that is allowed.
+# GCC 12's AddressSanitizer cannot place its shadow memory if the kernel randomises addresses over
+# more than 28 bits; in that case tests run without randomisation, if permitted.
 steady_addresses=()
 read_address_spread() {
   local bits
@@ -38,7 +38,7 @@ read_address_spread() {
   fi
 }
 
-# Of what ctest prints: tests that did not pass, with their output, tests that took long, and how far it has come.
+# Filters ctest's output: failed tests with their output, slow tests, and progress.
 readonly long=60 each=250  # seconds, tests
 show_tests() {
   local line count=0
@@ -56,7 +56,7 @@ show_tests() {
   done
 }
 
-# test_preset PRESET CTEST-ARGUMENT...: all that ctest prints is in build/PRESET/test.log.
+# test_preset PRESET CTEST-ARGUMENT...: the full output of ctest is in build/PRESET/test.log.
 test_preset() {
   local preset=$1 show=show_tests
   shift
@@ -66,19 +66,20 @@ test_preset() {
     tee "build/$preset/test.log" | "$show" || failed+=("$preset")
 }
 
-# What ctest said at the end: failed tests, times by label, the count.
+# Prints ctest's summary: failed tests, times by label, the count.
 summary() {
   printf '\n== %s\n' "$1"
   sed -n '/tests passed,/,$p' "build/$1/test.log"
 }
 
-say "installing what is missing"
+say "installing missing packages"
 scripts/setup.sh
 scripts/models.sh
-scripts/clients.sh || true  # it has said what is skipped
+scripts/clients.sh || true  # it reports what is skipped
 read_address_spread
 
-# With sanitizers the start of a program takes longer than most tests. Names of tests are to be had with arguments only.
+# With sanitizers, starting a program takes longer than most tests. Test names are only needed with
+# arguments.
 build dev $(($# > 0 ? 0 : 4))
 test_preset dev --label-exclude '^model$' "$@"
 build release 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds veery for 64-bit ARM with Debian's cross compiler and runs its unit tests and fuzz targets
-# under qemu, on an emulated processor with dot products (kernels are tested with and without them)
-# and, for the kernels, on one without. Made for Debian 12 on x86-64, as root or with sudo.
+# Builds veery for 64-bit ARM with Debian's cross compiler and runs unit tests and fuzz targets
+# under qemu, on an emulated CPU with dot products (kernels are tested with and without them) and,
+# for kernels, on one without. For Debian 12 on x86-64, as root or with sudo.
 #
 #   scripts/test_aarch64.sh [CTEST-ARGUMENT...]     for example: scripts/test_aarch64.sh -R Linear
-#   JOBS=2 scripts/test_aarch64.sh                  jobs to build and test with (default: all processors)
+#   JOBS=2 scripts/test_aarch64.sh                  jobs for building and testing (default: all CPUs)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,7 +41,7 @@ install_missing() {
   "${as_root[@]}" apt-get --quiet=2 update || fail "apt-get update failed: is there a network?"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get --quiet=2 install --yes --no-install-recommends "${missing[@]}" ||
-    fail "apt-get could not install what is missing (what it says stands above)"
+    fail "apt-get could not install the missing packages (see its output above)"
 }
 
 scripts/setup.sh
@@ -51,10 +51,10 @@ say "building preset aarch64 with $jobs jobs (the first time takes some minutes)
 cmake --preset aarch64 --log-level=WARNING > /dev/null
 cmake --build --preset aarch64 --parallel "$jobs"
 
-# What needs strace or starts the program from a script is left to scripts/test.sh.
+# Tests that need strace or start the program from a script only run in scripts/test.sh.
 ctest --preset aarch64 --parallel "$jobs" --label-regex '^(unit|fuzz-smoke)$' \
   --exclude-regex '^cli' "$@"
 
-# The emulated processor above has all extensions; this one has NEON and nothing more.
+# The CPU above has all extensions; this one has only NEON.
 say "kernels on a processor without dot products"
 qemu-aarch64-static -cpu cortex-a72 build/aarch64/bin/kernels_test --gtest_brief=1

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Builds xgrammar, by which the server holds answers to JSON schemas, from its source archive on PyPI: pinned, checksummed,
-# a static library in veery's cache. Once it is there, nothing is done and no network needed.
+# Builds xgrammar, which implements constrained decoding, from its source archive on PyPI: pinned,
+# checksummed, as a static library in veery's cache. Does nothing, without network, if it already
+# exists.
 #
-#   scripts/xgrammar.sh            build it if it is missing, and print the folder
+#   scripts/xgrammar.sh            build it if missing, and print the folder
 #   scripts/xgrammar.sh --where    only print the folder
 set -euo pipefail
 
 readonly version=0.2.8
 readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 readonly archive=xgrammar-$version.tar.gz
-# The second number is that of the changes made to the source below.
+# The second number is the version of the patches below.
 readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-3
 
 fail() { printf 'xgrammar: %s\n' "$*" >&2; exit 1; }
 
-# The archive from the package index that pip is told of, else from PyPI.
+# Downloads the archive from the package index configured for pip, default PyPI.
 download() {
   python3 - "$archive" "$1" << 'PYTHON'
 import os, re, shutil, ssl, subprocess, sys, urllib.parse, urllib.request
@@ -44,7 +45,7 @@ with urllib.request.urlopen(link, timeout=120, context=context) as source, open(
 PYTHON
 }
 
-# replace FILE OLD NEW COUNT: each of COUNT lines that hold OLD gets NEW in its place.
+# replace FILE OLD NEW COUNT: replaces OLD by NEW in each of the COUNT lines that contain it.
 replace() {
   python3 - "$@" << 'PYTHON'
 import sys
@@ -56,10 +57,12 @@ open(path, "w").write(text.replace(old, new))
 PYTHON
 }
 
-# Two bounds that the library lacks:
-# - The text that alone may follow is searched for at each step, to its end. A grammar that forces much, or that has no end
-#   (root ::= "a" root), would stop all answers. A draft takes no more than a few tokens of it.
-# - The Earley parser takes cubic time for ambiguous grammars. It counts its steps, and throws once a thread has none left.
+# Adds two limits that the library lacks:
+# - The forced continuation is searched to its end at each step. A grammar that forces long or
+#   unbounded text (root ::= "a" root) would block all answers. A draft uses only a few tokens of
+#   it.
+# - The Earley parser takes cubic time for ambiguous grammars. It counts its steps and throws when a
+#   thread has used up its budget.
 bound() {
   local cpp=$1/cpp states='const auto& parent_states_map = rule_id_to_completable_states_[state.rule_start_pos];'
   local latest='const auto& latest_states = scanable_state_history_[scanable_state_history_.size() - 1];'
@@ -101,8 +104,8 @@ int64_t& WorkLeft() {
   replace "$cpp/earley_parser.cc" "$pop" "$pop SpendWork(1);" 3 || return 1
 }
 
-# Masks of tokens are computed for each state of a grammar, by trying the whole vocabulary. In states from which any ordinary
-# text goes on, as within strings, tokens of ordinary text need not be tried.
+# Token masks are computed for each grammar state by trying the whole vocabulary. In states that
+# accept any ordinary text, as within strings, ordinary tokens need not be tried.
 take_plain_text() {
   local cpp=$1/cpp
   cp "$(dirname "${BASH_SOURCE[0]}")/xgrammar/plain_text.h" "$cpp/plain_text.h"
@@ -132,7 +135,7 @@ take_plain_text() {
       // This optimization' 1 || return 1
 }
 
-# The sources of the library alone: neither bindings nor tests.
+# Compiles the library's sources only, without bindings and tests.
 compile() {
   local source=$1 out=$2 file
   mkdir -p "$out/objects"
@@ -151,16 +154,16 @@ compile() {
 main() {
   if [[ ${1:-} == --where ]]; then echo "$folder"; return; fi
   if [[ -f $folder/lib/libxgrammar.a ]]; then echo "$folder"; return; fi
-  # Not local: it is gone only when the script ends.
+  # Not local, because the trap uses it after the function has returned.
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   printf 'xgrammar: fetching %s (2.7 MB) and building it\n' "$archive" >&2
   download "$work/$archive" || fail "cannot fetch $archive"
   sha256sum --check --status <<< "$sha256  $work/$archive" || fail "$archive does not have sha256 $sha256"
   tar -C "$work" -xzf "$work/$archive"
-  bound "$work/xgrammar-$version" || fail "the lines to be bounded are not there"
-  take_plain_text "$work/xgrammar-$version" || fail "the lines of masks are not there"
-  compile "$work/xgrammar-$version" "$work/built" || fail "cannot be built"
+  bound "$work/xgrammar-$version" || fail "the lines to patch were not found"
+  take_plain_text "$work/xgrammar-$version" || fail "the mask lines to patch were not found"
+  compile "$work/xgrammar-$version" "$work/built" || fail "the build failed"
   mkdir -p "$(dirname "$folder")"
   rm -rf "$folder"
   mv "$work/built" "$folder"

@@ -33,7 +33,7 @@ def pages(root):
 
 
 def without_fences(text):
-    """The same lines, those of fenced blocks empty."""
+    """Returns the lines with those of fenced blocks emptied."""
     lines, fenced = [], False
     for line in text.splitlines():
         fence = line.lstrip().startswith("```")
@@ -44,7 +44,7 @@ def without_fences(text):
 
 @functools.cache
 def anchors(path):
-    """Anchors of a page's headings, as GitHub makes them."""
+    """Returns the anchors that GitHub generates for a page's headings."""
     headings = re.findall(r"^#+ +(.+)$", without_fences(path.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -59,7 +59,7 @@ def broken_links(root):
                 found = (page.parent / name) if name else page
                 where = f"{page.relative_to(root)}:{number}"
                 if not found.exists():
-                    yield f"{where}: link to {target}, which is no file"
+                    yield f"{where}: link to {target}, which is not a file"
                 elif anchor and found.suffix == ".md" and anchor not in anchors(found.resolve()):
                     yield f"{where}: link to {target}, found no such heading"
 
@@ -77,7 +77,7 @@ def missing_paths(root):
 
 
 def blocks(text):
-    """(line number, text) of each paragraph, list item and row of a table."""
+    """Yields (line number, text) of each paragraph, list item and table row."""
     starts = sorted({0, *(m.start() for m in ITEM.finditer(text)), *(m.end() for m in re.finditer(r"\n\n+", text))})
     for start, end in zip(starts, [*starts[1:], len(text)]):
         yield text.count("\n", 0, start) + 1, text[start:end]
@@ -98,14 +98,14 @@ def sources(root):
 
 
 def is_in(name, called, texts):
-    """Whether one of `texts` has all parts of `A::name`, the last one before a parenthesis if it is called."""
+    """Returns whether one of `texts` contains all parts of `A::name`; in calls, the last one before a parenthesis."""
     *scopes, last = name.removesuffix("()").split("::")
     pattern = rf"\b{last}(?:<[^>\n]*>)?\(" if called else rf"\b{last}\b"
     return any(re.search(pattern, text) and all(has_word(text, scope) for scope in scopes) for text in texts)
 
 
 def check_block(root, block):
-    """What a part of the page names that is not there."""
+    """Yields names in a part of the page that do not exist."""
     words = CODE.findall(block)
     named = []
     for word in filter(is_path, words):
@@ -113,7 +113,7 @@ def check_block(root, block):
         if not found:
             yield f"path `{word}`, which is not in the tree"
         named += [path for path in found if path.is_file()]
-    # A header's functions are in the source beside it.
+    # Functions of a header may be in the source of the same name.
     near = {side for path in named for side in (path, path.with_suffix(".cc"), path.with_suffix(".h"))}
     all_texts = sources(root)
     texts = [all_texts[path] for path in near if path in all_texts] or list(all_texts.values())
@@ -123,7 +123,7 @@ def check_block(root, block):
             continue
         called = match[1] is not None
         if not is_in(word, called, texts if called else all_texts.values()):
-            yield f"name `{word}`, which is not in {'the files beside it' if called and named else 'src'}"
+            yield f"name `{word}`, which is not in {'the files named with it' if called and named else 'src'}"
 
 
 def layout_violations(root):
@@ -139,7 +139,7 @@ def layout_violations(root):
 
 def c_api_violations(root):
     header, page = root / "include/veery/veery.h", root / "docs/c-api.md"
-    if not header.exists():  # a tree of a test
+    if not header.exists():  # in the tests of this script
         return
     calls = set(re.findall(r"^VEERY_API [^(]*?(veery_\w+)\(", header.read_text(), re.MULTILINE))
     listed = set(re.findall(r"^\| `(veery_\w+)` \|", page.read_text(), re.MULTILINE))

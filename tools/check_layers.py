@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks the structure of the sources: layers, folders and sizes.
 
-Fails if a file includes a header of a higher layer or of a folder that src/LAYERS does not list, if folders include each
-other in a circle, if a file has more than 600 lines, a function more than 60, or a folder more than 26 files. The
-sizes are held in the tests as well.
+Fails if a file includes a header of a higher layer or of a folder that src/LAYERS does not list, if includes between
+folders are cyclic, if a file has more than 600 lines, a function more than 60, or a folder more than 26 files. The size
+limits also apply to tests.
 
-usage: check_layers.py [SRC [TESTS]]    SRC/LAYERS lists the layers, lowest first, one a line; # starts a comment.
+usage: check_layers.py [SRC [TESTS]]    SRC/LAYERS lists one layer per line, lowest first; # starts a comment.
 """
 import collections
 import pathlib
@@ -17,7 +17,7 @@ SOURCES = {".h", ".cc", ".cu", ".cuh", ".mm", ".metal"}
 MOST_LINES = 600
 MOST_FILES = 26
 MOST_FUNCTION = 60
-# What is no code, and what has braces: comments, strings, characters.
+# Non-code that may contain braces: comments, strings, characters.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 SCOPE = re.compile(r"^(?:inline\s+)?(?:namespace|class|struct|union|extern)\b|^template\s*<[^{]*>\s*(?:class|struct)\b")
 ROWS = re.compile(r"=$|\breturn$|(?<!\bconst)(?<!\bmutable)(?<!\bnoexcept)(?<!\belse)(?<!\bdo)(?<!\btry)(?<=\w)$")
@@ -34,7 +34,7 @@ def sources(root):
 
 
 def includes(path):
-    """(line number, layer, folder) of each header of ours that a file includes."""
+    """Yields (line number, layer, folder) of each project header that a file includes."""
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         found = INCLUDE.match(line)
         if found:
@@ -51,11 +51,11 @@ def layer_violations(root, ranks):
             if used in ranks and ranks[used] > ranks[layer]:
                 yield f"{path}:{number}: {layer} includes {used}, which is above it"
             elif used not in ranks:
-                yield f"{path}:{number}: {used} is no layer"
+                yield f"{path}:{number}: {used} is not a layer"
 
 
 def circles(root):
-    """Folders that include each other, directly or through others, each pair with one such include."""
+    """Returns folders that include each other directly or indirectly, with one such include per pair."""
     graph = collections.defaultdict(dict)
     for path in sources(root):
         folder = str(path.relative_to(root).parent)
@@ -80,7 +80,7 @@ def circles(root):
 
 
 def functions(text):
-    """(name, first line, lines) of each function that stands in a namespace or a class; rows of tables do not count."""
+    """Yields (name, first line, line count) of each function in a namespace or class, ignoring table rows."""
     code = NO_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: re.sub(r"[^\n]", " ", found[0]), code, flags=re.M)
     open_blocks, begin, line, rows = [], 0, 1, 0  # blocks: (kind, text before it, its first line)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fails if a kernel for NVIDIA GPUs spills registers, which are then read from memory.
+"""Fails if a CUDA kernel spills registers to local memory.
 
-    tools/check_spills.py LOG    what nvcc -Xptxas -v printed
+    tools/check_spills.py LOG    the output of nvcc -Xptxas -v
 """
 
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 
 FUNCTION = re.compile(r"Function properties for (\w+)")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-# Kernels that may, the most bytes that they store, and why. Products of one row with one term may not.
+# Exceptions: kernels, maximum spilled bytes, reason. GEMV kernels without residual quantisation must not spill.
 ALLOWED = [
-    (r"scan_\w+_(64|128)", 5400),  # a thread has 64 or 128 numbers of the state: heads of 256 and 512 keys
-    (r"gemv_residual_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
-    (r"experts_(gemv|gemm_32)_\w+", 200),  # two blocks of threads on a processor
-    (r"(scan|conv1d|attend_general_split|attend_ragged|attend_rows|attend_flash)\w*", 80),  # outside of the innermost loops
+    (r"scan_\w+_(64|128)", 5400),  # a thread holds 64 or 128 state values: heads of 256 and 512 keys
+    (r"gemv_residual_q4m?w?", 400),  # 4-bit output heads: residual-quantised activations of sixteen blocks in registers
+    (r"experts_(gemv|gemm_32)_\w+", 200),  # two thread blocks per SM
+    (r"(scan|conv1d|attend_general_split|attend_ragged|attend_rows|attend_flash)\w*", 80),  # outside the innermost loops
     (r"(gemm_mma|gemm_mma_small|gemm_skinny_16)_(q8|k8m|nvfp4)|gemv_residual_nvfp4", 80),
 ]
 
@@ -26,7 +26,7 @@ def allowed(function):
 
 
 def spilled(log):
-    """(kernel, bytes stored, bytes loaded) of all that spill, and how many kernels there are."""
+    """Returns (kernel, bytes stored, bytes loaded) of all spilling kernels, and the number of kernels."""
     function, found, count = "", [], 0
     for line in log.splitlines():
         if match := FUNCTION.search(line):

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Checks that a linked x86-64 program runs on every processor that has the baseline.
+"""Checks that a linked x86-64 program runs on every processor with the baseline.
 
     check_targets.py PROGRAM
 
-Kernels are compiled for several instruction sets, each in a namespace of its own (N_AVX2, N_AVX3, ...). The program is
-disassembled, and two things are refused:
-  1. a function outside of these namespaces that holds an instruction beyond x86-64's baseline (SSE2), and one inside
-     that holds an instruction beyond its instruction set;
-  2. a call or a jump from outside of these namespaces into one of them. They are entered by way of tables of kernels
-     alone, from which one is chosen that the processor has.
-Needs objdump and c++filt (binutils)."""
+Kernels are compiled for several instruction sets, each in its own namespace (N_AVX2, N_AVX3, ...). The script
+disassembles the program and rejects:
+  1. functions outside these namespaces with instructions beyond the x86-64 baseline (SSE2), and functions inside with
+     instructions beyond the namespace's instruction set;
+  2. calls and jumps from outside into these namespaces. They may only be entered through kernel tables, from which a
+     kernel supported by the processor is chosen.
+Requires objdump and c++filt (binutils)."""
 import collections
 import re
 import subprocess
 import sys
 
-# Namespaces of kernels, and what their functions may hold. src/kernels/cpu/simd/simd-inl.h says why N_SSE4 has AVX-VNNI.
+# Kernel namespaces and the instruction sets that they may use. src/kernels/cpu/simd/simd-inl.h explains why N_SSE4 has
+# AVX-VNNI.
 BASELINE = "baseline"
 NAMESPACES = {
     "6N_AVX2": {"avx2"},
@@ -23,10 +24,10 @@ NAMESPACES = {
     "6N_AVX3": {"avx2", "avx512", "bf16"},
     "9N_AVX3_DL": {"avx2", "avx512", "vnni", "ice lake", "bf16", "amx"},
 }
-# bf16 and amx: kernels that only Target::kAmx and uses_bf16_dot() choose.
+# bf16 and amx: kernels that are only chosen by Target::kAmx and uses_bf16_dot().
 NAMESPACE = re.compile("6N_AVX2|6N_SSE4|9N_AVX3_DL|6N_AVX3")
 
-# Functions of the baseline that may hold more, and why.
+# Baseline functions that may use more, and the reason.
 EXCEPTIONS = {
     "product_is_right": {"amx"},  # kernels/cpu/tiles/amx.cc: called once CPUID, XCR0 and the system allow tiles
     "find_refusal": {"amx"},  # the same, inlined
@@ -34,8 +35,8 @@ EXCEPTIONS = {
     "multiply_tiles": {"amx"},  # kernels/cpu/rows/peak_rates.cc: called where amx_usable()
 }
 
-# Instructions without the prefix of AVX that came after SSE2. tzcnt is bsf on processors without it, and GCC writes it
-# where both give the same.
+# Instructions newer than SSE2 without AVX prefix. tzcnt executes as bsf on older processors; GCC uses it where both give
+# the same result.
 LATER = re.compile(
     r"addsubp[sd]|hsubp[sd]|haddp[sd]|lddqu|movddup|movs[hl]dup|fisttp\w*|pabs[bwd]|palignr|ph(add|sub)(d|sw|w)|"
     r"pmaddubsw|pmulhrsw|pshufb|psign[bwd]|blendv?p[sd]|dpp[sd]|extractps|insertps|movntdqa|mpsadbw|packusdw|pblendvb|"
@@ -52,7 +53,7 @@ AVX512 = re.compile(r"%zmm|%k[0-7]|%[xyz]mm(1[6-9]|2\d|3[01])|\{1to\d+\}|\{r[nud
 
 
 def needs(mnemonic, operands):
-    """What an instruction needs beyond the baseline; None if nothing."""
+    """Returns the instruction set that an instruction needs beyond the baseline; None if none."""
     if TILES.fullmatch(mnemonic):
         return "amx"
     if not mnemonic.startswith(("v", "k")) or mnemonic in ("verr", "verw"):
@@ -84,7 +85,7 @@ TARGET = re.compile(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>")
 
 
 def findings(program):
-    """Yields (function, what is wrong, instruction); the first of each kind in a function."""
+    """Yields (function, violation, instruction), the first of each kind per function."""
     listing = subprocess.Popen(
         ["objdump", "--disassemble", "--no-show-raw-insn", "--wide", program], stdout=subprocess.PIPE, text=True)
     symbol, allowed, seen, functions = "", set(), set(), collections.Counter()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes man pages, veery.1 and veery-VERB.1, from what the program prints with --help.
+"""Generates the man pages veery.1 and veery-VERB.1 from the program's --help output.
 
-usage: man_pages.py FOLDER PROGRAM...    FOLDER is made anew; PROGRAM may be several words (an emulator first)
+usage: man_pages.py FOLDER PROGRAM...    recreates FOLDER; PROGRAM may have several words (e.g. an emulator)
 """
 import pathlib
 import re
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-# "  -n,--predict N    Most tokens": two spaces, what it is called, two spaces or more, what it does.
+# "  -n,--predict N    Most tokens": two spaces, the flag, two or more spaces, its description.
 ENTRY = re.compile(r"^ {2}(\S(?:.*?\S)?)(?: {2,}(.*))?$")
 EXIT_STATUS = [
     ("0", "Done."),
@@ -19,14 +19,14 @@ EXIT_STATUS = [
 
 
 def escaped(text):
-    """Text as it is: no request of roff, no hyphen that a copied command would miss."""
+    """Escapes text for roff: no requests, and hyphens that survive copying."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     text = text.replace("^", "\\(ha").replace("~", "\\(ti")
     return "\\&" + text if text.startswith(".") else text
 
 
 def marked(name):
-    """Flags bold, what stands for a value in italics."""
+    """Sets flags in bold and value placeholders in italics."""
     out = []
     for word in re.split(r"([ ,=|])", name):
         if word.startswith("-"):
@@ -39,7 +39,7 @@ def marked(name):
 
 
 def paragraphs(lines):
-    """Blocks of lines between empty ones."""
+    """Returns blocks of lines separated by empty lines."""
     block = []
     for line in [*lines, ""]:
         if line.strip():
@@ -50,7 +50,7 @@ def paragraphs(lines):
 
 
 def entries(lines):
-    """(name, [lines of what it does]) of a list of a help text."""
+    """Yields (name, [description lines]) of a list in a help text."""
     found = []
     for line in lines:
         entry = ENTRY.match(line)
@@ -69,7 +69,7 @@ def list_of(lines):
 
 
 def sections(text):
-    """The parts of a help text: [title, lines], the description first, without a title."""
+    """Returns the parts of a help text as [title, lines]; the first one, the description, has no title."""
     parts = [("", [])]
     for line in text.splitlines():
         title = re.fullmatch(r"([A-Z][A-Za-z ]*):(.*)", line)
@@ -81,7 +81,7 @@ def sections(text):
 
 
 def description(lines):
-    """Prose, and the indented lists in it."""
+    """Formats prose and the indented lists in it."""
     out = []
     for block in paragraphs(lines):
         out.append(".PP")

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""Whether an NVIDIA GPU gives the numbers and texts of the CPU, with any batch, chunk and driver.
+"""Checks that an NVIDIA GPU gives the numbers and texts of the CPU for any batch, chunk and driver.
 
     bench/h200/check.py VEERY [--folder FOLDER] [--device cuda] [--only PART,..] [--real FILE] [--at-once N]
 
-Parts: tiny        checkpoints of every family as they are (tests/fixtures/tiny): logits, also with --exact
-       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text; in
-                   bf16 and Q4_0 with --exact
-       types       a dense family, experts and a recurrent one in 26 types of `veery quantize`, which have all types of tensors that it
-                   writes: logits of 81 and of 3 tokens, greedy text, also with --exact
-       shapes      Llama's 1B in Q4_K, Q8_0 and Q4_1 and experts (models.py): logits of up to 556 tokens, greedy and sampled text,
-                   prompts in two parts
-       batch       64 requests in 1, 8, 16, 40 and 64 slots, in chains and step by step (with log-probabilities)
-       bf16        rows of a 1B in bf16 in runs of 1 to 2,100 tokens
-       memory      too little of it at load, when a cache grows, and where another program takes what is left
-       sanitizers  memcheck and racecheck of steps, batches and prompts, where compute-sanitizer is there
+Parts: tiny        unmodified checkpoints of every family (tests/fixtures/tiny): logits, also with --exact
+       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text; bf16
+                   and Q4_0 also with --exact
+       types       a dense, a mixture and a recurrent family in 26 types of `veery quantize`, which cover all
+                   tensor types that it writes: logits of 81 and of 3 tokens, greedy text, also with --exact
+       shapes      Llama 1B in Q4_K, Q8_0 and Q4_1, and a mixture (models.py): logits of up to 556 tokens,
+                   greedy and sampled text, prompts in two parts
+       batch       64 requests in 1, 8, 16, 40 and 64 slots, with chained decode and step by step (log-probabilities)
+       bf16        rows of a 1B model in bf16 in prefill chunks of 1 to 2,100 tokens
+       memory      too little memory at load, when a KV cache grows, and when another program takes the rest
+       sanitizers  memcheck and racecheck of decode, batches and prefill, if compute-sanitizer is available
        real        FILE, a model with a tokenizer: logits, greedy, sampled and constrained text
 
-A line each: "same", "near" (how far), or what is wrong. The status is 1 if anything is. Needs Python 3.11, nothing else.
+Prints one line per check: "same", "near" (and how near), or the difference. Exit status 1 if a check failed. Requires only
+Python 3.11.
 """
 
 import argparse
@@ -38,10 +39,10 @@ import hold
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-NEAR_BF16 = 2e-2  # of the largest logit, where the GPU multiplies bf16 in its own order, and activations are bf16
+NEAR_BF16 = 2e-2  # relative to the largest logit; with bf16 activations the GPU sums products in another order
 PARTS = ("tiny", "wide", "types", "shapes", "batch", "bf16", "memory", "sanitizers", "real")
 CPU_THREADS = "4"
-TIMEOUT, SANITIZER_TIMEOUT = 600, 1200  # seconds for a process
+TIMEOUT, SANITIZER_TIMEOUT = 600, 1200  # seconds per process
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Tools:
     real: str | None
     failures: list = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    making: threading.Lock = field(default_factory=threading.Lock)  # of models
+    making: threading.Lock = field(default_factory=threading.Lock)  # held while a model is created
     counts: dict = field(default_factory=dict)
 
     def run(self, *words, check=True):
@@ -78,8 +79,8 @@ class Tools:
         return path
 
     def same(self, part, what, verb, model, *words):
-        """One output of both. What `run --json` says of times and of the device is left out."""
-        own = words[: words.index("-ngl")] if "-ngl" in words else words  # which is behind all others
+        """Compares an output of GPU and CPU, ignoring times and the device in `run --json`."""
+        own = words[: words.index("-ngl")] if "-ngl" in words else words  # the last flag
         expected = shown(self.run(verb, model, *own, "--device", "cpu", "-t", CPU_THREADS).stdout)
         got = shown(self.run(verb, model, *words, "--device", self.device).stdout)
         self.say(part, what, "same" if got == expected else first_difference(expected, got), got == expected)
@@ -104,7 +105,7 @@ def ids_of(count, seed, below=61):
 
 
 def far(rows, expected):
-    """The largest difference of logits, relative to the largest logit."""
+    """Returns the largest difference of logits, relative to the largest logit."""
     worst = 0.0
     for row, other in zip(rows, expected, strict=True):
         logits = {top["id"]: top["logit"] for top in other["top"]}
@@ -207,7 +208,7 @@ def shapes(tools):
 
 
 def in_parts(tools, name, path):
-    """A prompt in one run, and as what follows a kept beginning."""
+    """Compares a prompt in one run with the same prompt continued from a saved session."""
     ids = ids_of(400, 5, 2800)
     expected = json.loads(tools.run("run", path, "--ids", ids, "-n", "20", "--temp", "0", "--ignore-eos", "--json", "-q", "--device", "cpu", "-t", CPU_THREADS).stdout)["ids"]
     for cut in (1, 130, 399):
@@ -278,7 +279,7 @@ def memory(tools):
 
 def sanitizers(tools):
     if not shutil.which("compute-sanitizer"):
-        print("sanitizers: compute-sanitizer is not there", flush=True)
+        print("sanitizers: compute-sanitizer not found", flush=True)
         return []
     prompt = ids_of(300, 5, 2800)
 
@@ -337,11 +338,11 @@ def real(tools):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("veery")
-    parser.add_argument("--folder", default="/tmp/veery-check", help="for models and outputs, 12 GB with all parts")
+    parser.add_argument("--folder", default="/tmp/veery-check", help="folder for models and outputs, 12 GB with all parts")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--real")
-    parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 4) // 4), help="checks at the same time")
+    parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 4) // 4), help="number of concurrent checks")
     options = parser.parse_args()
     chosen = options.only.split(",")
     if unknown := [part for part in chosen if part not in PARTS]:

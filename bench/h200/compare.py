@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares veery with llama.cpp on an NVIDIA GPU, in turns, on random models of Llama's shapes.
+"""Compares veery with llama.cpp on an NVIDIA GPU, alternately, on random models with Llama shapes.
 
     bench/h200/compare.py VEERY LLAMA.CPP [--folder FOLDER] [--rounds N] [--shapes 1b,8b] [--json OUT] [--svg OUT]
 
-LLAMA.CPP: the folder of llama-bench and llama-batched-bench (`CUDA=90 bench/peers/build_llama_cpp.sh`). FOLDER has
-the models of models.py, which are made where they are missing (31 GB of both shapes). A round runs each test with one program,
-then with the other; medians are printed, and the ratio is the median of those of the rounds. Needs Python 3.11, nothing else.
+LLAMA.CPP: the folder of llama-bench and llama-batched-bench (`CUDA=90 bench/peers/build_llama_cpp.sh`). FOLDER contains
+the models of models.py, which are created if missing (31 GB for both shapes). A round runs each test with one program, then
+with the other. Prints medians; the ratio is the median of the rounds' ratios. Requires only Python 3.11.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from pairs import paired_ratios, spread  # noqa: E402
 
 PROMPT, TOKENS, SEQUENCES = 2048, 128, 64
 MODELS = {"q4_k": ["q4_k", "q6_k"], "q8_0": ["q8_0"], "bf16": ["bf16"]}  # weights, embedding
-TIMEOUT = 600  # seconds for a process
+TIMEOUT = 600  # seconds per process
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Test:
     shape: str
     weights: str
     veery: tuple[str, ...]  # arguments of `veery bench`
-    peer: str  # which of the peer's numbers it is beside: prompt, steps, sequences
-    goal: int | None = None  # tokens a second on an H200
+    peer: str  # the peer's number to compare with: prompt, steps, sequences
+    goal: int | None = None  # target in tokens/s on an H200
 
 
 def tests_of(shapes):
@@ -57,7 +57,7 @@ def tests_of(shapes):
 
 
 def run(command):
-    """What the program prints. Ends this one with what it said if it fails."""
+    """Returns the program's output. Exits with its error output if it fails."""
     done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=TIMEOUT, check=False)  # fmt: skip
     if done.returncode != 0:
@@ -70,7 +70,7 @@ class Peer:
         self.folder = Path(folder)
 
     def measure(self, what, model):
-        """Tokens a second."""
+        """Returns tokens/s."""
         if what == "sequences":
             output = run([self.folder / "llama-batched-bench", "-m", model, "-ngl", 99, "-fa", "on", "-npp", 16, "-ntg", 64,
                           "-npl", SEQUENCES, "-c", SEQUENCES * 128, "-b", 2048, "-ub", 2048, "--output-format", "jsonl"])  # fmt: skip
@@ -101,11 +101,11 @@ def gpu():
 
 
 def measure(options, tests):
-    """{test: {"veery": [..], "llama.cpp": [..]}}, a value a round."""
+    """Returns {test: {"veery": [..], "llama.cpp": [..]}} with one value per round."""
     peer = Peer(options.peer)
     found = {test: {"veery": [], "llama.cpp": []} for test in tests}
     for number in range(options.rounds):
-        theirs = {}  # tests with and without --relaxed stand beside the same number of theirs
+        theirs = {}  # tests with and without --relaxed are compared with the same number
         for test in tests:
             model = model_of(options.folder, test)
             if (test.peer, model) not in theirs:

@@ -1,4 +1,4 @@
-"""What veery does where a GPU's memory ends: at load, when more is needed later, and when another program takes it."""
+"""Checks veery when GPU memory runs out: at load, when more is needed later, and when another program takes it."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ import urllib.request
 
 
 class Hold:
-    """Takes all of a GPU's free memory but `leave` bytes, by the driver, until it is closed."""
+    """Allocates all free memory of a GPU except `leave` bytes until closed."""
 
     def __init__(self, leave, device=0):
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -65,7 +65,7 @@ class Server:
             time.sleep(0.1)
 
     def complete(self, prompt, tokens):
-        """(status, text or error)."""
+        """Returns (status, text or error)."""
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "seed": 1, "ignore_eos": True}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
         try:
@@ -87,7 +87,7 @@ def check(tools):
 
 
 def refused(tools, what, done):
-    """Status 1 and a line that has numbers, nothing else."""
+    """Expects exit status 1 and a single error line with numbers."""
     line = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
     good = done.returncode == 1 and line.startswith("veery: error:") and re.search(r"\d", line) is not None
     tools.say("memory", f"{what}: {line[:150]}", "refused" if good else f"status {done.returncode}, {done.stderr[-300:]}", good)
@@ -96,7 +96,7 @@ def refused(tools, what, done):
 def at_load(tools, path):
     logits = ("logits", path, "--ids", "11,48,85", "--top", "3", "--json", "--device", tools.device)
     refused(tools, "100 MB for a model of 800", tools.run(*logits, "--device-memory", "100", check=False))
-    other = Hold(900 << 20)  # of which the driver takes 500 or so for a program
+    other = Hold(900 << 20)  # the driver uses about 500 MiB of it per program
     try:
         refused(tools, f"{other.free() >> 20} MiB free", tools.run(*logits, check=False))
     finally:
@@ -104,7 +104,7 @@ def at_load(tools, path):
 
 
 def limits(tools, path):
-    """From too little to enough: each run ends with a result or is refused with numbers."""
+    """Increases the memory limit: each run must succeed or be rejected with numbers."""
     words = ("run", path, "--ids", ",".join(["7"] * 1500), "-n", "4", "-c", "4096", "--temp", "0", "--ignore-eos", "--json", "-q", "--device", tools.device)
     expected = json.loads(tools.run(*words).stdout)["ids"]
     for megabytes in range(700, 2000, 100):
@@ -117,7 +117,7 @@ def limits(tools, path):
 
 
 def taken(tools, path):
-    """Another program takes the rest while a server is up: requests fail or not, the server stays, and goes on when it is given back."""
+    """Another program takes the free memory while a server runs: requests may fail, but the server survives and recovers."""
     server = Server(tools, path, "-np", "16", "-c", "8192")
     try:
         short = ("one two three", 8)
@@ -137,4 +137,4 @@ def taken(tools, path):
         tools.say("memory", "a long prompt afterwards", "answered" if long[0] == 200 else str(long), long[0] == 200)
     finally:
         status = server.stop()
-        tools.say("memory", "the server ends when it is asked to", "status 0" if status == 0 else f"status {status}", status == 0)
+        tools.say("memory", "the server exits on SIGTERM", "status 0" if status == 0 else f"status {status}", status == 0)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes a GGUF of a Llama's shape with random weights, many times faster than bench/peers/random_llama.py: blocks
-repeat, and the vocabulary is small.
+"""Writes a GGUF with a Llama shape and random weights, many times faster than bench/peers/random_llama.py, because
+blocks repeat and the vocabulary is small.
 
     bench/h200/models.py OUT.gguf SHAPE TYPE [TYPE of the embedding] [--outliers]
 
-SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well), moe (the shape of Qwen3 30B A3B with the
+SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; tied embeddings), moe (the shape of Qwen3 30B A3B with the
 routing of Mixtral), or tiny and tiny-moe (1b and moe with two layers).
-TYPE: f32, bf16, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
---outliers: one of 341 columns has 8 as the norms' weight instead of 1, so that one block of x in 25 is an outlier of its row
-(docs/numerics.md), as of trained models; without it there are hardly any.
+TYPE: f32, bf16, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Requires only Python 3.11.
+--outliers: the norm weight of one of 341 columns is 8 instead of 1, so that one activation block in 25 is an outlier block
+(docs/numerics.md), as in trained models; otherwise there are hardly any.
 """
 
 import argparse
@@ -30,12 +30,12 @@ MORE_TYPES = {
 REPEATED = 1 << 18  # blocks
 REPEATED_BF16 = 1 << 23  # weights
 OUTLIERS = 1 / 341  # of the columns
-# Mixtures of experts (the shape of Qwen3 30B A3B): experts, chosen ones, their hidden size.
+# Mixtures of experts (the shape of Qwen3 30B A3B): experts, active experts, expert width.
 EXPERTS = {"moe": (128, 8, 768), "tiny-moe": (128, 8, 768)}
 
 
 def with_experts(tensors, experts, hidden):
-    """The tensors, with a mixture in place of each dense feed-forward part."""
+    """Yields the tensors with each dense feed-forward part replaced by a mixture."""
     for name, columns, rows, of in tensors:
         layer, _, part = name.rpartition("ffn_")
         if part == "gate.weight":

@@ -1,14 +1,14 @@
-// trace.cc: what a program asks of NVIDIA's driver, and what the GPU then does, as a trace for
-// Perfetto or Chrome.
+// trace.cc: records calls to NVIDIA's driver and the resulting GPU activity as a trace for Perfetto
+// or Chrome.
 //
 //   export CPATH=/usr/local/cuda/include LIBRARY_PATH=/usr/local/cuda/lib64
 //   g++ -std=c++20 -O2 -shared -fPIC bench/h200/trace.cc -o trace.so -lcupti
 //   export CUDA_INJECTION64_PATH=$PWD/trace.so VEERY_TRACE=out.json
 //   veery bench model.gguf --device cuda -p 0 -n 128 --chain 128
 //
-// The driver loads the library and calls InitializeInjection(). Calls are those of its API, with
-// the time that each took; graphs are one event each, from their first kernel to their last. Times
-// are microseconds from the first call on.
+// The driver loads the library and calls InitializeInjection(). The trace contains driver API calls
+// with their durations, and each graph as one event from its first to its last kernel. Times are
+// microseconds since the first call.
 #include <cuda.h>
 #include <cupti.h>
 

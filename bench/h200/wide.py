@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes checkpoints of many families with random weights of bf16, of 0.5 to 13 MB each.
+"""Creates checkpoints of many families with random bf16 weights, 0.5 to 13 MB each.
 
     bench/h200/wide.py FOLDER [NAME ...]
 
-FOLDER/NAME has a config.json and a model.safetensors with the names, shapes and spreads of tests/fixtures/wide.json (written by
-tools/oracle/make_wide.py), of all families or of those named; `veery quantize` makes files of them. Needs Python 3.11, nothing else.
+FOLDER/NAME gets a config.json and a model.safetensors with the names, shapes and spreads of tests/fixtures/wide.json (written
+by tools/oracle/make_wide.py), for all families or the named ones; `veery quantize` accepts them. Requires only Python 3.11.
 """
 
 import json
@@ -16,7 +16,7 @@ from array import array
 from pathlib import Path
 
 FACTS = Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "wide.json"
-PERIOD = 8191  # numbers are repeated behind as many; a prime, so that rows differ
+PERIOD = 8191  # numbers repeat after this many; a prime, so that rows differ
 
 
 def numbers():
@@ -25,7 +25,7 @@ def numbers():
 
 
 def filled(count, mean, deviation, start, pool):
-    """count numbers of bf16 (f32 cut to its upper half), as bytes."""
+    """Returns `count` bf16 numbers (the upper halves of f32) as bytes."""
     values = array("f", [mean + deviation * x for x in pool[start : start + min(count, PERIOD)]])
     if sys.byteorder == "big":
         values.byteswap()

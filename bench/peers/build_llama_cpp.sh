@@ -3,12 +3,14 @@
 #
 #   bench/peers/build_llama_cpp.sh [FOLDER]    default: ${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers
 #   JOBS=2 sets the number of compile jobs (default: all processors).
-#   CUDA=90 builds llama-bench and llama-batched-bench with its CUDA backend, for GPUs of these architectures
-#   (CMAKE_CUDA_ARCHITECTURES; 90: H100 and H200), into FOLDER/llama.cpp-cuda/bin. Wants the CUDA toolkit with cuBLAS.
+#   CUDA=90 builds llama-bench and llama-batched-bench with the CUDA backend for GPUs of these
+#   architectures (CMAKE_CUDA_ARCHITECTURES; 90: H100 and H200) in FOLDER/llama.cpp-cuda/bin.
+#   Requires the CUDA toolkit with cuBLAS.
 #
-# The source is the archive of llama-cpp-python, which carries a whole llama.cpp, because a package
-# index serves a pinned and checksummed file. Needs pip, cmake, a C++17 compiler and ninja or make.
-# Running it again only checks that everything is there. Programs end up in FOLDER/llama.cpp/bin.
+# The source is the archive of llama-cpp-python, which contains a complete llama.cpp, because a
+# package index serves a pinned and checksummed file. Requires pip, cmake, a C++17 compiler and
+# ninja or make. Running it again only checks that everything exists. Programs are built in
+# FOLDER/llama.cpp/bin.
 set -euo pipefail
 
 readonly version=0.3.36
@@ -34,8 +36,8 @@ is_wanted_archive() { echo "$sha256  $1" | sha256sum --check --status 2>/dev/nul
 fetch() {
   if [[ -f $archive ]] && is_wanted_archive "$archive"; then return; fi
   say "fetching llama-cpp-python $version"
-  # pip looks into an archive's metadata before it keeps it, hence the checksum in the requirement:
-  # pip refuses a wrong archive before it runs anything in it.
+  # pip reads an archive's metadata before saving it, so the checksum is part of the requirement:
+  # pip then rejects a wrong archive before running anything in it.
   local requirement=$folder/requirement.txt
   echo "llama-cpp-python==$version --hash=sha256:$sha256" > "$requirement"
   python3 -m pip download --quiet --no-deps --no-binary llama-cpp-python --require-hashes \
@@ -51,9 +53,10 @@ unpack() {
   touch "$package/.unpacked"
 }
 
-# AMX is switched off. GCC 12's _tile_loadconfig declares only 8 of the 64 bytes it reads, so at -O2
-# the compiler drops the stores of the tile shapes and llama.cpp stops with an illegal instruction
-# at its first tile load. -march=native turns AMX on where the CPU has it; these flags win over it.
+# AMX is disabled. GCC 12's _tile_loadconfig declares only 8 of the 64 bytes that it reads, so at
+# -O2 the compiler drops the stores of the tile shapes and llama.cpp stops with an illegal
+# instruction at its first tile load. -march=native enables AMX if the CPU has it; these flags
+# override that.
 isa_flags() {
   case $(uname -m) in
     x86_64) echo "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" ;;
@@ -66,7 +69,8 @@ configure() {
   local generator=()
   if command -v ninja > /dev/null; then generator=(-G Ninja); fi
   local device=()
-  # A GPU's host need not have the processor that compiles for it, nor NCCL, which one GPU does not use.
+  # The GPU machine may have another CPU than the build machine, and a single GPU does not need
+  # NCCL.
   if [[ -n $cuda ]]; then
     device=(-DGGML_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=$cuda" -DGGML_CUDA_NCCL=OFF -DGGML_NATIVE=OFF)
   else
@@ -80,7 +84,7 @@ configure() {
     > "$build.configure.log" 2>&1 || fail "cmake failed, see $build.configure.log"
 }
 
-# What compare.py prints about the peer: one `key: value` a line.
+# Writes the description of the peer that compare.py prints, as lines of `key: value`.
 describe() {
   local commit compiler
   commit=$(awk -v head="## [$version]" '

@@ -4,9 +4,9 @@
     bench/peers/build_llama_cpp.sh
     bench/peers/classify.py MODEL.gguf [--texts 1000] [--rounds 5] [--json OUT]
 
-veery scores ten labels of each text. llama.cpp has no such program: measured are prompts alone, of which nothing is
-scored: the same prompts through llama-embedding, and llama-batched-bench with prompts as long as what is left of them,
-on average, behind the beginning that all share, as though llama.cpp had found that computed. README.md says more.
+veery scores ten labels for each text. llama.cpp has no such program, so only its prompt evaluation is measured, without
+scoring: the same prompts through llama-embedding, and llama-batched-bench with prompts as long as the average remainder
+after the common prefix, as if llama.cpp had cached that prefix. README.md explains this.
 """
 
 import argparse
@@ -21,19 +21,19 @@ from pairs import paired_ratios, spread
 from programs import Failure, Settings, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LONGEST = 200  # characters of a text
+LONGEST = 200  # characters per text
 LABELS = ["files", "numbers", "graphics cards", "memory", "speed", "tests", "languages", "servers", "tokens", "sound"]
 HEAD = f"Classify the text. Answer with one of these labels alone: {', '.join(LABELS)}.\n\n"
 BORDER = "<#next#>"
 
 
 def rest(text):
-    """Of a prompt, what follows the beginning that all share."""
+    """Returns the part of a prompt after the common prefix."""
     return f"Text: {text}\nLabel:"
 
 
 class Veery:
-    """`veery classify`, all texts and labels in one call."""
+    """Runs `veery classify` with all texts and labels in one call."""
 
     name = "veery, ten labels scored"
 
@@ -56,7 +56,7 @@ class Veery:
 
 
 class LlamaPrompts:
-    """`llama-embedding`: the last hidden state of each whole prompt."""
+    """Runs `llama-embedding`: the last hidden state of each complete prompt."""
 
     name = "llama.cpp, whole prompts"
 
@@ -80,7 +80,7 @@ class LlamaPrompts:
 
 
 class LlamaBatches:
-    """`llama-batched-bench`: prompts as long as what veery computes of each, 16 at a time."""
+    """Runs `llama-batched-bench`: prompts as long as the part that veery computes, 16 at a time."""
 
     name = "llama.cpp, texts alone"
 
@@ -98,7 +98,7 @@ class LlamaBatches:
 
 
 def rate(program, texts):
-    """Texts a second, without what starting and loading take."""
+    """Returns texts/s, excluding start-up and loading."""
     started = program.seconds(texts[:1])
     return len(texts) / (program.seconds(texts) - started)
 
@@ -119,11 +119,11 @@ def parse():
     parser.add_argument("--llama", type=absolute, default=Path.home() / ".cache/veery/peers/llama.cpp/bin",
                         help="folder with llama-embedding and llama-batched-bench")  # fmt: skip
     parser.add_argument("--texts", type=int, default=1000)
-    parser.add_argument("--peer-texts", type=int, help="as many of them for llama-embedding, which is slow [all]")
+    parser.add_argument("--peer-texts", type=int, help="number of texts for llama-embedding, which is slow [all]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-t", "--threads", type=int, default=2)
-    parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--json", type=Path, help="write all that was found to this file")
+    parser.add_argument("--busy-ok", action="store_true", help="measure even on a busy machine")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     return parser.parse_args()
 
 

@@ -4,7 +4,7 @@
     bench/peers/build_llama_cpp.sh
     bench/peers/compare.py MODEL.gguf [MODEL.gguf ...] [--ik FOLDER] [--json OUT] [--svg OUT]
 
-README.md beside this file says what is compared, and how. Needs Python 3.11 and nothing else.
+README.md in this folder explains what is compared, and how. Requires only Python 3.11.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from programs import Failure, IkLlamaCpp, LlamaCpp, Settings, Veery
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = [LlamaCpp.name, IkLlamaCpp.name]
 MIB = 1 << 20
-QUIET_SECONDS = 5  # that the machine is watched for, before and after
+QUIET_SECONDS = 5  # duration of the load measurement before and after
 
 
 @dataclass(frozen=True)
 class Test:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     unit: str
@@ -48,7 +48,7 @@ def tests(settings):
 
 
 def measure_once(program, model, settings):
-    """Returns {test name: value}, one value for each of tests(), in their units."""
+    """Returns {test name: value} with a value for each of tests(), in its unit."""
     speeds, bench = program.bench(model, settings)
     prefill, decode, *texts, memory_bench = (test.name for test in tests(settings))
     for name in (prefill, decode):
@@ -64,10 +64,10 @@ def measure_once(program, model, settings):
 
 
 def measure(programs, model, settings, rounds):
-    """Returns {program name: {test name: [a value for each round]}} and how busy each round was.
+    """Returns {program name: {test name: [value per round]}} and the load during each round.
 
-    Every round runs every program; the one that begins changes from round to round, so that none
-    always follows another's warm or throttled machine.
+    Every round runs every program. The first one alternates, so that none always runs after the same
+    other program, on a warm or throttled machine.
     """
     samples, observed = {program.name: {} for program in programs}, []
     for index in range(rounds):
@@ -82,7 +82,7 @@ def measure(programs, model, settings, rounds):
 
 
 def read_through(path):
-    """Brings a file into the page cache, as loading is compared warm; returns its SHA-256."""
+    """Loads a file into the page cache, because warm loading is compared; returns its SHA-256."""
     digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:
         while part := file.read(16 * MIB):
@@ -111,7 +111,7 @@ def summarise(model, sha256, samples, settings):
 
 
 def pairs(row):
-    """{peer: the spread of veery / peer, a ratio for each round} for the peers that were measured."""
+    """Returns {peer: spread of the rounds' ratios veery / peer} for the measured peers."""
     if Veery.name not in row:
         return {}
     ours = row[Veery.name]["samples"]
@@ -119,7 +119,7 @@ def pairs(row):
 
 
 def ratios(row, value):
-    """{peer: veery / peer} for the peers that were measured."""
+    """Returns {peer: veery / peer} for the measured peers."""
     if Veery.name not in row:
         return {}
     return {peer: row[Veery.name][value] / row[peer][value] for peer in PEERS if peer in row}
@@ -162,7 +162,7 @@ def ratio_cell(found):
 
 
 def verdict(row):
-    """Whether veery is ahead of every peer."""
+    """Returns the direction of the measure, and whether veery is ahead of every peer."""
     if not row["ratios"]:
         return ""
     higher = row["higher_is_better"]
@@ -171,7 +171,7 @@ def verdict(row):
 
 
 def print_results(results):
-    """Prints one table a model."""
+    """Prints one table per model."""
     for model in dict.fromkeys(row["model"] for row in results):
         rows = [row for row in results if row["model"] == model]
         file_mib = rows[0]["model_bytes"] / MIB
@@ -234,28 +234,28 @@ def parse_arguments(arguments):
         "--veery", type=absolute, default=REPOSITORY / "build/release/bin/veery", metavar="PROGRAM"
     )
     parser.add_argument("--llama", "--peer", type=absolute, default=default_peer(), metavar="FOLDER",
-                        help="with llama.cpp's programs in it (default: %(default)s)")  # fmt: skip
+                        help="folder of llama.cpp's programs (default: %(default)s)")  # fmt: skip
     parser.add_argument("--ik", type=absolute, metavar="FOLDER",
-                        help="with ik_llama.cpp's programs in it; without: not measured")  # fmt: skip
-    parser.add_argument("--only", choices=[Veery.name, *PEERS], help="measure one program alone")
+                        help="folder of ik_llama.cpp's programs; default: not measured")  # fmt: skip
+    parser.add_argument("--only", choices=[Veery.name, *PEERS], help="measure only this program")
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("-t", "--threads", type=positive, default=2)
     parser.add_argument("--prompt", type=positive, default=512, help="tokens of the prefill test")
     parser.add_argument("--tokens", type=positive, default=128, help="tokens of the decode test")
     parser.add_argument("-c", "--context", type=positive, default=512)
-    parser.add_argument("--veery-flags", default="", help="more flags for every veery command")
+    parser.add_argument("--veery-flags", default="", help="additional flags for every veery command")
     parser.add_argument("--llama-flags", "--peer-flags", default="",
-                        help='more for llama.cpp, such as "-fa off"')  # fmt: skip
-    parser.add_argument("--ik-flags", default="", help='more for its benchmark, such as "-thp 1"')
-    parser.add_argument("--perplexity", type=absolute, metavar="FILE", help="compare on this text too")
+                        help='additional flags for llama.cpp, such as "-fa off"')  # fmt: skip
+    parser.add_argument("--ik-flags", default="", help='additional flags for its benchmark, such as "-thp 1"')
+    parser.add_argument("--perplexity", type=absolute, metavar="FILE", help="also compare perplexity on this text")
     parser.add_argument("--no-sampled", dest="sampled", action="store_false",
-                        help="leave out answers with the default choice of tokens")  # fmt: skip
+                        help="skip answers with default sampling")  # fmt: skip
     parser.add_argument("--speeds-only", dest="texts", action="store_false",
-                        help="prompts and answers of ids only, for files without a vocabulary")  # fmt: skip
-    parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one process")
+                        help="use token ids only, for files without a vocabulary")  # fmt: skip
+    parser.add_argument("--busy-ok", action="store_true", help="measure even on a busy machine")
+    parser.add_argument("--timeout", type=float, default=600, help="timeout of a process in seconds [600]")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
-    parser.add_argument("--svg", type=Path, metavar="OUT.svg", help="bars of the ratios")
+    parser.add_argument("--svg", type=Path, metavar="OUT.svg", help="draw the ratios as bars")
     return parser.parse_args(arguments)
 
 
@@ -277,7 +277,7 @@ def chosen_programs(options):
 
 
 def check_quiet(busy_ok):
-    """How busy the machine is before anything runs. Raises Failure if it is, unless that is allowed."""
+    """Measures the load of the machine. Raises Failure if it is busy, unless that is allowed."""
     found = machines.observe(QUIET_SECONDS)
     reason = machines.why_busy(found, QUIET_SECONDS)
     if reason and not busy_ok:

@@ -4,12 +4,12 @@
     bench/peers/build_llama_cpp.sh
     bench/peers/embed.py ~/.cache/veery/models/all-MiniLM-L6-v2 [--gguf FILE.gguf ...] [--json OUT]
 
-The texts are the paragraphs and sentences of the repository's documents, the same for all. The folder
-is embedded by veery and, where this Python has it, by sentence-transformers on the CPU (float32; its
-own batches, sorted by length); each GGUF file by veery and by llama-embedding. Cosines to
-sentence-transformers' vectors are printed beside the speeds. What a program takes to start and to load
-(its time with one text) is taken off its time with all of them; sentence-transformers is timed inside
-its process, without loading. README.md says why that is fair.
+All programs embed the same texts, the paragraphs and sentences of the repository's documents. The folder
+is embedded by veery and, if installed, by sentence-transformers on the CPU (float32; its own batches,
+sorted by length); each GGUF file by veery and by llama-embedding. Prints speeds and cosines to the
+vectors of sentence-transformers. The time for one text, which is mostly start-up and loading, is
+subtracted from the time for all texts; sentence-transformers is timed inside its process, without
+loading. README.md explains why that is fair.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from pairs import paired_ratios, spread
 from programs import Failure, Settings, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LONGEST = 900  # characters of a text: within the 256 tokens that small encoders take
+LONGEST = 900  # characters per text: within the limit of small encoders, 256 tokens
 
 
 def read_texts(count, longest=LONGEST):
-    """`count` texts: paragraphs, their sentences, and pairs of sentences, of all documents."""
+    """Returns `count` texts: paragraphs, sentences and pairs of sentences of all documents."""
     found = []
     for path in sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]):
         for paragraph in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
@@ -46,7 +46,7 @@ def read_texts(count, longest=LONGEST):
 
 
 class VeeryTexts:
-    """`veery embed`; vectors come through a file."""
+    """Runs `veery embed`; vectors are read from a file."""
 
     def __init__(self, binary, model, settings, folder):
         self.name = f"veery, {model.name}"
@@ -66,7 +66,7 @@ class VeeryTexts:
 
 
 class LlamaTexts:
-    """`llama-embedding`: a text a line, vectors as JSON."""
+    """Runs `llama-embedding`: one text per line, vectors as JSON."""
 
     def __init__(self, folder, model, settings, scratch):
         self.name = f"llama.cpp, {model.name}"
@@ -88,7 +88,7 @@ class LlamaTexts:
 
 
 class SentenceTransformers:
-    """The library in this process, on the CPU."""
+    """Runs sentence-transformers in this process, on the CPU."""
 
     def __init__(self, folder, settings):
         import torch
@@ -108,7 +108,7 @@ class SentenceTransformers:
 
 
 def rate(program, texts):
-    """Texts a second, without what starting and loading take."""
+    """Returns texts/s, excluding start-up and loading."""
     started = 0.0 if isinstance(program, SentenceTransformers) else program.seconds(texts[:1])
     taken = program.seconds(texts) - started
     if taken <= 0:
@@ -127,7 +127,7 @@ def measure(programs, texts, rounds):
 
 
 def cosines(programs):
-    """{name: (mean, least) cosine to sentence-transformers' vectors}, where both are there."""
+    """Returns {name: (mean, minimum) cosine to sentence-transformers' vectors}."""
     import numpy
 
     reference = next((program for program in programs if isinstance(program, SentenceTransformers)), None)
@@ -148,7 +148,7 @@ def make_programs(options, settings, scratch):
     try:
         programs.append(SentenceTransformers(options.folder, settings))
     except ImportError as error:
-        print(f"sentence-transformers is left out: {error}", file=sys.stderr)
+        print(f"skipping sentence-transformers: {error}", file=sys.stderr)
     for path in options.gguf:
         programs.append(VeeryTexts(options.veery, path, settings, scratch))
         if not options.llama:
@@ -169,7 +169,7 @@ def print_results(samples, compared, alike):
 
 
 def compare(samples):
-    """{"ours / theirs": spread of the ratios}: each veery to the peer that has the same model."""
+    """Returns {"ours / theirs": spread of the ratios}, comparing programs with the same model."""
     found = {}
     for ours in [name for name in samples if name.startswith("veery, ")]:
         model = ours.removeprefix("veery, ")
@@ -186,7 +186,7 @@ def absolute(text):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=absolute, help="folder of an encoder as sentence-transformers has it")
+    parser.add_argument("folder", type=absolute, help="sentence-transformers folder of an encoder")
     parser.add_argument("--gguf", type=absolute, action="append", default=[], help="the same model as GGUF")
     parser.add_argument("--veery", type=absolute, default=REPOSITORY / "build/release/bin/veery", help="the program")
     parser.add_argument("--llama", type=absolute, default=Path.home() / ".cache/veery/peers/llama.cpp/bin",
@@ -194,8 +194,8 @@ def parse():
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-t", "--threads", type=int, default=2)
-    parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--json", type=Path, help="write all that was found to this file")
+    parser.add_argument("--busy-ok", action="store_true", help="measure even on a busy machine")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a Whisper folder of transformers as a file of whisper.cpp (ggml, f16), so that both read the same weights.
+"""Converts a Whisper folder of transformers to a whisper.cpp file (ggml, f16), so that both read the same weights.
 
     bench/peers/ggml_whisper.py whisper-tiny.en ggml-tiny.en.bin
 
-Matrices become f16; vectors, positions and the biases of the convolutions stay f32. Needs numpy,
+Matrices become f16; vectors, positions and the biases of the convolutions stay f32. Requires numpy,
 safetensors and transformers (for the mel filters).
 """
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "cli"))
 from tiny_gguf import byte_letters  # noqa: E402
 
 MAGIC, F32, F16 = 0x67676D6C, 0, 1
-# Parts of a name, in this order.
+# Replacements in names, applied in this order.
 PARTS = [
     (r"^model\.", ""),
     (r"\.layers\.", ".blocks."),
@@ -75,7 +75,7 @@ def tensor(name, data):
 
 
 def vocabulary(folder):
-    """The bytes of each token of the text, in the order of their numbers."""
+    """Returns the bytes of each text token, in the order of ids."""
     letters = {letter: byte for byte, letter in enumerate(byte_letters())}
     known = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     return [bytes(letters[letter] for letter in word) for word, _ in sorted(known.items(), key=lambda item: item[1])]
@@ -92,7 +92,7 @@ def main():
         for part in head(config, filters, vocabulary(options.folder)):
             file.write(part)
         for name, data in load_file(options.folder / "model.safetensors").items():
-            if name == "proj_out.weight":  # the embedding
+            if name == "proj_out.weight":  # equals the embedding
                 continue
             for part in tensor(ggml_name(name), data.squeeze()):
                 file.write(part)

@@ -4,18 +4,18 @@
     bench/peers/build_llama_cpp.sh
     bench/peers/load.py MODEL.gguf [--streams 8 --streams 64] [--seconds 30] [--rounds 3] [--json OUT] [--svg OUT]
 
-Each server is started alone, with as many slots as streams, on a free port of loopback, and asked by this
-script through OpenAI's chat completions with `stream`. Measured, in turns:
+Each server runs alone, with one slot per stream, on a free loopback port. The script sends streaming
+OpenAI chat completions and measures, alternating between the servers:
 
-  tokens/s        of all streams together; each asks again at once when its answer has ended
+  tokens/s        over all streams; each sends its next request as soon as its answer has ended
   first token     milliseconds from sending a request to its first text (median, 95th percentile)
   between tokens  milliseconds between two texts of one answer (median, 95th percentile)
-  long prompt     the longest pause between two tokens of any running stream while a prompt of about 2,000 tokens is read, and (veery)
-                  the longest step of that time, as its /metrics have it
-  prefix          first token of such a prompt, and of the same words with another question
-  idle            what connections that say nothing add to the memory, and the speed of streams beside them
+  long prompt     the longest pause between two tokens of any running stream during the prefill of about 2,000
+                  tokens, and (veery) the longest step of that time according to /metrics
+  prefix          first token of such a prompt, and of the same text with another question
+  idle            memory added by idle connections, and the speed of streams with them
 
-README.md says what is compared and why it is fair. Needs Python 3.11 and nothing else.
+README.md explains what is compared and why it is fair. Requires only Python 3.11.
 """
 
 import argparse
@@ -47,7 +47,7 @@ LONG = 1950  # words of a long prompt: about 2,000 tokens with the template
 
 @dataclass
 class Answer:
-    """One streamed answer: when it was asked for, when each of its texts came, and how many tokens there were."""
+    """A streamed answer: the times of its request and of each text, and its token counts."""
 
     asked: float
     times: list = field(default_factory=list)
@@ -60,7 +60,7 @@ class Answer:
 
 
 class Server:
-    """A server of one of the two kinds, running as long as it is in use."""
+    """A server of either kind, as a context manager."""
 
     def __init__(self, name, command):
         self.name, self.command = name, [*map(str, command)]
@@ -110,9 +110,9 @@ async def healthy(port):
 
 
 def request(messages, tokens, seed, scores=False):
-    """The bytes of a streamed chat completion of `tokens` tokens, drawn with `seed`. `scores`: with the probability of
-    each token, so that there is an event for each, also where it gives no text yet: part of a character, white space that
-    may be before a mark, a mark itself."""
+    """Returns the request of a streamed chat completion of `tokens` tokens, sampled with `seed`. With `scores` it asks for
+    token probabilities, so that there is an event for each token, even if its text is withheld: part of a character, white
+    space that may precede a marker, a marker itself."""
     body = json.dumps({
         "messages": messages, "max_tokens": tokens, "stream": True,
         "stream_options": {"include_usage": True}, "ignore_eos": True,
@@ -135,7 +135,7 @@ def take(answer, event):
 
 
 async def ask(port, prompt, tokens, seed, give_up=None, scores=False):
-    """The answer to a prompt, or to a list of messages; where `give_up` (a time) comes first, what came until then."""
+    """Returns the answer to a prompt or a list of messages, or what arrived until the time `give_up`."""
     messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
     answer = Answer(time.perf_counter())
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
@@ -177,7 +177,7 @@ def percentile(values, share):
 
 
 async def throughput(server, streams, seconds, tokens):
-    await asyncio.gather(*(ask(server.port, question(-1 - i), 4, i) for i in range(min(streams, 8))))  # warm
+    await asyncio.gather(*(ask(server.port, question(-1 - i), 4, i) for i in range(min(streams, 8))))  # warm-up
     start = time.perf_counter()
     answers = []
     await asyncio.gather(*(stream(server.port, i, start + seconds, tokens, answers, streams) for i in range(streams)))
@@ -195,7 +195,7 @@ async def throughput(server, streams, seconds, tokens):
 
 
 async def counters(reader, writer):
-    """(steps, seconds that they took) of veery so far; nothing of another server."""
+    """Returns (steps, their seconds) of veery so far; nothing for other servers."""
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
@@ -205,7 +205,7 @@ async def counters(reader, writer):
 
 
 async def longest_step(port):
-    """Milliseconds of the longest step until it is cancelled: the counters are read more often than steps that matter end."""
+    """Returns the longest step in milliseconds until cancelled, by polling the counters more often than long steps end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     longest = float("nan")
     try:
@@ -224,8 +224,8 @@ async def longest_step(port):
 
 
 async def long_prompt(server, streams):
-    """The longest pause between two tokens of running streams while another client's long prompt is read in pieces, one
-    a step. Each stream should have a token with each step, so no pause should be much longer than the longest step."""
+    """Measures the longest pause between two tokens of running streams during the chunked prefill of another client's long
+    prompt. Each stream should get a token in each step, so no pause should be much longer than the longest step."""
     answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i, scores=True)) for i in range(streams - 1)]
     await asyncio.sleep(1.5)
     begun = time.perf_counter()
@@ -257,10 +257,10 @@ async def prefix(server):
 
 
 async def idle_connections(server, count, streams, seconds, tokens):
-    """What `count` open connections that say nothing take, and throughput beside them."""
+    """Measures the memory of `count` idle connections, and throughput with them."""
     before = server.resident_mib()
     opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
-    await healthy(server.port)  # it has accepted them all
+    await healthy(server.port)  # all connections are accepted
     added = server.resident_mib() - before
     found = await throughput(server, streams, seconds, tokens)
     for _, writer in opened:
@@ -279,7 +279,7 @@ def commands(options, streams):
 
 
 def measure(options, streams):
-    """{server: {what: [a value for each round]}}"""
+    """Returns {server: {measure: [value per round]}}."""
     found = {}
     for index in range(options.rounds):
         pair = commands(options, streams)
@@ -305,7 +305,7 @@ def print_table(streams, found):
 
 
 def rows(results):
-    """What ratio_plot draws: a row for each number that both servers have, those that tell of speed."""
+    """Returns rows for ratio_plot: the speed-related numbers that both servers have."""
     drawn = []
     for streams, found in results.items():
         for what, ours in found["veery"].items():
@@ -323,17 +323,17 @@ def rows(results):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--streams", type=int, action="append", help="streams and slots; may be given again [8, 64]")
-    parser.add_argument("--seconds", type=float, default=30, help="of each measurement of throughput")
-    parser.add_argument("--tokens", type=int, default=128, help="of an answer")
-    parser.add_argument("--context", type=int, default=4096, help="positions of a slot")
-    parser.add_argument("--idle", type=int, default=0, help="open connections beside a second measurement")
+    parser.add_argument("--streams", type=int, action="append", help="streams and slots; repeatable [8, 64]")
+    parser.add_argument("--seconds", type=float, default=30, help="duration of each throughput measurement [30]")
+    parser.add_argument("--tokens", type=int, default=128, help="tokens per answer [128]")
+    parser.add_argument("--context", type=int, default=4096, help="context per slot [4096]")
+    parser.add_argument("--idle", type=int, default=0, help="idle connections for a second measurement [0]")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
     parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin", help="folder of llama-server")
-    parser.add_argument("--veery-flags", default="", help='more flags for veery, such as "--device cuda"')
-    parser.add_argument("--only-veery", action="store_true", help="measure veery alone")
+    parser.add_argument("--veery-flags", default="", help='additional flags for veery, such as "--device cuda"')
+    parser.add_argument("--only-veery", action="store_true", help="measure only veery")
     parser.add_argument("--json", type=Path, help="write all values to this file")
     parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
     options = parser.parse_args()

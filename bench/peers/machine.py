@@ -1,4 +1,4 @@
-"""What a measurement ran on: the machine, how busy it was, and the tree that was measured."""
+"""Describes the environment of a measurement: machine, load, and source tree."""
 
 import os
 import platform
@@ -10,19 +10,19 @@ from pathlib import Path
 
 FEATURES = ["avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16",
             "asimd", "asimddp", "i8mm", "bf16"]  # fmt: skip
-MOST_USED = 0.05  # of the processors' time, by other programs
-MOST_STOLEN = 0.02  # by other virtual machines
+MOST_USED = 0.05  # share of CPU time used by other programs
+MOST_STOLEN = 0.02  # share of CPU time stolen by other virtual machines
 
 
 def read(path):
     try:
         return Path(path).read_text()
-    except OSError:  # not Linux, or not for us
+    except OSError:  # not Linux, or not permitted
         return ""
 
 
 def cpu_facts(info):
-    """Model, features and hypervisor out of the text of /proc/cpuinfo."""
+    """Extracts model, features and hypervisor from the text of /proc/cpuinfo."""
     model = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)
     words = set(flags[1].split()) if flags else set()
@@ -37,7 +37,7 @@ def cpu_facts(info):
 
 
 def caches():
-    """{"L1 Data": "48K", ...} of the first processor."""
+    """Returns {"L1 Data": "48K", ...} of the first CPU."""
     found = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (read(folder / name).strip() for name in ("level", "type", "size"))
@@ -58,7 +58,7 @@ def describe():
 
 
 def describe_tree(folder):
-    """The commit of the tree, and whether files that git tracks were changed since."""
+    """Returns the commit of the tree, and whether tracked files were modified."""
 
     def git(*words):
         try:
@@ -73,7 +73,7 @@ def describe_tree(folder):
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of all processors since they started."""
+    """CPU seconds of all CPUs since boot."""
 
     busy: float
     stolen: float
@@ -81,12 +81,12 @@ class Times:
 
 
 def parse_times(stat, ticks):
-    """Out of the text of /proc/stat; None if it has no such line."""
+    """Parses the text of /proc/stat; returns None if the line is missing."""
     found = re.search(r"^cpu +((?:\d+ ?)+)$", stat, re.MULTILINE)
     if not found:
         return None
     user, nice, system, idle, wait, irq, soft, stolen = map(int, found[1].split()[:8])
-    busy = user + nice + system + irq + soft  # guests' time is part of the user's
+    busy = user + nice + system + irq + soft  # user time includes guest time
     return Times(busy / ticks, stolen / ticks, (busy + idle + wait + stolen) / ticks)
 
 
@@ -96,7 +96,7 @@ def own_seconds():
 
 
 class Watch:
-    """How much time others took from when it was made on."""
+    """Measures the CPU time used by others since its creation."""
 
     def __init__(self):
         self.start, self.own = self.now(), own_seconds()
@@ -106,7 +106,7 @@ class Watch:
         return parse_times(read("/proc/stat"), os.sysconf("SC_CLK_TCK"))
 
     def shares(self):
-        """Shares of all processors' time; None where the system does not tell."""
+        """Returns shares of total CPU time; None if unknown."""
         load = os.getloadavg()[0]
         end = self.now()
         if self.start is None or end is None or end.total <= self.start.total:
@@ -123,7 +123,7 @@ def shares(start, end, own):
 
 
 def why_busy(found, seconds):
-    """One line that says what was found and what was expected; None if the machine is quiet."""
+    """Returns a line with found and expected load; None if the machine is quiet."""
     used, stolen = found["used_by_others"], found["stolen"]
     if used is None or (used <= MOST_USED and stolen <= MOST_STOLEN):
         return None

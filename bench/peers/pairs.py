@@ -1,10 +1,10 @@
-"""The arithmetic of compare.py: spreads of values, and ratios taken round by round."""
+"""Statistics of compare.py: spreads of values, and ratios per round."""
 
 import statistics
 
 
 def quartiles(values):
-    """(first, third) quartile of one value or more, interpolated between the sorted values."""
+    """Returns the (first, third) quartile of one or more values, interpolated between the sorted values."""
     if len(values) == 1:
         return values[0], values[0]
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
@@ -12,7 +12,7 @@ def quartiles(values):
 
 
 def spread(values):
-    """Median, quartiles, least and largest of `values`, with the values as they came."""
+    """Returns median, quartiles, minimum and maximum of `values`, and the values in their order."""
     first, third = quartiles(values)
     return {
         "median": statistics.median(values),
@@ -25,11 +25,11 @@ def spread(values):
 
 
 def paired_ratios(ours, theirs):
-    """The ratio of each round, ours / theirs. A round in which one is missing is an error.
+    """Returns the ratio ours / theirs of each round. A missing value is an error.
 
-    The two programs of a round met the same machine a moment apart, so what slows both cancels;
-    it does not in a ratio of two medians, which may be of different rounds.
+    The two programs of a round run within moments on the same machine, so a common slowdown cancels
+    out. It would not in a ratio of medians, which may come from different rounds.
     """
     if len(ours) != len(theirs):
-        raise ValueError(f"{len(ours)} values against {len(theirs)}: expected a pair a round")
+        raise ValueError(f"{len(ours)} values against {len(theirs)}: expected one pair per round")
     return [our / their for our, their in zip(ours, theirs)]

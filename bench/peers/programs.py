@@ -1,4 +1,4 @@
-"""The programs that compare.py runs: how each is asked for the same thing, and what it took."""
+"""The programs that compare.py runs, with the commands and output formats of each."""
 
 import json
 import re
@@ -13,36 +13,36 @@ from pathlib import Path
 
 
 class Failure(Exception):
-    """A program could not be run, or printed something else than expected."""
+    """A program could not be run, or printed unexpected output."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all programs are asked to do."""
+    """The settings common to all programs."""
 
     threads: int
     prompt: int  # tokens of the prefill test
     tokens: int  # tokens of the decode test
-    context: int  # of the one-token process and of perplexity windows
-    timeout: float  # seconds for one process
-    sampled: bool = True  # whether answers with the default choice of tokens are measured too
-    texts: bool = True  # whether processes that read a text are measured, which needs a vocabulary
+    context: int  # context of the one-token process and of perplexity windows
+    timeout: float  # timeout of a process in seconds
+    sampled: bool = True  # also measure answers with default sampling
+    texts: bool = True  # also measure processes that read text, which needs a vocabulary
 
 
 @dataclass(frozen=True)
 class Finished:
-    """One process that ended well."""
+    """A process that ended successfully."""
 
     output: str
     errors: str
-    seconds: float  # wall time from its start to its end
+    seconds: float  # wall-clock time
     peak_bytes: int  # highest resident set
 
 
 def run(command, settings):
-    """Runs `command` without input to its end. Raises Failure, with what it said, if it fails.
+    """Runs `command` to its end without input. Raises Failure with its error output if it fails.
 
-    In a folder of its own, as some programs leave a log where they are started: paths are absolute.
+    Uses a temporary working directory, because some programs write a log there, so paths must be absolute.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -68,9 +68,9 @@ def run(command, settings):
 
 
 def wait(process, deadline):
-    """Waits for `process` and returns what it used; kills it at `deadline`.
+    """Waits for `process` and returns its resource usage; kills it at `deadline`.
 
-    wait4 blocks, which is exact to the microsecond where a poll is not; an alarm ends the wait.
+    Uses the blocking wait4, which is accurate to the microsecond, unlike polling; an alarm ends the wait.
     ru_maxrss of a child starts at this script's own size (about 15 MiB), far below any model.
     """
 
@@ -81,7 +81,7 @@ def wait(process, deadline):
     signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.perf_counter()))
     try:
         _, status, usage = wait4(process.pid, 0)
-    except BaseException:  # Ctrl-C: leave no program behind
+    except BaseException:  # Ctrl-C: do not leave the program running
         process.kill()
         raise
     finally:
@@ -96,16 +96,16 @@ def read_text(file):
     return file.read().decode("utf-8", errors="replace")
 
 
-# What sampled answers go on from, as it is.
+# The raw prompt of sampled answers.
 SAMPLED_PROMPT = "The history of the steam engine begins"
 SEED = "1"
 
 
 def sampled_rate(said):
-    """Tokens per second out of the timings that llama.cpp and its forks print after an answer.
+    """Returns tokens/s from the timings that llama.cpp and its forks print after an answer.
 
-    Their evaluation time of so many "runs" leaves out the choice of the tokens, which is added: veery's
-    has both. That of so many "tokens", as newer forks print it, is the time on the clock.
+    An evaluation time of N "runs" excludes sampling, which is added because veery's time includes it.
+    An evaluation time of N "tokens", printed by newer forks, is wall-clock time.
     """
     evaluated = re.search(r"(?<!prompt )eval time *= *([\d.]+) ms */ *(\d+) (runs|tokens)", said)
     chosen = re.search(r"\bsampl(?:e|ing) time *= *([\d.]+) ms", said)
@@ -145,7 +145,7 @@ class Veery:
             settings)  # fmt: skip
 
     def sampled(self, model, settings):
-        """Tokens per second of an answer with the default choice of tokens."""
+        """Returns the decode speed of an answer with default sampling."""
         finished = run(
             [self.binary, "run", str(model), "-p", SAMPLED_PROMPT, "-n", str(settings.tokens), "--raw",
              "--ignore-eos", "--seed", SEED, "--json", "-c", str(settings.context), "-t",
@@ -177,7 +177,7 @@ class LlamaCpp:
     def describe(self, _settings):
         must_be_file(self.program("llama-bench"), self.hint)
         notes = self.folder / "peer.txt"  # written by build_llama_cpp.sh
-        described = {"version": f"unknown ({notes} is missing)"}
+        described = {"version": f"unknown ({notes} not found)"}
         if notes.is_file():
             lines = notes.read_text().splitlines()
             described = dict(line.split(": ", 1) for line in lines)
@@ -193,7 +193,7 @@ class LlamaCpp:
              str(settings.tokens), "-t", str(settings.threads), "-r", "1", "-o", "json",
              *self.bench_flags],
             settings)  # fmt: skip
-        # Some print what they think of the machine before the JSON.
+        # Some versions print remarks about the machine before the JSON.
         rows = parse_json(finished.output[finished.output.find("[") :], "llama-bench")
         speeds = {}
         for row in rows:
@@ -202,7 +202,7 @@ class LlamaCpp:
         return speeds, finished
 
     def first_token(self, model, settings):
-        # Without the warm-up, a whole extra evaluation that it does by default.
+        # Skips the warm-up, an additional full evaluation by default.
         program, *flags = self.completion
         return run(
             [self.program(program), "-m", str(model), "-p", "Hello", "-n", "1", *flags,
@@ -211,7 +211,7 @@ class LlamaCpp:
             settings)  # fmt: skip
 
     def sampled(self, model, settings):
-        """Tokens per second of an answer with the default choice of tokens."""
+        """Returns the decode speed of an answer with default sampling."""
         program, *flags = self.completion
         finished = run(
             [self.program(program), "-m", str(model), "-p", SAMPLED_PROMPT, "-n", str(settings.tokens),
@@ -237,7 +237,7 @@ class LlamaCpp:
 
 
 class IkLlamaCpp(LlamaCpp):
-    """The commands of ik_llama.cpp: weights repacked as they are loaded, flash attention."""
+    """The commands of ik_llama.cpp, with weights repacked at load and flash attention."""
 
     name = "ik_llama.cpp"
     hint = "name the folder of its programs with --ik"

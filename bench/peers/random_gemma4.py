@@ -3,8 +3,8 @@
 
     bench/peers/random_gemma4.py OUT.gguf [--type q4_0|q4_k]
 
-More than a half of it is the table of embeddings of layers, of which a token reads one row. For
-runs on ids: `veery bench`, `llama-bench`. Needs Python 3.11, nothing else.
+More than half of it is the table of per-layer embeddings, of which a token reads one row. For
+runs on token ids: `veery bench`, `llama-bench`. Requires only Python 3.11.
 """
 
 import argparse
@@ -19,7 +19,7 @@ LOCAL = [(layer + 1) % 5 != 0 for layer in range(LAYERS)]
 
 
 def tensors(kind):
-    """(name, columns, rows, type)"""
+    """Yields (name, columns, rows, type)."""
     yield "token_embd.weight", DIM, VOCABULARY, EMBEDDING_TYPES[kind]
     yield "per_layer_token_embd.weight", LAYERS * INPUT, VOCABULARY, kind
     yield "per_layer_model_proj.weight", DIM, LAYERS * INPUT, "q8_0"

@@ -3,9 +3,9 @@
 
     bench/peers/random_llama.py OUT.gguf [--type q4_0|q4_k]
 
-Speed does not depend on what the weights say, and nobody has to fetch the real ones. The
-vocabulary is random too: 128,256 tokens and their merges, so that a tokenizer has as much to do as
-with the real one. The same type gives the same bytes each time. Needs Python 3.11, nothing else.
+Speed does not depend on the values of the weights, so the real ones need not be downloaded. The
+vocabulary is random too: 128,256 tokens and their merges, so that tokenisation costs as much as with
+the real one. The output is reproducible. Requires only Python 3.11.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from tiny_gguf import byte_letters, text, typed  # noqa: E402
 LAYERS, DIM, HIDDEN, HEADS, KV_HEADS, HEAD_DIM = 16, 2048, 8192, 32, 8, 64
 PLAIN_TOKENS, SPECIAL_TOKENS, MERGES = 128_000, 256, 280_147
 ALIGNMENT = 32
-AT_ONCE = 1 << 20  # blocks: random.randbytes takes no more than 256 MiB
+AT_ONCE = 1 << 20  # blocks; random.randbytes is limited to 256 MiB
 
-# Block types: number in GGUF, weights and bytes of a block, and what is not random in it: f16
-# scales at these offsets, small enough that a row of such weights keeps the size of its input.
+# Block types: number in GGUF, weights and bytes per block, and the f16 scales at these offsets, which
+# are not random: they are small enough that products with a row keep the magnitude of the input.
 TYPES = {
     "f32": (0, 1, 4, {}),
     "-f32": (0, 1, 4, {}),
@@ -34,12 +34,12 @@ TYPES = {
     "q6_k": (14, 256, 210, {208: 1e-5}),
 }
 CONSTANTS = {"f32": 1.0, "-f32": -1.0}
-# As quantisers do, the embedding, which is the output head as well, gets more bits.
+# As in quantised models, the tied embedding gets more bits.
 EMBEDDING_TYPES = {"q4_0": "q8_0", "q4_k": "q6_k"}
 
 
 def tensors(kind):
-    """(name, columns, rows, type)"""
+    """Yields (name, columns, rows, type)."""
     yield "token_embd.weight", DIM, PLAIN_TOKENS + SPECIAL_TOKENS, EMBEDDING_TYPES[kind]
     yield "output_norm.weight", DIM, 1, "f32"
     for layer in range(LAYERS):
@@ -58,7 +58,7 @@ def tensors(kind):
 
 
 def blocks(kind, count, numbers):
-    """Bytes of `count` blocks."""
+    """Returns `count` blocks as bytes."""
     if kind in CONSTANTS:
         return struct.pack("<f", CONSTANTS[kind]) * count
     _, _, size, scales = TYPES[kind]
@@ -71,14 +71,14 @@ def blocks(kind, count, numbers):
 
 
 def vocabulary(numbers, plain, special, most_merges):
-    """Returns tokens, `special` behind `plain` ones, and merges. Each token beyond the bytes joins two
-    that come before it, as the training of a tokenizer does; later merges are other ways to make the
-    same tokens."""
+    """Returns tokens, `plain` ones followed by `special`, and merges. Each token beyond the bytes joins
+    two earlier ones, as in a trained tokenizer; additional merges produce the same tokens in other
+    ways."""
     tokens = byte_letters()
     known = set(tokens)
     merges = []
     while len(tokens) < plain:
-        # Pieces are mostly common ones, those that came early.
+        # Mostly joins common pieces, i.e. early ones.
         pair = [tokens[int(len(tokens) * numbers.random() ** 3)] for _ in range(2)]
         joined = "".join(pair)
         if joined not in known and len(joined) <= 16:
@@ -99,7 +99,7 @@ def special_tokens(count):
 
 
 def int32_array(numbers):
-    """The number of a type and the bytes of a value, as typed() returns them."""
+    """Returns the type number and the bytes of a value."""
     return 9, struct.pack(f"<IQ{len(numbers)}i", 5, len(numbers), *numbers)
 
 
@@ -131,8 +131,8 @@ def metadata(numbers):
 
 
 def write(path, values, wanted, numbers):
-    """A GGUF of metadata and of tensors (name, columns, rows, type) with random weights; rows: a number, or that of
-    a matrix and how many of them there are."""
+    """Writes a GGUF of metadata and tensors (name, columns, rows, type) with random weights. `rows` is a number, or a
+    tuple of the rows of a matrix and the number of matrices."""
     infos, sizes, offset = b"", [], 0
     shapes = [(name, columns, *(rows if isinstance(rows, tuple) else (rows, 1)), of) for name, columns, rows, of in wanted]
     wanted = [(name, columns, rows * count, of) for name, columns, rows, count, of in shapes]

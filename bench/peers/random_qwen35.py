@@ -3,8 +3,8 @@
 
     bench/peers/random_qwen35.py OUT.gguf [--size 0.8b|2b] [--type q4_0|q4_k]
 
-Three of four layers are gated DeltaNet, the fourth is attention. The vocabulary is random, of the
-real size, with a chat template. Needs Python 3.11, nothing else.
+Three of four layers are gated DeltaNet, the fourth is attention. The vocabulary is random, with the
+real size and a chat template. Requires only Python 3.11.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from random_llama import EMBEDDING_TYPES, int32_array, special_tokens, vocabulary, write
 
-# Width of the model, and of its feed-forward parts.
+# Width of the model, and of its feed-forward part.
 SIZES = {"0.8b": (1024, 3584), "2b": (2048, 6144)}
 LAYERS, HEADS, KV_HEADS, HEAD_DIM, ROTATED = 24, 8, 2, 256, 64
 ATTENTION_EVERY = 4  # layers
@@ -26,9 +26,9 @@ TEMPLATE = (
 
 
 def attention(dim):
-    """(name, columns, rows)"""
+    """Yields (name, columns, rows)."""
     return [
-        ("attn_q", dim, 2 * HEADS * HEAD_DIM),  # each head's gate lies behind its query
+        ("attn_q", dim, 2 * HEADS * HEAD_DIM),  # each head's query followed by its gate
         ("attn_k", dim, KV_HEADS * HEAD_DIM),
         ("attn_v", dim, KV_HEADS * HEAD_DIM),
         ("attn_q_norm", HEAD_DIM, 1),
@@ -38,7 +38,7 @@ def attention(dim):
 
 
 def recurrence(dim):
-    """(name, columns, rows)"""
+    """Yields (name, columns, rows)."""
     inner = STATE_HEADS * STATE_DIM
     return [
         ("attn_qkv", dim, 3 * inner),
@@ -51,7 +51,7 @@ def recurrence(dim):
 
 
 def tensors(size, kind):
-    """(name, columns, rows, type)"""
+    """Yields (name, columns, rows, type)."""
     dim, hidden = SIZES[size]
     yield "token_embd.weight", dim, VOCABULARY, EMBEDDING_TYPES[kind]
     yield "output_norm.weight", dim, 1, "f32"

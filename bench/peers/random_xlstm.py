@@ -3,8 +3,8 @@
 
     bench/peers/random_xlstm.py OUT.gguf [--type q4_0|q4_k] [--blocks 32]
 
-In veery's own keys (docs/cli.md), as no other program has such files: for `veery bench` and `plan`.
-Needs Python 3.11, nothing else.
+Uses veery's own keys (docs/cli.md), because no other program has such files; for `veery bench` and
+`plan`. Requires only Python 3.11.
 """
 
 import argparse
@@ -17,7 +17,7 @@ BLOCKS, DIM, HIDDEN, HEADS, KEY_DIM, VALUE_DIM, VOCABULARY = 32, 4096, 10_944, 8
 
 
 def tensors(blocks, kind):
-    """(name, columns, rows, type); as quantisers do, Q5_0 where rows are no whole blocks of Q4_K"""
+    """Yields (name, columns, rows, type), with Q5_0 for rows that are not whole Q4_K blocks, as in quantised models."""
     down = kind if HIDDEN % TYPES[kind][1] == 0 else "q5_0"
     yield "token_embd.weight", DIM, VOCABULARY, EMBEDDING_TYPES[kind]
     yield "output_norm.weight", DIM, 1, "f32"

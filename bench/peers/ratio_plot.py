@@ -1,17 +1,17 @@
-"""Draws the ratios of a comparison as horizontal bars, in SVG, with no library."""
+"""Draws the ratios of a comparison as horizontal bars in SVG, without libraries."""
 
 from xml.sax.saxutils import escape
 
 WIDTH = 820
-LABELS = 230  # columns left of the bars
-VALUES = 250  # columns right of them
+LABELS = 230  # width to the left of the bars
+VALUES = 250  # width to the right of the bars
 BAR = 15
 GAP = 9  # between tests
 HEAD = 74
 TITLE_ROW = 30
 FOOT = 34
 
-COLOURS = ["#2f7d5b", "#3b6ea5"]  # one a peer
+COLOURS = ["#2f7d5b", "#3b6ea5"]  # one per peer
 BEHIND = "#b5563c"
 INK = "#24292f"
 FAINT = "#6e7781"
@@ -25,13 +25,13 @@ def text(x, y, words, *, anchor="start", size=12, colour=INK, weight="normal"):
 
 
 def advantages(row):
-    """{peer: how many times veery is better}: speed over speed, or the peer's time over veery's."""
+    """Returns {peer: advantage of veery}: ratio of speeds, or the peer's time over veery's."""
     higher = row["higher_is_better"]
     return {peer: ratio if higher else 1 / ratio for peer, ratio in row["ratios"].items()}
 
 
 def bars(row, y, scale, colours):
-    """One test. `scale`: pixels for an advantage of 1."""
+    """Draws one test. `scale`: pixels for an advantage of 1."""
     found = advantages(row)
     middle = y + BAR * len(found) / 2 + 4
     parts = [text(LABELS - 10, middle, row["test"], anchor="end")]

@@ -3,11 +3,10 @@
 
     bench/peers/whisper.py ggml-tiny.en.bin SOUND.wav [SOUND.wav ...] --whisper-cli PROGRAM [--json OUT]
 
-Each round runs both programs as whole processes, greedily (with the usual fallback to higher
-temperatures) and with five beams. Shown is the real-time factor: seconds of sound in a second of the
-process, loading included; and whether the texts are the same. whisper.cpp is built with its own
-instructions as Release for this machine; ggml_whisper.py makes the model file. Needs Python 3.11 and
-nothing else.
+Each round runs both programs as separate processes, with greedy decoding (and the usual temperature
+fallback) and with five beams. Prints the real-time factor (seconds of audio per second of the process,
+including loading) and whether the texts are equal. whisper.cpp is a Release build for this machine
+according to its own instructions; ggml_whisper.py creates the model file. Requires only Python 3.11.
 """
 
 import argparse
@@ -38,7 +37,7 @@ PROGRAMS = {"veery": veery, "whisper.cpp": whisper_cpp}
 
 
 def words_of(text):
-    """Without the times that whisper-cli writes before each piece."""
+    """Returns the words without the time stamps that whisper-cli prints."""
     return re.sub(r"\[[\d:.]+ --> [\d:.]+\]|\s+", " ", text).split()
 
 
@@ -48,7 +47,7 @@ def duration(path):
 
 
 def measure(options, settings, sound, beams):
-    """{program: [real-time factors]} and the words of each program's last run."""
+    """Returns {program: [real-time factors]} and the words of each program's last run."""
     seconds, factors, said = duration(sound), {name: [] for name in PROGRAMS}, {}
     for index in range(options.rounds):
         for name in list(PROGRAMS)[:: 1 if index % 2 == 0 else -1]:
@@ -85,11 +84,11 @@ def parse():
     parser.add_argument("model", type=absolute, metavar="MODEL.bin")
     parser.add_argument("sounds", type=absolute, nargs="+", metavar="SOUND.wav")
     parser.add_argument("--whisper-cli", type=absolute, required=True, metavar="PROGRAM")
-    parser.add_argument("--whisper-version", default="", help="written into the JSON")
+    parser.add_argument("--whisper-version", default="", help="version to record in the JSON")
     parser.add_argument("--veery", type=absolute, default=REPOSITORY / "build/release/bin/veery", metavar="PROGRAM")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-t", "--threads", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one process")
+    parser.add_argument("--timeout", type=float, default=600, help="timeout of a process in seconds [600]")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""What tables of measurements are made of: numbers, machines, loads and commits as text, Markdown."""
+"""Formats numbers, machines, loads and commits for tables of measurements in Markdown."""
 
 UNKNOWN = "not recorded"
 TITLES = {
@@ -17,7 +17,7 @@ def number(value):
 
 
 def table(rows):
-    """Markdown of rows of cells, the first of which is the head."""
+    """Returns a Markdown table; the first row is the header."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
 
@@ -27,7 +27,7 @@ def title(name):
 
 
 def machine_of(report):
-    """Reports of equal machines stand together. measure.py writes the machine's facts beside the rest."""
+    """Returns the machine by which reports are grouped. measure.py stores its facts at the top level."""
     machine = report.get("machine", report)
     features = machine.get("features")
     return (

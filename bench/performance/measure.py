@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what docs/performance.md shows of one model, and writes it as JSON.
+"""Measures the data that docs/performance.md shows for one model, and writes it as JSON.
 
     bench/performance/measure.py MODEL.gguf OUT.json [--veery PROGRAM] [-t THREADS]
 
-Where a step's time goes (`veery plan --profile`, for one token and for 256), and how speed changes
-with threads, with the sequences decoded together and with the depth of the context
-(`veery bench --sweep`). plots.py beside this file draws it. Needs Python 3.11, nothing else.
+Measures the time of each part of a step (`veery plan --profile`, for 1 and 256 tokens), and speed by
+threads, batch size and context depth (`veery bench --sweep`). plots.py draws the results. Requires only
+Python 3.11.
 """
 
 import argparse
@@ -20,7 +20,7 @@ sys.path.insert(0, str(REPOSITORY / "bench" / "peers"))
 
 import machine  # noqa: E402
 
-# What a row of the table works on: the first of these whose words its weight has.
+# The part that a row of the table belongs to: the first one with a word in the weight's name.
 PARTS = [
     ("q, k, v", ["attn_q", "attn_k", "attn_v"]),
     ("attention out", ["attn_output"]),
@@ -47,7 +47,7 @@ def part_of(row):
 
 
 def profile(veery, model, threads, rows, repetitions):
-    """The table of a run added up by parts."""
+    """Sums the profile of a run by parts."""
     plan = run([veery, "plan", model, "--profile", "--json", "--rows", rows, "-t", threads, "-r", repetitions])
     parts = {}
     for row in plan.pop("table"):
@@ -67,7 +67,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
     parser.add_argument("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--tokens", type=int, default=64, help="tokens that a sweep decodes")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens to decode per sweep point [64]")
     parser.add_argument("--depths", default="0,512,1024,2048,4096")
     parser.add_argument("--batches", default="1,2,4,8,16,32")
     parser.add_argument("-r", "--repetitions", type=int, default=3)

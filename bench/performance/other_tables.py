@@ -1,4 +1,4 @@
-"""Tables of docs/performance.md beside those of compare.py and measure.py: servers under load, labels, drafts."""
+"""The remaining tables of docs/performance.md: servers under load, label scoring, prompt-lookup drafts."""
 
 import json
 import statistics
@@ -8,7 +8,7 @@ from pairs import paired_ratios, spread
 
 
 def load_cells(values):
-    """Medians of the rounds, of rows that both programs have or veery alone."""
+    """Yields tables of medians over rounds, of rows that both programs or only veery have."""
     return number(statistics.median(values)) if values else "-"
 
 
@@ -58,7 +58,7 @@ SECTIONS = {"servers": ("load", servers), "labels": ("labels", labels), "drafts"
 
 
 def sections(folder):
-    """{marker: lines}, the files of each kind one behind the other."""
+    """Returns {marker: lines}, with the files of each kind in sequence."""
     found = {}
     for marker, (kind, lines_of) in SECTIONS.items():
         lines = []

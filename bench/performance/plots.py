@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the plots of docs/performance.md, in SVG, from the measurements beside it.
+"""Draws the plots of docs/performance.md, in SVG, from the measurements in the same folder.
 
     bench/performance/plots.py [FOLDER]     default: docs/performance
 
 Reads FOLDER/peers-*.json (bench/peers/compare.py) and FOLDER/model-*.json (measure.py), writes
-ratios.svg, time.svg and sweeps.svg there. Needs Python 3.11, nothing else.
+ratios.svg, time.svg and sweeps.svg there. Requires only Python 3.11.
 """
 
 import json
@@ -43,7 +43,7 @@ def short(name):
     return name.removesuffix(".gguf").replace("-Instruct", "")
 
 
-# --- where the time of a step goes: one bar a model and kind of step
+# --- time of the parts of a step: one bar per model and kind of step
 
 
 def time_bar(title, step, y):
@@ -80,11 +80,11 @@ def time_plot(models):
     return svg(y + 4, parts)
 
 
-# --- how speed changes: lines
+# --- speed by threads, batch and depth: lines
 
 
 class Chart:
-    """Points on a grid of its own; x by rank, as sweeps double."""
+    """Draws points on a separate grid; x positions are ranks, because sweep values double."""
 
     def __init__(self, left, title, labels, top, mark):
         self.left, self.labels, self.top = left, labels, top

@@ -31,7 +31,7 @@ def version_text(facts):
 
 
 def conditions(report):
-    """What a table of peers was measured with: (name, value) pairs."""
+    """Returns the conditions of a table of peers as (name, value) pairs."""
     machine = report["machine"]
     hypervisor = {True: "under a hypervisor", False: "no hypervisor", None: "hypervisor " + UNKNOWN}
     caches = machine.get("caches")
@@ -54,7 +54,7 @@ def conditions(report):
 
 
 def ratio(row, peer):
-    """veery / peer, a ratio for each round."""
+    """Returns the ratio veery / peer of each round."""
     return spread(paired_ratios(row["veery"]["samples"], row[peer]["samples"]))
 
 
@@ -134,8 +134,8 @@ def page_tables(peers, models):
 
 
 def newest(peers):
-    """{model: (report, rows)}: of the reports that have it those of machines without AMX, for which llama.cpp is built
-    without it, of these those with the most programs, and the last; those without a date are the oldest."""
+    """Returns {model: (report, rows)}. Prefers reports of machines without AMX, because llama.cpp is built without it; among
+    these the ones with the most programs, and of those the latest. Reports without a date count as the oldest."""
     found = {}
 
     def weight(report):
@@ -183,7 +183,7 @@ def readme_table(peers, gpus=()):
 
 
 def replaced(text, name, lines):
-    """`text` with `lines` between the markers of `name`."""
+    """Returns `text` with `lines` between the markers of `name`."""
     begin, end = f"<!-- tables: {name} -->", "<!-- end -->"
     if begin not in text or end not in text[text.index(begin) :]:
         sys.exit(f"tables: found no '{begin}' with '{end}' after it")
@@ -197,7 +197,7 @@ def read(folder, pattern):
 
 
 def pages(repository):
-    """{path: what it should hold}"""
+    """Returns {path: expected contents}."""
     data = repository / "docs/performance"
     peers, models = read(data, "peers-*.json"), read(data, "model-*.json")
     page, readme = repository / "docs/performance.md", repository / "README.md"
@@ -213,7 +213,7 @@ def pages(repository):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if a page is not up to date")
+    parser.add_argument("--check", action="store_true", help="only fail if a page is not up to date")
     parser.add_argument("--repository", type=Path, default=REPOSITORY)
     options = parser.parse_args(arguments)
     stale = {path: text for path, text in pages(options.repository).items() if path.read_text() != text}

@@ -1,4 +1,5 @@
-// plain_text.h: added by veery. Tokens of ordinary text in states from which any of it goes on.
+// plain_text.h: added by veery. Recognises tokens of ordinary text in states that accept any such
+// text.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace xgrammar {
 
-// Printable ASCII but `"`, `<` and the backslash.
+// Printable ASCII except `"`, `<` and the backslash.
 inline bool IsPlainByte(uint8_t c) {
   return c >= 0x20 && c < 0x7f && c != '"' && c != '<' && c != '\\';
 }
 
-// The characters of a token of plain ASCII and whole characters of UTF-8, negative if it has any
-// beyond ASCII; 0: it is another token.
+// Returns the number of characters if a token consists of plain ASCII and complete UTF-8
+// characters, negated if any is beyond ASCII; 0 for other tokens.
 inline int8_t PlainLength(const std::string& token) {
   int count = 0;
   bool ascii = true;
@@ -42,7 +43,7 @@ inline int8_t PlainLength(const std::string& token) {
   return static_cast<int8_t>(ascii ? count : -count);
 }
 
-// How many plain characters may follow a state, whatever they are: of ASCII, and of all.
+// Counts the arbitrary plain characters that a state accepts, for ASCII and for all characters.
 class PlainSteps {
  public:
   static constexpr int kMost = 64;
@@ -71,14 +72,14 @@ class PlainSteps {
  private:
   const CompactFSM& Fsm(int rule) const { return grammar_->per_rule_fsms[rule]->GetFsm().GetFsm(); }
 
-  // The rule that alone goes on from a state.
+  // The only rule that continues from the state.
   int Entered(int rule, int node) const {
     for (const auto& edge : Fsm(rule).GetEdges(node))
       if (edge.IsRuleRef()) return edge.GetRefRuleId();
     return -1;
   }
 
-  // A state to which all plain bytes lead; -1: there is none.
+  // The state that all plain bytes lead to; -1 if there is none.
   int Next(int rule, int node) const {
     std::vector<int> tried;
     for (const auto& candidate : Fsm(rule).GetEdges(node)) {
@@ -102,7 +103,7 @@ class PlainSteps {
 
   using Range = std::pair<int, int>;
 
-  // Whether every text of bytes of these ranges leads to `target`.
+  // Returns whether all byte sequences of these ranges lead to `target`.
   bool Leads(int rule, int node, const Range* ranges, int count, int target) const {
     if (count == 0) return node == target;
     for (int c = ranges->first; c <= ranges->second;) {

@@ -1,4 +1,4 @@
-// clock.h: monotonic seconds.
+// clock.h: the monotonic clock in seconds.
 #pragma once
 #include <chrono>
 

@@ -25,7 +25,7 @@ void lower(std::optional<double>& least, std::optional<double> value) {
   if (value && (!least || *value < *least)) least = value;
 }
 
-// cpu.max: "max 100000" or "150000 100000".
+// Parses cpu.max, e.g. "max 100000" (no limit) or "150000 100000" (quota and period).
 std::optional<double> quota_v2(const std::string& folder) {
   std::ifstream file(folder + "/cpu.max");
   double quota = 0;
@@ -41,7 +41,7 @@ std::optional<double> quota_v1(const std::string& folder) {
   return *quota / *period;
 }
 
-// A group and all above it, the root included: "/a/b", "/a", "".
+// Returns the group and all its ancestors, including the root: "/a/b", "/a", "".
 std::vector<std::string> with_parents(std::string group) {
   std::vector<std::string> all;
   while (!group.empty() && group.back() == '/') group.pop_back();
@@ -53,7 +53,8 @@ std::vector<std::string> with_parents(std::string group) {
   return all;
 }
 
-// The name of the controller's group in a line of /proc/self/cgroup, "4:cpu,cpuacct:/a/b".
+// Returns the path of the cpu controller's group from a line of /proc/self/cgroup such as
+// "4:cpu,cpuacct:/a/b"; nullopt if the line belongs to other controllers.
 std::optional<std::string> group_in(const std::string& line, bool& unified) {
   const size_t first = line.find(':');
   const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -75,7 +76,8 @@ std::optional<double> cgroup_quota(const SystemFiles& files) {
     bool unified = false;
     if (const auto group = group_in(line, unified)) groups.emplace_back(*group, unified);
   }
-  // In a container the group may have another name outside; its limits then lie at the root.
+  // Inside a container the group's path can be one that only exists outside; the container's own
+  // limits are then at the root.
   for (const auto& [group, unified] : groups)
     for (const std::string& each : with_parents(group)) {
       if (unified) lower(least, quota_v2(files.cgroups + each));

@@ -1,4 +1,4 @@
-// error.h: the one exception type, and the check for our own bugs.
+// error.h: the exception type of the project, and the check for internal errors.
 #pragma once
 #include <fmt/core.h>
 
@@ -8,18 +8,19 @@
 
 namespace veery {
 
-/// What kind of promise was broken; the C API and the server map it to a status.
+/// Category of an error; the C API and the server map it to a status.
 enum class ErrorKind {
-  kInput,        ///< an argument or a request is wrong
-  kFormat,       ///< a file does not hold what its format promises
-  kUnsupported,  ///< understood, but not implemented for this case
-  kLimit,        ///< more than the limits that the user set (memory, context length)
+  kInput,        ///< invalid argument or request
+  kFormat,       ///< a file violates its format
+  kUnsupported,  ///< valid, but not implemented for this case
+  kLimit,        ///< a limit set by the user is exceeded (memory, context length)
   kNotFound,     ///< a file or a name does not exist
-  kIo,           ///< the system refused to read or write
-  kBug,          ///< veery itself is wrong
+  kIo,           ///< the operating system refused to read or write
+  kBug,          ///< internal error in veery
 };
 
-/// The text for people: names the thing, what was found and what was expected.
+/// Exception with a message for the user, which names the object, what was found and what was
+/// expected.
 class Error : public std::runtime_error {
  public:
   template <typename... Args>
@@ -35,6 +36,6 @@ class Error : public std::runtime_error {
 
 }  // namespace veery
 
-/// States what must hold unless veery has a bug. Throws Error(kBug); never for bad input.
+/// Checks an invariant of veery's own code; never used for bad input. Throws Error(kBug).
 #define VEERY_CHECK(condition) \
   ((condition) ? void() : ::veery::check_failed(__FILE__, __LINE__, #condition))

@@ -1,5 +1,6 @@
-// everywhere.h: functions that the host and kernels of GPUs have in common, so that both give the
-// same bits. They are plain C++ on scalars, whose products and sums are rounded one by one.
+// everywhere.h: VEERY_EVERYWHERE marks functions that are compiled for the host and for GPU
+// kernels, so that both compute the same bits. Such functions are plain C++ on scalars in which
+// every product and every sum is rounded separately (no fma contraction).
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,4 +1,4 @@
-// hash.h: a hash of bytes that tells damaged and different from same; no defence against forgery.
+// hash.h: a non-cryptographic hash for change and corruption detection; not safe against forgery.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace veery {
 
-/// Of pieces in their order; where a piece ends counts too. The same on every little-endian
-/// machine.
+/// Hashes a sequence of pieces, including their boundaries. The value is the same on every
+/// little-endian machine.
 class Hash {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -26,7 +26,8 @@ class Hash {
   uint64_t value() const { return value_ ^ value_ >> 32; }
 
  private:
-  // Odd factor, so that no step loses anything: two pieces differ to the end where one word does.
+  // The factor is odd, so every step is a bijection: sequences that differ in one word keep
+  // different states.
   void mix(uint64_t word) {
     value_ = (value_ ^ word) * 0x9E3779B97F4A7C15U;
     value_ ^= value_ >> 29;

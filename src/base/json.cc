@@ -46,7 +46,8 @@ Json::Json(std::string text) : value_(std::move(text)) {}
 Json::Json(std::string_view text) : value_(std::string(text)) {}
 Json::Json(const Json& other) = default;
 Json::Json(Json&& other) noexcept : value_(std::exchange(other.value_, {})) {}
-Json& Json::operator=(const Json& other) { return *this = Json(other); }  // may be a part of this
+// Copies first, because `other` may be a part of *this.
+Json& Json::operator=(const Json& other) { return *this = Json(other); }
 Json& Json::operator=(Json&& other) noexcept {
   value_ = std::exchange(other.value_, {});
   return *this;
@@ -208,7 +209,7 @@ const Json* Json::member(std::string_view key) const {
 const Json& Json::at(std::string_view key) const {
   if (!is_object()) fail_type("an object", *this);
   if (const Json* found = member(key)) return *found;
-  throw Error(ErrorKind::kFormat, "the member '{}' is missing", key);
+  throw Error(ErrorKind::kFormat, "missing member '{}'", key);
 }
 Json& Json::at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
 
@@ -254,7 +255,7 @@ size_t Json::erase(std::string_view key) {
   return std::erase_if(*members, [key](const auto& member) { return member->key == key; });
 }
 void Json::erase(size_t index) {
-  at(index);  // throws where there is none
+  at(index);  // throws if there is no such item
   auto& items = std::get<std::vector<Json>>(value_);
   items.erase(items.begin() + static_cast<ptrdiff_t>(index));
 }

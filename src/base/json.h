@@ -1,4 +1,4 @@
-// json.h: the JSON values of the project, and parsing that is safe on untrusted text.
+// json.h: the JSON value type of the project, and a parser that is safe on untrusted input.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -22,7 +22,7 @@ template <typename T>
 concept JsonMap = requires {
   typename T::mapped_type;
 };
-/// Vectors, spans and their like; no texts.
+/// Containers such as vectors and spans, except strings.
 template <typename T>
 concept JsonList = requires(const T& list) {
   typename T::value_type;
@@ -30,11 +30,11 @@ concept JsonList = requires(const T& list) {
 }
 &&!JsonMap<T> && !std::convertible_to<const T&, std::string_view>;
 
-/// A value of JSON. The names are those of nlohmann::json, which prints it; but that is a template
-/// of 25,000 lines, and this class is compiled once. Members of objects keep the order in which
-/// they were written: templates and printed answers depend on it.
+/// A JSON value. Its interface follows nlohmann::json, which is only used to print: that library is
+/// a template of 25,000 lines, and this class is compiled once. Objects keep the order of their
+/// members, because chat templates and printed output depend on it.
 ///
-/// What a value is not: get() of another type, at() of what is not there throw Error(kFormat).
+/// get() of another type and at() of a missing member or index throw Error(kFormat).
 class Json {
  public:
   enum class Type { kNull, kBool, kInteger, kUnsigned, kFloat, kString, kArray, kObject };
@@ -76,14 +76,14 @@ class Json {
   static Json array(std::initializer_list<Json> items);
   static Json object();
   static Json object(std::initializer_list<Json> members);
-  static Json object(std::vector<Member> members);  ///< no two of one key
+  static Json object(std::vector<Member> members);  ///< keys must be unique
 
   Type type() const { return static_cast<Type>(value_.index()); }
   const char* type_name() const;  ///< as in "expected a string, found null"
   bool is_null() const { return type() == Type::kNull; }
   bool is_boolean() const { return type() == Type::kBool; }
   bool is_number_integer() const { return type() == Type::kInteger || is_number_unsigned(); }
-  bool is_number_unsigned() const;  ///< an integer from 0 on
+  bool is_number_unsigned() const;  ///< an integer >= 0
   bool is_number_float() const { return type() == Type::kFloat; }
   bool is_integer_in(int64_t least, int64_t most) const;
   bool is_number() const { return is_number_integer() || is_number_float(); }
@@ -91,8 +91,8 @@ class Json {
   bool is_array() const { return type() == Type::kArray; }
   bool is_object() const { return type() == Type::kObject; }
 
-  /// The value as T: bool, std::string, a number, or a vector of these. Between numbers it is
-  /// converted where T has room for it (a fraction is cut).
+  /// Returns the value as T: bool, std::string, a number, or a vector of these. Numbers are
+  /// converted if T can hold the value; fractions are truncated.
   template <typename T>
   T get() const {
     if constexpr (std::same_as<T, bool>)
@@ -112,14 +112,15 @@ class Json {
   bool boolean() const;
   double number() const;
 
-  /// Of an array or object; 0 for null, 1 for all else.
+  /// Number of items or members; 0 for null, 1 for every other value.
   size_t size() const;
   bool empty() const { return size() == 0; }
   const Json& front() const { return at(0); }
   const Json& back() const { return at(size() - 1); }
   Json& back() { return at(size() - 1); }
 
-  /// Of an object. A member that is not there is made by operator[] (null is an object then).
+  /// Member access. The non-const operator[] inserts a missing member and turns null into an
+  /// object.
   Json& operator[](std::string_view key);
   Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
   Json& operator[](const std::string& key) { return (*this)[std::string_view(key)]; }
@@ -131,10 +132,10 @@ class Json {
   bool contains(std::string_view key) const { return member(key) != nullptr; }
   const_iterator find(std::string_view key) const;
   iterator find(std::string_view key);
-  void update(const Json& other);  ///< takes the members of another object
+  void update(const Json& other);  ///< inserts or replaces the members of `other`
   size_t erase(std::string_view key);
-  void erase(size_t index);  ///< of an array
-  /// The member, or `otherwise` where there is none.
+  void erase(size_t index);  ///< removes an item of an array
+  /// Returns the member, or `otherwise` if it is missing.
   template <typename T>
   T value(std::string_view key, T otherwise) const {
     const Json* found = member(key);
@@ -146,12 +147,12 @@ class Json {
   std::string value(std::string_view key, const char* otherwise) const {
     return value<std::string>(key, otherwise);
   }
-  /// For loops over key and value.
+  /// Returns a range of (key, value) members for range-based loops.
   Members items() const;
-  /// The member, or null.
+  /// Returns the member, or nullptr if it is missing.
   const Json* member(std::string_view key) const;
 
-  /// Of an array (null is an empty one for push_back).
+  /// Item access. push_back turns null into an empty array first.
   template <JsonInteger T>
   Json& operator[](T index) {
     return at(static_cast<size_t>(index));
@@ -166,13 +167,13 @@ class Json {
   Json& emplace_back(Json item);
   void push_front(Json item);
 
-  /// Over the items of an array, or the values of an object.
+  /// Iterates over the items of an array or the values of an object.
   const_iterator begin() const;
   const_iterator end() const;
   iterator begin();
   iterator end();
 
-  /// Numbers of all kinds by their value, members in any order.
+  /// Compares numbers by value regardless of their type, and objects regardless of member order.
   friend bool operator==(const Json& a, const Json& b);
   friend std::ostream& operator<<(std::ostream& out, const Json& value);
 
@@ -189,7 +190,7 @@ class Json {
   uint64_t natural(uint64_t most) const;
   std::pair<const Json*, const std::unique_ptr<Member>*> place(size_t index) const;
 
-  /// Members lie where they were made, so that `json["a"] = json["b"]` may make "a".
+  /// Each member has a stable address, so that `json["a"] = json["b"]` may insert "a".
   class MemberList : public std::vector<std::unique_ptr<Member>> {
    public:
     MemberList() = default;
@@ -198,10 +199,10 @@ class Json {
     MemberList& operator=(const MemberList& other);
     MemberList& operator=(MemberList&& other) noexcept;
     ~MemberList();
-    Member* find(std::string_view key) const;  ///< or null
+    Member* find(std::string_view key) const;  ///< or nullptr
   };
 
-  // In the order of Type.
+  // The alternatives are in the order of Type.
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<Json>,
                MemberList>
       value_;
@@ -212,7 +213,7 @@ struct Json::Member {
   Json value;
 };
 
-/// Over items or members; key() is of members only.
+/// Iterates over items or member values; key() is valid for members only.
 class Json::const_iterator {
  public:
   using value_type = Json;
@@ -258,7 +259,7 @@ class Json::iterator : public Json::const_iterator {
   }
 };
 
-/// The members of an object, for loops.
+/// The range that items() returns.
 struct Json::Members {
   class iterator : public const_iterator {
    public:
@@ -282,13 +283,15 @@ struct Json::Members {
   iterator end() const { return last; }
 };
 
-/// Parses `text`. Throws kFormat naming `what` and the place; refuses more than `max_depth` levels.
+/// Parses `text`. Throws kFormat naming `what` and the position; rejects values nested deeper than
+/// `max_depth`.
 Json parse_json(std::string_view text, const std::string& what, int max_depth = 128);
 
-/// The same where text that is no JSON is no fault.
+/// As parse_json(), but returns nullopt if `text` is not valid JSON.
 std::optional<Json> maybe_json(std::string_view text);
 
-/// One line; bytes that are not UTF-8 become U+FFFD instead of an exception.
+/// Prints `value`, on one line if `indent` is negative. Replaces malformed UTF-8 by U+FFFD instead
+/// of throwing.
 std::string dump_json(const Json& value, int indent = -1);
 
 }  // namespace veery

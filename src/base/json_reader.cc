@@ -21,7 +21,8 @@ namespace od = simdjson::ondemand;
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// A surrogate without its other half, which is no character, as three bytes.
+// Detects an encoded surrogate (three bytes that begin with ED A0 to ED BF), which is not a
+// character.
 bool has_surrogate(std::string_view text) {
   for (size_t at = text.find('\xED'); at != text.npos; at = text.find('\xED', at + 1))
     if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0xA0) return true;
@@ -37,7 +38,8 @@ size_t first_invalid_utf8(std::string_view text) {
   return text.size();
 }
 
-// The first control character in a string, or the beginning of a string without an end.
+// Returns the position of the first control character inside a string, or of the opening quotation
+// mark of an unterminated string.
 size_t first_bad_string(std::string_view text) {
   size_t begin = text.npos;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -51,7 +53,8 @@ size_t first_bad_string(std::string_view text) {
   return std::min(begin, text.size());
 }
 
-// Another encoding than UTF-8, by its first bytes: a mark, or a NUL beside the first character.
+// Returns the encoding if the first bytes show that the text is not UTF-8: a byte order mark, or a
+// NUL next to the first character.
 const char* other_encoding(std::string_view text) {
   using namespace std::string_view_literals;
   if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv) ||
@@ -69,8 +72,8 @@ std::string_view without_mark(std::string_view text) {
 
 }  // namespace
 
-// simdjson's iterators of the open arrays and objects. A text that has to be copied lies in an
-// array of one item, so that a single number is read like any other value.
+// The state of a reader: simdjson's iterators of the open arrays and objects. Text that has to be
+// copied is wrapped in an array of one item, so that a single number is read like any other value.
 struct JsonReader::Cursor {
   struct Level {
     bool is_object = false, is_fresh = true;
@@ -93,34 +96,35 @@ struct JsonReader::Cursor {
   size_t offset_of(const char* pointer) const {
     return std::min(static_cast<size_t>(pointer - data) - margin, text().size());
   }
-  // Where the next token is, or the one that could not be read.
+  // Returns the position of the next token, or of the one that could not be read.
   size_t location() {
     const char* next = nullptr;
     return document.current_location().get(next) == simdjson::SUCCESS ? offset_of(next)
                                                                       : text().size();
   }
-  // Where the last character before `at` is that is no white space.
+  // Returns the position of the last character before `at` that is not white space.
   size_t before(size_t at) const {
     while (at > 0 && is_space(text()[at - 1])) --at;
     return at > 0 ? at - 1 : 0;
   }
 
-  // The quotation mark that ends the string from `at` on; there is one, as simdjson has seen.
+  // Returns the closing quotation mark of the string that contains `at`. simdjson has verified that
+  // it exists.
   static const char* end_of_string(const char* at) {
     while (*at != '"') at += *at == '\\' ? 2 : 1;
     return at;
   }
 
-  size_t margin, size;  // `margin` bytes on either side are not the text's
+  size_t margin, size;  // bytes before and after the text that are not part of it
   const char* data;
   std::unique_ptr<char[]> copy;
   od::parser parser;
   od::document document;
   std::vector<Level> levels;
   od::value value;
-  bool at_root = false;  // the whole document, in place, has not been read
-  bool pending = false;  // `value` has not been read
-  size_t place = 0;      // of what was looked at last
+  bool at_root = false;  // the whole document, mapped in place, has not been read yet
+  bool pending = false;  // `value` has not been read yet
+  size_t place = 0;      // position of the value that was looked at last
 };
 
 JsonText::JsonText(const MappedFile& file) : text_(file.text()), padded_(!text_.empty()) {
@@ -205,8 +209,8 @@ void JsonReader::descend() {
     throw Error(ErrorKind::kFormat, "{}: more than {} levels deep", what_, max_depth_);
 }
 
-// The container that comes next. Of a document, simdjson looks at the end first, and does not tell
-// what is wrong there: then it is read once more, in a copy.
+// Opens the next array or object. At the end of a document simdjson only reports that something is
+// wrong, not where; in that case the text is read once more from a copy.
 template <typename Container>
 Container JsonReader::begin(Kind kind, std::string_view expected) {
   if (peek() != kind) fail(expected);
@@ -263,7 +267,7 @@ bool JsonReader::next_key(std::string_view& key) {
   return true;
 }
 
-// simdjson does not tell the faults of an object apart.
+// simdjson reports the same error for every fault in an object; this distinguishes them.
 void JsonReader::fail_in_object() const {
   const size_t at = cursor_->location();
   const char last = cursor_->text()[cursor_->before(at)];
@@ -290,7 +294,7 @@ std::string_view JsonReader::string() {
   if (peek() != Kind::kString) fail("a string");
   const char* const begin = cursor_->value.raw_json_token().data() + 1;
   std::string_view text(begin, static_cast<size_t>(cursor_->end_of_string(begin) - begin));
-  od::raw_json_string raw;  // both calls step over the string
+  od::raw_json_string raw;  // both calls consume the string
   const bool escapes = text.find('\\') != text.npos;
   const simdjson::error_code error = escapes ? cursor_->value.get_string().get(text)
                                              : cursor_->value.get_raw_json_string().get(raw);
@@ -332,7 +336,7 @@ void JsonReader::null() {
   cursor_->pending = false;
 }
 
-// Whole numbers that 64 bits do not hold become floating-point ones.
+// Integers that do not fit 64 bits become floating-point numbers.
 Json JsonReader::number_value() {
   int64_t whole = 0;
   if (cursor_->value.get_int64().get(whole) == simdjson::SUCCESS) {
@@ -347,7 +351,7 @@ Json JsonReader::number_value() {
   return number();
 }
 
-// Of a key that appears twice, the last value counts, at the place of the first.
+// If a key appears twice, the last value counts, at the position of the first.
 Json JsonReader::object_value(JsonBudget& budget) {
   std::vector<Json::Member> members;
   std::unordered_map<std::string_view, size_t> places;
@@ -360,7 +364,8 @@ Json JsonReader::object_value(JsonBudget& budget) {
     else
       members[place->second].value = std::move(item);
   }
-  return Json::object(std::move(members));  // member by member each would be looked for among all
+  // Inserting members one by one would search all previous ones each time.
+  return Json::object(std::move(members));
 }
 
 Json JsonReader::value(JsonBudget& budget) {

@@ -1,4 +1,4 @@
-// json_reader.h: reads JSON of any size piece by piece, without building a tree of it.
+// json_reader.h: a streaming JSON reader for documents of any size; it builds no tree.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace veery {
 
-/// How many values a tree may have: by default so that it takes a hundred megabytes more than its
-/// text at most.
+/// Limits the number of values in a tree. The default limits its overhead to about 100 MB beyond
+/// the text.
 struct JsonBudget {
   int64_t most = 1'000'000;
   int64_t used = 0;
@@ -18,14 +18,14 @@ struct JsonBudget {
 
 class MappedFile;
 
-/// What a reader reads: text, which it copies, or a file, which it reads where it is mapped.
+/// The input of a reader: text, which is copied, or a mapped file, which is read in place.
 class JsonText {
  public:
-  JsonText(std::string_view text) : text_(text) {}    // NOLINT: all text is meant
+  JsonText(std::string_view text) : text_(text) {}    // any text converts
   JsonText(const std::string& text) : text_(text) {}  // NOLINT
   JsonText(const char* text) : text_(text) {}         // NOLINT
   JsonText(const MappedFile& file);                   // NOLINT
-  /// `text` with as many bytes that may be read behind it as a MappedFile has.
+  /// Returns `text`, which must be followed by MappedFile::kPadding readable bytes.
   static JsonText padded_text(std::string_view text);
 
   std::string_view text() const { return text_; }
@@ -33,30 +33,30 @@ class JsonText {
 
  private:
   std::string_view text_;
-  bool padded_ = false;  ///< bytes behind the text may be read
+  bool padded_ = false;  ///< bytes after the text are readable
 };
 
-/// A cursor over JSON text. Each call reads one value, key or bracket, and throws kFormat naming
-/// the file, the byte and what was expected if something else is there. What is stepped over is
-/// checked like what is read; invalid UTF-8, control characters in strings and other encodings are
-/// refused before anything is read. Views live as long as the reader and the file.
+/// A cursor over JSON text. Each call reads one value, key or bracket; if something else is found
+/// it throws kFormat naming the file, the byte and what was expected. skip() checks syntax as
+/// reading does. Invalid UTF-8, control characters in strings and encodings other than UTF-8 are
+/// rejected before anything is read. Returned views live as long as the reader and the file.
 class JsonReader {
  public:
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
 
-  /// Deeper values than `max_depth` are refused.
+  /// Rejects values nested deeper than `max_depth`.
   JsonReader(JsonText text, std::string what, int max_depth = 128);
   ~JsonReader();
   JsonReader(const JsonReader&) = delete;
   JsonReader& operator=(const JsonReader&) = delete;
 
-  /// What comes next.
+  /// Returns the kind of the next value without reading it.
   Kind peek();
 
-  /// Both as in: r.begin_object(); for (std::string_view key; r.next_key(key);) read the value.
+  /// Usage: r.begin_object(); for (std::string_view key; r.next_key(key);) read the value.
   void begin_object();
   bool next_key(std::string_view& key);
-  /// Both as in: r.begin_array(); while (r.next_item()) read the item.
+  /// Usage: r.begin_array(); while (r.next_item()) read the item.
   void begin_array();
   bool next_item();
 
@@ -66,13 +66,13 @@ class JsonReader {
   bool boolean();
   void null();
 
-  /// Reads one value of any kind as a tree. Throws kLimit if that is beyond the budget.
+  /// Reads one value of any kind as a tree. Throws kLimit if the budget is exceeded.
   Json value(JsonBudget& budget);
   Json value();
-  /// Steps over one value of any kind.
+  /// Skips one value of any kind.
   void skip();
 
-  /// Throws if anything but white space is left.
+  /// Throws unless only white space is left.
   void finish();
 
   [[noreturn]] void fail(std::string_view expected) const;

@@ -36,7 +36,8 @@ MappedFile::Version MappedFile::version() const {
   return {static_cast<size_t>(info.st_size), modified.tv_sec, modified.tv_nsec};
 }
 
-// Pages of zeros for all of it: those after the end of a file stay what they are.
+// Maps zero pages over the whole range; those after the end of the file stay zero and serve as
+// padding.
 void MappedFile::allocate() {
   void* data =
       ::mmap(nullptr, size_ + kPadding, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,7 +48,7 @@ void MappedFile::allocate() {
 MappedFile::MappedFile(const std::string& path) : path_(path), file_(open_regular(path)) {
   opened_ = version();
   size_ = opened_.size;
-  if (size_ == 0) return;  // an empty mapping is not allowed; the span is simply empty
+  if (size_ == 0) return;  // mmap() rejects empty mappings; the span is empty
   allocate();
   auto* const data = const_cast<std::byte*>(data_);  // NOLINT
   if (::mmap(data, size_, PROT_READ, MAP_PRIVATE | MAP_FIXED, file_.get(), 0) == MAP_FAILED) {
@@ -74,7 +75,7 @@ MappedFile::MappedFile(const std::string& path, const FileKind& kind)
     if (count == 0) fail_short(path, done, owner.size_);
     done += static_cast<size_t>(count);
   }
-  owner.file_ = Descriptor(-1);  // closed
+  owner.file_ = Descriptor(-1);  // close the file
   *this = std::move(owner);
 }
 
@@ -100,7 +101,7 @@ bool MappedFile::is_unchanged() const noexcept {
   try {
     return !range_->is_damaged() && version() == opened_;
   } catch (...) {
-    return false;  // the system no longer knows the file: ESTALE
+    return false;  // the system does not know the file any more: ESTALE
   }
 }
 

@@ -15,13 +15,13 @@
 namespace veery {
 
 /// Registers a range of mapped pages with the process's SIGBUS handler, which is installed while
-/// ranges are registered. A read of a page that its file no longer has, or that the disk does not
-/// deliver, then yields zeros and marks the range as damaged instead of ending the process. Faults
-/// elsewhere go to the handler that was installed before. Results computed from a damaged range are
-/// wrong: whoever reads one checks is_damaged() before using them.
+/// ranges are registered. If a page is read that its file no longer has, or that the disk cannot
+/// deliver, the read yields zeros and marks the range as damaged instead of killing the process.
+/// Faults elsewhere go to the handler that was installed before. Results computed from a damaged
+/// range are wrong, so readers check is_damaged() before they use a result.
 class MappedRange {
  public:
-  /// `data`: page-aligned, mapped as long as this lives.
+  /// `data` must be page-aligned and stay mapped for the lifetime of this object.
   MappedRange(const std::byte* data, size_t size);
   MappedRange(const MappedRange&) = delete;
   MappedRange& operator=(const MappedRange&) = delete;
@@ -35,19 +35,20 @@ class MappedRange {
   Slot* slot_;
 };
 
-/// Unblocks SIGBUS for this thread and those that it starts. The system ends a process whose thread
-/// faults while the signal is blocked, and threads inherit the mask of the host's.
+/// Unblocks SIGBUS for this thread and the threads that it starts. Linux kills a process whose
+/// thread faults while the signal is blocked, and threads inherit the signal mask of the host
+/// program.
 void unblock_bus_errors() noexcept;
 
-/// A mapped file shrank, was overwritten or could not be read while it was in use; whatever was
-/// computed from it is void. Opening it again works once the file is whole.
+/// Thrown if a mapped file shrank, was overwritten or could not be read while in use. Everything
+/// that was computed from it is invalid. Reopening it works once the file is whole again.
 class FileChanged : public Error {
  public:
   using Error::Error;
 };
 
-/// Returns the result of `use`. Throws what files.check_unchanged() throws in place of that result,
-/// or of the error that `use` throws.
+/// Returns the result of `use`. If files.check_unchanged() throws, that exception replaces the
+/// result, or the exception that `use` threw.
 template <typename Files, typename F>
 auto checked_use(const Files& files, F&& use) {
   try {
@@ -67,18 +68,18 @@ auto checked_use(const Files& files, F&& use) {
   }
 }
 
-/// Owns the bytes; views into bytes() must not outlive it. Move-only.
+/// Owns the bytes of a file; views into bytes() must not outlive it. Move-only.
 class MappedFile {
  public:
-  /// A file that is not empty is followed by this many readable bytes, which are zero.
+  /// Number of readable zero bytes after the contents of a file that is not empty.
   static constexpr size_t kPadding = 64;
 
-  /// Maps the file: for weights. The file may change while it is mapped: users call
-  /// check_unchanged() before they use a result. Throws kNotFound, or kIo if it is no regular file
-  /// or cannot be read.
+  /// Maps the file; meant for weights. The file may change while it is mapped, so users call
+  /// check_unchanged() before they use a result. Throws kNotFound, or kIo if the path is not a
+  /// regular file or cannot be read.
   explicit MappedFile(const std::string& path);
-  /// Reads the file into memory: for what is parsed at once. Throws as above, kLimit if the file
-  /// is larger than its kind may be, FileChanged if it shrinks meanwhile.
+  /// Reads the file into memory; meant for files that are parsed at once. Throws as above, kLimit
+  /// if the file exceeds the limit of its kind, FileChanged if it shrinks while it is read.
   MappedFile(const std::string& path, const FileKind& kind);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -88,9 +89,9 @@ class MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::string& path() const { return path_; }
 
-  /// Whether all bytes read so far are those of the file as it was opened: its pages could be read,
-  /// and its size and time of modification are the same. A file that was replaced by a rename is
-  /// unchanged: the mapping keeps the old one.
+  /// Returns whether all bytes read so far are those of the file as it was opened: its pages were
+  /// readable, and its size and modification time are the same. A file that was replaced by a
+  /// rename counts as unchanged, because the mapping keeps the old one.
   bool is_unchanged() const noexcept;
   /// Throws FileChanged, naming the file, the size found and the size expected, unless
   /// is_unchanged().
@@ -102,8 +103,8 @@ class MappedFile {
     return checked_use(*this, use);
   }
 
-  /// Tells the system that `part` is not needed any more: its pages stop counting as resident
-  /// memory. Reading it again is allowed and reads the file anew.
+  /// Tells the system that `part` is not needed any more, so that its pages stop counting as
+  /// resident memory. Reading it again is allowed and reads from the file.
   void release(std::span<const std::byte> part) const noexcept;
 
  private:
@@ -120,7 +121,7 @@ class MappedFile {
   Version opened_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
-  std::unique_ptr<MappedRange> range_;  ///< nullptr: in memory
+  std::unique_ptr<MappedRange> range_;  ///< nullptr if the contents are in memory
 };
 
 }  // namespace veery

@@ -40,7 +40,8 @@ Handler& handler() {
   return *only;
 }
 
-std::atomic<Handler*> active{nullptr};  // a handler must not run the initialisation of a static
+// Avoids the initialisation guard of a static, which a signal handler must not run.
+std::atomic<Handler*> active{nullptr};
 
 Slot* find(const Handler& all, uintptr_t address) {
   for (Slot* slot = all.slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next)
@@ -50,8 +51,8 @@ Slot* find(const Handler& all, uintptr_t address) {
   return nullptr;
 }
 
-// Puts zeros in place of the page and all that follow it, which a file that shrank lacks too. On
-// Linux mmap() is a plain system call and as such safe in a handler.
+// Maps zero pages over the faulting page and all that follow, which are missing too if the file
+// shrank. mmap() is a plain system call on Linux and therefore safe in a signal handler.
 bool replace_from(const Handler& all, Slot& slot, uintptr_t address) {
   const uintptr_t first = address / all.page * all.page;
   const uintptr_t end =
@@ -61,8 +62,8 @@ bool replace_from(const Handler& all, Slot& slot, uintptr_t address) {
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-// The disposition that was there before. The default one ends the process when the faulting
-// instruction runs again, so that the core dump shows it.
+// Forwards the signal to the previous handler. The default action kills the process when the
+// faulting instruction runs again, so that the core dump shows it.
 void pass_on(const Handler& all, int signal, siginfo_t* info, void* context) {
   if ((all.before.sa_flags & SA_SIGINFO) != 0)
     return all.before.sa_sigaction(signal, info, context);
@@ -101,7 +102,8 @@ void install(Handler& all) {
   all.installed = true;
 }
 
-// A host's handler that was installed later and passes faults on keeps ours in place.
+// Restores the previous handler. Does nothing if the host program has installed another handler
+// since, because that one may forward faults to ours.
 void uninstall(Handler& all) {
   struct sigaction now {};
   ::sigaction(SIGBUS, nullptr, &now);

@@ -1,5 +1,5 @@
-// philox.h: counter-based random numbers: the n-th number of a stream is a function of (seed, n),
-// on the host and in kernels of GPUs.
+// philox.h: a counter-based random number generator for host and GPU: the n-th number of a stream
+// is a function of (seed, n).
 #pragma once
 #include <cstdint>
 
@@ -27,7 +27,7 @@ VEERY_EVERYWHERE PhiloxBlock philox(PhiloxBlock counter, uint32_t key, uint32_t 
   return counter;
 }
 
-/// Number `position` of the stream of `seed`.
+/// Returns number `position` of the stream of `seed`.
 VEERY_EVERYWHERE uint32_t random_number(uint64_t seed, uint64_t position) {
   const uint64_t block = position / 4;
   const PhiloxBlock made =

@@ -12,13 +12,13 @@ namespace {
 struct Range {
   char32_t first, last;
 };
-// What terminals act upon or what changes how the characters around it are read.
+// Characters that control terminals or change how the surrounding text is displayed.
 constexpr Range kUnsafe[] = {
     {0x00, 0x1F},      // C0
     {0x7F, 0x9F},      // DEL, C1
     {0x061C, 0x061C},  // Arabic letter mark
-    {0x200E, 0x200F},  // marks of direction
-    {0x2028, 0x202E},  // separators of lines and paragraphs, embeddings, overrides
+    {0x200E, 0x200F},  // direction marks
+    {0x2028, 0x202E},  // line and paragraph separators, embeddings, overrides
     {0x2066, 0x2069},  // isolates
     {0xFEFF, 0xFEFF},  // byte order mark
 };
@@ -44,8 +44,9 @@ std::string json_escape(char32_t code) {
 
 using Escape = std::string (*)(char32_t code);
 
-/// Steps through `text`. `take` gets runs of plain characters, which may be divided anywhere, and
-/// other characters one by one as they are shown, and ends it by false. `kept` stay as they are.
+/// Splits `text` into parts for `take`: runs of plain characters, which may be divided anywhere,
+/// and single escaped characters. Characters in `kept` are not escaped. Stops when `take` returns
+/// false.
 template <typename Take>
 void each_part(std::string_view text, std::string_view kept, Escape escape_of, const Take& take) {
   std::string replacement;
@@ -85,7 +86,7 @@ std::string printable(std::string_view text, size_t most) {
   constexpr std::string_view kCut = "...";
   const size_t room = most > kCut.size() ? most - kCut.size() : 0;
   std::string out;
-  size_t end = 0;  // where it is cut if it becomes too long
+  size_t end = 0;  // where to cut if the text becomes too long
   each_part(text, "", escape, [&](std::string_view part, bool divisible) {
     const size_t next = out.size() + part.size();
     if (next <= room)

@@ -1,4 +1,4 @@
-// printable.h: text out of files, requests and arguments, fit to be shown.
+// printable.h: makes text from files, requests and arguments safe to print.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -7,24 +7,24 @@
 
 namespace veery {
 
-/// For a quotation in a message: valid UTF-8 on one line that no terminal takes for a command.
-/// Control characters (C0, DEL, C1), separators of lines and marks of writing direction become
-/// escapes such as \n, \x1b, \u202e; malformed UTF-8 becomes U+FFFD. What would be
-/// longer than `most` bytes ends in "..." there. What it returns, it leaves as it is.
+/// Escapes text for quotation in a message: valid UTF-8 on one line without terminal control
+/// sequences. Control characters (C0, DEL, C1), line separators and direction marks become escapes
+/// such as \n, \x1b, \u202e; malformed UTF-8 becomes U+FFFD. A result longer than `most` bytes is
+/// cut and ends in "...". Applying it twice changes nothing.
 std::string printable(std::string_view text, size_t most = 80);
 
-/// The same as a whole and with backslashes doubled, so that it tells what the text is: for cells
-/// of tables.
+/// As printable() without a length limit and with backslashes doubled, so that the result is
+/// unambiguous; for table cells.
 std::string escaped(std::string_view text);
 
-/// For text that may have several lines and is shown as it is: the same escapes, but for newlines
-/// and tabs; nothing is cut.
+/// For multi-line text: escapes as printable() does, except newlines and tabs; no length limit.
 std::string terminal_text(std::string_view text);
 
-/// JSON without what printable() escapes, as \u and four digits: the same value to who reads it.
+/// Replaces the characters that printable() escapes by \u and four digits; a JSON parser reads the
+/// same value.
 std::string printable_json(std::string_view json);
 
-/// "a, b, c and 5 others".
+/// Joins the first `shown` names and counts the rest: "a, b, c and 5 others".
 std::string some_of(std::span<const std::string> names, size_t shown = 3);
 
 }  // namespace veery

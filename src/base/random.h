@@ -1,4 +1,4 @@
-// random.h: counter-based random numbers: the n-th number of a stream is a function of (seed, n).
+// random.h: a stream of counter-based random numbers (philox.h).
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace veery {
 
-/// A stream of numbers; its whole state is (seed, position), so it can be saved and forked.
+/// A random stream. Its whole state is (seed, position), so it can be saved and forked.
 class Random {
  public:
   explicit Random(uint64_t seed, uint64_t position = 0) : seed_(seed), position_(position) {}
   uint64_t position() const { return position_; }
 
   uint32_t next() { return random_number(seed_, position_++); }
-  /// In [0, 1), 24 bits.
+  /// Returns a number in [0, 1) with 24 random bits.
   float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24F; }
-  /// Standard normal (Box and Muller).
+  /// Returns a standard normal number (Box-Muller).
   float normal() {
     const double u = (next() + 0.5) * 0x1p-32;
     const double v = (next() + 0.5) * 0x1p-32;

@@ -15,8 +15,8 @@ namespace veery {
 namespace {
 
 #if defined(__linux__)
-// The kernel compares the word with `old` before it lets the thread sleep. std::atomic::wait is not
-// used because it yields first, which gives a contended processor away for a whole time slice.
+// Sleeps in the kernel (futex), which checks that the word is still `old` first. std::atomic::wait
+// is not used because it yields first, which gives up a whole time slice on a contended CPU.
 void sleep_while(std::atomic<unsigned>& word, unsigned old) noexcept {
   static_assert(sizeof word == 4 && std::atomic<unsigned>::is_always_lock_free);
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, old, nullptr);
@@ -31,7 +31,7 @@ void wake_all(std::atomic<unsigned>& word) noexcept { word.notify_all(); }
 
 }  // namespace
 
-void Patience::slept(double start, double end) noexcept {
+void SpinPolicy::slept(double start, double end) noexcept {
   if (end - start >= kTimeSlice) {
     contended_.store(end, std::memory_order_relaxed);
     spins_.store(kLeastSpins, std::memory_order_relaxed);
@@ -42,21 +42,21 @@ void Patience::slept(double start, double end) noexcept {
 
 // value_ and sleeping_ are sequentially consistent: either the storing thread sees the sleeper, or
 // the sleeper sees the new value before it sleeps.
-void SpinningWord::store(unsigned value) noexcept {
+void SpinWord::store(unsigned value) noexcept {
   value_.store(value);
   wake();
 }
 
-void SpinningWord::count_down() noexcept {
+void SpinWord::count_down() noexcept {
   if (value_.fetch_sub(1) == 1) wake();
 }
 
-void SpinningWord::wake() noexcept {
+void SpinWord::wake() noexcept {
   if (sleeping_.load() > 0) wake_all(value_);
 }
 
-void SpinningWord::wait_while(unsigned old) noexcept {
-  const int most = patience_.spins();
+void SpinWord::wait_while(unsigned old) noexcept {
+  const int most = policy_.spins();
   for (int spins = 0; spins < most; ++spins) {
     if (load() != old) return;
     relax();
@@ -65,7 +65,7 @@ void SpinningWord::wait_while(unsigned old) noexcept {
   sleeping_.fetch_add(1);
   while (value_.load() == old) sleep_while(value_, old);
   sleeping_.fetch_sub(1);
-  patience_.slept(start, seconds_now());
+  policy_.slept(start, seconds_now());
 }
 
 void SpinBarrier::wait() noexcept {

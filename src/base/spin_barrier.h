@@ -1,10 +1,10 @@
-// spin_barrier.h: short waits for other threads: spinning first, then sleeping.
+// spin_barrier.h: short waits between threads: spin first, then sleep.
 #pragma once
 #include <atomic>
 
 namespace veery {
 
-/// Hints to the processor that the thread spins.
+/// Hints to the CPU that the thread is spinning.
 inline void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -13,38 +13,39 @@ inline void relax() noexcept {
 #endif
 }
 
-/// How long the threads of a pool spin before they sleep. Waits are usually below a microsecond,
-/// and waking a thread takes tens of them, so threads spin long. On a contended machine spinning
-/// delays the very thread that is waited for: the scheduler charges the spinner for its time slice
-/// and lets others run instead of it. A wait longer than a time slice tells that a worker has lost
-/// its processor; threads then sleep almost at once, until no wait has been that long for a while.
-class Patience {
+/// Controls how long the threads of a pool spin before they sleep. Waits usually take less than a
+/// microsecond, and waking a thread takes tens of microseconds, so threads spin for long. On a
+/// contended machine spinning delays the awaited thread, because the spinner uses CPU time that
+/// this thread needs. A wait longer than a time slice shows that a worker was descheduled. Threads
+/// then sleep almost at once, until kCalm seconds have passed without such a wait.
+class SpinPolicy {
  public:
-  /// Pauses of a spinning thread, about 30 ns each on current processors.
+  /// Number of pause instructions to spin for, about 30 ns each on current CPUs.
   int spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
-  /// A thread that spun in vain slept from `start` to `end` (seconds_now()).
+  /// Records that a thread gave up spinning and slept from `start` to `end` (seconds_now()).
   void slept(double start, double end) noexcept;
 
  private:
   static constexpr int kMostSpins = 20000, kLeastSpins = 50;
-  static constexpr double kTimeSlice = 1e-3;  ///< seconds; Linux gives 3 ms and more
-  static constexpr double kCalm = 0.05;       ///< seconds without a wait of kTimeSlice
+  /// Waits of this many seconds or more indicate contention; time slices of Linux are 3 ms or more.
+  static constexpr double kTimeSlice = 1e-3;
+  /// Seconds without such a wait after which threads spin for long again.
+  static constexpr double kCalm = 0.05;
 
   std::atomic<int> spins_{kMostSpins};
-  std::atomic<double> contended_{0};  ///< end of the last wait of kTimeSlice
+  std::atomic<double> contended_{0};  ///< when the last wait of kTimeSlice or more ended
 };
 
-/// A number that threads wait for: they spin, then sleep.
-class SpinningWord {
+/// An integer that threads wait on: they spin, then sleep.
+class SpinWord {
  public:
-  /// `patience` must outlive the word.
-  explicit SpinningWord(Patience& patience, unsigned value = 0)
-      : value_(value), patience_(patience) {}
+  /// `policy` must outlive the word.
+  explicit SpinWord(SpinPolicy& policy, unsigned value = 0) : value_(value), policy_(policy) {}
   unsigned load() const noexcept { return value_.load(std::memory_order_acquire); }
   /// Stores without waking sleepers.
   void reset(unsigned value) noexcept { value_.store(value, std::memory_order_relaxed); }
   void store(unsigned value) noexcept;
-  /// Subtracts 1, and wakes sleepers if the result is 0.
+  /// Subtracts 1 and wakes sleepers if the result is 0.
   void count_down() noexcept;
   /// Returns when the value is no longer `old`.
   void wait_while(unsigned old) noexcept;
@@ -54,21 +55,21 @@ class SpinningWord {
 
   alignas(64) std::atomic<unsigned> value_;
   alignas(64) std::atomic<int> sleeping_{0};
-  Patience& patience_;
+  SpinPolicy& policy_;
 };
 
-/// A barrier of `count` threads that can be reused at once.
+/// A reusable barrier for `count` threads.
 class SpinBarrier {
  public:
-  /// `patience` must outlive the barrier.
-  SpinBarrier(int count, Patience& patience) : count_(count), generation_(patience) {}
+  /// `policy` must outlive the barrier.
+  SpinBarrier(int count, SpinPolicy& policy) : count_(count), generation_(policy) {}
   /// Returns after all threads have called it.
   void wait() noexcept;
 
  private:
   const int count_;
   alignas(64) std::atomic<int> arrived_{0};
-  SpinningWord generation_;
+  SpinWord generation_;
 };
 
 }  // namespace veery

@@ -9,21 +9,21 @@
 namespace veery {
 namespace {
 
-// The scheduler does not separate spinning threads that share a core, so each worker other than the
-// caller is pinned to a core of its own, if there are enough cores.
+// Pins a worker to its own core. The scheduler does not separate spinning threads that share a
+// core, so each worker except the caller is pinned, if there are enough cores.
 void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
 #if defined(__linux__)
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(processor, &one);
-  ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);  // a refusal costs speed only
+  ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);  // a failure only costs speed
 #endif
 }
 
 }  // namespace
 
 ThreadPool::ThreadPool(int size)
-    : size_(size > 0 ? size : available_cores()), barrier_(size_, patience_), running_(patience_) {
+    : size_(size > 0 ? size : available_cores()), barrier_(size_, policy_), running_(policy_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
   const std::vector<int> processors = sort_by_core(allowed_processors()).order;
   for (int i = 1; i < size_; ++i) {
@@ -69,8 +69,8 @@ void ThreadPool::work(int index) {
   unblock_bus_errors();
   unsigned seen = 0;
   while (true) {
-    // Usually enough to bridge the gap between two tokens.
-    const int most = patience_.spins();
+    // Usually long enough to bridge the gap between two decode steps.
+    const int most = policy_.spins();
     for (int spins = 0; spins < most; ++spins) {
       if (generation_.load(std::memory_order_acquire) != seen || stop_.load()) break;
       relax();

@@ -1,4 +1,4 @@
-// thread_pool.h: a fixed set of workers that step through a job together.
+// thread_pool.h: a fixed set of worker threads that execute a job together.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace veery {
 
-/// `size` workers, the caller of run() being worker 0. Between jobs workers spin for a short while
-/// and then sleep. run() itself allocates nothing.
+/// A pool of `size` workers; the caller of run() is worker 0. Between jobs workers spin for a short
+/// while and then sleep. run() does not allocate.
 class ThreadPool {
  public:
-  /// 0: available_cores().
+  /// A size of 0 means available_cores().
   explicit ThreadPool(int size = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -28,17 +28,18 @@ class ThreadPool {
   int size() const { return size_; }
   SpinBarrier& barrier() { return barrier_; }
 
-  /// Calls job(index) on every worker, returns when all are done. An exception of a worker is
-  /// rethrown here (the first one); a job that uses barrier() must not throw. One caller at a time.
+  /// Calls job(index) on every worker and returns when all are done. Rethrows the first exception
+  /// of a worker; a job that uses barrier() must not throw. Only one thread may call run() at a
+  /// time.
   template <typename Job>
   void run(const Job& job) {
     run_erased([](const void* self, int index) { (*static_cast<const Job*>(self))(index); }, &job);
   }
 
-  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items. A worker takes
-  /// those of its own share first (of a weight, what it will multiply: pages lie near the worker
-  /// that touches them first), then what others have left. A single piece is the caller's: nobody
-  /// is woken for it.
+  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items. A worker first
+  /// takes the pieces of its own share, then steals from the others. The shares equal those of the
+  /// kernels, so the first touch places the pages of a weight near the worker that will multiply
+  /// it. A single piece runs on the caller without waking workers.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     struct alignas(64) Part {
@@ -69,13 +70,13 @@ class ThreadPool {
   void perform(int index) noexcept;
 
   int size_;
-  Patience patience_;
+  SpinPolicy policy_;
   SpinBarrier barrier_;
   std::vector<std::thread> threads_;
   Erased call_ = nullptr;
   const void* job_ = nullptr;
   alignas(64) std::atomic<unsigned> generation_{0};
-  SpinningWord running_;  ///< workers other than the caller that have not finished
+  SpinWord running_;  ///< workers other than the caller that have not finished
   alignas(64) std::atomic<int> sleeping_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

@@ -32,7 +32,7 @@ constexpr int kWaitForWriter = 2000;   // milliseconds
               expected);
 }
 
-// Never waits: neither for the other end of a pipe nor for a device.
+// Never blocks: neither on the other end of a pipe nor on a device.
 Descriptor open_at_once(const std::string& path, const char* expected) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() >= 0) return file;
@@ -53,12 +53,12 @@ bool is_ready_within(int descriptor, int milliseconds) {
   return ::poll(&waiting, 1, milliseconds) != 0;
 }
 
-// What is at `path`: a mode, or 0 for nothing.
-mode_t look_at(const std::string& path) {
+// Returns the mode of the file at `path`, or 0 if there is none.
+mode_t mode_at(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0) return info.st_mode;
   if (errno == ENOENT || errno == ENOTDIR) return 0;
-  refuse(path, "looked at", errno);
+  refuse(path, "accessed", errno);
 }
 
 std::string without_mark(std::string text, const std::string& name) {
@@ -79,7 +79,7 @@ std::string_view kind_of_file(uint32_t mode) {
   if (S_ISFIFO(mode)) return "a named pipe";
   if (S_ISSOCK(mode)) return "a socket";
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-  return "no regular file";
+  return "not a regular file";
 }
 
 void check_size(const std::string& path, uint64_t bytes, const FileKind& kind) {
@@ -105,7 +105,7 @@ std::string read_text(const std::string& path, const FileKind& kind) {
   if (S_ISDIR(mode)) refuse_kind(path, mode, "a file or a pipe");
   const bool silent = S_ISFIFO(mode) && !is_ready_within(file.get(), kWaitForWriter);
   std::string text = read_text(file.get(), path, kind);
-  // A named pipe that nobody has open for writing reads as an empty file.
+  // A named pipe without a writer reads as an empty file.
   if (silent && text.empty())
     throw Error(ErrorKind::kIo, "{}: is a named pipe that no program writes to", shown_path(path));
   return text;
@@ -120,7 +120,7 @@ std::string read_text(int descriptor, const std::string& name, const FileKind& k
     if (count > 0) {
       text.append(buffer.data(), static_cast<size_t>(count));
       if (text.size() > kind.most_bytes)
-        throw Error(ErrorKind::kLimit, "{}: has more than {} bytes, the most of {}",
+        throw Error(ErrorKind::kLimit, "{}: has more than {} bytes, the limit of {}",
                     shown_path(name), kind.most_bytes, kind.name);
     } else if (errno == EAGAIN) {
       is_ready_within(descriptor, -1);
@@ -130,9 +130,9 @@ std::string read_text(int descriptor, const std::string& name, const FileKind& k
   }
 }
 
-bool path_exists(const std::string& path) { return look_at(path) != 0; }
+bool path_exists(const std::string& path) { return mode_at(path) != 0; }
 
-bool is_folder(const std::string& path) { return S_ISDIR(look_at(path)); }
+bool is_folder(const std::string& path) { return S_ISDIR(mode_at(path)); }
 
 std::vector<std::string> list_folder(const std::string& folder) {
   std::error_code code;

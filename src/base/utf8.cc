@@ -8,7 +8,7 @@ namespace {
 struct Lead {
   int length;
   unsigned char second_min,
-      second_max;  // the second byte is what excludes overlong forms and surrogates
+      second_max;  // bounds of the second byte, which exclude overlong forms and surrogates
 };
 
 Lead classify(unsigned char byte) {
@@ -68,7 +68,7 @@ int incomplete_utf8_suffix(std::string_view text) {
   for (int n = 1; n <= longest; ++n) {
     const std::string_view tail = text.substr(text.size() - static_cast<size_t>(n));
     const auto lead = static_cast<unsigned char>(tail[0]);
-    if ((lead & 0xC0U) == 0x80U) continue;  // a continuation byte: the lead is further left
+    if ((lead & 0xC0U) == 0x80U) continue;  // a continuation byte: the lead byte is further left
     const CodePoint point = next_code_point(tail);
     const bool cut_off = !point.valid && point.length == n && classify(lead).length > n;
     return cut_off ? n : 0;

@@ -36,7 +36,7 @@ constexpr FloatRow kFloats[] = {{DType::kF32, StoredType::kF32, "float32"},
 const FloatRow& float_row(DType dtype) {
   const auto row = std::ranges::find(kFloats, dtype, &FloatRow::dtype);
   if (row == std::end(kFloats))
-    throw Error(ErrorKind::kInput, "weights of a folder cannot be {}, expected f32, f16 or bf16",
+    throw Error(ErrorKind::kInput, "folder weights cannot have type {}, expected f32, f16 or bf16",
                 info(dtype).name);
   return *row;
 }
@@ -68,7 +68,7 @@ DType usual_dtype(const ModelFile& file, const FolderTensors& tensors) {
 
 int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.columns(); }
 
-/// One tensor on its way: what is read, and the one or three tensors of the file that it becomes.
+/// A tensor to convert: its source, and the one or three stored tensors that it becomes.
 class Conversion {
  public:
   Conversion(const FolderTensor& tensor, DType dtype, const std::optional<MlxFormat>& format)
@@ -100,7 +100,7 @@ class Conversion {
   size_t row_bytes() const { return row_[0] + row_[1] + row_[2]; }
   size_t bytes() const { return static_cast<size_t>(rows_of(view())) * row_bytes(); }
 
-  /// Writes all rows as the tensors from `index` on.
+  /// Writes all rows, as the stored tensors from `index` on.
   template <typename OnBytes>
   void write(SafetensorsWriter& writer, size_t index, ThreadPool& pool,
              const OnBytes& on_bytes) const {
@@ -149,7 +149,7 @@ class Conversion {
     }
   }
 
-  // MLX's formats are made of what is left after rounding to the type of the others.
+  // MLX formats quantise weights that were rounded to the plain weight type first.
   void encode_rows(std::vector<float>& values, std::vector<std::byte>& buffer,
                    const MlxOutput& out) const {
     const size_t size = byte_size(dtype_, std::ssize(values));
@@ -165,11 +165,11 @@ class Conversion {
   const FolderTensor& tensor_;
   DType dtype_;
   std::optional<MlxFormat> format_;
-  std::array<size_t, 3> row_{};  // bytes a row of each tensor of the file
+  std::array<size_t, 3> row_{};  // bytes per row of each stored tensor
   std::vector<StoredTensor> stored_;
 };
 
-// Consecutive tensors that stand in one file.
+// Consecutive tensors that are written to one file.
 struct Shard {
   size_t begin = 0, end = 0;
   std::string name;
@@ -209,8 +209,9 @@ void write_index(const PendingFolder& folder, const std::vector<Conversion>& con
   folder.write("model.safetensors.index.json", dump_json(index, 2) + "\n");
 }
 
-// Biases of routing decide between experts that are close, rates of decay work over many tokens:
-// they are never rounded. Nor is what published folders keep as f32 beside them.
+// Biases of the router decide between experts with close scores, and decay rates act over many
+// tokens, so they are never rounded. Small tensors that published folders keep in f32 are not
+// rounded either.
 Conversion conversion_of(const FolderPlan& plan, size_t i) {
   constexpr std::string_view kExact[] = {"e_score_correction_bias", ".expert_bias", ".A_log"};
   constexpr std::string_view kKept[] = {".D", ".dt_bias", "linear_attn.norm.weight",
@@ -229,7 +230,7 @@ std::vector<Conversion> conversions_of(const FolderPlan& plan) {
   return conversions;
 }
 
-// mlx-lm has these as the text part of a model of several parts.
+// mlx-lm expects these models as the text part of a multi-part model.
 void nest(Json& config, const char* class_name, const char* type) {
   const Json text = std::move(config);
   config = {{"architectures", {class_name}}, {"model_type", type}, {"text_config", text}};
@@ -238,7 +239,7 @@ void nest(Json& config, const char* class_name, const char* type) {
     if (text.contains(key)) config[key] = text[key];
 }
 
-// Every so manieth layer attends, as far as that is how layers repeat.
+// Adds full_attention_interval if every N-th layer is an attention layer.
 void add_interval(Json& config) {
   if (config.contains("full_attention_interval")) return;
   const Json types = config.value("layer_types", Json::array());
@@ -249,7 +250,7 @@ void add_interval(Json& config) {
   config["full_attention_interval"] = interval;
 }
 
-// Exaone's windows as a text, "LLLG", as far as layers repeat.
+// Adds Exaone's window pattern as a string, e.g. "LLLG", if layers repeat.
 void spell_pattern(Json& config) {
   const auto types = config.find("layer_types");
   if (types == config.end() || config["sliding_window"].is_null()) return;
@@ -258,7 +259,7 @@ void spell_pattern(Json& config) {
   config["sliding_window_pattern"] = pattern.substr(0, pattern.find('G') + 1);
 }
 
-// Kinds of Granite's layers; what has no experts has one width only.
+// Renames Granite's layer kinds. A model without experts has a single width.
 void name_attention(Json& config) {
   const Json experts = config.value("num_local_experts", Json());
   if (experts.is_null() || experts == 0)
@@ -267,15 +268,16 @@ void name_attention(Json& config) {
     type = type == "linear_attention" || type == "mamba" ? "mamba" : "attention";
 }
 
-// Mamba-2's inner width, which transformers computes.
+// Adds Mamba-2's inner width, which transformers derives.
 void add_inner_width(Json& config) {
   config["intermediate_size"] =
       config.value("num_heads", int64_t{0}) * config.value("head_dim", int64_t{0});
 }
 
-// Kimi Linear's recurrent layers, counted from 1, under one key; layers without experts come first.
+// Nests Kimi Linear's recurrent layers under one key, with 1-based layer numbers; dense layers come
+// first.
 void nest_recurrent(Json& config) {
-  if (!config.contains("rope_theta")) config["rope_theta"] = 10000.0;  // of no use
+  if (!config.contains("rope_theta")) config["rope_theta"] = 10000.0;  // required but unused
   if (config.contains("linear_attn_config")) return;
   Json recurrent = Json::array(), attention = Json::array();
   const Json types = config.value("layer_types", Json::array());
@@ -293,7 +295,7 @@ void nest_recurrent(Json& config) {
   if (!config.contains("first_k_dense_replace")) config["first_k_dense_replace"] = dense;
 }
 
-// Which of Exaone's layers are mixtures.
+// Adds Exaone's list of mixture layers.
 void name_mixtures(Json& config) {
   if (config.contains("is_moe_layer")) return;
   const int64_t dense = config.value("first_k_dense_replace", int64_t{0});
@@ -303,7 +305,7 @@ void name_mixtures(Json& config) {
   config["is_moe_layer"] = layers;
 }
 
-// What mlx-lm wants to be said otherwise than transformers does.
+// A model type whose config.json differs between mlx-lm and transformers.
 struct MlxConfigRow {
   std::string_view type;
   void (*change)(Json&);
@@ -336,7 +338,7 @@ void change_for_mlx(FolderPlan& plan) {
 
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   const TransformerConfig c = read_config(file);
-  refuse_further_layers(file, c);
+  refuse_surplus_layers(file, c);
   refuse_unknown_tensors(file, c);
   FolderPlan plan;
   plan.type = &folder_type_of(file, c);
@@ -362,7 +364,7 @@ size_t planned_bytes(const FolderPlan& plan, size_t tensor) {
 
 namespace {
 
-// One file of weights.
+// Writes one file of weights.
 class ShardWriter {
  public:
   ShardWriter(const ModelFile& file, std::span<const Conversion> conversions, ThreadPool& pool,

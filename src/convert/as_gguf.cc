@@ -25,7 +25,7 @@
 namespace veery {
 namespace {
 
-// The beginnings of GGUF's names of a model's tensors, in the order of the file.
+// Prefixes of GGUF tensor names, in the order of tensors in the file.
 constexpr std::string_view kBegins[] = {
     "token_embd.", "token_embd_norm.", "position_embd.", "enc.", "token_types.",
     "per_layer_",  "rope_freqs.",      "rope_factors_",  "blk.", "output_norm.",
@@ -43,9 +43,9 @@ int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-// Parts of other models (vision) and masks are not the text model's, nor is a pooler before which
-// no head stands; numbers of activations are keys.
-void keep_text_model(ModelFile& file) {
+// Drops tensors outside the text model: parts of other models (vision), masks, poolers without a
+// score head, and activation parameters, which become keys.
+void drop_other_parts(ModelFile& file) {
   const bool scores = file.find("cls.output.weight") != nullptr;
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     return place_of(tensor) == std::size(kBegins) ||
@@ -60,7 +60,7 @@ void in_order(ModelFile& file) {
   });
 }
 
-// llama.cpp looks for a head of its own in files of these.
+// Architectures for which llama.cpp requires a separate output head.
 constexpr std::string_view kOwnHead[] = {"phi2",    "gptneox",  "olmo2",      "qwen2moe",
                                          "gpt-oss", "stablelm", "internlm2",  "nemotron",
                                          "apertus", "phimoe",   "bailingmoe2"};
@@ -79,7 +79,7 @@ void pair_rows(ModelFile& file, const TransformerConfig& c) {
   const Architecture& written = find_architecture(gguf_architecture(c.architecture));
   if (!written.gguf_interleaved || c.rope_interleaved) return;
   if (c.latent.rank > 0)
-    throw Error(ErrorKind::kUnsupported, "{}: GGUF has the pairs of RoPE of {} side by side only",
+    throw Error(ErrorKind::kUnsupported, "{}: GGUF supports {} with interleaved RoPE pairs only",
                 file.path, c.architecture);
   for (TensorView& tensor : file.tensors)
     for (const char* part : {".attn_q.", ".attn_k."})
@@ -87,7 +87,7 @@ void pair_rows(ModelFile& file, const TransformerConfig& c) {
         tensor = paired_rows(tensor, c.head_dim, c.rope.dims);
 }
 
-// Projections that files of an architecture have as one matrix.
+// Projections that files of an architecture store as one matrix.
 struct JointRow {
   std::string_view architecture, joint;
   std::array<std::string_view, 3> parts;
@@ -129,7 +129,7 @@ void join_projections(ModelFile& file, const TransformerConfig& c) {
         join(file, fmt::format("blk.{}.", layer), row, kind);
 }
 
-// Names that GGUF has for some architectures only.
+// Tensor names that differ in GGUF for some architectures.
 struct RenameRow {
   std::string_view architecture, from, to;
 };
@@ -147,7 +147,7 @@ void rename(ModelFile& file, std::string_view from, std::string_view to) {
       tensor.name.replace(at, from.size(), to);
 }
 
-// Heads with norms of their own have matrices of weights.
+// Per-head norms become matrices.
 void shape_head_norms(ModelFile& file, const TransformerConfig& c) {
   for (TensorView& tensor : file.tensors)
     for (const auto& [end, heads] :
@@ -165,7 +165,7 @@ void add_divisors(ModelFile& file, const TransformerConfig& c) {
   file.tensors.push_back(std::move(tensor));
 }
 
-// The dense layers behind the pooled row, under the names and keys of EmbeddingGemma.
+// Adds the dense layers after pooling, with the names and keys of EmbeddingGemma.
 void add_dense(ModelFile& file, const SentenceSetup& setup, const std::string& prefix,
                Metadata& metadata) {
   const std::vector<SentenceDense>& layers = setup.files.dense;
@@ -174,7 +174,7 @@ void add_dense(ModelFile& file, const SentenceSetup& setup, const std::string& p
                      });
   if (!known)
     throw Error(ErrorKind::kUnsupported,
-                "{}: GGUF has names for two dense layers without bias and activation, here are {}",
+                "{}: GGUF supports up to two dense layers without bias and activation, found {}",
                 file.path, layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const std::string name = fmt::format("dense_{}", i + 2);
@@ -187,8 +187,8 @@ void add_dense(ModelFile& file, const SentenceSetup& setup, const std::string& p
                        setup.files.mappings.end());
 }
 
-// How rows become an embedding or a score, under llama.cpp's keys and names. No key says how long
-// texts may be, nor what stands before them.
+// Adds the pooling and scoring settings with llama.cpp's keys and names. GGUF has no keys for the
+// maximum text length and for prompts.
 void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
   const bool encoder = c.mask != Mask::kCausal;
   if (c.source.layers > 0) return;
@@ -203,7 +203,7 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
   const auto type =
       std::ranges::find(kTypes, setup.files.pooling, &std::pair<PoolingKind, int64_t>::first);
   if (!scores && type == std::end(kTypes))
-    throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for the pooling {}", file.path,
+    throw Error(ErrorKind::kUnsupported, "{}: GGUF does not support {} pooling", file.path,
                 name(setup.files.pooling));
   add_dense(file, setup, prefix, metadata);
   metadata.set(prefix + "pooling_type", scores ? int64_t{4} : type->second);
@@ -215,7 +215,8 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
                  int64_t{setup.score.pooling == Pooling::kMean ? 1 : 2});
 }
 
-// The rows of the head that say yes and no, as llama.cpp has Qwen3-Reranker.
+// Stores the rows of the output head for "yes" and "no" as a classifier, as llama.cpp does for
+// Qwen3-Reranker.
 void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
   if (c.mask != Mask::kCausal || !makes_scores(file, c) || file.find("cls.output.weight")) return;
   const std::vector<std::string_view>* tokens = metadata.texts("tokenizer.ggml.tokens");
@@ -227,8 +228,9 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
     for (int64_t i = 0; id < 0 && tokens != nullptr && i < std::ssize(*tokens); ++i)
       if ((*tokens)[static_cast<size_t>(i)] == word) id = i;
     if (id < 0 || id >= head.shape[0])
-      throw Error(ErrorKind::kFormat, "{}: the head has {} rows, none for the token '{}'",
-                  file.path, head.shape[0], word);
+      throw Error(ErrorKind::kFormat,
+                  "{}: the output head has {} rows, but none for the token '{}'", file.path,
+                  head.shape[0], word);
     rows.push_back(slice_rows(head, word, id, id + 1));
   }
   std::erase_if(file.tensors, [](const TensorView& t) { return t.name == "output.weight"; });
@@ -237,13 +239,13 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
   metadata.set_texts(prefix + "classifier.output_labels", {"yes", "no"});
 }
 
-// `file`: the folder `path`.
+// Converts `file`, which was opened from the folder `path`.
 void make_gguf(ModelFile& file, const std::string& path) {
   const TransformerConfig c = read_config(file);
-  refuse_further_layers(file, c);
+  refuse_surplus_layers(file, c);
   refuse_unknown_config_keys(file);
   refuse_unknown_tensors(file, c);
-  keep_text_model(file);
+  drop_other_parts(file);
   write_head(file, c);
   fold_multipliers(file, c);
   pair_rows(file, c);

@@ -1,4 +1,4 @@
-// as_gguf.h: a model as a GGUF file of it is: names and layout of tensors, metadata, vocabulary.
+// as_gguf.h: opens a model with the tensor names, layout, metadata and vocabulary of a GGUF file.
 #pragma once
 #include <string>
 
@@ -6,11 +6,11 @@
 
 namespace veery {
 
-/// A GGUF file as it is. A folder with the tensors of its text part as llama.cpp's converters write
-/// them (rows of Q and K in the order of their pairs where the architecture has that in GGUF, joint
-/// projections, divisors of frequencies), the configuration as keys, the tokenizer as
-/// tokenizer.ggml.*; its rows are computed when they are read. Throws as open_model, and
-/// kUnsupported naming what GGUF cannot say.
+/// Opens a GGUF file unchanged, or a folder as llama.cpp's converters would write it: text model
+/// tensors (with Q and K rows in the order of their RoPE pairs if GGUF requires it for the
+/// architecture, joint projections, RoPE divisors), configuration as keys, tokenizer as
+/// tokenizer.ggml.*. Rows are computed when they are read. Throws as open_model(), and kUnsupported
+/// naming what GGUF cannot represent.
 ModelFile open_as_gguf(const std::string& path);
 
 }  // namespace veery

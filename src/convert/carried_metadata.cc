@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kPre = "tokenizer.ggml.pre";
 
-// Returns whether a key describes the model. Others describe the GGUF file itself, or sampling,
-// which generation_config.json holds.
+// Returns whether a key describes the model. Other keys describe the GGUF file itself, or sampling,
+// which is in generation_config.json.
 bool is_carried(std::string_view key) {
   constexpr std::string_view kOwn[] = {"general.architecture", "general.file_type",
                                        "general.quantization_version", "general.alignment"};

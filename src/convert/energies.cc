@@ -14,21 +14,21 @@
 namespace veery {
 namespace {
 
-// The stream that a model's layers add to has channels of very different size, which stay what they
-// are over many layers, and norms weigh them once more. Both are in the weights. Squares are added
-// as if all summands were independent of each other. That is good for what a norm feeds and for
-// little else: hidden units are sparse by their signs, of which squares know nothing.
+// The residual stream has channels of very different magnitude, which persist over many layers and
+// are weighted again by norms. Both effects can be read from the weights. Energies of summands are
+// added as if they were uncorrelated. That is a good estimate of what a norm outputs, but not of
+// other inputs: hidden units are sparse because of their signs, which energies ignore.
 
-using Energies = std::vector<double>;  // mean squares, of each channel
+using Energies = std::vector<double>;  // mean square of each channel
 
-constexpr int64_t kEmbeddingRows = 2048;      // a sample of the vocabulary is enough
-constexpr int64_t kPieceElements = 16 << 10;  // a worker's at a time
-// Of the columns of gate and up, which are most of a model, so many of each so many are enough.
+constexpr int64_t kEmbeddingRows = 2048;      // rows of the vocabulary to sample
+constexpr int64_t kPieceElements = 16 << 10;  // elements that a worker processes at a time
+// Sample kRun of every kRunEvery columns of gate and up, which hold most of a model's weights.
 constexpr size_t kRun = 64, kRunEvery = 256;
-constexpr size_t kLanes = 16;  // independent sums, so that the compiler can use vectors
-// Attention takes a mean of several values, in which their differences vanish.
+constexpr size_t kLanes = 16;  // independent accumulators, so that the compiler can vectorise
+// Attention averages several values, which cancels part of their energy.
 constexpr double kKeptByAttention = 0.25;
-// SiLU and GELU are about half of a small argument.
+// SiLU and GELU halve small arguments.
 constexpr double kKeptByGate = 0.25;
 
 double mean(const Energies& energies) {
@@ -37,7 +37,7 @@ double mean(const Energies& energies) {
   return sum / static_cast<double>(energies.size());
 }
 
-/// A matrix as floats, row by row.
+/// The rows of a matrix as floats.
 class FloatRows {
  public:
   explicit FloatRows(const TensorView& tensor) : tensor_(tensor), columns_(tensor.columns()) {
@@ -45,7 +45,7 @@ class FloatRows {
     in_place_ = tensor.dtype == DType::kF32 && !tensor.source && address % alignof(float) == 0;
     if (!in_place_) decoded_ = decoded(tensor);
   }
-  /// In the tensor if floats lie there, else in `buffer`.
+  /// Returns a row, in place if the tensor holds aligned floats, otherwise decoded to `buffer`.
   std::span<const float> at(int64_t row, std::vector<float>& buffer) const {
     const auto columns = static_cast<size_t>(columns_);
     if (in_place_)
@@ -64,7 +64,7 @@ class FloatRows {
   TensorView decoded_;
 };
 
-// Of the first `run` of each `every` elements.
+// Sums over the first `run` of each `every` elements.
 double energy_of(std::span<const float> row, std::span<const float> input, size_t run,
                  size_t every) {
   std::array<float, kLanes> sums = {};
@@ -73,7 +73,7 @@ double energy_of(std::span<const float> row, std::span<const float> input, size_
     size_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
       __builtin_prefetch(row.data() + i +
-                         4 * row.size());  // runs too short for the hardware prefetcher
+                         4 * row.size());  // runs are too short for the hardware prefetcher
       for (size_t lane = 0; lane < kLanes; ++lane)
         sums[lane] += row[i + lane] * row[i + lane] * input[i + lane];
     }
@@ -86,7 +86,7 @@ double energy_of(std::span<const float> row, std::span<const float> input, size_
 
 enum class Columns { kAll, kSome };
 
-// Of W x, where x has the energies `input`.
+// Returns the energies of W x, where x has the energies `input`.
 Energies product(const TensorView& matrix, const Energies& input, Columns columns,
                  ThreadPool& pool) {
   const FloatRows rows(matrix);
@@ -109,7 +109,7 @@ Energies product(const TensorView& matrix, const Energies& input, Columns column
   return result;
 }
 
-// Of the rows of the embedding.
+// Returns the energies of the embedding's columns.
 Energies columns_of(const TensorView& embedding) {
   const FloatRows rows(embedding);
   std::vector<float> buffer;
@@ -124,7 +124,7 @@ Energies columns_of(const TensorView& embedding) {
   return result;
 }
 
-/// The tensors of a layer; those after a part are optional.
+/// The tensors of a layer; norms after a part are optional.
 struct Layer {
   const TensorView *attention_norm, *value, *output, *after_attention;
   const TensorView *feed_forward_norm, *gate, *up, *down, *after_feed_forward;
@@ -207,7 +207,7 @@ class Estimate {
     add(product(*layer.down, hidden, Columns::kAll, pool_), layer.after_feed_forward);
   }
 
-  // Behind an RMS norm.
+  // Returns the energies after an RMS norm.
   static Energies normed(const Energies& input, const TensorView& norm) {
     std::vector<float> weight(input.size());
     std::vector<std::byte> buffer;
@@ -219,7 +219,7 @@ class Estimate {
     return result;
   }
 
-  // Each key head's values, once for each query head that it serves.
+  // Repeats each key head's values for the query heads that it serves.
   Energies attended(const Energies& values, int64_t columns) const {
     const auto size = values.size() / static_cast<size_t>(config_.kv_heads);
     const auto served = static_cast<size_t>(columns) / values.size();
@@ -229,7 +229,7 @@ class Estimate {
     return result;
   }
 
-  // A part's result to the stream, through a norm where there is one.
+  // Adds the output of a part to the residual stream, through a norm if there is one.
   void add(Energies part, const TensorView* norm) {
     if (norm != nullptr) part = normed(part, *norm);
     for (size_t i = 0; i < stream_.size(); ++i)
@@ -253,7 +253,7 @@ class Estimate {
   bool usable_ = true;  // all numbers are finite
 };
 
-// Nothing of a model that cannot be run: its files can be quantised nevertheless.
+// Returns nullopt for a model that cannot be run; its files can be quantised nevertheless.
 std::optional<TransformerConfig> config_of(const ModelFile& file) {
   try {
     return read_config(file);

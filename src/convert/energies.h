@@ -1,4 +1,4 @@
-// energies.h: how large the inputs of a model's matrices are, as far as its weights say it.
+// energies.h: estimates the magnitude of the inputs of weight matrices from the weights alone.
 #pragma once
 #include "base/thread_pool.h"
 #include "file/gguf/imatrix.h"
@@ -6,10 +6,11 @@
 
 namespace veery {
 
-/// Of the matrices that a norm feeds (queries, keys, values, gate, up, the output head) about the
-/// mean square of each input column, up to a common factor, as an importance matrix has it from
-/// texts. Of decoders with RMS norms before both parts of a layer and gated dense feed-forward
-/// parts, by their names in GGUF; of others nothing. Does not depend on the number of threads.
+/// Estimates the mean square of each input column of the matrices that follow a norm (queries,
+/// keys, values, gate, up, output head), up to a common factor, as a substitute for an importance
+/// matrix collected on text. Supports decoders with RMS norms before both parts of a layer and
+/// gated dense feed-forward parts, with GGUF names; returns an empty matrix for others. The result
+/// does not depend on the number of threads.
 ImportanceMatrix estimate_importance(const ModelFile& file, ThreadPool& pool);
 
 }  // namespace veery

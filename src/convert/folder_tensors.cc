@@ -18,12 +18,12 @@
 namespace veery {
 namespace {
 
-// What configurations say instead.
+// Tensors whose contents are in config.json instead.
 constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                           "rope_factors_long.weight"};
 
-// Types of folders that cannot be written: experts or joint projections that no table here
-// describes.
+// Folder types that cannot be written, because no table describes their experts or joint
+// projections.
 constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",    "bloom",
                                            "mpt",          "opt",       "falcon_h1", "xlstm_lm"};
 
@@ -31,20 +31,20 @@ TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
 }
 
-// Tensors of different types have floats in common.
+// Decodes tensors of different types to floats.
 void make_alike(std::vector<TensorView>& parts) {
   if (std::ranges::all_of(parts, [&](const TensorView& t) { return t.dtype == parts[0].dtype; }))
     return;
   for (TensorView& part : parts) part = decoded(part);
 }
 
-/// The tensors of a model on their way into a folder; they have our names until the end.
-class Rebuilt {
+/// The tensors of a model while they are converted to a folder; they have GGUF names until the end.
+class FolderTensorBuilder {
  public:
-  Rebuilt(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
-          FolderKind kind)
+  FolderTensorBuilder(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
+                      FolderKind kind)
       : file_(file), c_(c), type_(type), kind_(kind), tensors_(file.tensors) {
-    // Layers that predict further tokens are no part of the folder's model.
+    // MTP layers are not part of the folder's model.
     std::erase_if(tensors_, [&](const TensorView& tensor) {
       if (layer_part(tensor.name).first < c.layers) return false;
       left_out_.push_back(tensor.name);
@@ -54,7 +54,7 @@ class Rebuilt {
       return std::ranges::find(kInConfig, tensor.name) != std::end(kInConfig) ||
              (c.tied && tensor.name.starts_with("output."));
     });
-    // mlx-lm's class has a head of its own in any case.
+    // mlx-lm's class always has a separate output head.
     if (c.tied && type.type == "gpt_oss" && kind == FolderKind::kMlx) {
       tensors_.push_back(file.at("token_embd.weight"));
       tensors_.back().name = "output.weight";
@@ -80,7 +80,7 @@ class Rebuilt {
       std::string name = folder_name(type_, kind_, tensor.name);
       if (name.empty()) {
         if (file_.container == Container::kGguf || tensor.name.starts_with("blk."))
-          throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} folder",
+          throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' is not part of a {} folder",
                       file_.path, printable(tensor.name), type_.type);
         result.left_out.push_back(tensor.name);
         continue;
@@ -95,7 +95,7 @@ class Rebuilt {
   }
 
  private:
-  // GGUF files of some families have the pairs of RoPE as neighbours, folders as halves of a head.
+  // For some families, GGUF files have interleaved RoPE pairs, folders have split ones.
   bool permuted() const {
     if (file_.container != Container::kGguf || !c_.rope_interleaved || c_.latent.rank > 0)
       return false;
@@ -111,7 +111,7 @@ class Rebuilt {
     };
     if (permuted() && (is(".attn_q.") || is(".attn_k.")))
       tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
-    // mlx-lm keeps it in the norms of Qwen 3.5.
+    // mlx-lm keeps the added 1 in the norms of Qwen 3.5.
     const bool less_one = (c_.architecture.starts_with("gemma") && c_.architecture != "gemma4") ||
                           c_.architecture == "nemotron" ||
                           (c_.recurrent.mixer == Mixer::kDelta && kind_ != FolderKind::kMlx);
@@ -150,7 +150,7 @@ class Rebuilt {
     return tensor;
   }
 
-  // Puts the tensors of a layer that are there together under another name.
+  // Joins those tensors of a layer that exist, under another name.
   TensorView* join(const std::string& prefix, std::initializer_list<const char*> parts,
                    const std::string& name, const char* kind) {
     std::vector<TensorView> found;
@@ -158,7 +158,7 @@ class Rebuilt {
       if (auto tensor = take(prefix + part + kind)) found.push_back(std::move(*tensor));
     if (found.empty()) return nullptr;
     if (found.size() != parts.size())
-      throw Error(ErrorKind::kFormat, "{}: tensors {}{}{} and the like: found {}, expected {}",
+      throw Error(ErrorKind::kFormat, "{}: tensors such as {}{}{}: found {}, expected {}",
                   file_.path, prefix, *parts.begin(), kind, found.size(), parts.size());
     make_alike(found);
     return &tensors_.emplace_back(join_rows(std::move(found), prefix + name + kind));
@@ -182,7 +182,7 @@ class Rebuilt {
     }
   }
 
-  // (width, channels) as folders have them: with a dimension for the one channel that each sees.
+  // Converts (width, channels) to the form of folders, with a dimension of one input channel.
   void restore_convolution(const std::string& name) {
     const auto found = std::ranges::find(tensors_, name, &TensorView::name);
     if (found == tensors_.end() || found->shape.size() != 2) return;
@@ -192,7 +192,7 @@ class Rebuilt {
                                                      : std::vector<int64_t>{channels, 1, width});
   }
 
-  // Joins parts whose rows folders have group by group.
+  // Joins tensors whose rows folders store group by group.
   void join_groups(const std::string& prefix, std::initializer_list<const char*> parts,
                    const char* name, const std::vector<int64_t>& order) {
     std::vector<int64_t> places(order.size());
@@ -208,7 +208,7 @@ class Rebuilt {
       tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
   }
 
-  // The bias of steps is that of the projection and its own together: it stays with the latter.
+  // The step bias is the sum of the projection's and its own; it is stored in the latter.
   void restore_mamba2(const std::string& prefix) {
     restore_convolution(prefix + "ssm_conv1d.weight");
     restore_rates(prefix);
@@ -259,7 +259,7 @@ class Rebuilt {
     }
   }
 
-  // Folders of the "fused" mode have what is multiplied by the same rows as one matrix.
+  // Folders in "fused" mode store projections of the same input as one matrix.
   void restore_mlstm(const std::string& prefix) {
     if (file_.container != Container::kFolder ||
         text_config(*file_.config).value("weight_mode", Json()) != "fused")
@@ -271,8 +271,8 @@ class Rebuilt {
     }
   }
 
-  // Value heads that are tiled over key heads, as GGUF has them, beside the others of their key
-  // head. `before`: rows of other kinds in front of them.
+  // Returns the row order that converts value heads tiled over key heads, as in GGUF, to value
+  // heads grouped by key head. `before` is the number of preceding rows of other kinds.
   std::vector<int64_t> grouped_heads(int64_t size, int64_t before = 0) const {
     const RecurrentConfig& r = c_.recurrent;
     std::vector<int64_t> order;
@@ -305,7 +305,7 @@ class Rebuilt {
       rows(part, grouped_heads(1));
   }
 
-  // What arrange_recurrent() has done.
+  // Reverts arrange_recurrent().
   void restore_recurrent(int32_t layer, const std::string& prefix) {
     const RecurrentConfig& r = c_.recurrent;
     if (r.mixer == Mixer::kShortConv) restore_convolution(prefix + "shortconv.conv.weight");
@@ -343,7 +343,8 @@ class Rebuilt {
     }
   }
 
-  // What Granite's layers have for all rows, beside a mixture or (Hugging Face) alone.
+  // Joins the shared expert of Granite's layers, which exists next to a mixture or (Hugging Face)
+  // alone.
   void join_shared(const std::string& prefix) {
     if (!type_.type.starts_with("granitemoe")) return;
     join(prefix, {"ffn_gate_shexp", "ffn_up_shexp"}, "ffn_gate_up_shexp", ".weight");
@@ -355,7 +356,7 @@ class Rebuilt {
     }
   }
 
-  // Keys and values that the compressed vector becomes, head by head.
+  // Joins MLA's up-projections of keys and values, head by head.
   void join_latent(const std::string& prefix) {
     auto keys = take(prefix + "attn_k_b.weight");
     auto values = take(prefix + "attn_v_b.weight");
@@ -376,7 +377,8 @@ class Rebuilt {
     transposed_.push_back(joint.name);
   }
 
-  // Row i of q, k and v of a head together is which row of all q, all k, all v.
+  // Returns the order that groups q, k and v by head: entry i is the source row, counted over all
+  // q, then all k, then all v.
   std::vector<int64_t> by_head() const {
     std::vector<int64_t> order;
     for (int64_t head = 0; head < c_.heads; ++head)
@@ -399,7 +401,8 @@ class Rebuilt {
     }
   }
 
-  // Row i of gate and up together is which row of all of gate, then all of up.
+  // Returns the row order of a joint gate-up tensor: entry i is the source row, counted over all
+  // gates, then all ups.
   static std::vector<int64_t> gate_up_order(int64_t experts, int64_t rows, ExpertForm form) {
     std::vector<int64_t> order;
     const int64_t all = experts * rows;
@@ -459,14 +462,14 @@ class Rebuilt {
   std::vector<std::string> transposed_, left_out_;
 };
 
-// Of the types of one architecture.
+// Returns whether a folder type of the right architecture can represent the model.
 bool fits(const FolderType& type, const TransformerConfig& c) {
   const bool mixture = c.experts.count > 0;
   if (type.window == WindowRule::kNone && c.window > 0) return false;
   if (type.type == "granitemoehybrid") return !mixture || c.recurrent.mixer != Mixer::kNone;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
-  if (type.type == "qwen3_5") return false;  // of several parts
+  if (type.type == "qwen3_5") return false;  // a multi-part type
   if (type.architecture == "gemma4" || type.type == "nemotron_h") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }
@@ -478,21 +481,21 @@ const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig&
     if (const FolderType* type = find_folder_type(file)) return *type;
   for (const FolderType& type : folder_types())
     if (type.architecture == c.architecture && fits(type, c)) return type;
-  // GGUF has one name for some families, and two for another.
+  // GGUF uses one name for several families, and two names for another.
   if (c.architecture == "nemotron_h_moe") return *find_folder_type("nemotron_h");
   for (const FolderType& type : folder_types())
     if (gguf_architecture(type.architecture) == c.architecture && fits(type, c)) return type;
   throw Error(ErrorKind::kUnsupported,
-              "{}: no type of folder is known for {} with {} experts and a window of {}", file.path,
+              "{}: no folder type supports {} with {} experts and a window of {}", file.path,
               c.architecture, c.experts.count, c.window);
 }
 
 FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,
                              const FolderType& type, FolderKind kind) {
   if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
-    throw Error(ErrorKind::kUnsupported, "{}: folders of {} cannot be written", file.path,
+    throw Error(ErrorKind::kUnsupported, "{}: writing folders of {} is not supported", file.path,
                 type.type);
-  return Rebuilt(file, c, type, kind).named();
+  return FolderTensorBuilder(file, c, type, kind).named();
 }
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// folder_tensors.h: the tensors of an opened model in the form that folders hold.
+// folder_tensors.h: converts the tensors of an opened model to those of a folder.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,25 +8,27 @@
 
 namespace veery {
 
-/// A tensor of a folder, with what its values come from; its type is that of the opened model.
+/// A tensor of a folder and the source of its values, which has the type in the opened model.
 struct FolderTensor {
   TensorView view;
-  int64_t together = 1;  ///< rows that are read at once: of transposed tensors all of a matrix
+  /// Rows that must be read at once: all rows of a matrix for transposed tensors.
+  int64_t together = 1;
 };
 
 struct FolderTensors {
   std::vector<FolderTensor> tensors;
-  std::vector<std::string> left_out;  ///< names of the tensors of other parts (vision)
+  /// Names of tensors of other parts (vision) that are not written.
+  std::vector<std::string> left_out;
 };
 
-/// The type of folder that holds a model of this configuration: that of the folder it came from, or
-/// for GGUF the first that has what it needs. Throws kUnsupported if there is none.
+/// Returns the folder type of a model: that of the source folder, or for GGUF the first one that
+/// can represent the configuration. Throws kUnsupported if there is none.
 const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig& c);
 
-/// The opposite of open_model: names of `type`, queries and keys with the halves of a head as pairs
-/// of RoPE, norms without the 1, projections joint, transposed and experts apart where such folders
-/// have them so; no head that is the embedding. Throws kUnsupported naming a tensor of a GGUF file
-/// that such folders have no place for.
+/// Reverts open_model(): names of `type`, split RoPE pairs in queries and keys, norms without the
+/// 1, projections joint or transposed and experts separate as in such folders, no output head that
+/// equals the embedding. Throws kUnsupported naming a tensor of a GGUF file that such folders
+/// cannot contain.
 FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,
                              const FolderType& type, FolderKind kind);
 

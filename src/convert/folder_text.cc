@@ -39,7 +39,8 @@ void copy_files(const std::string& from, const PendingFolder& folder) {
                    MappedFile(from + "/" + templates + "/" + name, kTemplateFile).text());
 }
 
-// All ids that end an answer: that of EOS first, as programs that want one id take the first.
+// Returns all ids that end an answer, EOS first, because programs that expect a single id use the
+// first.
 Json end_ids(const Tokenizer::Special& special) {
   Json ids = Json::array();
   if (special.eos >= 0) ids.push_back(special.eos);

@@ -16,14 +16,14 @@ using KeyValue = std::optional<MetaValue>;
 
 KeyValue size(int64_t value) { return KeyValue(std::in_place, value); }
 KeyValue positive(int64_t value) { return value > 0 ? size(value) : KeyValue(); }
-// Readers expect floats of 32 bits.
+// Readers expect 32-bit floats.
 KeyValue number(double value) { return KeyValue(std::in_place, double{static_cast<float>(value)}); }
 KeyValue unless(double value, double usual) { return value == usual ? KeyValue() : number(value); }
 KeyValue flags(const std::vector<bool>& values) {
   return KeyValue(std::in_place, std::vector<int64_t>(values.begin(), values.end()));
 }
 
-// One number for all layers, or one for each where they differ.
+// Returns one number for all layers, or one per layer if they differ.
 template <typename OfLayer>
 KeyValue of_layers(const Config& c, const OfLayer& of_layer) {
   std::vector<int64_t> values;
@@ -31,7 +31,7 @@ KeyValue of_layers(const Config& c, const OfLayer& of_layer) {
   if (std::ranges::count(values, values[0]) == std::ssize(values)) return size(values[0]);
   return KeyValue(std::in_place, std::move(values));
 }
-// What llama.cpp asks for in every file of architectures with sizes of their own for some layers.
+// llama.cpp requires these keys for architectures whose layers can differ in size.
 KeyValue if_sized(const Config& c, int64_t value) {
   return find_architecture(c.architecture).layer_sizes ? size(value) : KeyValue();
 }
@@ -41,13 +41,13 @@ int64_t local_head_dim(const Config& c) {
 
 bool is_scaled(const Config& c) { return c.rope.scaling != RopeScaling::kNone; }
 
-// What yarn does to the magnitude beyond what follows from its factor.
+// Returns the factor of YaRN's magnitude beyond the one implied by its scaling factor.
 double extra_magnitude(const Config& c) {
   const bool yarn = c.rope.scaling == RopeScaling::kYarn && c.latent.yarn_magnitude == 1;
   return c.rope.attention_factor / (yarn ? yarn_magnitude(c.rope.factor, 1) : 1);
 }
 
-// What floats of 32 bits keep of a number.
+// Compares with the precision of a 32-bit float.
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); }
 
 bool same_angles(const AnglesAttr& a, const AnglesAttr& b) {
@@ -57,15 +57,15 @@ bool same_angles(const AnglesAttr& a, const AnglesAttr& b) {
          near(a.original_context, b.original_context) && near(a.temperature, b.temperature);
 }
 
-// Elements of a value, and of a key but for those that RoPE turns apart, as they are cached.
+// Returns the size of a cached value, and of a cached key without its rotated part.
 int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.head_dim; }
 
-// Recurrent layers have no key heads where no other key says which layers they are.
+// Recurrent layers have 0 key heads, unless another key lists the recurrent layers.
 int64_t key_heads(const Config& c, int32_t layer) {
   const bool marked = c.recurrent.mixer != Mixer::kDelta && !c.recurrent.layers.empty();
   return (marked && c.is_recurrent(layer)) || !c.mixes(layer) ? 0 : c.kv_heads_of(layer);
 }
-// Of layers with the keys that llama.cpp has for selective states.
+// For layers with llama.cpp's keys of selective state space models.
 KeyValue if_ssm(const Config& c, int64_t value) {
   const Mixer mixer = c.recurrent.mixer;
   return mixer == Mixer::kDelta || mixer == Mixer::kMamba1 || mixer == Mixer::kMamba2 ? size(value)
@@ -75,7 +75,7 @@ template <Mixer mixer>
 bool has(const Config& c) {
   return c.recurrent.mixer == mixer;
 }
-// All layers but every so many are recurrent; 0: there is no such number.
+// Returns N if all layers except every N-th are recurrent; 0 if there is no such N.
 int64_t attention_interval(const Config& c) {
   for (int32_t every = 1; every <= c.layers; ++every)
     if (local_pattern(c.layers, every) == c.recurrent.layers) return every;
@@ -86,7 +86,7 @@ struct KeyRow {
   const char* key;
   KeyValue (*value)(const Config&);
 };
-// What stands in every file that it applies to.
+// Keys that are written whenever they apply.
 constexpr KeyRow kKeys[] = {
     {"vocab_size", [](const Config& c) { return size(c.vocab); }},
     {"context_length", [](const Config& c) { return size(c.context); }},
@@ -128,11 +128,11 @@ constexpr KeyRow kKeys[] = {
     {"attention.layer_norm_rms_epsilon",
      [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
-     [](const Config& c) {  // llama.cpp asks for it in files of Nemotron-H
+     [](const Config& c) {  // llama.cpp requires it for Nemotron-H
        const bool asked = c.architecture.starts_with("nemotron_h");
        return c.norm != Norm::kRms || asked ? number(c.norm_eps) : KeyValue();
      }},
-    // Layers of encoders see half of it to each side.
+    // Layers of encoders attend to half of the window on each side.
     {"attention.sliding_window",
      [](const Config& c) {
        return positive(c.mask == Mask::kCausal ? c.window : int64_t{2} * c.window);
@@ -215,7 +215,7 @@ constexpr KeyRow kKeys[] = {
        const ExpertConfig& e = c.experts;
        return e.count > 0 ? positive(e.shared_hidden / e.hidden) : KeyValue();
      }},
-    // What is absent means another thing in each architecture.
+    // An absent key has a different meaning in each architecture.
     {"expert_gating_func",
      [](const Config& c) {
        return c.experts.count > 0 ? size(c.experts.route.sigmoid ? 2 : 1) : KeyValue();
@@ -233,7 +233,7 @@ constexpr KeyRow kKeys[] = {
        return c.experts.route.groups > 1 ? size(c.experts.route.groups_used) : KeyValue();
      }},
     {"expert_shared_feed_forward_length",
-     [](const Config& c) {  // llama.cpp takes it for that of one in files of Ling 2.0
+     [](const Config& c) {  // llama.cpp reads it as the width of one expert for Ling 2.0
        const ExpertConfig& e = c.experts;
        const bool single = c.architecture == "bailingmoe2" && e.shared_hidden > 0;
        return positive(single ? e.hidden : e.shared_hidden);
@@ -246,7 +246,7 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        return has<Mixer::kDelta>(c) ? positive(attention_interval(c)) : KeyValue();
      }},
-    // Where positions are those of text, the parts of RoPE turn as one.
+    // For text positions, all sections of RoPE rotate alike.
     {"rope.dimension_sections",
      [](const Config& c) {
        if (!has<Mixer::kDelta>(c) || c.architecture == "qwen3next") return KeyValue();
@@ -271,7 +271,7 @@ constexpr KeyRow kKeys[] = {
     {"ssm.inner_size", [](const Config& c) { return if_ssm(c, c.recurrent.values()); }},
     {"kda.head_dim",
      [](const Config& c) { return has<Mixer::kKda>(c) ? size(c.recurrent.key_size) : KeyValue(); }},
-    // No key of llama.cpp, which has as many heads as attention does.
+    // Not a key of llama.cpp, which uses the number of attention heads.
     {"kda.head_count",
      [](const Config& c) {
        const bool own = has<Mixer::kKda>(c) && c.recurrent.heads != c.heads;
@@ -291,7 +291,7 @@ constexpr KeyRow kKeys[] = {
     {"attention.value_residual_mix_lora_rank",
      [](const Config& c) { return positive(c.recurrent.ranks.value); }},
     {"attention.gate_lora_rank", [](const Config& c) { return positive(c.recurrent.ranks.gate); }},
-    // No keys of llama.cpp, which has no such model.
+    // Not keys of llama.cpp, which does not support such models.
     {"mlstm.head_count",
      [](const Config& c) { return has<Mixer::kMlstm>(c) ? size(c.recurrent.heads) : KeyValue(); }},
     {"mlstm.key_length",
@@ -309,7 +309,8 @@ constexpr KeyRow kKeys[] = {
      }},
 };
 
-// What a file must be read as; `key` is written where it would be read as something else without.
+// A property that must survive reading; `key` is written if the property would otherwise be read
+// differently.
 struct FieldRow {
   const char* what;
   bool (*equal)(const Config& a, const Config& b);
@@ -324,7 +325,7 @@ template <auto Member>
 bool same_route(const Config& a, const Config& b) {
   return a.experts.count == 0 || a.experts.route.*Member == b.experts.route.*Member;
 }
-// Files may have value heads in another order.
+// Ignores the order of value heads, which files may change.
 bool same_recurrent(const Config& a, const Config& b) {
   const RecurrentConfig& r = a.recurrent;
   const RecurrentConfig& s = b.recurrent;
@@ -338,7 +339,7 @@ bool same_recurrent(const Config& a, const Config& b) {
           near(r.divisor_eps, s.divisor_eps));
 }
 constexpr FieldRow kFields[] = {
-    {"the layers that have the window",
+    {"the layers with a window",
      [](const Config& a, const Config& b) {
        for (int32_t layer = 0; layer < a.layers; ++layer)
          if (a.is_local(layer) != b.is_local(layer)) return false;
@@ -358,7 +359,7 @@ constexpr FieldRow kFields[] = {
          rotated[static_cast<size_t>(layer)] = c.is_rotated(layer);
        return flags(rotated);
      }},
-    {"sizes of layers",
+    {"per-layer sizes",
      [](const Config& a, const Config& b) {
        for (int32_t layer = 0; layer < a.layers; ++layer)
          if (a.head_dim_of(layer) != b.head_dim_of(layer) ||
@@ -367,31 +368,31 @@ constexpr FieldRow kFields[] = {
            return false;
        return true;
      }},
-    {"values that are keys", same<&Config::values_are_keys>},
-    {"input of layers by token", same<&Config::layer_input>},
-    {"the scale of scores", same<&Config::attention_scale>, "attention.scale",
+    {"values that equal keys", same<&Config::values_are_keys>},
+    {"per-layer token inputs", same<&Config::layer_input>},
+    {"the attention scale", same<&Config::attention_scale>, "attention.scale",
      [](const Config& c) { return number(c.attention_scale); }},
     {"the scale of the embedding", same<&Config::embedding_scale>, "embedding_scale",
      [](const Config& c) { return number(c.embedding_scale); }},
     {"the scale of logits",
      [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
-    {"gates by sigmoid", same_route<&RouteAttr::sigmoid>},
-    {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>},
-    // No key of llama.cpp, which always truncates.
-    {"the ramp of yarn",
+    {"sigmoid expert scores", same_route<&RouteAttr::sigmoid>},
+    {"normalised expert weights", same_route<&RouteAttr::normalise>},
+    // Not a key of llama.cpp, which always truncates.
+    {"YaRN's ramp",
      [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },
      "rope.scaling.yarn_truncate", [](const Config& c) { return KeyValue(c.rope.truncate); }},
-    // No key of llama.cpp.
-    {"the experts that count alike", same_route<&RouteAttr::jitter>, "expert_jitter",
+    // Not a key of llama.cpp.
+    {"the jitter of expert scores", same_route<&RouteAttr::jitter>, "expert_jitter",
      [](const Config& c) { return number(c.experts.route.jitter); }},
-    {"the scale of gates", same_route<&RouteAttr::scale>, "expert_weights_scale",
+    {"the scale of expert weights", same_route<&RouteAttr::scale>, "expert_weights_scale",
      [](const Config& c) { return number(c.experts.route.scale); }},
-    // No key of llama.cpp: which averages what shared and chosen experts give.
-    {"the scale of the sum of experts",
+    // Not a key of llama.cpp, which averages the outputs of shared and selected experts.
+    {"the scale of the expert output",
      [](const Config& a, const Config& b) { return a.experts.scale == b.experts.scale; },
      "expert_sum_scale", [](const Config& c) { return number(c.experts.scale); }},
-    // No key of llama.cpp.
-    {"bases of RoPE of layers", same<&Config::thetas>, "rope.freq_base_layers",
+    // Not a key of llama.cpp.
+    {"per-layer RoPE bases", same<&Config::thetas>, "rope.freq_base_layers",
      [](const Config& c) {
        std::vector<double> rounded;
        for (const double theta : c.thetas) rounded.push_back(double{static_cast<float>(theta)});
@@ -409,25 +410,25 @@ constexpr FieldRow kFields[] = {
        return KeyValue(std::string(c.activation == Activation::kSilu ? "silu" : "gelu"));
      }},
     {"the feed-forward part", same<&Config::gated>},
-    {"the kind of norms", same<&Config::norm>},
+    {"the kind of norm", same<&Config::norm>},
     {"the epsilon of norms", same<&Config::norm_eps>},
     {"norms of heads", same<&Config::head_norm>},
     {"the place of norms of heads", same<&Config::head_norm_after_rope>},
     {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
      [](const Config& c) { return KeyValue(c.parallel); }},
-    {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",
+    {"the residual scale", same<&Config::residual_scale>, "residual_scale",
      [](const Config& c) { return number(c.residual_scale); }},
-    {"the soft cap of scores", same<&Config::attention_softcap>},
+    {"the soft cap of attention scores", same<&Config::attention_softcap>},
     {"the soft cap of logits", same<&Config::logit_softcap>},
-    {"the kind of positions", same<&Config::positions>},
-    {"the slopes of scores", same<&Config::alibi>},
-    {"the numbers of activations", same<&Config::xielu>},
+    {"the kind of position encoding", same<&Config::positions>},
+    {"the ALiBi slopes", same<&Config::alibi>},
+    {"the activation parameters", same<&Config::xielu>},
     {"groups of experts",
      [](const Config& a, const Config& b) {
        return same_route<&RouteAttr::groups>(a, b) && same_route<&RouteAttr::groups_used>(a, b) &&
               same_route<&RouteAttr::group_best>(a, b);
      }},
-    {"compressed keys and values",
+    {"the latent attention (MLA)",
      [](const Config& a, const Config& b) {
        const LatentConfig& l = a.latent;
        const LatentConfig& m = b.latent;
@@ -435,9 +436,9 @@ constexpr FieldRow kFields[] = {
               l.turned == m.turned && l.value == m.value &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
-    {"what chooses positions", same<&Config::index>},
-    // No key of llama.cpp, which takes that of the other norms.
-    {"the epsilon of compressed vectors",
+    {"the sparse attention index", same<&Config::index>},
+    // Not a key of llama.cpp, which uses that of the other norms.
+    {"the epsilon of latent norms",
      [](const Config& a, const Config& b) {
        return a.latent.rank == 0 || near(a.latent.norm_eps, b.latent.norm_eps);
      },
@@ -448,42 +449,42 @@ constexpr FieldRow kFields[] = {
      [](const Config& a, const Config& b) {
        return a.recurrent.norm_first == b.recurrent.norm_first;
      }},
-    {"what experts are given",
+    {"the latent input of experts",
      [](const Config& a, const Config& b) { return a.experts.latent == b.experts.latent; }},
-    {"factors on parts of layers", same<&Config::multipliers>},
-    // No keys of llama.cpp, which knows no bounds.
-    {"the least step of recurrent layers",
+    {"the layer multipliers", same<&Config::multipliers>},
+    // Not keys of llama.cpp, which does not bound the step size.
+    {"the minimum step of recurrent layers",
      [](const Config& a, const Config& b) {
        return near(a.recurrent.least_step, b.recurrent.least_step);
      },
      "ssm.time_step_floor", [](const Config& c) { return number(c.recurrent.least_step); }},
-    {"the greatest step of recurrent layers",
+    {"the maximum step of recurrent layers",
      [](const Config& a, const Config& b) {
        return a.recurrent.most_step == b.recurrent.most_step ||
               near(a.recurrent.most_step, b.recurrent.most_step);
      },
      "ssm.time_step_ceiling", [](const Config& c) { return number(c.recurrent.most_step); }},
     {"chunks", same<&Config::chunked>},
-    {"a projection of an encoder's rows", same<&Config::projected>},
+    {"the output projection of an encoder", same<&Config::projected>},
     {"the temperature of layers without RoPE",
      [](const Config& a, const Config& b) {
        return a.unrotated_period == b.unrotated_period &&
               near(a.unrotated_temperature, b.unrotated_temperature);
      }},
-    {"the limit of experts",
+    {"the activation limit of experts",
      [](const Config& a, const Config& b) {
        return a.experts.moe.limit == b.experts.moe.limit &&
               a.experts.moe.alpha == b.experts.moe.alpha;
      }},
 };
 
-// `c` as GGUF has it: other names, Llama 3's scaling as divisors, no factor where there is no
+// Returns `c` as represented in GGUF: other names, Llama 3's scaling as divisors, no factor without
 // scaling.
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
   if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
   if (c.architecture == "gemma3" && c.mask != Mask::kCausal) c.architecture = "gemma-embedding";
-  if (find_architecture(c.architecture).joint_mixers) {  // factors are in the weights
+  if (find_architecture(c.architecture).joint_mixers) {  // multipliers are folded into the weights
     c.multipliers = {};
     c.embedding_scale = c.logit_scale = 1;
   }
@@ -498,14 +499,14 @@ bool is_dense(const ModelFile& file, int64_t layer) {
   return file.find(fmt::format("blk.{}.ffn_up.weight", layer)) != nullptr;
 }
 
-// Layers before the first mixture of experts.
+// Returns the number of dense layers before the first mixture of experts.
 int64_t dense_layers(const ModelFile& file) {
   int64_t layer = 0;
   while (is_dense(file, layer)) ++layer;
   return layer;
 }
 
-// From a mixture of experts to the next.
+// Returns the distance from the first mixture of experts to the next.
 int64_t mixture_step(const ModelFile& file, const Config& c) {
   const int64_t first = dense_layers(file);
   int64_t next = first + 1;
@@ -557,7 +558,7 @@ Metadata gguf_keys(const TransformerConfig& folder_config, const ModelFile& file
     if (row.equal(c, read_config(written))) continue;
     if (row.key != nullptr) written.metadata.set(prefix + row.key, *row.value(c));
     if (row.key == nullptr || !row.equal(c, read_config(written)))
-      throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for {} that this {} model has",
+      throw Error(ErrorKind::kUnsupported, "{}: GGUF cannot represent {} of this {} model",
                   file.path, row.what, folder_config.architecture);
   }
   return std::move(written.metadata);

@@ -15,11 +15,11 @@ namespace {
 
 using Mode = MlxFormat::Mode;
 
-constexpr float kLeastScale = 1e-7F;  // of affine groups
+constexpr float kLeastScale = 1e-7F;  // minimum scale of affine groups
 constexpr std::array<float, 8> kE2m1 = {0, .5F, 1, 1.5F, 2, 3, 4, 6};
 constexpr float kLargestE2m1 = 6, kLargestE4m3 = 448;
 
-// A number of a type of 2 or 4 bytes.
+// Rounds a number to a type of 2 or 4 bytes.
 float rounded(DType dtype, float value) {
   switch (dtype) {
     case DType::kF16: return f16_to_f32(f32_to_f16(value));
@@ -39,13 +39,13 @@ void store(DType dtype, float value, std::byte*& out) {
   out += sizeof half;
 }
 
-// To the nearest whole number, of two the even one, for magnitudes below 2^22.
+// Rounds to the nearest integer, ties to even, for magnitudes below 2^22.
 float nearest(float value) {
   constexpr float kShift = 0x1.8p23F;
   return (value + kShift) - kShift;
 }
 
-// One stream of bits, lowest first.
+// Packs codes into one bit stream, lowest bits first.
 void pack(std::span<const uint8_t> codes, int bits, std::byte*& out) {
   uint32_t held = 0;
   int count = 0;
@@ -59,8 +59,8 @@ struct Affine {
   float scale = 0, bias = 0;
 };
 
-// Codes count from the end of the range that is farther from 0, which is a whole number of steps
-// from it, so that 0 is kept.
+// Codes count from the end of the range that is farther from 0. That end is an integer multiple of
+// the scale, so that 0 is exact.
 Affine fit(std::span<const float> group, float levels) {
   float low = group[0], high = group[0];
   for (const float value : group) {
@@ -87,7 +87,7 @@ void encode_affine(std::span<const float> group, const MlxFormat& format, DType 
   store(dtype, affine.bias, out.biases);
 }
 
-// The smallest power of two that is not below `value`, as its exponent + 127; of 0: 1.
+// Returns the exponent + 127 of the smallest power of two that is at least `value`; 127 for 0.
 uint8_t e8m0_above(float value) {
   if (value == 0) return 127;
   int exponent = 0;
@@ -95,10 +95,10 @@ uint8_t e8m0_above(float value) {
   return static_cast<uint8_t>(std::clamp(exponent, -127, 127) + 127);
 }
 
-// The nearest magnitude, of two the smaller one; what rounds to 0 has no sign.
+// Rounds to the nearest magnitude, ties to the smaller one; values that round to 0 lose their sign.
 uint8_t e2m1(float value) {
   const float magnitude = std::abs(value);
-  if (!std::isfinite(magnitude)) return 0;  // a scale of 0
+  if (!std::isfinite(magnitude)) return 0;  // the scale is 0
   uint8_t code = 0;
   for (uint8_t i = 1; i < kE2m1.size(); ++i)
     if (magnitude > (kE2m1[i - 1U] + kE2m1[i]) / 2) code = i;
@@ -130,7 +130,7 @@ uint8_t f32_to_fp8_e4m3(float value) {
   constexpr float kLeastNormal = 0x1p-6F, kPerUnit = 0x1p9F;
   if (magnitude < kLeastNormal)
     return static_cast<uint8_t>(sign | static_cast<int>(nearest(magnitude * kPerUnit)));
-  constexpr int kDropped = 20;  // of the 23 bits behind the point
+  constexpr int kDropped = 20;  // of the 23 fraction bits
   constexpr uint32_t kBias = (127 - 7) << 3;
   auto bits = std::bit_cast<uint32_t>(magnitude);
   bits += (1U << (kDropped - 1)) - 1 + ((bits >> kDropped) & 1);
@@ -155,7 +155,7 @@ void encode_mlx(const MlxFormat& format, DType dtype, std::span<const float> val
     const std::span<const float> group = values.subspan(begin, size);
     for (size_t i = 0; i < size; ++i)
       if (!std::isfinite(group[i]))
-        throw Error(ErrorKind::kInput, "element {} is {}, which cannot be quantised", begin + i,
+        throw Error(ErrorKind::kInput, "element {} is {}, expected a finite number", begin + i,
                     group[i]);
     if (format.mode == Mode::kAffine)
       encode_affine(group, format, dtype, codes.data(), at);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 
-// Layers that mlx-lm keeps, by the ends of their names: at 8 bits in groups of 64, or as floats.
+// Layers that mlx-lm does not quantise like the others, by name suffix: 8 bits in groups of 64, or
+// floats.
 struct KeptRow {
   std::string_view type, end;
   std::optional<MlxFormat> format = MlxFormat{MlxFormat::Mode::kAffine, 64, 8};
@@ -66,8 +67,8 @@ MlxFormat mlx_format_of(std::string_view mode, int bits, int64_t group) {
                 "found {} bits in groups of {} ({}); expected affine with 2, 3, 4, 5, 6 or 8 bits "
                 "in groups of 32, 64 or 128, mxfp4 (4 bits, 32), mxfp8 (8 bits, 32) or nvfp4 (4 "
                 "bits, 16)",
-                bits == 0 ? "the usual" : std::to_string(bits),
-                group == 0 ? "the usual size" : std::to_string(group), printable(mode));
+                bits == 0 ? "default" : std::to_string(bits),
+                group == 0 ? "the default size" : std::to_string(group), printable(mode));
   }
 }
 

@@ -1,4 +1,4 @@
-// mlx_plan.h: which tensors of a folder become quantised by MLX's formats, and how.
+// mlx_plan.h: decides which tensors of a folder are quantised, and in which MLX format.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace veery {
 
-/// Of tensors whose names a regular expression (PCRE) finds a match in; no format: floats.
+/// Applies to tensors whose names contain a match of a regular expression (PCRE); nullopt keeps
+/// floats.
 struct MlxRule {
   std::string pattern;
   std::optional<MlxFormat> format;
@@ -19,19 +20,21 @@ struct MlxRule {
 
 struct MlxOptions {
   MlxFormat format;
-  std::vector<MlxRule> rules;  ///< the first that matches counts
+  std::vector<MlxRule> rules;  ///< the first match wins
 };
 
-/// The format of a mode, "affine", "mxfp4", "mxfp8" or "nvfp4", with what it has where bits or
-/// group are 0. Throws kInput if the mode does not have them.
+/// Returns the format of a mode, "affine", "mxfp4", "mxfp8" or "nvfp4". Bits or group of 0 mean the
+/// mode's default. Throws kInput if the mode does not support them.
 MlxFormat mlx_format_of(std::string_view mode, int bits, int64_t group);
 
-/// The format of each tensor of a folder of `type`, as mlx-lm decides it: matrices and embeddings
-/// whose rows are whole groups, some layers of some models with 8 bits; then rules.
+/// The format of each tensor of a folder of `type`, chosen as mlx-lm does: all matrices and
+/// embeddings whose rows are whole groups, with 8 bits for some layers of some models. Rules
+/// override that.
 struct MlxPlan {
   std::vector<std::optional<MlxFormat>> formats;
-  std::vector<std::string> misfits;  ///< tensors that stay floats as their rows are no whole groups
-  Json quantization;                 ///< for config.json; null if nothing is quantised
+  /// Tensors that stay floats because their rows are not whole groups.
+  std::vector<std::string> misfits;
+  Json quantization;  ///< the settings for config.json; null if nothing is quantised
 };
 MlxPlan plan_mlx(const FolderTensors& tensors, const FolderType& type, const MlxOptions& options);
 

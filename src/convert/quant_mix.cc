@@ -13,19 +13,19 @@ namespace {
 
 using enum DType;
 
-// What a rule asks of a tensor besides its part; all that are set must hold.
+// Conditions of a rule beyond the tensor's part; all that are set must hold.
 enum Condition : uint32_t {
-  kFirst2 = 1U << 0,  // of the tensors of its part
+  kFirst2 = 1U << 0,  // the first 2 tensors of the part
   kFirst4 = 1U << 1,
-  kFirst16th = 1U << 2,  // of the layers
+  kFirst16th = 1U << 2,  // the first 16th of the layers
   kFirst8th = 1U << 3,
-  kMiddle = 1U << 4,     // neither the first nor the last eighth
-  kMore = 1U << 5,       // the first and the last eighth, and every third in between
-  kShared = 1U << 6,     // a key head serves 4 query heads or more
-  kSharedOr4 = 1U << 7,  // or there are 4 experts or more
-  kEight = 1U << 8,      // 8 experts
+  kMiddle = 1U << 4,     // neither in the first nor in the last eighth
+  kMore = 1U << 5,       // in the first or last eighth, or every third in between
+  kShared = 1U << 6,     // a key head serves 4 or more query heads
+  kSharedOr4 = 1U << 7,  // the same, or there are 4 or more experts
+  kEight = 1U << 8,      // exactly 8 experts
   kNotEight = 1U << 9,
-  kBlind = 1U << 10,  // no importance matrix
+  kBlind = 1U << 10,  // without importance matrix
   kInformed = 1U << 11,
   kSeventy = 1U << 12,  // 80 layers with shared key heads
   kExperts = 1U << 13,  // the tensor holds several experts
@@ -44,7 +44,7 @@ constexpr PartRow kParts[] = {
     {"ffn_up", Part::kUp},           {"ffn_gate", Part::kGate},
     {"ffn_down", Part::kDown}};
 
-// Tensors that stay as they are: small ones that much depends on.
+// Tensors that are never quantised: small ones with a large effect.
 constexpr std::string_view kKept[] = {"_norm.weight",         "ffn_gate_inp", "position_embd",
                                       "token_types",          "ssm_conv1d",   "shortconv.conv",
                                       "cell_conv1d",          ".heads_",      ".slstm_",
@@ -57,27 +57,27 @@ const std::vector<QuantMix> kQuantMixes = {
     {"BF16", kBF16, 32, "16 bits, the range of f32"},
     {"Q8_0", kQ8_0, 7, "8.5 bits"},
     {"Q6_K", kQ6_K, 18, "6.6 bits"},
-    {"Q5_K_M", kQ5_K, 17, "5.7 bits, half of values and of down in Q6_K"},
+    {"Q5_K_M", kQ5_K, 17, "5.7 bits, half of attn_v and ffn_down in Q6_K"},
     {"Q5_K_S", kQ5_K, 16, "5.5 bits"},
     {"Q5_1", kQ5_1, 9, "6 bits"},
     {"Q5_0", kQ5_0, 8, "5.5 bits"},
-    {"Q4_K_M", kQ4_K, 15, "4.8 bits, half of values and of down in Q6_K"},
-    {"Q4_K_S", kQ4_K, 14, "4.6 bits, the first values and down in Q5_K"},
+    {"Q4_K_M", kQ4_K, 15, "4.8 bits, half of attn_v and ffn_down in Q6_K"},
+    {"Q4_K_S", kQ4_K, 14, "4.6 bits, first attn_v and ffn_down in Q5_K"},
     {"Q4_1", kQ4_1, 3, "5 bits"},
     {"Q4_0", kQ4_0, 2, "4.5 bits"},
-    {"IQ4_NL", kIQ4_NL, 25, "4.5 bits, values of a book"},
-    {"IQ4_XS", kIQ4_XS, 30, "4.25 bits, values of a book"},
-    {"Q3_K_L", kQ3_K, 13, "3.4 bits, values, down and output in Q5_K"},
-    {"Q3_K_M", kQ3_K, 12, "3.4 bits, values, down and output in Q4_K"},
+    {"IQ4_NL", kIQ4_NL, 25, "4.5 bits, code book"},
+    {"IQ4_XS", kIQ4_XS, 30, "4.25 bits, code book"},
+    {"Q3_K_L", kQ3_K, 13, "3.4 bits, attn_v, ffn_down, attn_output in Q5_K"},
+    {"Q3_K_M", kQ3_K, 12, "3.4 bits, attn_v, ffn_down, attn_output in Q4_K"},
     {"Q3_K_S", kQ3_K, 11, "3.4 bits"},
-    {"IQ3_M", kIQ3_S, 27, "3.4 bits, values and output in Q4_K"},
-    {"IQ3_S", kIQ3_S, 26, "3.4 bits, points of a grid"},
-    {"IQ3_XS", kIQ3_S, 22, "3.4 bits, queries and keys in IQ3_XXS"},
-    {"IQ3_XXS", kIQ3_XXS, 23, "3.1 bits, points of a grid"},
-    {"Q2_K", kQ2_K, 10, "2.6 bits, values, down and output in Q3_K"},
+    {"IQ3_M", kIQ3_S, 27, "3.4 bits, attn_v and attn_output in Q4_K"},
+    {"IQ3_S", kIQ3_S, 26, "3.4 bits, grid code book"},
+    {"IQ3_XS", kIQ3_S, 22, "3.4 bits, attn_q and attn_k in IQ3_XXS"},
+    {"IQ3_XXS", kIQ3_XXS, 23, "3.1 bits, grid code book"},
+    {"Q2_K", kQ2_K, 10, "2.6 bits, attn_v, ffn_down, attn_output in Q3_K"},
     {"Q2_K_S", kQ2_K, 21, "2.6 bits"},
-    {"IQ2_M", kIQ2_S, 29, "2.5 bits, values and output in IQ3_S"},
-    {"IQ2_S", kIQ2_XS, 28, "2.3 bits, values and output in IQ3_S"},
+    {"IQ2_M", kIQ2_S, 29, "2.5 bits, attn_v and attn_output in IQ3_S"},
+    {"IQ2_S", kIQ2_XS, 28, "2.3 bits, attn_v and attn_output in IQ3_S"},
     {"IQ2_XS", kIQ2_XS, 20, "2.3 bits"},
     {"IQ2_XXS", kIQ2_XXS, 19, "2.1 bits"},
     {"IQ1_M", kIQ1_M, 31, "1.75 bits"},
@@ -85,25 +85,25 @@ const std::vector<QuantMix> kQuantMixes = {
     {"Q2_0", kQ2_0, 41, "2.25 bits, -1, 0, 1 and 2"},
     {"TQ2_0", kTQ2_0, 37, "2.1 bits, -1, 0 and 1"},
     {"TQ1_0", kTQ1_0, 36, "1.7 bits, -1, 0 and 1"},
-    {"MXFP4", kMXFP4, 38, "4.25 bits, floats of 4 bits"},
+    {"MXFP4", kMXFP4, 38, "4.25 bits, 4-bit floats"},
     {"MXFP4_MOE", kQ8_0, 38, "experts in MXFP4, the rest in Q8_0"},
-    {"NVFP4", kNVFP4, 39, "4.5 bits, floats of 4 bits"},
+    {"NVFP4", kNVFP4, 39, "4.5 bits, 4-bit floats"},
 };
 
 struct Rule {
-  std::string_view mixes;  // names between spaces
+  std::string_view mixes;  // names, each between spaces
   Part part;
   uint32_t conditions;
   DType type;
 };
-// What the mixes that people know raise or lower; the first row that fits counts.
+// Deviations of the established mixes from their main type; the first matching row wins.
 constexpr std::string_view kLow = " IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M ";
 constexpr std::string_view kLowest = " IQ1_S IQ1_M IQ2_XXS IQ2_XS ";
 constexpr std::string_view kIq2Large = " IQ2_S IQ2_M ";
 constexpr std::string_view kOutputOfEight =
     " Q2_K IQ3_XS IQ3_XXS Q3_K_S Q3_K_M IQ4_NL Q4_K_S Q4_K_M IQ3_S IQ3_M IQ4_XS ";
 constexpr std::string_view kFourBits = " IQ4_NL IQ4_XS ";
-constexpr std::string_view kAnyOther = "";  // every mix that no row above has for this part
+constexpr std::string_view kAnyOther = "";  // any mix without a row above for this part
 
 constexpr Rule kRules[] = {
     {" MXFP4_MOE ", Part::kHead, 0, kQ8_0},
@@ -179,10 +179,10 @@ constexpr Rule kRules[] = {
     {" IQ3_XS ", Part::kUp, kMiddle, kIQ3_XXS},
 };
 
-// Joint projections hold values too.
+// Joint projections contain values, so they follow the rules for values.
 constexpr Part part_for_rules(Part part) { return part == Part::kQkv ? Part::kV : part; }
 
-// What rows that do not fit blocks of 256 become.
+// Replacements for rows that do not fit blocks of 256.
 struct Smaller {
   DType from, to;
 };
@@ -211,11 +211,11 @@ int64_t layer_of(std::string_view name) {
 }
 
 struct Facts {
-  int64_t layers = 1, experts = 0, shared = 1;  // query heads of a key head
+  int64_t layers = 1, experts = 0, shared = 1;  // query heads per key head
   bool tied = true;
 };
 
-// The first number where layers differ.
+// Returns the first number if layers differ.
 int64_t first_number(const Metadata& metadata, const std::string& key, int64_t fallback) {
   const MetaValue* value = metadata.find(key);
   if (value == nullptr) return fallback;
@@ -308,8 +308,8 @@ const QuantMix& find_quant_mix(std::string_view name) {
   std::string known;
   for (const QuantMix& mix : kQuantMixes)
     known += (known.empty() ? "" : ", ") + std::string(mix.name);
-  throw Error(ErrorKind::kInput, "'{}' is no type to quantise to; there are {}", printable(name),
-              known);
+  throw Error(ErrorKind::kInput, "unknown quantisation type '{}', expected one of {}",
+              printable(name), known);
 }
 
 const QuantMix* find_quant_mix(DType type) {

@@ -1,4 +1,4 @@
-// quant_mix.h: which type each tensor of a model gets when it is quantised.
+// quant_mix.h: chooses the type of each tensor when a model is quantised.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,46 +9,46 @@
 
 namespace veery {
 
-/// A mix of types by the name that people know ("Q4_K_M"), or one type for all ("F16").
+/// An established mix of types ("Q4_K_M"), or a single type ("F16").
 struct QuantMix {
   std::string_view name;
-  DType type;         ///< of what no rule raises
+  DType type;         ///< type of tensors that no rule changes
   int64_t file_type;  ///< general.file_type
   std::string_view summary;
 };
 const std::vector<QuantMix>& quant_mixes();
-/// Case is ignored; Q3_K, Q4_K and Q5_K are their M mixes. Throws kInput naming those there are.
+/// Ignores case; Q3_K, Q4_K and Q5_K mean their M mixes. Throws kInput listing the valid names.
 const QuantMix& find_quant_mix(std::string_view name);
 
-/// The first mix that is made of `type`; nullptr: there is none.
+/// Returns the first mix with the main type `type`; nullptr if there is none.
 const QuantMix* find_quant_mix(DType type);
 
-/// A type for the tensors whose names a regular expression (PCRE) finds a match in.
+/// Sets the type of tensors whose names contain a match of a regular expression (PCRE).
 struct TensorRule {
   std::string pattern;
   DType type;
 };
 
 struct QuantMixOptions {
-  bool pure = false;        ///< no tensor is raised
-  bool importance = false;  ///< there is an importance matrix
+  bool pure = false;        ///< ignore the rules of the mix
+  bool importance = false;  ///< an importance matrix is available
   std::optional<DType> output, embedding;
-  std::vector<TensorRule> rules;  ///< the first that matches counts
+  std::vector<TensorRule> rules;  ///< the first match wins
 };
 
-/// What a tensor becomes.
+/// The target type of a tensor.
 struct TensorPlan {
   DType type = DType::kF32;
-  /// The type that was due, where rows of the tensor do not fit its blocks.
+  /// The intended type, if the tensor's rows do not fit its blocks.
   std::optional<DType> wanted;
 };
 
-/// Of each tensor of `file` (names and metadata of GGUF): its own type; f32 for those that are
-/// never quantised and have 16 bits, as readers of GGUF expect.
+/// Returns for each tensor of `file` (with GGUF names and metadata) its own type, except f32 for
+/// 16-bit tensors that are never quantised, as readers of GGUF expect.
 std::vector<TensorPlan> keep_types(const ModelFile& file);
 
-/// The same for a mix: tensors that are never quantised are as above. Throws kFormat naming a
-/// pattern that is none, kUnsupported for types that floats are not encoded to.
+/// Returns the types of a mix; tensors that are never quantised as above. Throws kFormat naming an
+/// invalid pattern, kUnsupported for types that cannot be encoded.
 std::vector<TensorPlan> plan_types(const ModelFile& file, const QuantMix& mix,
                                    const QuantMixOptions& options);
 

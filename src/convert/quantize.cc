@@ -14,17 +14,18 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kQuantizationVersion = 2;      // of block formats, as GGUF counts them
-constexpr size_t kSliceBytes = size_t{8} << 20;  // written while the next one is computed
-constexpr int64_t kPieceElements = 64 << 10;     // decoded and encoded while they are in the cache
-constexpr int64_t kRowsTogether = 16;            // encoders take blocks 16 at a time
+// Version of the block formats, in GGUF's numbering.
+constexpr int64_t kQuantizationVersion = 2;
+constexpr size_t kSliceBytes = size_t{8} << 20;  // written while the next slice is computed
+constexpr int64_t kPieceElements = 64 << 10;     // decoded and encoded while in the cache
+constexpr int64_t kRowsTogether = 16;            // encoders process 16 blocks at a time
 
 int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.shape.back(); }
 
-/// One tensor on its way from one type to another.
+/// Converts one tensor from one type to another.
 class Conversion {
  public:
-  /// `estimated`: the importances of tensors of which `options` has none.
+  /// `estimated` has importances for tensors that `options` does not cover.
   Conversion(const TensorView& tensor, const TensorPlan& plan, const QuantizeOptions& options,
              const ImportanceMatrix& estimated)
       : tensor_(tensor),
@@ -39,7 +40,7 @@ class Conversion {
 
   size_t out_row() const { return out_row_; }
 
-  /// The rows [first, last) in the new type; one of the workers does `beside` first.
+  /// Computes the rows [first, last) in the new type; one of the workers calls `beside` first.
   template <typename Beside>
   void rows(int64_t first, int64_t last, ThreadPool& pool, std::byte* out, Beside beside) const {
     const int64_t piece =
@@ -62,14 +63,14 @@ class Conversion {
         static_cast<size_t>(tensor_.shape.size() > 2 ? tensor_.shape[0] : int64_t{1});
     const auto columns = static_cast<size_t>(columns_);
     if (importance_.size() != columns && importance_.size() != columns * experts)
-      throw Error(ErrorKind::kInput,
-                  "tensor {} has {} columns and {} experts, its importances {} values",
+      throw Error(ErrorKind::kInput, "tensor {} has {} columns and {} experts, but {} importances",
                   printable(tensor_.name), columns, experts, importance_.size());
     importance_rows_ = rows_of(tensor_) / static_cast<int64_t>(importance_.size() / columns);
     return true;
   }
 
-  // Importances of all the rows from `first` on that share them, up to `last`.
+  // Returns the importances shared by all rows from `first` on, and reduces `last` to the end of
+  // those rows.
   std::span<const float> importance_at(int64_t first, int64_t& last) const {
     if (importance_.empty()) return {};
     const int64_t expert = first / importance_rows_;
@@ -106,7 +107,7 @@ class Conversion {
     }
   }
 
-  // Where they are, if they are floats at an address of floats, otherwise in `decoded`.
+  // Returns the floats in place if they are aligned, otherwise in `decoded`.
   std::span<const float> floats(std::span<const std::byte> in, int64_t rows,
                                 std::vector<float>& decoded) const {
     const auto count = static_cast<size_t>(rows * columns_);
@@ -133,7 +134,7 @@ class Conversion {
   DType type_;
   int64_t columns_;
   size_t in_row_, out_row_;
-  std::span<const float> importance_;  // of each column, for one expert after the other
+  std::span<const float> importance_;  // of each column, one expert after the other
   int64_t importance_rows_ = 1;        // rows that share importances
 };
 
@@ -141,14 +142,15 @@ void check_floats(const ModelFile& file, std::span<const TensorPlan> plans) {
   for (size_t i = 0; i < plans.size(); ++i) {
     const TensorView& tensor = file.tensors[i];
     if (plans[i].type != tensor.dtype && info(tensor.dtype).quantized)
-      throw Error(ErrorKind::kInput,
-                  "{}: tensor {} is {} already; quantising again loses more than from floats "
-                  "(--allow-requantize does it)",
-                  file.path, printable(tensor.name), info(tensor.dtype).name);
+      throw Error(
+          ErrorKind::kInput,
+          "{}: tensor {} is already {}; requantising loses more accuracy than quantising floats "
+          "(--allow-requantize permits it)",
+          file.path, printable(tensor.name), info(tensor.dtype).name);
   }
 }
 
-// Whether a tensor changes its type of which nobody said how much its columns count.
+// Returns whether a tensor is quantised for which no importances were given.
 bool needs_estimate(const ModelFile& file, std::span<const TensorPlan> plans,
                     const ImportanceMatrix* given) {
   for (size_t i = 0; i < plans.size(); ++i) {
@@ -215,7 +217,8 @@ void write_tensors(SplitGgufWriter& writer, const ModelFile& file,
   for (size_t i = 0; i < plans.size(); ++i)
     conversions.emplace_back(file.tensors[i], plans[i], options, estimated);
   std::vector<std::byte> slice, before;
-  const TensorView* read = nullptr;  // to the end, by what `before` holds
+  // Tensor that has been read to its end when `before` is written.
+  const TensorView* read = nullptr;
   const auto finish_before = [&] {
     writer.write(before);
     if (read != nullptr) file.release(*std::exchange(read, nullptr));

@@ -1,4 +1,4 @@
-// quantize.h: a model's tensors in other types, written as GGUF.
+// quantize.h: converts the tensors of a model to other types and writes them as GGUF.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,33 +12,36 @@
 
 namespace veery {
 
-/// What the file will say of itself: the metadata of `file` with general.file_type and where the
-/// importances came from, without the numbers of a split file.
+/// Returns the metadata of the output: that of `file` with general.file_type and the source of the
+/// importances, without the keys of a split file.
 Metadata quantized_metadata(const ModelFile& file, const QuantMix& mix,
                             const ImportanceMatrix* importance, const std::string& importance_file);
 
-/// Bytes of a tensor after `plan`.
+/// Returns the size of a tensor after conversion.
 size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan);
 
-/// The same for tensors that change their types without a mix: general.file_type as it was,
-/// else that of most elements.
+/// Returns the metadata of an output without a mix: general.file_type is unchanged, or that of the
+/// majority of elements if it was unset.
 Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> plans);
 
 struct QuantizeOptions {
-  /// What it does not name is estimated from the weights, as far as that can be.
+  /// Importances; tensors that it does not cover are estimated from the weights, if possible.
   const ImportanceMatrix* importance = nullptr;
-  bool requantize = false;   ///< tensors that are quantised already may change their type
-  uint64_t split_bytes = 0;  ///< the most data that a file holds; 0: one file
-  Existing existing = Existing::kReplace;        ///< files with the names of outputs
-  std::vector<std::string>* replaced = nullptr;  ///< gets their names; null: nobody asks
-  /// Told after each piece: bytes written, bytes in all, the tensor.
+  bool requantize = false;   ///< permit changing the type of quantised tensors
+  uint64_t split_bytes = 0;  ///< maximum data per file in bytes; 0: one file
+  /// Treatment of existing files with the names of the output.
+  Existing existing = Existing::kReplace;
+  /// Receives the names of replaced files; may be nullptr.
+  std::vector<std::string>* replaced = nullptr;
+  /// Called after each piece with bytes written, total bytes, and the tensor name.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };
 
-/// Writes `file` to `path`, each tensor as its plan says: a slice of rows at a time, rows spread
-/// over `pool`. Throws kInput naming tensor and element where a value cannot be encoded, where
-/// importances do not fit a tensor, or a tensor is quantised already; as file_to_write() does, the
-/// files of `file` being read; kIo, FileChanged if one of these changes. Leaves no partial file.
+/// Writes `file` to `path`, converting each tensor according to its plan, one slice of rows at a
+/// time, distributed over `pool`. Throws kInput naming tensor and element if a value cannot be
+/// encoded, importances do not match a tensor, or a tensor is already quantised. Throws as
+/// file_to_write() does, with the files of `file` as inputs; kIo; FileChanged if an input changes.
+/// Removes partial output on failure.
 void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
                      const Metadata& metadata, const std::string& path, ThreadPool& pool,
                      const QuantizeOptions& options);

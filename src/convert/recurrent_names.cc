@@ -25,7 +25,7 @@ class Layer {
   void rename(std::string_view from, std::string_view to) {
     if (TensorView* tensor = find(from)) tensor->name = name(to);
   }
-  /// What is there of `parts`, one below the other, as `joint`.
+  /// Concatenates those of `parts` that exist, as `joint`.
   void join(std::initializer_list<std::string> parts, std::string_view joint) {
     std::vector<TensorView> found;
     for (const std::string& part : parts)
@@ -43,11 +43,11 @@ class Layer {
     if (TensorView* tensor = find(part))
       *tensor = transposed(reordered_rows(transposed(*tensor), order));
   }
-  /// A matrix, turned, in f32: convolutions become (channels, width).
-  void turn_convolution(std::string_view part) {
+  /// Transposes a matrix to f32: convolutions become (channels, width).
+  void transpose_convolution(std::string_view part) {
     if (TensorView* tensor = find(part)) *tensor = transposed(decoded(*tensor));
   }
-  /// As f32 of another shape, under another name.
+  /// Converts a small tensor to f32 with another shape and name.
   void small(std::string_view from, std::string_view to, std::vector<int64_t> shape) {
     TensorView* tensor = find(from);
     if (tensor == nullptr) return;
@@ -61,7 +61,7 @@ class Layer {
   std::string prefix_;
 };
 
-// Rows of several parts, counted part by part, in the order of groups that hold all parts.
+// Returns the order that regroups rows sorted by part into groups that contain all parts.
 std::vector<int64_t> groups_of_parts(int64_t groups, std::initializer_list<int64_t> sizes) {
   std::vector<int64_t> order;
   for (int64_t group = 0; group < groups; ++group) {
@@ -74,8 +74,8 @@ std::vector<int64_t> groups_of_parts(int64_t groups, std::initializer_list<int64
   return order;
 }
 
-// Value heads, `size` rows each, that lie beside the others of their key head: the first of each
-// key head, then the second.
+// Returns the order that converts value heads (`size` rows each) grouped by key head to tiled ones:
+// the first value head of each key head, then the second, and so on.
 std::vector<int64_t> tiled_heads(const RecurrentConfig& r, int64_t size, int64_t before = 0) {
   std::vector<int64_t> order;
   for (int64_t i = 0; i < before; ++i) order.push_back(i);
@@ -97,7 +97,7 @@ void tile_value_heads(Layer& layer, const RecurrentConfig& r) {
 
 void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
   const RecurrentConfig& r = c.recurrent;
-  if (!recurrent) {  // each head's gate lies behind its query
+  if (!recurrent) {  // each head's gate follows its query
     for (const char* kind : {".weight", ".bias"}) {
       const std::string q = std::string("attn_q") + kind;
       const bool gated = layer.find(std::string("attn_gate") + kind) != nullptr;
@@ -110,7 +110,7 @@ void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
   layer.rename("ssm_gate.weight", "attn_gate.weight");
   layer.small("ssm_alpha.bias", "ssm_dt.bias", {r.heads});
   layer.small("ssm_a.weight", "ssm_a", {r.heads});
-  layer.turn_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
   const int64_t group = r.heads / r.key_heads;
   if (c.architecture == "qwen3next") {
     layer.join({"ssm_beta.weight", "ssm_alpha.weight"}, "ssm_ba.weight");
@@ -120,7 +120,7 @@ void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
   }
 }
 
-// Zeros for the rows of `tensor`.
+// Returns zeros with one element for each row of `tensor`.
 TensorView zeros_of(const TensorView& tensor, std::string name) {
   TensorView zeros = tensor;
   zeros.name = std::move(name);
@@ -136,14 +136,15 @@ void name_mamba2(ModelFile& file, Layer layer, const RecurrentConfig& r) {
   layer.small("ssm_dt.bias", "ssm_dt.bias", {r.heads});
   for (const char* part : {"ssm_gate.bias", "ssm_xbc.bias"})
     if (TensorView* bias = layer.find(part)) *bias = decoded(*bias);
-  // The bias of steps is one in files and here; of the projection's the rest remains.
+  // Both forms store the step bias in one place, so the joint projection bias has zeros for the
+  // steps.
   if (layer.find("ssm_gate.bias") != nullptr && layer.find("ssm_dt.bias") != nullptr) {
     file.tensors.push_back(zeros_of(*layer.find("ssm_dt.bias"), layer.name("ssm_no_step.bias")));
     layer.join({"ssm_gate.bias", "ssm_xbc.bias", "ssm_no_step.bias"}, "ssm_in.bias");
   }
   layer.small("ssm_a.weight", "ssm_a", {r.heads, 1});
   layer.small("ssm_d.weight", "ssm_d", {r.heads, 1});
-  layer.turn_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
   layer.small("ssm_norm.weight", "ssm_norm.weight", {r.groups, r.values() / r.groups});
 }
 
@@ -151,13 +152,13 @@ void name_mamba1(Layer layer, const RecurrentConfig& r) {
   for (const char* kind : {".weight", ".bias"})
     layer.join({std::string("ssm_value") + kind, std::string("ssm_gate") + kind},
                std::string("ssm_in") + kind);
-  layer.turn_convolution("ssm_conv1d.weight");
-  layer.turn_convolution("ssm_a.weight");
+  layer.transpose_convolution("ssm_conv1d.weight");
+  layer.transpose_convolution("ssm_a.weight");
   layer.small("ssm_a.weight", "ssm_a", {r.values(), r.key_size});
   layer.small("ssm_d.weight", "ssm_d", {r.values()});
 }
 
-// llama.cpp asks for the part of first values in the first layer too, where nothing uses it.
+// llama.cpp requires the (unused) value mix of the first layer too.
 void name_rwkv7(ModelFile& file, Layer layer, const TransformerConfig& c, bool is_first) {
   for (const char* kind : {".weight", ".bias"})
     layer.rename(std::string("ffn_norm") + kind, std::string("attn_norm_2") + kind);
@@ -184,7 +185,7 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
   const int64_t channels[] = {r.keys(), r.keys(), r.values()};
   const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
   for (size_t i = 0; i < std::size(names); ++i) {
-    layer.turn_convolution(names[i]);
+    layer.transpose_convolution(names[i]);
     layer.small(names[i], names[i], {channels[i], 1, r.conv_width});
   }
   layer.small("ssm_f_b.bias", "ssm_dt.bias", {r.keys()});
@@ -201,7 +202,7 @@ void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
     file.tensors.push_back(std::move(head));
   }
   const Multipliers& m = c.multipliers;
-  // Factors of what a projection is given leave its bias alone.
+  // Factors on the input of a projection do not affect its bias.
   struct Row {
     std::string_view part;
     float in, out;
@@ -220,7 +221,7 @@ void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
     if (tensor.name == "token_embd.weight") tensor = with_factor(tensor, c.embedding_scale);
     if (tensor.name == "output.weight") tensor = with_factor(tensor, c.logit_scale);
     if (!tensor.name.starts_with("blk.")) continue;
-    // The parts of one projection become one matrix.
+    // The parts of this projection are joined later, so they need one type.
     if (tensor.name.find(".ssm_gate.") != std::string::npos ||
         tensor.name.find(".ssm_xbc.") != std::string::npos ||
         tensor.name.find(".ssm_dt.") != std::string::npos)
@@ -246,9 +247,9 @@ void name_recurrent(ModelFile& file, const TransformerConfig& c) {
     if (r.mixer == Mixer::kMamba1) name_mamba1(layer, r);
     if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
     if (r.mixer == Mixer::kKda) name_kda(layer, r);
-    if (r.mixer == Mixer::kShortConv) Layer(layer).turn_convolution("shortconv.conv.weight");
+    if (r.mixer == Mixer::kShortConv) Layer(layer).transpose_convolution("shortconv.conv.weight");
   }
-  // llama.cpp calls LFM2's last norm by the name of one behind the embedding.
+  // llama.cpp names LFM2's last norm like a norm after the embedding.
   if (r.mixer == Mixer::kShortConv)
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "output_norm.weight") tensor.name = "token_embd_norm.weight";

@@ -1,19 +1,20 @@
-// recurrent_names.h: tensors of recurrent layers under the names that GGUF has for them.
+// recurrent_names.h: converts tensors of recurrent layers to GGUF's names and layout.
 #pragma once
 #include "file/model_file.h"
 #include "model/config.h"
 
 namespace veery {
 
-/// Turns what arrange_recurrent made of `file`, a folder of configuration `c`, into names, shapes
-/// and orders of llama.cpp's converters: projections of one input joint, convolutions (channels,
-/// width), and value heads tiled over key heads where its graph repeats these as a whole. xLSTM
-/// keeps its names. Throws kUnsupported naming a tensor that GGUF has no place for.
+/// Converts the output of arrange_recurrent() for `file`, a folder with configuration `c`, to the
+/// names, shapes and row orders of llama.cpp's converters: joint projections of the same input,
+/// convolutions (channels, width), and value heads tiled over key heads if llama.cpp's graph
+/// repeats key heads as a whole. xLSTM keeps its names. Throws kUnsupported naming a tensor that
+/// GGUF cannot represent.
 void name_recurrent(ModelFile& file, const TransformerConfig& c);
 
-/// Puts the factors of `c` on parts of layers, embedding and logits into the weights, for which
-/// GGUF has no keys; a head that is the embedding then becomes one of its own. Nothing is done
-/// where the architecture has no such factors.
+/// Folds the multipliers of `c` on parts of layers, embedding and logits into the weights, because
+/// GGUF has no keys for them; a tied output head becomes a separate tensor. Does nothing for other
+/// architectures.
 void fold_multipliers(ModelFile& file, const TransformerConfig& c);
 
 }  // namespace veery

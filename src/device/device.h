@@ -1,4 +1,4 @@
-// device.h: a device with memory of its own: what it is, its memory, and the way there and back.
+// device.h: the interface of a device with its own memory: description, allocation and copies.
 #pragma once
 #include <string>
 
@@ -7,12 +7,13 @@
 
 namespace veery {
 
-/// All addresses but `host` are in the device's memory. Calls return when they are done. Errors of
-/// the device are thrown as kIo, naming what was asked of it.
+/// All addresses except `host` are in the device's memory. Calls are synchronous. Device errors are
+/// thrown as kIo, naming the operation.
 class Device : public MemoryOwner {
  public:
   virtual std::string description() const = 0;  ///< "NVIDIA H200 (cuda:0), 139.8 GiB"
-  /// Zeroed, 256-byte aligned. Throws kLimit with the sizes wanted and free if there is not enough.
+  /// Returns zeroed memory, 256-byte aligned. Throws kLimit naming the requested and the free size
+  /// if there is not enough.
   virtual Memory allocate(size_t size) = 0;
   /// As allocate(); only parts of the memory will be touched, and the others should cost nothing
   /// where the device can do that.
@@ -22,8 +23,8 @@ class Device : public MemoryOwner {
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;
   virtual void download(void* host, const std::byte* from, size_t size) = 0;
   virtual void copy(std::byte* to, const std::byte* from, size_t size) = 0;
-  /// Where the host finds what lies at `data`, in memory that both share and while nothing runs;
-  /// nullptr: it cannot.
+  /// Returns the host's address of `data` if host and device share memory, valid while no kernel
+  /// runs; nullptr otherwise.
   virtual std::byte* host(std::byte* data) const {
     static_cast<void>(data);
     return nullptr;

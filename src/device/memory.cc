@@ -24,7 +24,7 @@ Memory::Memory(size_t size, bool sparse) : size_(size) {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    throw Error(ErrorKind::kLimit, "memory: {} bytes cannot be had: {}", size,
+    throw Error(ErrorKind::kLimit, "memory: cannot allocate {} bytes: {}", size,
                 std::strerror(errno));
   }
   const auto address =
@@ -32,7 +32,7 @@ Memory::Memory(size_t size, bool sparse) : size_(size) {
   data_ = reinterpret_cast<std::byte*>(address);
 #ifdef MADV_HUGEPAGE
   if (alignment == kHugePage)
-    ::madvise(data_, size, MADV_HUGEPAGE);  // fewer TLB misses; a refusal does not matter
+    ::madvise(data_, size, MADV_HUGEPAGE);  // fewer TLB misses; failure is harmless
 #endif
 }
 

@@ -1,27 +1,27 @@
-// memory.h: large blocks of memory for weights, caches and activations.
+// memory.h: large memory blocks for weights, KV caches and activations.
 #pragma once
 #include <cstddef>
 
 namespace veery {
 
-/// Gives memory of a device, and takes it back.
+/// Owns the memory of a device; Memory returns its block here.
 class MemoryOwner {
  public:
   virtual ~MemoryOwner() = default;
   virtual void release(std::byte* data) noexcept = 0;
 };
 
-/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched; or
-/// of a device (device/device.h), where only that can read it. Move-only.
+/// A zeroed block, 64-byte aligned (2 MiB if it is at least that large). Host pages are committed
+/// when they are first touched. A block of a device (device/device.h) may be readable by that
+/// device only. Move-only.
 class Memory {
  public:
   Memory() = default;
-  /// What `owner`, which must outlive it, has given.
+  /// Wraps memory that `owner` allocated; `owner` must outlive it.
   Memory(std::byte* data, size_t size, MemoryOwner& owner)
       : data_(data), size_(size), owner_(&owner) {}
-  /// Throws kLimit with the size if the system refuses.
-  /// `sparse`: only parts will be touched, so pages stay small and what is not touched costs
-  /// nothing.
+  /// Throws kLimit naming the size if the system refuses. With `sparse`, uses small pages, so that
+  /// untouched parts cost nothing.
   explicit Memory(size_t size, bool sparse = false);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;

@@ -23,16 +23,16 @@ MemoryPool::MemoryPool(MemorySource source) : source_(std::move(source)) {}
 
 MemoryPool::~MemoryPool() { clear_cache(); }
 
-std::byte* MemoryPool::take(size_t size) {
+std::byte* MemoryPool::allocate(size_t size) {
   const size_t wanted = block_size(size);
   const std::lock_guard lock(mutex_);
   std::byte* data = nullptr;
   size_t bytes = wanted;
-  if (const auto kept = kept_.lower_bound(wanted);
-      kept != kept_.end() && kept->first - wanted <= wanted / 4) {
+  if (const auto kept = cache_.lower_bound(wanted);
+      kept != cache_.end() && kept->first - wanted <= wanted / 4) {
     std::tie(bytes, data) = *kept;
     memory_.cached -= bytes;
-    kept_.erase(kept);
+    cache_.erase(kept);
   } else if (memory_.active <= limit_ && wanted <= limit_ - memory_.active) {
     shrink(limit_ - memory_.active - wanted);
     data = source_.allocate(wanted);
@@ -42,18 +42,17 @@ std::byte* MemoryPool::take(size_t size) {
     }
   }
   if (data == nullptr)
-    throw OutOfDeviceMemory(
-        "{}: {} bytes of memory are wanted, {} are in use{}, {} are free on the device",
-        source_.name, wanted, memory_.active,
-        limit_ == SIZE_MAX ? "" : fmt::format(" of {} that are allowed", limit_),
-        source_.free_bytes());
+    throw OutOfDeviceMemory("{}: cannot allocate {} bytes: {} in use{}, {} free on the device",
+                            source_.name, wanted, memory_.active,
+                            limit_ == SIZE_MAX ? "" : fmt::format(" of a limit of {}", limit_),
+                            source_.free_bytes());
   sizes_[data] = bytes;
   memory_.active += bytes;
   memory_.peak = std::max(memory_.peak, memory_.active);
   return data;
 }
 
-void MemoryPool::give(std::byte* data) noexcept {
+void MemoryPool::release(std::byte* data) noexcept {
   const std::lock_guard lock(mutex_);
   const auto block = sizes_.find(data);
   if (block == sizes_.end()) return;
@@ -63,7 +62,7 @@ void MemoryPool::give(std::byte* data) noexcept {
   if (bytes > cache_limit_) return source_.release(data);
   shrink(cache_limit_ - bytes);
   try {
-    kept_.emplace(bytes, data);
+    cache_.emplace(bytes, data);
     memory_.cached += bytes;
   } catch (const std::bad_alloc&) {
     source_.release(data);
@@ -102,13 +101,13 @@ void MemoryPool::clear_cache() {
   shrink(0);
 }
 
-// The largest go first: they are the least likely to fit what comes next.
+// Frees the largest blocks first: they are the least likely to fit the next request.
 void MemoryPool::shrink(size_t most_cached) {
   while (memory_.cached > most_cached) {
-    const auto largest = std::prev(kept_.end());
+    const auto largest = std::prev(cache_.end());
     source_.release(largest->second);
     memory_.cached -= largest->first;
-    kept_.erase(largest);
+    cache_.erase(largest);
   }
 }
 

@@ -1,5 +1,4 @@
-// memory_pool.h: a device's memory with a limit and counters; what is released is kept for what
-// comes next.
+// memory_pool.h: a caching allocator for device memory with a limit and counters.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace veery {
 
-/// kLimit: a device has no memory left for what is wanted, which may pass.
+/// kLimit: the device is out of memory, possibly only for now.
 class OutOfDeviceMemory : public Error {
  public:
   template <typename... Args>
@@ -22,23 +21,23 @@ class OutOfDeviceMemory : public Error {
       : Error(ErrorKind::kLimit, format, std::forward<Args>(args)...) {}
 };
 
-/// Bytes of a device's memory.
+/// Memory counters of a device, in bytes.
 struct DeviceMemory {
   size_t active = 0;  ///< in use
-  size_t peak = 0;    ///< the most that `active` was since the last reset_peak()
-  size_t cached = 0;  ///< released and kept
+  size_t peak = 0;    ///< largest value of `active` since the last reset_peak()
+  size_t cached = 0;  ///< released by users, kept for reuse
 };
 
-/// Where a pool takes its memory from.
+/// The functions that allocate and release memory for a pool.
 struct MemorySource {
-  std::function<std::byte*(size_t size)> allocate;  ///< nullptr: there is none
-  std::function<void(std::byte* data)> release;     ///< throws nothing
-  std::function<size_t()> free_bytes;               ///< for people
-  std::string_view name;                            ///< of the device, for people
+  std::function<std::byte*(size_t size)> allocate;  ///< returns nullptr if out of memory
+  std::function<void(std::byte* data)> release;     ///< must not throw
+  std::function<size_t()> free_bytes;               ///< for messages
+  std::string_view name;                            ///< of the device, for messages
 };
 
-/// Thread-safe. Blocks are multiples of 256 bytes, from 1 MiB on of 2 MiB; a kept block is taken
-/// again where it is at most a quarter larger than what is wanted.
+/// Thread-safe. Block sizes are multiples of 256 bytes, from 1 MiB on of 2 MiB. A cached block is
+/// reused if it is at most a quarter larger than requested.
 class MemoryPool {
  public:
   explicit MemoryPool(MemorySource source);
@@ -46,20 +45,22 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
   ~MemoryPool();
 
-  /// `size` bytes or more, whose contents are undefined. Where the device has none left, what is
-  /// kept is given back to it first. Throws OutOfDeviceMemory naming what is wanted, in use,
-  /// allowed and free.
-  std::byte* take(size_t size);
-  void give(std::byte* data) noexcept;
+  /// Returns at least `size` bytes with undefined contents. If the device is out of memory, frees
+  /// the cached blocks and tries again. Throws OutOfDeviceMemory naming the requested, used,
+  /// allowed and free sizes.
+  std::byte* allocate(size_t size);
+  void release(std::byte* data) noexcept;
 
   DeviceMemory memory() const;
-  /// Bytes that can be taken beside what is in use, as far as the device knows.
+  /// Returns the number of bytes that can still be allocated, as far as the device knows.
   size_t available() const;
   std::string_view name() const { return source_.name; }
   void reset_peak();
-  /// The most that is in use and kept together. Less than is in use: nothing more can be taken.
+  /// Sets the limit of active plus cached bytes. If more are active already, every allocation
+  /// fails.
   void set_limit(size_t bytes);
-  /// The most that is kept, 0 unless set: a process that loads one model has no use for more.
+  /// Sets the limit of cached bytes. The default is 0, because a process that loads one model does
+  /// not benefit from a cache.
   void set_cache_limit(size_t bytes);
   void clear_cache();
 
@@ -68,8 +69,8 @@ class MemoryPool {
 
   MemorySource source_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::byte*, size_t> sizes_;  ///< of blocks in use
-  std::multimap<size_t, std::byte*> kept_;        ///< by size
+  std::unordered_map<std::byte*, size_t> sizes_;  ///< sizes of the active blocks
+  std::multimap<size_t, std::byte*> cache_;       ///< cached blocks by size
   DeviceMemory memory_;
   size_t limit_ = SIZE_MAX;
   size_t cache_limit_ = 0;

@@ -1,4 +1,4 @@
-// affine.h: MLX's groups of codes with a scale and a bias: their types, layout and decoding.
+// affine.h: MLX's affine groups (codes with a scale and a bias): types, layout and decoding.
 #pragma once
 #include <cstring>
 #include <iterator>
@@ -8,12 +8,12 @@
 
 namespace veery {
 
-/// A type of groups: an element is scale * code + bias. A group lies as its scale, its bias, and
-/// `group` codes as one stream of bits, lowest first, as MLX packs them.
+/// The format of an affine group: element = scale * code + bias. A group is stored as its scale,
+/// its bias, and `group` codes packed into one bit stream, lowest bits first, as MLX packs them.
 struct AffineFormat {
   int bits = 4;
   int group = 64;
-  DType scale = DType::kF16;  ///< f16, bf16 or f32, also of the bias
+  DType scale = DType::kF16;  ///< f16, bf16 or f32; the bias has the same type
 
   constexpr int scale_bytes() const { return scale == DType::kF32 ? 4 : 2; }
   constexpr int codes_at() const { return 2 * scale_bytes(); }
@@ -37,14 +37,14 @@ constexpr AffineFormat affine_format(DType type) {
   const int index = affine_index(type);
   return {kBits[index / 9], kGroups[index / 3 % 3], kScales[index % 3]};
 }
-/// The type of a format; kCount if there is none.
+/// Returns the type of a format; kCount if there is none.
 constexpr DType affine_type(const AffineFormat& format) {
   for (int i = 0; i < kAffineTypes; ++i)
     if (affine_format(affine_at(i)) == format) return affine_at(i);
   return DType::kCount;
 }
 
-/// A scale or bias as f32.
+/// Reads a scale or bias as f32.
 inline float affine_scale(DType type, const void* at) {
   if (type == DType::kF32) {
     float value;
@@ -56,7 +56,7 @@ inline float affine_scale(DType type, const void* at) {
   return type == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
 }
 
-/// `count` codes (a multiple of 8) of a stream of bits.
+/// Unpacks `count` codes (a multiple of 8) from a bit stream.
 template <int kBits>
 void unpack_codes(const uint8_t* stream, int count, uint8_t* codes) {
   for (int i = 0; i < count; i += 8, stream += kBits) {
@@ -77,7 +77,7 @@ inline void unpack_codes(int bits, const uint8_t* stream, int count, uint8_t* co
   }
 }
 
-/// Whole groups to f32: the product and the sum each rounded.
+/// Decodes whole groups to f32; the product and the sum are rounded separately.
 inline void decode_affine(const AffineFormat& format, std::span<const std::byte> in,
                           std::span<float> out) {
   uint8_t codes[128];

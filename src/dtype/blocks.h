@@ -1,4 +1,4 @@
-// blocks.h: memory layout of the quantised blocks, as GGUF files hold them; plain data, shared with
+// blocks.h: memory layout of the quantised blocks, as in GGUF files; plain data, shared with
 // kernels.
 #pragma once
 #include <cstddef>
@@ -7,11 +7,11 @@
 namespace veery {
 
 // Layouts: GGML's block formats (GGUF specification; ggml quantisation types). `d` and `m` are f16
-// bits unless said otherwise. In blocks of 32, element i is in the low half of qs[i] and element i
-// + 16 in the high half. All integers are little endian.
+// bits unless stated otherwise. In blocks of 32, element i is in the low nibble of qs[i] and
+// element i + 16 in the high nibble. All integers are little endian.
 
-constexpr int kSmallBlock = 32;   ///< elements of the blocks without sub-blocks
-constexpr int kSuperBlock = 256;  ///< elements of the K blocks and of those with code books
+constexpr int kSmallBlock = 32;   ///< elements of a block without sub-blocks
+constexpr int kSuperBlock = 256;  ///< elements of a K block or of a block with a code book
 
 struct BlockQ4_0 {  ///< d * (q - 8)
   uint16_t d;
@@ -37,30 +37,30 @@ struct BlockQ8_0 {  ///< d * q
   uint16_t d;
   int8_t qs[32];
 };
-struct BlockQ8_1 {  ///< d * q; s = d * sum(q), for products with blocks that have a minimum
+struct BlockQ8_1 {  ///< d * q; s = d * sum(q), for products with weight blocks that have a minimum
   uint16_t d;
   uint16_t s;
   int8_t qs[32];
 };
 
-/// 16 sub-blocks of 16: d * scale * q - dmin * min. scales[j]: scale low, min high.
-/// Element 128 h + 32 s + i is in bits 2 s of qs[32 h + i].
+/// 16 sub-blocks of 16: d * scale * q - dmin * min. scales[j]: scale in the low nibble, min in the
+/// high one. Element 128 h + 32 s + i is in bits 2 s and 2 s + 1 of qs[32 h + i].
 struct BlockQ2_K {
   uint8_t scales[16];
   uint8_t qs[64];
   uint16_t d;
   uint16_t dmin;
 };
-/// 16 sub-blocks of 16: d * (scale - 32) * q, q in [-4, 3]: low bits as in Q2_K, and 4 less where
-/// the bit of hmask is 0 (element 32 k + i: bit k of hmask[i]).
+/// 16 sub-blocks of 16: d * (scale - 32) * q, q in [-4, 3]: the low bits as in Q2_K, minus 4 if the
+/// element's bit of hmask is 0 (element 32 k + i: bit k of hmask[i]).
 struct BlockQ3_K {
   uint8_t hmask[32];
   uint8_t qs[64];
   uint8_t scales[12];
   uint16_t d;
 };
-/// 8 sub-blocks of 32: d * scale * q - dmin * min. Element 64 c + i is in the low half of qs[32 c +
-/// i], 64 c + 32 + i in the high half.
+/// 8 sub-blocks of 32: d * scale * q - dmin * min. Element 64 c + i is in the low nibble of qs[32 c
+/// + i], element 64 c + 32 + i in the high one.
 struct BlockQ4_K {
   uint16_t d;
   uint16_t dmin;
@@ -75,15 +75,15 @@ struct BlockQ5_K {
   uint8_t qh[32];
   uint8_t qs[128];
 };
-/// 16 sub-blocks of 16: d * scale * (q - 32). Element 128 h + 32 s + i: low bits in half s / 2 of
-/// ql[64 h + 32 (s % 2) + i], high bits in bits 2 s of qh[32 h + i].
+/// 16 sub-blocks of 16: d * scale * (q - 32). Element 128 h + 32 s + i: low bits in nibble s / 2 of
+/// ql[64 h + 32 (s % 2) + i], high bits in bits 2 s and 2 s + 1 of qh[32 h + i].
 struct BlockQ6_K {
   uint8_t ql[128];
   uint8_t qh[64];
   int8_t scales[16];
   uint16_t d;
 };
-/// d (f32) * q; bsums[j] is the sum of the q of sub-block j of 16.
+/// d (f32) * q; bsums[j] is the sum of q over elements 16 j to 16 j + 15.
 struct BlockQ8_K {
   float d;
   int8_t qs[256];
@@ -96,18 +96,19 @@ struct BlockIQ4_NL {  ///< d * book[q]
   uint16_t d;
   uint8_t qs[16];
 };
-struct BlockMXFP4 {  ///< 2^(e - 128) * book[q]; the 32 elements as in Q4_0
+struct BlockMXFP4 {  ///< 2^(e - 128) * book[q]; element order as in Q4_0
   uint8_t e;
   uint8_t qs[16];
 };
-/// 4 sub-blocks of 16: d[j] / 2 * book[q], d[j] an unsigned 8-bit float, 4 bits exponent, 3 bits
-/// fraction. Element 16 j + i in the low half of qs[8 j + i], 16 j + 8 + i in the high half.
+/// 4 sub-blocks of 16: d[j] / 2 * book[q]; d[j] is an unsigned 8-bit float with a 4-bit exponent
+/// and a 3-bit fraction. Element 16 j + i is in the low nibble of qs[8 j + i], element 16 j + 8 + i
+/// in the high one.
 struct BlockNVFP4 {
   uint8_t d[4];
   uint8_t qs[32];
 };
-/// 8 sub-blocks of 32, each as in IQ4_NL: d * (scale - 32) * book[q]; the low halves of the scales
-/// in scales_l, two upper bits each in scales_h.
+/// 8 sub-blocks of 32, each as in IQ4_NL: d * (scale - 32) * book[q]. The low nibbles of the scales
+/// are in scales_l, the upper two bits in scales_h.
 struct BlockIQ4_XS {
   uint16_t d;
   uint16_t scales_h;
@@ -115,23 +116,23 @@ struct BlockIQ4_XS {
   uint8_t qs[128];
 };
 
-// Blocks of grid points: 8 (IQ1, IQ2) or 4 (IQ3) elements are one point of a grid of the format
-// (dtype/grids.h). IQ2, IQ3: magnitudes, and a sign for each element, 1 for minus; where 7 signs
-// are stored, the eighth makes their number even.
+// Blocks of grid points: 8 (IQ1, IQ2) or 4 (IQ3) elements form one point of the format's grid
+// (dtype/grids.h). IQ2 and IQ3 points are magnitudes with one sign bit per element, 1 for minus. If
+// only 7 of 8 signs are stored, the eighth makes the number of minus signs even.
 
-/// Sub-blocks of 32: d / 8 * (2 scale + 1) * point. qs: for each, four indices of a byte; then 32
-/// bits: four times 7 signs, the scale on top.
+/// Sub-blocks of 32: d / 8 * (2 scale + 1) * point. qs holds for each sub-block four 8-bit indices,
+/// then 32 bits: four groups of 7 signs, and the scale in the top 4 bits.
 struct BlockIQ2_XXS {
   uint16_t d;
   uint16_t qs[32];
 };
-/// Sub-blocks of 16: d / 8 * (2 scale + 1) * point. qs: index in 9 bits, 7 signs.
+/// Sub-blocks of 16: d / 8 * (2 scale + 1) * point. Each element of qs: a 9-bit index and 7 signs.
 struct BlockIQ2_XS {
   uint16_t d;
   uint16_t qs[32];
   uint8_t scales[8];
 };
-/// As IQ2_XS, with the index in a byte of qs and two bits of qh, and 8 signs.
+/// As IQ2_XS, but an index has 8 bits in qs and 2 bits in qh, and all 8 signs are stored.
 struct BlockIQ2_S {
   uint16_t d;
   uint8_t qs[32];
@@ -139,13 +140,14 @@ struct BlockIQ2_S {
   uint8_t qh[8];
   uint8_t scales[8];
 };
-/// Sub-blocks of 32: d / 4 * (2 scale + 1) * point. signs: as the second 32 bits in IQ2_XXS.
+/// Sub-blocks of 32: d / 4 * (2 scale + 1) * point. `signs` has the layout of the 32 bits in
+/// IQ2_XXS.
 struct BlockIQ3_XXS {
   uint16_t d;
   uint8_t qs[64];
   uint8_t signs[32];
 };
-/// Sub-blocks of 32: d * (2 scale + 1) * point; the ninth bits of the indices in qh.
+/// Sub-blocks of 32: d * (2 scale + 1) * point; qh holds the ninth bits of the indices.
 struct BlockIQ3_S {
   uint16_t d;
   uint8_t qs[64];
@@ -153,26 +155,27 @@ struct BlockIQ3_S {
   uint8_t signs[32];
   uint8_t scales[4];
 };
-/// Sub-blocks of 32: d * (2 scale + 1) * (point +- 1/8), points of -1, 0, 1. qh: three more bits of
-/// each of four indices, the scale in 3 bits, the sign of the 1/8.
+/// Sub-blocks of 32: d * (2 scale + 1) * (point +- 1/8), points of -1, 0, 1. qh holds for each
+/// sub-block three high bits of each of four indices, the 3-bit scale, and the sign of the 1/8.
 struct BlockIQ1_S {
   uint16_t d;
   uint8_t qs[32];
   uint16_t qh[8];
 };
-/// As IQ1_S with sub-blocks of 16 and a sign of the 1/8 for every 8 elements: half a byte of qh is
-/// three more bits of an index and the sign. Each 16 bits of scales: four scales of 3 bits, and on
-/// top a quarter of the f16 d.
+/// As IQ1_S, but with sub-blocks of 16 and a sign of the 1/8 for every 8 elements: each nibble of
+/// qh holds three high bits of an index and that sign. Each 16 bits of `scales` hold four 3-bit
+/// scales and, in the top 4 bits, a quarter of the f16 d.
 struct BlockIQ1_M {
   uint8_t qs[32];
   uint8_t qh[16];
   uint8_t scales[8];
 };
 
-// Blocks of -1, 0 and 1 times d.
+// Blocks of elements -1, 0 and 1, times d.
 
-/// Five digits of base 3 in a byte, as a fraction of 256 rounded up, the first on top: element 32 k
-/// + i is digit k of qs[i], 160 + 16 k + i is digit k of qs[32 + i], 240 + 4 k + i of qh[i].
+/// Each byte holds five base-3 digits (the most significant first) as a fraction in units of 1/256,
+/// rounded up. Element 32 k + i is digit k of qs[i], 160 + 16 k + i is digit k of qs[32 + i], 240 +
+/// 4 k + i is digit k of qh[i].
 struct BlockTQ1_0 {
   uint8_t qs[48];
   uint8_t qh[4];
@@ -183,13 +186,13 @@ struct BlockTQ2_0 {  ///< d * (q - 1), q as in Q2_K
   uint16_t d;
 };
 
-/// d * (q - 1), q of 2 bits as one stream, lowest bits first.
+/// d * (q - 1); the 2-bit q form one bit stream, lowest bits first.
 struct BlockQ2_0 {
   uint16_t d;
   uint8_t qs[16];
 };
 
-// Floats of 8 bits with a scale (dtype/fp8.h); not in GGUF files.
+// 8-bit floats with a scale (dtype/fp8.h); not in GGUF files.
 
 struct BlockMXFP8 {  ///< 2^(e - 127) * e4m3
   uint8_t e;

@@ -1,5 +1,5 @@
-// code_books.h: blocks whose elements have one of few values: the values, and one form for all
-// blocks of 256 among them; plain C++, shared with kernels.
+// code_books.h: blocks whose codes index a table of values: the tables, and a common unpacked form
+// for all such blocks of 256; plain C++, shared with kernels.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace veery {
 
-/// What the codes of a type stand for. An element of a block of 256 is
-/// d * factor * scale * values[code], with a scale for each `sub` elements (0: there is none).
-/// d and its products with the three have at most 24 bits, so their order does not matter.
+/// The value table of a type. An element of a block of 256 is d * factor * scale * values[code],
+/// with one scale for each `sub` elements (0: no scales). All products of d with the other three
+/// fit in 24 bits, so the order of multiplication does not matter.
 struct CodeBook {
-  int bits = 0;  ///< of a code; 0: the type has no code book
+  int bits = 0;  ///< bits of a code; 0: the type has no code book
   int sub = 0;
   float factor = 1;
   int8_t values[16] = {};
@@ -45,26 +45,26 @@ constexpr CodeBook code_book(DType type) {
   }
 }
 
-/// 2^(e - 128): half an E8M0 scale, as the values of MXFP4 are doubled.
+/// Returns 2^(e - 128), half of the E8M0 scale, because the values of MXFP4 are stored doubled.
 inline float half_e8m0_to_f32(uint8_t e) {
   return float_of_bits(e < 2 ? 0x00200000U << e : (e - 1U) << 23);
 }
-/// Half of what lifts the exponent of an E4M3 at the place of an f32's to where it belongs.
+/// Half of the factor that corrects the exponent bias when E4M3 bits are placed in an f32.
 inline constexpr float kHalfE4M3 = 0x1p119F;
-/// Half an unsigned float with 4 bits of exponent (bias 7) and 3 of fraction. 0x7F counts as 0, the
-/// top bit is ignored elsewhere.
+/// Returns half of an unsigned float with a 4-bit exponent (bias 7) and a 3-bit fraction. 0x7F
+/// decodes to 0; otherwise the top bit is ignored.
 inline float half_e4m3_to_f32(uint8_t x) {
   return x == 0x7F ? 0.0F : float_of_bits((x & 0x7FU) << 20) * kHalfE4M3;
 }
 
-/// A block of 256 with a code book taken apart: scales for 16, values instead of codes.
+/// The unpacked form of a block of 256: a scale for each 16 elements, values instead of codes.
 struct CodedBlock {
   uint16_t d = 0;  ///< f16 bits
   int8_t scales[16] = {};
   int8_t values[256] = {};
 };
 
-/// The sign bits that 7 stored ones stand for: an even number of them.
+/// Completes 7 stored sign bits to 8, so that the number of minus signs is even.
 constexpr uint32_t eight_signs(uint32_t seven) {
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7;
 }
@@ -72,13 +72,13 @@ inline void signed_point(const uint8_t* point, int elements, uint32_t signs, int
   for (int i = 0; i < elements; ++i)
     out[i] = static_cast<int8_t>((signs >> i & 1) != 0 ? -point[i] : point[i]);
 }
-/// The 4-bit scales of 16 sub-blocks, doubled and 1 more.
+/// Unpacks sixteen 4-bit scales s as 2 s + 1.
 inline void odd_scales(const uint8_t* packed, int8_t* out) {
   for (int j = 0; j < 16; ++j)
     out[j] = static_cast<int8_t>(2 * (packed[j / 2] >> (j % 2 * 4) & 15) + 1);
 }
 
-inline void take_apart(const BlockIQ4_XS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ4_XS& b, CodedBlock& out) {
   constexpr CodeBook kBook = code_book(DType::kIQ4_XS);
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
@@ -93,7 +93,7 @@ inline void take_apart(const BlockIQ4_XS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ2_XXS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_XXS& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     uint8_t index[4];
@@ -107,7 +107,7 @@ inline void take_apart(const BlockIQ2_XXS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ2_XS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_XS& b, CodedBlock& out) {
   out.d = b.d;
   odd_scales(b.scales, out.scales);
   for (int i = 0; i < 32; ++i)
@@ -115,7 +115,7 @@ inline void take_apart(const BlockIQ2_XS& b, CodedBlock& out) {
                  out.values + 8 * i);
 }
 
-inline void take_apart(const BlockIQ2_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ2_S& b, CodedBlock& out) {
   out.d = b.d;
   odd_scales(b.scales, out.scales);
   for (int i = 0; i < 32; ++i) {
@@ -124,7 +124,7 @@ inline void take_apart(const BlockIQ2_S& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ3_XXS& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ3_XXS& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     uint32_t signs;
@@ -137,7 +137,7 @@ inline void take_apart(const BlockIQ3_XXS& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockIQ3_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ3_S& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j)
     out.scales[2 * j] = out.scales[2 * j + 1] =
@@ -149,14 +149,14 @@ inline void take_apart(const BlockIQ3_S& b, CodedBlock& out) {
   }
 }
 
-/// 8 times a point of -1, 0 and 1, plus 1 or minus 1.
+/// Returns 8 * point + 1, or - 1 if `minus`, for a point of -1, 0 and 1.
 inline void shifted_point(int index, bool minus, int8_t* out) {
   const auto& point = kGridIQ1[static_cast<size_t>(index)];
   for (size_t i = 0; i < 8; ++i)
     out[i] = static_cast<int8_t>(8 * (point[i] - 1) + (minus ? -1 : 1));
 }
 
-inline void take_apart(const BlockIQ1_S& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ1_S& b, CodedBlock& out) {
   out.d = b.d;
   for (int j = 0; j < 8; ++j) {
     const uint16_t high = b.qh[j];
@@ -167,13 +167,13 @@ inline void take_apart(const BlockIQ1_S& b, CodedBlock& out) {
   }
 }
 
-/// The f16 of an IQ1_M block, of which each of the four words of scales holds a quarter on top.
+/// Returns the f16 bits of d, which IQ1_M stores in four quarters in the top bits of `scales`.
 inline uint16_t scale_iq1_m(const BlockIQ1_M& b) {
   return static_cast<uint16_t>(b.scales[1] >> 4 | b.scales[3] >> 4 << 4 | b.scales[5] >> 4 << 8 |
                                b.scales[7] >> 4 << 12);
 }
 
-inline void take_apart(const BlockIQ1_M& b, CodedBlock& out) {
+inline void unpack_block(const BlockIQ1_M& b, CodedBlock& out) {
   out.d = scale_iq1_m(b);
   for (int j = 0; j < 16; ++j) {
     const int word = b.scales[j / 4 * 2] | b.scales[j / 4 * 2 + 1] << 8;
@@ -190,7 +190,7 @@ inline int8_t ternary_digit(uint8_t byte, int digit) {
   return static_cast<int8_t>((static_cast<uint8_t>(byte * kPowers[digit]) * 3 >> 8) - 1);
 }
 
-inline void take_apart(const BlockTQ1_0& b, CodedBlock& out) {
+inline void unpack_block(const BlockTQ1_0& b, CodedBlock& out) {
   out.d = b.d;
   std::memset(out.scales, 1, sizeof out.scales);
   for (int k = 0; k < 5; ++k) {
@@ -200,7 +200,7 @@ inline void take_apart(const BlockTQ1_0& b, CodedBlock& out) {
   }
 }
 
-inline void take_apart(const BlockTQ2_0& b, CodedBlock& out) {
+inline void unpack_block(const BlockTQ2_0& b, CodedBlock& out) {
   out.d = b.d;
   std::memset(out.scales, 1, sizeof out.scales);
   for (int i = 0; i < 256; ++i) {

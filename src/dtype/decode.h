@@ -12,7 +12,7 @@ namespace veery {
 // the contract: (d * scale) first, then * q, then minus (dmin * min), each rounded to f32, never
 // fused.
 
-/// Codes of a block of 32 with 4-bit fields: codes[i], unsigned.
+/// Unpacks the 4-bit codes of a block of 32: codes[i], unsigned.
 inline void unpack_nibbles(const uint8_t* qs, uint8_t* codes) {
   for (int i = 0; i < 16; ++i) {
     codes[i] = qs[i] & 0x0FU;
@@ -20,15 +20,16 @@ inline void unpack_nibbles(const uint8_t* qs, uint8_t* codes) {
   }
 }
 
-/// The same with a fifth bit from qh.
+/// As above, with the fifth bit of each code from qh.
 inline void unpack_5bit(const uint8_t* qs, const uint8_t* qh, uint8_t* codes) {
   unpack_nibbles(qs, codes);
   for (int i = 0; i < 32; ++i)
     codes[i] = static_cast<uint8_t>(codes[i] | ((qh[i / 8] >> (i % 8)) & 1U) << 4);
 }
 
-/// 6-bit scale and min of sub-block j (0 to 7) of a Q4_K or Q5_K block: the first four of each have
-/// their own bytes, whose two top bits hold the upper bits of the last four.
+/// Unpacks the 6-bit scale and min of sub-block j (0 to 7) of a Q4_K or Q5_K block. Those of the
+/// first four sub-blocks have their own bytes, whose top two bits hold the upper bits of the last
+/// four.
 inline void scale_min_6bit(const uint8_t* packed, int j, uint8_t* scale, uint8_t* min) {
   if (j < 4) {
     *scale = packed[j] & 63U;
@@ -39,7 +40,7 @@ inline void scale_min_6bit(const uint8_t* packed, int j, uint8_t* scale, uint8_t
   }
 }
 
-/// Signed scale (-32 to 31) of sub-block j (0 to 15) of a Q3_K block.
+/// Returns the signed scale (-32 to 31) of sub-block j (0 to 15) of a Q3_K block.
 inline int scale_q3_k(const uint8_t* packed, int j) {
   const int low = (packed[j % 8] >> (j < 8 ? 0 : 4)) & 0x0F;
   const int high = (packed[8 + j % 4] >> (2 * (j / 4))) & 3;
@@ -50,7 +51,7 @@ inline int code_q2_k(const BlockQ2_K& b, int i) {
   return (b.qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
 }
 
-/// In [-4, 3].
+/// Returns a code in [-4, 3].
 inline int code_q3_k(const BlockQ3_K& b, int i) {
   const int low = (b.qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
   return low - ((b.hmask[i % 32] >> (i / 32) & 1) != 0 ? 0 : 4);
@@ -65,7 +66,7 @@ inline int code_q5_k(const BlockQ5_K& b, int i) {
   return low | (b.qh[i % 32] >> (i / 32) & 1) << 4;
 }
 
-/// In [-32, 31].
+/// Returns a code in [-32, 31].
 inline int code_q6_k(const BlockQ6_K& b, int i) {
   const int half = i / 128;
   const int strip = i % 128 / 32;

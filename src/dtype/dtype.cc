@@ -19,7 +19,7 @@ using Table = std::array<DTypeInfo, static_cast<size_t>(DType::kCount)>;
 
 constexpr size_t kNameBytes = 20;
 
-/// "affine4_g64_bf16" and so on.
+/// The names of the affine types, e.g. "affine4_g64_bf16".
 constexpr auto kAffineNames = [] {
   std::array<std::array<char, kNameBytes>, kAffineTypes> names = {};
   for (int i = 0; i < kAffineTypes; ++i) {
@@ -96,7 +96,7 @@ static_assert(table_is_in_order());
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Blocks are copied out first: bytes of a file need not be aligned for the block's members.
+// Copies each block first, because file contents need not be aligned for the block's members.
 template <typename Block, int kElements>
 void decode_blocks(std::span<const std::byte> in, std::span<float> out) {
   for (size_t b = 0; b < out.size() / kElements; ++b) {
@@ -106,7 +106,7 @@ void decode_blocks(std::span<const std::byte> in, std::span<float> out) {
   }
 }
 
-// Blocks of 256 with a code book.
+// Decodes blocks of 256 with a code book.
 template <typename Block>
 void decode_books(DType type, std::span<const std::byte> in, std::span<float> out) {
   const float factor = code_book(type).factor;
@@ -114,7 +114,7 @@ void decode_books(DType type, std::span<const std::byte> in, std::span<float> ou
     Block block;
     CodedBlock coded;
     std::memcpy(&block, in.data() + b * sizeof block, sizeof block);
-    take_apart(block, coded);
+    unpack_block(block, coded);
     decode_coded(coded, factor, out.data() + b * kSuperBlock);
   }
 }

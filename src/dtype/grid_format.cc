@@ -8,8 +8,8 @@
 namespace veery {
 namespace {
 
-// `factor`: what the decoder multiplies the values of the grid by; 0 stands for -1 where there are
-// no signs.
+// `factor` is what the decoder multiplies grid values by. In formats without signs a grid value of
+// 0 stands for -1.
 template <size_t kElements, size_t kPoints>
 GridFormat make(GridFormat format, const std::array<std::array<uint8_t, kElements>, kPoints>& grid,
                 float factor) {

@@ -6,9 +6,9 @@
 namespace veery {
 namespace {
 
-// The points of a grid in the order of their ranks: the number whose digits are the elements, the
-// first the least. A character is the gap from one point to the next: '#' is 1, '$' is 2 and so on
-// without '\\'; '!' adds 88 to the gap that follows.
+// The points of a grid in ascending order of the number that their elements form as digits, the
+// first element least significant. Each character encodes the gap from one point to the next: '#'
+// is 1, '$' is 2 and so on, skipping '\\'; '!' adds 88 to the next gap.
 constexpr int gap_of(char c) { return c - '"' - (c > '\\' ? 1 : 0); }
 
 template <int kPoints, int kElements, int kDigits>

@@ -1,12 +1,12 @@
-// grids.h: the points that the codes of IQ1, IQ2 and IQ3 blocks are indices of.
+// grids.h: the grids of points that the codes of IQ1, IQ2 and IQ3 blocks index.
 #pragma once
 #include <array>
 #include <cstdint>
 
 namespace veery {
 
-// Facts of the formats (ggml quantisation types). Magnitudes for IQ2 and IQ3; 0, 1 and 2 for -1, 0
-// and 1 of IQ1.
+// The grids are part of the formats (ggml quantisation types). IQ2 and IQ3 grids hold magnitudes;
+// in the IQ1 grid 0, 1 and 2 stand for -1, 0 and 1.
 
 extern const std::array<std::array<uint8_t, 8>, 256> kGridIQ2_XXS;
 extern const std::array<std::array<uint8_t, 8>, 512> kGridIQ2_XS;

@@ -17,7 +17,7 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
-/// IEEE 754 binary16 to binary32: exact; a NaN keeps its payload.
+/// Converts IEEE 754 binary16 to binary32: exact; a NaN keeps its payload.
 inline float f16_to_f32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1FU;
@@ -31,7 +31,7 @@ inline float f16_to_f32(uint16_t bits) {
   return float_of_bits(sign | wide << 23 | fraction << 13);
 }
 
-/// Rounds to nearest even. Beyond 65504 (from 65520) gives infinity; NaN stays NaN.
+/// Rounds to nearest even. Magnitudes from 65520 on become infinite; NaN stays NaN.
 inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = bits_of_float(value);
   const uint32_t sign = (bits >> 16) & 0x8000U;
@@ -41,7 +41,7 @@ inline uint16_t f32_to_f16(float value) {
   if (magnitude >= 0x477FF000U) return static_cast<uint16_t>(sign | 0x7C00U);
   if (magnitude < 0x33000000U) return static_cast<uint16_t>(sign);
   const uint32_t exponent = magnitude >> 23;
-  uint32_t wide;  // the result before rounding, followed by `drop` more bits
+  uint32_t wide;  // the significand before rounding, with `drop` extra bits at the bottom
   uint32_t drop;
   if (exponent >= 113) {
     wide = magnitude - (112U << 23);

@@ -15,7 +15,7 @@ namespace {
 
 struct Halves {
   I bits;
-  I lost;  // finite before, infinite now
+  I lost;  // finite before, infinite after the conversion
 };
 
 constexpr int32_t kInfinity = 0x7F800000;
@@ -24,21 +24,21 @@ HWY_INLINE Halves to_f16(V v) {
   const I bits = same_bits<I>(v);
   const I size = bits & 0x7FFFFFFF;
   const I beyond = size >= 0x477FF000;
-  const I number = choose(beyond, I{}, size);
+  const I number = select(beyond, I{}, size);
   const I normal = ((number + (0xFFF + (number >> 13 & 1))) >> 13) - (112 << 10);
-  // Multiples of 2^-24 are the last bits of numbers from 0.5 to 1.
+  // Adding 0.5 rounds to a multiple of 2^-24, the last bit of floats from 0.5 to 1.
   const I small = same_bits<I>(same_bits<V>(size) + 0.5F) - 0x3F000000;
-  I half = choose(size < 0x38800000, small, choose(beyond, I{} + 0x7C00, normal));
-  half = choose(size > kInfinity, (size >> 13 & 0x1FF) | 0x7E00, half);
+  I half = select(size < 0x38800000, small, select(beyond, I{} + 0x7C00, normal));
+  half = select(size > kInfinity, (size >> 13 & 0x1FF) | 0x7E00, half);
   return {half | (bits >> 16 & 0x8000), beyond & (size < kInfinity)};
 }
 
 HWY_INLINE Halves to_bf16(V v) {
   const I bits = same_bits<I>(v);
   const I size = bits & 0x7FFFFFFF;
-  const I number = choose(size > kInfinity, I{}, size);
+  const I number = select(size > kInfinity, I{}, size);
   const I rounded = (number + (0x7FFF + (number >> 16 & 1))) >> 16;
-  const I half = choose(size > kInfinity, size >> 16 | 0x40, rounded);
+  const I half = select(size > kInfinity, size >> 16 | 0x40, rounded);
   return {half | (bits >> 16 & 0x8000), (half >= kInfinity >> 16) & (size < kInfinity)};
 }
 
@@ -46,14 +46,14 @@ HWY_INLINE V from_f16(I half) {
   const I exponent = half & 0x7C00;
   const I shifted = (half & 0x7FFF) << 13;
   const V small = to_floats(half & 0x3FF) * 5.9604644775390625e-8F;
-  I bits = choose(exponent > 0, shifted + (112 << 23), same_bits<I>(small));
-  bits = choose(exponent > 0x7BFF, shifted | kInfinity, bits);
+  I bits = select(exponent > 0, shifted + (112 << 23), same_bits<I>(small));
+  bits = select(exponent > 0x7BFF, shifted | kInfinity, bits);
   return same_bits<V>(bits | (half & 0x8000) << 16);
 }
 
 HWY_INLINE V from_bf16(I half) { return same_bits<V>(half << 16); }
 
-/// Whole vectors, then what is left in one that zeros fill up.
+/// Converts whole vectors, then the remainder padded with zeros.
 template <typename Convert>
 size_t encode_with(std::span<const float> in, std::byte* out, Convert convert) {
   for (size_t at = 0; at < in.size(); at += kLanes) {

@@ -1,5 +1,5 @@
-// half_lanes.h: many f32 to f16 or bf16 and back, once for each instruction set; all give the bits
-// of half.h.
+// half_lanes.h: vectorised conversion between f32 and f16 or bf16 for each instruction set; gives
+// the bits of half.h.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,15 +8,14 @@
 
 namespace veery {
 
-/// `type` is kF16 or kBF16; values need not be aligned.
+/// A converter of one instruction set. `type` is kF16 or kBF16; values need not be aligned.
 struct HalfConverter {
-  /// Returns the index of the first finite number that would become infinite, in.size() if there is
-  /// none.
+  /// Returns the index of the first finite number that would become infinite, or in.size().
   size_t (*encode)(DType type, std::span<const float> in, std::byte* out);
   void (*decode)(DType type, const std::byte* in, std::span<float> out);
 };
 
-/// Those that run on this machine, the widest first.
+/// Returns the converters that this machine can run, the widest vectors first.
 const std::vector<HalfConverter>& half_converters();
 
 }  // namespace veery

@@ -1,7 +1,8 @@
-// lane_targets.h: compiles what includes it for AVX2, AVX-512 and the baseline, as Highway's
-// foreach_target.h does, which it includes. HWY_TARGET_INCLUDE must be set before.
+// lane_targets.h: compiles the including file for AVX2, AVX-512 and the baseline by means of
+// Highway's foreach_target.h. HWY_TARGET_INCLUDE must be defined before.
 
-// No include guard: Highway includes the including file, and so this one, again for each target.
+// No include guard: Highway includes the including file, and thereby this one, again for each
+// target.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #endif
@@ -18,8 +19,9 @@
 
 namespace veery {
 
-/// What the functions of the targets of Highway that this machine can run return, and that of the
-/// baseline. Those of other targets are not entered.
+/// Calls the functions of those wider targets that this machine supports, and the one of the
+/// baseline, and returns their results, the widest first. Functions of other targets are not
+/// called.
 template <typename Copy>
 std::vector<Copy> supported_copies(std::initializer_list<std::pair<int64_t, Copy (*)()>> wider,
                                    Copy (*baseline)()) {
@@ -32,7 +34,7 @@ std::vector<Copy> supported_copies(std::initializer_list<std::pair<int64_t, Copy
 
 }  // namespace veery
 
-// VEERY_LANE_COPIES(NAME): a vector of what NAME() of each target returns, the widest first.
+// VEERY_LANE_COPIES(NAME): the results of NAME() of each supported target, the widest first.
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_LANE_COPIES(NAME) \
   supported_copies({{HWY_AVX3, N_AVX3::NAME}, {HWY_AVX2, N_AVX2::NAME}}, HWY_NAMESPACE::NAME)

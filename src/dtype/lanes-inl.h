@@ -1,4 +1,4 @@
-// lanes-inl.h: 16 floats side by side; one lane holds one block (or sub-block, or group) of many.
+// lanes-inl.h: vectors of 16 floats, in which a lane stands for one block, sub-block or group.
 #if defined(VEERY_DTYPE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_LANES_INL_H
 #undef VEERY_DTYPE_LANES_INL_H
@@ -12,7 +12,8 @@
 #include <type_traits>
 
 #include "dtype/half.h"
-// Vectors wider than the target's are passed among functions of one target only.
+// GCC warns about the ABI of vectors wider than the target's; they are only passed between
+// functions of one target.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include "dtype/target-inl.h"
 
@@ -20,9 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-// Vectors of the compiler as wide as the target's, several of them where it has narrower ones than
-// 16 lanes (the compiler takes its own wider ones apart lane by lane). Every operation is one of
-// its own (no contraction), so all targets give the same bits.
+// Uses the compiler's vector types in the width of the target, several of them for 16 lanes if
+// necessary (wider vector types are compiled lane by lane). Each operation is rounded separately,
+// without contraction, so that all targets give the same bits.
 constexpr int kLanes = 16;
 constexpr int32_t kSign = INT32_MIN;
 #if HWY_TARGET == HWY_AVX3
@@ -35,7 +36,7 @@ constexpr int kVectorBytes = 16;
 using FloatVector [[gnu::vector_size(kVectorBytes)]] = float;
 using IntVector [[gnu::vector_size(kVectorBytes)]] = int32_t;
 
-/// Twice the lanes of T: a vector, or a Two.
+/// A pair of T, which has twice the lanes of T: T is a vector or a Two.
 template <typename T>
 struct Two {
   T low, high;
@@ -43,7 +44,7 @@ struct Two {
 template <typename T>
 Two(T, T) -> Two<T>;
 
-// What vectors do with vectors and, except for the last two, with scalars.
+// Operators of vectors with vectors and with scalars.
 #define VEERY_LANES_OPERATOR(OP)                                                          \
   template <typename T>                                                                   \
   HWY_INLINE auto operator OP(Two<T> a, Two<T> b) {                                       \
@@ -95,17 +96,17 @@ using V = WideOf<FloatVector, 4 * kLanes>::Type;
 using I = WideOf<IntVector, 4 * kLanes>::Type;
 static_assert(sizeof(V) == 4 * kLanes && sizeof(I) == 4 * kLanes);
 
-HWY_INLINE FloatVector choose(IntVector where, FloatVector yes, FloatVector no) {
+HWY_INLINE FloatVector select(IntVector where, FloatVector yes, FloatVector no) {
   return where ? yes : no;
 }
-HWY_INLINE IntVector choose(IntVector where, IntVector yes, IntVector no) {
+HWY_INLINE IntVector select(IntVector where, IntVector yes, IntVector no) {
   return where ? yes : no;
 }
 template <typename T, typename U>
-HWY_INLINE Two<U> choose(Two<T> where, Two<U> yes, Two<U> no) {
-  return {choose(where.low, yes.low, no.low), choose(where.high, yes.high, no.high)};
+HWY_INLINE Two<U> select(Two<T> where, Two<U> yes, Two<U> no) {
+  return {select(where.low, yes.low, no.low), select(where.high, yes.high, no.high)};
 }
-/// Whole floats as integers.
+/// Converts floats with integral values.
 HWY_INLINE IntVector to_integers(FloatVector v) { return __builtin_convertvector(v, IntVector); }
 template <typename T>
 HWY_INLINE auto to_integers(Two<T> v) {
@@ -124,15 +125,15 @@ HWY_INLINE To same_bits(const From& from) {
   return to;
 }
 
-HWY_INLINE V all(float value) { return V{} + value; }
+HWY_INLINE V broadcast(float value) { return V{} + value; }
 HWY_INLINE V load(const float* from) {
   V v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
 HWY_INLINE void store(V v, float* to) { std::memcpy(to, &v, sizeof v); }
-HWY_INLINE V least(V a, V b) { return choose(a < b, a, b); }
-HWY_INLINE V most(V a, V b) { return choose(a > b, a, b); }
+HWY_INLINE V lane_min(V a, V b) { return select(a < b, a, b); }
+HWY_INLINE V lane_max(V a, V b) { return select(a > b, a, b); }
 HWY_INLINE V magnitude(V v) { return same_bits<V>(same_bits<I>(v) & 0x7FFFFFFF); }
 HWY_INLINE bool any(I where) {
   uint64_t lanes[kLanes / 2];
@@ -141,23 +142,23 @@ HWY_INLINE bool any(I where) {
   for (const uint64_t pair : lanes) found |= pair;
   return found != 0;
 }
-/// 1 / v, and 0 where v is too small to divide by.
+/// Returns 1 / v, or 0 where |v| is too small to divide by.
 HWY_INLINE V reciprocal(V v) {
   const I small = magnitude(v) < 1e-30F;
-  return choose(small, V{}, 1.0F / choose(small, all(1), v));
+  return select(small, V{}, 1.0F / select(small, broadcast(1), v));
 }
-/// The nearest integer of |v| < 2^22, ties to even: the sum's low bits are the integer.
+/// Rounds |v| < 2^22 to the nearest integer, ties to even: the low bits of the sum are the integer.
 HWY_INLINE V nearest(V v) { return (v + 12582912.0F) - 12582912.0F; }
-/// Through f16 and back, as f32_to_f16 rounds; finite values only.
+/// Rounds to f16 precision as f32_to_f16 does; finite values only.
 inline V rounded_to_half(V v) {
   const I bits = same_bits<I>(v);
   const V size = magnitude(v);
-  // Ten bits of the fraction stay, to nearest even; below 2^-14 multiples of 2^-24, the last bit
-  // of numbers from 0.5 to 1.
+  // Normal numbers keep ten bits of the fraction, rounded to nearest even. Below 2^-14, values
+  // become multiples of 2^-24, the last bit of floats from 0.5 to 1.
   const I kept = (bits + (0xFFF + (bits >> 13 & 1))) & ~0x1FFF;
   const V small = same_bits<V>(same_bits<I>((size + 0.5F) - 0.5F) | (bits & kSign));
-  const V large = same_bits<V>(same_bits<I>(all(HUGE_VALF)) | (bits & kSign));
-  return choose(size < 6.103515625e-5F, small, choose(size >= 65520.0F, large, same_bits<V>(kept)));
+  const V large = same_bits<V>(same_bits<I>(broadcast(HUGE_VALF)) | (bits & kSign));
+  return select(size < 6.103515625e-5F, small, select(size >= 65520.0F, large, same_bits<V>(kept)));
 }
 /// Correctly rounded.
 HWY_INLINE FloatVector square_root(FloatVector v) {
@@ -174,7 +175,7 @@ template <typename T>
 HWY_INLINE Two<T> square_root(Two<T> v) {
   return {square_root(v.low), square_root(v.high)};
 }
-/// In each lane the sum of the `group` lanes that it is among.
+/// Returns in each lane the sum over its group of `group` consecutive lanes.
 inline V sum_over(V v, int group) {
   float lanes[kLanes];
   store(v, lanes);
@@ -186,7 +187,7 @@ inline V sum_over(V v, int group) {
   return load(lanes);
 }
 
-/// Four vectors of 4 elements each, and what is in their columns.
+/// Transposes a 4 x 4 matrix.
 using Quad [[gnu::vector_size(16)]] = float;
 HWY_INLINE void transpose_quads(Quad* q) {
   const Quad a = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);
@@ -199,39 +200,40 @@ HWY_INLINE void transpose_quads(Quad* q) {
   q[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
-/// Up to 16 blocks of kSize elements: element i of all of them in x[i], what its error counts in
-/// w[i]. Lanes that are not used are zero.
+/// Up to 16 blocks of kSize elements in transposed order: x[i] holds element i of all blocks, w[i]
+/// its error weight. Unused lanes are zero.
 template <int kSize>
 struct Blocks {
   V x[kSize];
   V w[kSize];
 
-  /// `weights` null: 1.
+  /// `weights` may be nullptr: all weights are 1.
   void read(const float* values, const float* weights, int count) {
     transpose(values, count, x);
     if (weights != nullptr)
       transpose(weights, count, w);
     else
-      for (V& v : w) v = all(1);
+      for (V& v : w) v = broadcast(1);
   }
   V squares() const {
     V sum = {};
     for (const V& v : x) sum += v * v;
     return sum;
   }
-  /// What elements count where no importances are given: sqrt(2 + x^2 / mean x^2). Models predict
-  /// closer to their floats so than if all counted alike or large ones more.
+  /// Sets the default error weights, sqrt(2 + x^2 / mean x^2). In measurements, models quantised
+  /// this way predicted closer to the originals than with equal weights or weights that grow
+  /// faster.
   void weigh_by_size(V mean_square) {
     const V per_mean = reciprocal(mean_square);
     for (int i = 0; i < kSize; ++i) w[i] = square_root(2.0F + x[i] * x[i] * per_mean);
   }
   V largest() const {
     V found = {};
-    for (const V& v : x) found = most(found, magnitude(v));
+    for (const V& v : x) found = lane_max(found, magnitude(v));
     return found;
   }
 
-  /// Element i of `count` blocks into to[i].
+  /// Stores element i of `count` blocks in to[i].
   static void transpose(const float* from, int count, V* to) {
     alignas(64) float lanes[kSize][kLanes] = {};
     const int fours = count / 4 * 4;
@@ -248,10 +250,10 @@ struct Blocks {
   }
 };
 
-/// Codes by element and lane to codes by lane and element.
+/// Transposes codes: from element-major lanes to one contiguous block per lane.
 template <int kSize>
 void write_codes(const V* codes, int8_t* out) {
-  // Four codes of a lane are one word of it.
+  // Pack four codes of a lane into one word, then transpose words.
   alignas(64) float words[kSize / 4][kLanes];
   for (int i = 0; i < kSize / 4; ++i) {
     const I first = to_integers(codes[4 * i]) & 255;

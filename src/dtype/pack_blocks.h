@@ -1,4 +1,4 @@
-// pack_blocks.h: fitted codes and scales to the bits of a block; the inverse of decode.h and of
+// pack_blocks.h: packs fitted codes and scales into blocks; the inverse of decode.h and
 // code_books.h.
 #pragma once
 #include <cstring>
@@ -15,17 +15,17 @@ inline void pack_nibbles(const int8_t* codes, uint8_t* qs) {
     qs[i] = static_cast<uint8_t>((codes[i] & 0x0F) | (codes[i + 16] & 0x0F) << 4);
 }
 
-/// Bit 4 of eight codes each.
+/// Packs bit 4 of the codes, eight codes to a byte.
 inline void pack_fifth_bits(const int8_t* codes, uint8_t* qh) {
   for (int i = 0; i < 4; ++i) {
     uint64_t eight;
     std::memcpy(&eight, codes + 8 * i, sizeof eight);
-    // Byte k holds bit 4 at its bottom; the product gathers byte k at bit 56 + k.
+    // Byte k has its bit at the bottom; the multiplication gathers that of byte k at bit 56 + k.
     qh[i] = static_cast<uint8_t>((eight >> 4 & 0x0101010101010101U) * 0x0102040810204080U >> 56);
   }
 }
 
-// Blocks of 32: codes count from 0 up, but those of Q8_0 are signed.
+// Blocks of 32. Codes start at 0, except those of Q8_0, which are signed.
 
 inline void pack(float d, float, const int8_t* codes, BlockQ4_0& b) {
   b.d = f32_to_f16(d);
@@ -56,7 +56,7 @@ inline void pack(float d, float, const int8_t* codes, BlockIQ4_NL& b) {
   pack_nibbles(codes, b.qs);
 }
 
-/// Two-bit fields: element 128 h + 32 s + i in bits 2 s of qs[32 h + i].
+/// Packs 2-bit codes: element 128 h + 32 s + i in bits 2 s and 2 s + 1 of qs[32 h + i].
 inline void pack_2bit(const int8_t* codes, uint8_t* qs) {
   std::memset(qs, 0, 64);
   for (int i = 0; i < 256; ++i) {
@@ -65,7 +65,8 @@ inline void pack_2bit(const int8_t* codes, uint8_t* qs) {
   }
 }
 
-/// Low halves of Q4_K, Q5_K: element 64 c + i low in qs[32 c + i], 64 c + 32 + i high.
+/// Packs the low nibbles of Q4_K and Q5_K: element 64 c + i in the low nibble of qs[32 c + i], 64 c
+/// + 32 + i in the high one.
 inline void pack_4bit(const int8_t* codes, uint8_t* qs) {
   for (int i = 0; i < 128; ++i) {
     const int8_t* pair = codes + i / 32 * 64 + i % 32;
@@ -99,7 +100,7 @@ inline void pack(const SuperBlock& super, BlockQ3_K& b) {
     b.scales[j % 8] = static_cast<uint8_t>(b.scales[j % 8] | (scale & 0x0F) << (j < 8 ? 0 : 4));
     b.scales[8 + j % 4] = static_cast<uint8_t>(b.scales[8 + j % 4] | (scale >> 4) << (2 * (j / 4)));
   }
-  pack_2bit(super.codes, b.qs);  // -4 and 0 share their low bits
+  pack_2bit(super.codes, b.qs);  // codes -4 and 0 have the same low bits
   for (int i = 0; i < 256; ++i)
     if (super.codes[i] >= 0)
       b.hmask[i % 32] = static_cast<uint8_t>(b.hmask[i % 32] | 1U << (i / 32));
@@ -149,10 +150,11 @@ inline void pack(const SuperBlock& super, BlockIQ4_XS& b) {
   }
 }
 
-/// Codes -1, 0 and 1.
+/// Packs codes -1, 0 and 1.
 inline void pack(float d, const int8_t* codes, BlockTQ1_0& b) {
   b.d = f32_to_f16(d);
-  // Five digits starting at `at`, `step` apart, as a fraction of 3^5 in units of 1/256, rounded up.
+  // Encodes five digits, `step` apart from `at` on, as a fraction of 3^5 in units of 1/256, rounded
+  // up.
   const auto digits = [&](int at, int step, int count) {
     int number = 0;
     for (int k = 0; k < 5; ++k) number = 3 * number + (k < count ? codes[at + step * k] + 1 : 0);
@@ -170,7 +172,7 @@ inline void pack(float d, const int8_t* codes, BlockTQ2_0& b) {
   pack_2bit(shifted, b.qs);
 }
 
-/// Codes -1 to 2.
+/// Packs codes -1 to 2.
 inline void pack(float d, const int8_t* codes, BlockQ2_0& b) {
   b.d = f32_to_f16(d);
   for (int i = 0; i < 16; ++i) {
@@ -180,7 +182,7 @@ inline void pack(float d, const int8_t* codes, BlockQ2_0& b) {
   }
 }
 
-/// 7 signs of each of four groups of 8, and the scale on top.
+/// Packs 7 signs of each of four groups of 8, and the scale in the top 4 bits.
 inline uint32_t signs_and_scale(const GridBlock& grid, int j) {
   uint32_t bits = static_cast<uint32_t>(grid.scales[j]) << 28;
   for (int i = 0; i < 4; ++i) bits |= (grid.signs[4 * j + i] & 127U) << (7 * i);

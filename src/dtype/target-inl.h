@@ -1,6 +1,6 @@
-// target-inl.h: Highway's macros for the target that is compiled (HWY_BEFORE_NAMESPACE and so on),
-// without its vectors: nothing is written on those, and to read them once a target takes three
-// seconds a file.
+// target-inl.h: Highway's macros of the current target (HWY_BEFORE_NAMESPACE and so on) without its
+// vector operations, which this project does not use here and which take three seconds per file to
+// parse.
 #if defined(VEERY_DTYPE_TARGET_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_TARGET_INL_H
 #undef VEERY_DTYPE_TARGET_INL_H

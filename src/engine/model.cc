@@ -76,7 +76,7 @@ void Model::load(const LoadOptions& options) {
   load_templates();
 
   define();
-  refuse_further_layers(file_, config_);
+  refuse_surplus_layers(file_, config_);
   warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied

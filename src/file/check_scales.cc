@@ -12,13 +12,13 @@
 namespace veery {
 namespace {
 
-// Where the f16 scales of a block begin.
-struct ScalePlaces {
+// Offsets of the f16 scales in a block.
+struct ScaleOffsets {
   int count;
   size_t offset[2];
 };
 
-ScalePlaces scale_places(DType type) {
+ScaleOffsets scale_offsets(DType type) {
   switch (type) {
     case DType::kF16: return {1, {0}};
     case DType::kQ4_0: return {1, {offsetof(BlockQ4_0, d)}};
@@ -54,28 +54,28 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Whether all bits of the exponent are set. A bf16 is the upper half of an f32.
+// Return whether all exponent bits are set (infinity or NaN). A bf16 is the upper half of an f32.
 bool beyond_f16(uint16_t bits) { return (bits & 0x7C00U) == 0x7C00U; }
 bool beyond_bf16(uint16_t bits) { return (bits & 0x7F80U) == 0x7F80U; }
 bool beyond_f32(uint32_t bits) { return (bits & 0x7F800000U) == 0x7F800000U; }
 bool beyond_f64(uint64_t bits) { return (bits & 0x7FF0000000000000U) == 0x7FF0000000000000U; }
 
-// A float of a plain type.
+// Checks an element of a plain float type.
 bool is_finite(DType type, const std::byte* at) {
   if (type == DType::kF32) return !beyond_f32(load<uint32_t>(at));
   const auto half = load<uint16_t>(at);
   return type == DType::kF16 ? !beyond_f16(half) : !beyond_bf16(half);
 }
 
-// The elements after the scale of a block of FP8.
-bool has_numbers(DType type, const std::byte* block) {
+// Checks the elements of an FP8 block, which follow the scale.
+bool has_no_nan(DType type, const std::byte* block) {
   const DTypeInfo& row = info(type);
   for (int i = row.bytes - row.block; i < row.bytes; ++i)
     if (is_nan_e4m3(static_cast<uint8_t>(block[i]))) return false;
   return true;
 }
 
-bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
+bool is_finite(DType type, const ScaleOffsets& places, const std::byte* block) {
   switch (type) {
     case DType::kF32:
     case DType::kQ8_K: return !beyond_f32(load<uint32_t>(block));
@@ -83,9 +83,9 @@ bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
     case DType::kF64: return !beyond_f64(load<uint64_t>(block));
     case DType::kIQ1_M: return !beyond_f16(scale_iq1_m(load<BlockIQ1_M>(block)));
     case DType::kMXFP8:
-      return static_cast<uint8_t>(*block) < kScaleLimitMXFP8 && has_numbers(type, block);
+      return static_cast<uint8_t>(*block) < kScaleLimitMXFP8 && has_no_nan(type, block);
     case DType::kFP8_32:
-    case DType::kFP8_128: return is_finite(DType::kF32, block) && has_numbers(type, block);
+    case DType::kFP8_128: return is_finite(DType::kF32, block) && has_no_nan(type, block);
     default: break;
   }
   if (is_affine(type)) {
@@ -107,7 +107,7 @@ std::string_view name_of_number(const DTypeInfo& type) {
 void check_finite_scales(const TensorView& tensor, size_t begin, size_t bytes) {
   const DTypeInfo& type = info(tensor.dtype);
   if (!type.decodable) return;
-  const ScalePlaces places = scale_places(tensor.dtype);
+  const ScaleOffsets places = scale_offsets(tensor.dtype);
   const auto size = static_cast<size_t>(type.bytes);
   const size_t end = begin + std::min(bytes, tensor.data.size() - begin);
   for (size_t block = begin / size; block < end / size; ++block)

@@ -20,7 +20,7 @@ static_assert(std::size(kTypeNames) == std::variant_size_v<MetaValue>);
               kTypeNames[value.index()], expected);
 }
 
-// The value of `key` as T; nullptr if the key is absent.
+// Returns the value of `key` as T; nullptr if the key is absent.
 template <typename T>
 const T* get(const Metadata& metadata, const std::string& key, std::string_view expected) {
   const MetaValue* value = metadata.find(key);

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// Read for some family.
+// Keys that are read for some family.
 constexpr std::string_view kRead[] = {
     "_remove_final_layer_norm",
     "_sliding_window_pattern",
@@ -280,8 +280,9 @@ constexpr std::string_view kRead[] = {
 
 };
 
-// Of training, of generation, of the program that wrote them; shapes and biases that the tensors
-// themselves show; and what has one value in every model of its family.
+// Keys that do not affect the result: settings of training and generation, facts about the writing
+// program, shapes and biases that the tensors show themselves, and settings with a single value in
+// every model of their family.
 constexpr std::string_view kIgnored[] = {
     "a_low_rank_dim",
     "add_cross_attention",
@@ -511,14 +512,15 @@ constexpr std::string_view kIgnored[] = {
     "z_loss_coefficient",
 };
 
-// Ids of tokens, other parts than the text model, private keys of transformers.
+// Suffixes and prefixes of ignored keys: token ids, parts other than the text model, private keys
+// of transformers.
 constexpr std::string_view kIgnoredEnds[] = {"_token_id", "_token_ids", "_token_index", "_token",
                                              "_dropout",  "_pdrop",     "_config"};
 constexpr std::string_view kIgnoredBegins[] = {"_",       "image_",  "video_", "vision_",
                                                "visual_", "audio_",  "mm_",    "projector_",
                                                "pooler_", "summary_"};
 
-// A key that a family has, and the one value with which its models are computed here.
+// A key of a family that is supported with one value only.
 struct FamilyKey {
   std::string_view architecture, key, value;
 };
@@ -538,7 +540,7 @@ bool asks_for_nothing(const Json& value) {
          ((value.is_string() || value.is_array() || value.is_object()) && value.empty());
 }
 
-// A list whose items all have the value has it too.
+// Returns whether `found`, or every item of it if it is a list, has the value.
 bool has_value(const Json& found, std::string_view value) {
   if (!found.is_array()) return dump_json(found) == value;
   return std::ranges::all_of(found, [&](const Json& item) { return dump_json(item) == value; });
@@ -583,11 +585,10 @@ void refuse_unknown_config_keys(const ModelFile& file) {
   constexpr size_t kShown = 8;
   const size_t more = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - more);
-  throw Error(
-      ErrorKind::kUnsupported,
-      "{}: config.json has {}{}, which nothing is known of: the model may compute something "
-      "else with it, expected keys that are read or known not to matter",
-      file.path, fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+  throw Error(ErrorKind::kUnsupported,
+              "{}: config.json has unknown keys {}{}: they may change what the model computes, "
+              "expected keys that are supported or known to be irrelevant",
+              file.path, fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 }  // namespace veery

@@ -11,17 +11,18 @@
 namespace veery {
 namespace {
 
-// How folders of an architecture keep the experts of a layer together.
+// Storage of a layer's experts in folders of an architecture.
 struct StackRow {
   std::string_view architecture;
-  bool transposed;   // (experts, in, out), but for blocks
-  bool interleaved;  // rows of gate and up alternate
+  bool transposed;   // shape (experts, in, out), except for quantised blocks
+  bool interleaved;  // gate and up rows alternate
 };
 constexpr StackRow kStacks[] = {{"gpt-oss", true, true}, {"llama4", true, false}};
 
 constexpr std::string_view kParts[] = {"ffn_gate", "ffn_up", "ffn_down"};
 
-// "blk.0.ffn_gate.3.weight" -> "blk.0.ffn_gate_exps.weight", 3. Empty if it is no such name.
+// Splits "blk.0.ffn_gate.3.weight" into "blk.0.ffn_gate_exps.weight" and 3; returns "" for other
+// names.
 std::string stacked_name(std::string_view name, uint32_t& expert) {
   for (const std::string_view part : kParts) {
     const size_t at = name.find(part);
@@ -47,14 +48,14 @@ void stack_experts(ModelFile& file) {
     }
     auto& experts = found[name];
     if (experts.contains(expert))
-      throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path,
+      throw Error(ErrorKind::kFormat, "{}: two tensors map to {}", file.path,
                   printable(tensor.name));
     experts.emplace(expert, std::move(tensor));
   }
   for (auto& [name, experts] : found) {
     if (experts.rbegin()->first != experts.size() - 1)
-      throw Error(ErrorKind::kFormat, "{}: {} has {} experts, the last one is number {}", file.path,
-                  printable(name), experts.size(), experts.rbegin()->first);
+      throw Error(ErrorKind::kFormat, "{}: {}: found {} experts, but the highest index is {}",
+                  file.path, printable(name), experts.size(), experts.rbegin()->first);
     std::vector<TensorView> parts;
     for (auto& [expert, tensor] : experts) parts.push_back(std::move(tensor));
     kept.push_back(stack_tensors(std::move(parts), name));
@@ -62,14 +63,14 @@ void stack_experts(ModelFile& file) {
   file.tensors = std::move(kept);
 }
 
-// A matrix an expert, or (biases) a vector.
+// Checks a stack of one matrix, or (for biases) one vector, per expert.
 void check_stack(const ModelFile& file, const TensorView& tensor, size_t dims) {
   if (tensor.shape.size() != dims || tensor.elements() == 0)
     throw Error(ErrorKind::kFormat, "{}: tensor '{}' has {} dimensions, expected {}", file.path,
                 printable(tensor.name), tensor.shape.size(), dims);
 }
 
-// gate and up are the halves of the rows of each expert, or every other one.
+// Splits a joint gate-up tensor, whose rows are either two halves or alternate.
 void split_gate_up(ModelFile& file, const TensorView& joint, bool interleaved,
                    std::vector<TensorView>& out) {
   const bool bias = joint.name.ends_with(".bias");
@@ -79,7 +80,7 @@ void split_gate_up(ModelFile& file, const TensorView& joint, bool interleaved,
   const int64_t both = rows.shape[1];
   if (both % 2 != 0)
     throw Error(ErrorKind::kFormat,
-                "{}: tensor '{}' has {} rows an expert, expected an even number", file.path,
+                "{}: tensor '{}' has {} rows per expert, expected an even number", file.path,
                 printable(joint.name), both);
   const std::string layer = joint.name.substr(0, joint.name.find("ffn_gate_up"));
   const std::string kind = joint.name.substr(joint.name.rfind('.'));
@@ -107,7 +108,7 @@ void gather_experts(ModelFile& file, std::string_view architecture) {
   const auto is_joint = [](const TensorView& tensor) {
     return tensor.name.find("ffn_gate_up_exps.") != std::string::npos;
   };
-  // MLX takes gate and up apart and turns all of them.
+  // MLX stores gate and up separately and has already transposed all matrices.
   const bool turned = how.transposed && file.container == Container::kFolder &&
                       std::ranges::any_of(file.tensors, is_joint);
   std::vector<TensorView> tensors;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x67676d6c;
 
-/// The numbers that such a file begins with, in its order.
+/// The header of such a file, in file order.
 struct Sizes {
   int32_t vocab = 0;
   int32_t source_positions = 0, source_width = 0, source_heads = 0, source_layers = 0;
@@ -30,7 +30,7 @@ struct Sizes {
   int32_t bands = 0, type = 0;
 };
 
-/// Takes a file apart from its beginning on.
+/// Reads a file sequentially.
 class Bytes {
  public:
   Bytes(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
@@ -38,8 +38,8 @@ class Bytes {
   bool at_end() const { return at_ == bytes_.size(); }
   std::span<const std::byte> take(uint64_t count, const char* what) {
     if (count > bytes_.size() - at_)
-      throw Error(ErrorKind::kFormat, "{}: {} at byte {} has {} bytes, there are {} left", name_,
-                  what, at_, count, bytes_.size() - at_);
+      throw Error(ErrorKind::kFormat, "{}: {} at byte {} needs {} bytes, found {}", name_, what,
+                  at_, count, bytes_.size() - at_);
     const auto part = bytes_.subspan(at_, static_cast<size_t>(count));
     at_ += static_cast<size_t>(count);
     return part;
@@ -63,7 +63,7 @@ class Bytes {
   size_t at_ = 0;
 };
 
-constexpr int32_t kMost = 1 << 20;  // of any size: no model comes near
+constexpr int32_t kMost = 1 << 20;  // limit of any size; real models are far smaller
 
 Sizes read_sizes(Bytes& bytes) {
   Sizes s;
@@ -101,7 +101,7 @@ void set_sizes(const Sizes& s, int64_t hidden, int64_t source_hidden, Metadata& 
   metadata.set("general.architecture", std::string("whisper"));
   for (const auto& [key, value] : keys) metadata.set(std::string("whisper.") + key, value);
   metadata.set("whisper.attention.layer_norm_epsilon", 1e-5);
-  // As OpenAI's code decides where files say nothing; -1 stands for the usual tokens.
+  // Defaults of OpenAI's code; -1 stands for the usual tokens.
   metadata.set(kSuppressKey, std::vector<int64_t>{-1});
   metadata.set(kSuppressFirstKey, std::vector<int64_t>{-1});
   metadata.set(kFirstTimeKey, int64_t{50});
@@ -113,15 +113,16 @@ void set_sizes(const Sizes& s, int64_t hidden, int64_t source_hidden, Metadata& 
                                       .multilingual = s.vocab >= kMultilingualVocab}));
 }
 
-// The special tokens, which files leave out: languages fill what is between.
+// Returns the special tokens, which the file omits; language tokens fill the gap between the
+// others.
 std::vector<std::string> special_tokens(int64_t count, int64_t times, const std::string& name) {
   constexpr std::array kBehind = {"<|translate|>",   "<|transcribe|>", "<|startoflm|>",
                                   "<|startofprev|>", "<|nospeech|>",   "<|notimestamps|>"};
   const int64_t codes = count - times - std::ssize(kBehind) - 2;
   if (codes < 0 || codes > std::ssize(languages()))
     throw Error(ErrorKind::kFormat,
-                "{}: {} tokens behind those of text leave {} for languages, expected 0 to {}", name,
-                count, codes, languages().size());
+                "{}: {} tokens after the text tokens leave {} for languages, expected 0 to {}",
+                name, count, codes, languages().size());
   std::vector<std::string> all = {"<|endoftext|>", "<|startoftranscript|>"};
   for (const Language& language : languages().first(static_cast<size_t>(codes)))
     all.push_back(fmt::format("<|{}|>", language.code));
@@ -131,7 +132,7 @@ std::vector<std::string> special_tokens(int64_t count, int64_t times, const std:
   return all;
 }
 
-// Byte-level BPE: two tokens that together are one merge at its rank.
+// Reads a byte-level BPE vocabulary; the merges are derived from token ranks.
 void read_vocabulary(Bytes& bytes, const Sizes& s, const std::string& name, Metadata& metadata) {
   constexpr int32_t kLongest = 4096;
   const int32_t count = bytes.number("the number of tokens", 1, s.vocab);
@@ -168,7 +169,7 @@ void read_vocabulary(Bytes& bytes, const Sizes& s, const std::string& name, Meta
   metadata.set("tokenizer.ggml.add_eos_token", false);
 }
 
-// What OpenAI calls parts of a layer, and what folders of transformers do.
+// Names of layer parts in OpenAI's code and in transformers folders.
 constexpr std::pair<std::string_view, std::string_view> kParts[] = {
     {".attn_ln.", ".self_attn_layer_norm."},
     {".attn.query.", ".self_attn.q_proj."},
@@ -206,21 +207,21 @@ TensorView read_tensor(Bytes& bytes, const std::string& file) {
   const std::string name = bytes.text(length, "a name");
   const auto dtype = dtype_from_ggml(static_cast<uint32_t>(type));
   if (!dtype)
-    throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has type {}, which is not known", file,
+    throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has the unknown type {}", file,
                 printable(name), type);
   tensor.dtype = *dtype;
   tensor.name = our_tensor(name);
   if (tensor.name.empty())
-    throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a whisper model", file,
+    throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' is not part of a whisper model", file,
                 printable(name));
   double elements = 1;
   for (const int64_t size : tensor.shape) elements *= static_cast<double>(size);
   if (elements > 1e12 || tensor.shape.back() % info(*dtype).block != 0)
-    throw Error(ErrorKind::kFormat, "{}: tensor '{}' has no shape of whole blocks of {}", file,
-                printable(name), info(*dtype).name);
+    throw Error(ErrorKind::kFormat, "{}: tensor '{}' has rows that are not whole blocks of {}",
+                file, printable(name), info(*dtype).name);
   const auto data = bytes.take(tensor.bytes(), "a tensor");
   const size_t row = tensor.bytes() / static_cast<size_t>(tensor.elements() / tensor.columns());
-  tensor.source = make_copy(data, row);  // they lie at any address
+  tensor.source = make_copy(data, row);  // tensors may be unaligned
   if (tensor.name.ends_with(".bias")) tensor = reshaped(tensor, {tensor.elements()});
   if (tensor.name.starts_with("enc.conv") && tensor.shape.size() == 3)
     tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
@@ -240,8 +241,8 @@ bool is_ggml_speech(std::span<const std::byte> bytes) {
 
 ModelFile parse_ggml_speech(std::span<const std::byte> all, const std::string& name) {
   if (!is_ggml_speech(all))
-    throw Error(ErrorKind::kFormat, "{}: is no model of whisper.cpp: it does not begin with 'ggml'",
-                name);
+    throw Error(ErrorKind::kFormat,
+                "{}: is not a whisper.cpp model, expected a file that begins with 'ggml'", name);
   Bytes bytes(all.subspan(sizeof kMagic), name);
   const Sizes s = read_sizes(bytes);
   if (s.source_width != s.width)
@@ -254,7 +255,7 @@ ModelFile parse_ggml_speech(std::span<const std::byte> all, const std::string& n
   while (!bytes.at_end()) {
     TensorView tensor = read_tensor(bytes, name);
     if (file.find(tensor.name) != nullptr)
-      throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", name, tensor.name);
+      throw Error(ErrorKind::kFormat, "{}: two tensors map to {}", name, tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
   set_sizes(s, rows_of(file, "blk.0.ffn_up.weight"), rows_of(file, "enc.blk.0.ffn_up.weight"),

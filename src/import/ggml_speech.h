@@ -1,4 +1,4 @@
-// ggml_speech.h: models of speech as whisper.cpp keeps them.
+// ggml_speech.h: reads whisper.cpp's speech models.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,17 +8,17 @@
 
 namespace veery {
 
-/// Whether the bytes begin as such a file does ("ggml", read as a number of 32 bits).
+/// Returns whether the bytes start with the magic number of such a file ("ggml" as a 32-bit
+/// integer).
 bool is_ggml_speech(std::span<const std::byte> bytes);
 
-/// Maps and checks a .bin file of whisper.cpp, floats or quantised: sizes, mel filters (which are
-/// not read: they are those of audio/log_mel.h), vocabulary, tensors. Gives what a GGUF file of the
-/// model would hold, under our names and keys. Every count and size is checked before it is used;
-/// throws kFormat naming what was found and what was expected, kUnsupported for a type that is not
-/// known.
+/// Maps and checks a .bin file of whisper.cpp, plain or quantised: sizes, mel filters (skipped,
+/// because audio/log_mel.h computes them), vocabulary, tensors. The result equals a GGUF file of
+/// the model, with our names and keys. Every count and size is checked before use; throws kFormat
+/// naming what was found and what was expected, kUnsupported for an unknown type.
 ModelFile open_ggml_speech(const std::string& path);
 
-/// The same on bytes in memory, which must last as long; `name` stands for the path.
+/// Parses bytes in memory, which must outlive the result; `name` replaces the path in messages.
 ModelFile parse_ggml_speech(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace veery

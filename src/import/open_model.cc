@@ -36,7 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Numbers that the metadata of a folder has no tensor for.
+// A tensor of numbers from a folder's configuration.
 class Numbers final : public RowSource {
  public:
   explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
@@ -48,7 +48,7 @@ class Numbers final : public RowSource {
   std::vector<float> values_;
 };
 
-// Divisors of frequencies, under GGUF's names.
+// Adds RoPE divisors as a tensor with GGUF's name.
 void add_tensor(ModelFile& file, const char* name, std::vector<float> values) {
   if (values.empty()) return;
   TensorView& tensor = file.tensors.emplace_back();
@@ -64,7 +64,7 @@ void add_rope_factors(ModelFile& file) {
   add_tensor(file, "rope_freqs.weight", std::move(factors.all));
 }
 
-// GGUF has them as weights, and no other name for them if they are wrong.
+// Checks RoPE divisors in GGUF files, which are weights there, so that no key could be named.
 void check_divisors(const ModelFile& file) {
   for (const char* name :
        {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
@@ -87,29 +87,29 @@ void add_one_to_norms(ModelFile& file) {
   }
 }
 
-// mlx-lm keeps the weights of convolutions as (channels, width, 1).
+// mlx-lm stores convolution weights as (channels, width, 1).
 bool is_mlx_convolution(const TensorView& tensor) {
   return tensor.name.ends_with("ssm_conv1d.weight") && tensor.shape.size() == 3 &&
          tensor.shape[1] > 1 && tensor.shape[2] == 1;
 }
 
-// mlx-lm adds it when it writes a folder of Qwen3-Next and 3.5.
+// mlx-lm has already added 1 when it wrote a folder of Qwen3-Next or 3.5.
 void add_one_unless_mlx(ModelFile& file) {
   if (std::ranges::none_of(file.tensors, is_mlx_convolution)) add_one_to_norms(file);
 }
 
-// Folders of Qwen3-Next and 3.5 have a layer that predicts one token further under a prefix of its
-// own, GGUF as one behind the others.
-constexpr std::string_view kFurtherPrefix = "mtp.";
-constexpr std::pair<std::string_view, std::string_view> kFurtherNames[] = {
+// Folders of Qwen3-Next and 3.5 store the MTP layer under its own prefix; GGUF appends it to the
+// other layers.
+constexpr std::string_view kMtpPrefix = "mtp.";
+constexpr std::pair<std::string_view, std::string_view> kMtpNames[] = {
     {"fc.weight", "nextn.eh_proj.weight"},
     {"pre_fc_norm_embedding.weight", "nextn.enorm.weight"},
     {"pre_fc_norm_hidden.weight", "nextn.hnorm.weight"},
     {"norm.weight", "nextn.shared_head_norm.weight"}};
 
 std::string further_name(std::string_view architecture, std::string_view name, int64_t layers) {
-  name.remove_prefix(kFurtherPrefix.size());
-  for (const auto& [theirs, ours] : kFurtherNames)
+  name.remove_prefix(kMtpPrefix.size());
+  for (const auto& [theirs, ours] : kMtpNames)
     if (name == theirs) return fmt::format("blk.{}.{}", layers, ours);
   constexpr std::string_view kFirst = "layers.0.";
   if (!name.starts_with(kFirst)) return {};
@@ -125,15 +125,15 @@ void rename(ModelFile& file, std::string_view architecture) {
   const bool further = has_mixer(architecture, Mixer::kDelta);
   const int64_t layers = folder_layers(file).own;
   for (TensorView& tensor : file.tensors) {
-    std::string name = further && tensor.name.starts_with(kFurtherPrefix)
+    std::string name = further && tensor.name.starts_with(kMtpPrefix)
                            ? further_name(architecture, tensor.name, layers)
                            : our_name(architecture, tensor.name);
     if (!name.empty()) {
       tensor.name = std::move(name);
       continue;
     }
-    if (named_layer(tensor.name) >= 0 && !names_no_weight(tensor.name))
-      throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} model", file.path,
+    if (named_layer(tensor.name) >= 0 && !is_auxiliary_tensor(tensor.name))
+      throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' is not part of a {} model", file.path,
                   printable(tensor.name), architecture);
   }
   std::vector<std::string_view> names;
@@ -141,28 +141,29 @@ void rename(ModelFile& file, std::string_view architecture) {
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end())
-    throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
+    throw Error(ErrorKind::kFormat, "{}: two tensors map to {}", file.path, printable(*twice));
 }
 
-// What a layer that predicts further tokens has and others have not.
-constexpr std::string_view kFurtherPart = ".eh_proj.weight";
+// A tensor that only MTP layers have.
+constexpr std::string_view kMtpPart = ".eh_proj.weight";
 
-// Layers behind those of the model that predict further tokens are not needed. Others stay: the
-// configuration and the weights contradict one another.
-void drop_further_layers(ModelFile& file) {
+// Drops MTP layers after the model's own layers. Other surplus layers stay, because they indicate
+// that configuration and weights contradict each other.
+void drop_mtp_layers(ModelFile& file) {
   const FolderLayers layers = folder_layers(file);
   if (layers.own == 0) return;
   std::set<int64_t> further;
   for (int64_t i = 0; i < layers.further; ++i) further.insert(layers.own + i);
   for (const TensorView& tensor : file.tensors)
-    if (tensor.name.ends_with(kFurtherPart) && named_layer(tensor.name) >= layers.own)
+    if (tensor.name.ends_with(kMtpPart) && named_layer(tensor.name) >= layers.own)
       further.insert(named_layer(tensor.name));
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     return further.contains(named_layer(tensor.name));
   });
 }
 
-// GPT-2 keeps (in, out); MLX turns them, which shows in the joint projection.
+// GPT-2 stores (in, out). MLX has already transposed the weights, which the joint projection's
+// shape shows.
 void transpose_conv1d(ModelFile& file) {
   const TensorView* joint = file.find("blk.0.attn_qkv.weight");
   if (joint == nullptr || joint->shape.size() != 2 || joint->shape[0] > joint->shape[1]) return;
@@ -172,8 +173,8 @@ void transpose_conv1d(ModelFile& file) {
       if (tensor.name.ends_with(end) && tensor.shape.size() == 2) tensor = transposed(tensor);
 }
 
-// The joint projection has the queries that share a key, this and its value together; ours has
-// those of all heads.
+// The joint projection groups the queries that share a key head with that key and value; reorders
+// it to all queries, all keys, all values.
 void gather_heads(ModelFile& file) {
   const TransformerConfig c = read_config(file);
   const int64_t queries = c.heads / c.kv_heads;
@@ -189,7 +190,8 @@ void gather_heads(ModelFile& file) {
     if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
 }
 
-// The part that all rows have is one matrix for gate and up; without experts it is the only one.
+// The shared expert has one matrix for gate and up; in models without experts it is the
+// feed-forward part.
 void split_shared(ModelFile& file) {
   constexpr std::string_view kJoint = "ffn_gate_up_shexp.weight";
   const bool mixture = std::ranges::any_of(file.tensors, [](const TensorView& tensor) {
@@ -211,7 +213,7 @@ void split_shared(ModelFile& file) {
   file.tensors = std::move(tensors);
 }
 
-// Norms that are kept head by head become one.
+// Joins norms that are stored per head.
 void join_head_norms(ModelFile& file) {
   std::map<std::string, std::map<int64_t, TensorView>> found;
   std::vector<TensorView> kept;
@@ -227,8 +229,8 @@ void join_head_norms(ModelFile& file) {
   }
   for (auto& [name, heads] : found) {
     if (heads.rbegin()->first != std::ssize(heads) - 1)
-      throw Error(ErrorKind::kFormat, "{}: {} has {} heads, the last one is number {}", file.path,
-                  printable(name), heads.size(), heads.rbegin()->first);
+      throw Error(ErrorKind::kFormat, "{}: {}: found {} heads, but the highest index is {}",
+                  file.path, printable(name), heads.size(), heads.rbegin()->first);
     std::vector<TensorView> parts;
     for (auto& [head, tensor] : heads) parts.push_back(std::move(tensor));
     kept.push_back(stack_tensors(std::move(parts), name + ".weight"));
@@ -243,8 +245,8 @@ void drop_positions(ModelFile& file, int64_t rows) {
       tensor = slice_rows(tensor, tensor.name, rows, tensor.shape[0]);
 }
 
-// OPT's table begins with two rows that stand for no position, RoBERTa's with those up to that of
-// the padding token.
+// Drops unused rows of the position table: OPT's starts with two of them, RoBERTa's with those up
+// to the padding token's id.
 void drop_first_positions(ModelFile& file) { drop_positions(file, 2); }
 void drop_padding_positions(ModelFile& file) {
   const auto pad = file.config->find("pad_token_id");
@@ -253,7 +255,7 @@ void drop_padding_positions(ModelFile& file) {
   drop_positions(file, given ? pad->get<int64_t>() + 1 : 2);
 }
 
-// Where values are keys, projections of values that are there all the same are not read.
+// Drops value projections of layers whose values are their keys.
 void drop_unread_values(ModelFile& file) {
   const TransformerConfig c = read_config(file);
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
@@ -263,17 +265,17 @@ void drop_unread_values(ModelFile& file) {
   });
 }
 
-// Convolutions (out, in, width) as matrices: the frames before, in the middle and behind stand side
-// by side. A position of the encoder's table is as in the decoder's.
+// Reshapes convolutions (out, in, width) to matrices whose columns hold the previous, current and
+// next frame. The encoder's position table is treated like the decoder's.
 void flatten_convolutions(ModelFile& file) {
   for (TensorView& tensor : file.tensors)
     if (tensor.name.starts_with("enc.conv") && tensor.shape.size() == 3)
       tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
 }
 
-// mlx-lm's folders of Falcon-H1 have factors in the weights but for those on keys and, of what
-// attention is given, on values; the latter may as well be on what attention gives. config.json
-// still has all of them.
+// mlx-lm's folders of Falcon-H1 have the multipliers folded into the weights, except those on keys
+// and, on the attention input, on values. The latter is equivalent to a factor on the attention
+// output. config.json still contains all of them.
 void drop_folded_multipliers(ModelFile& file) {
   const TensorView* conv = file.find("blk.0.ssm_conv1d.weight");
   if (conv == nullptr || !is_mlx_convolution(*conv)) return;
@@ -293,7 +295,7 @@ void drop_folded_multipliers(ModelFile& file) {
   file.config = std::make_shared<const Json>(std::move(config));
 }
 
-// What the folders of an architecture hold otherwise than definitions use it.
+// Conversions that folders of an architecture need.
 struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
@@ -342,14 +344,14 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"whisper", flatten_convolutions},
                                        {"xlm-roberta", drop_padding_positions}};
 
-// Norms of heads with a weight for each are matrices.
+// Flattens per-head norm weights, which are matrices.
 void flatten_norms(ModelFile& file) {
   for (TensorView& tensor : file.tensors)
     if (tensor.name.ends_with("_norm.weight") && tensor.shape.size() == 2 && !tensor.source)
       tensor.shape = {tensor.elements()};
 }
 
-// GGUF files of some have gate and up of the shared expert as one matrix, called "up".
+// Some GGUF files store gate and up of the shared expert as one matrix named "up".
 void split_shared_gguf(ModelFile& file) {
   constexpr std::string_view kUp = "ffn_up_shexp.weight";
   std::vector<TensorView> tensors;
@@ -367,14 +369,15 @@ void split_shared_gguf(ModelFile& file) {
   file.tensors = std::move(tensors);
 }
 
-// Names that GGUF has for some architectures only.
+// Renames tensors that GGUF names differently for some architectures.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
   if (architecture == "granite_swa") split_shared_gguf(file);
-  if (architecture == "falcon-h1")  // written without an end
+  if (architecture == "falcon-h1")  // written without suffix
     for (TensorView& tensor : file.tensors)
       if (tensor.name.ends_with(".ffn_norm")) tensor.name += ".weight";
-  if (architecture && architecture->starts_with("lfm"))  // its last norm has the name of another
+  // GGUF names the final norm of LFM like a norm after the embedding.
+  if (architecture && architecture->starts_with("lfm"))
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";
   constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",
@@ -386,7 +389,7 @@ void rename_gguf(ModelFile& file) {
       tensor.name.replace(tensor.name.size() - kTheirs.size(), kTheirs.size(), "ffn_norm.weight");
 }
 
-// Cuts `name` along its rows into parts of the given names and sizes.
+// Splits `name` along its rows into parts with the given names and sizes.
 void split(ModelFile& file, const std::string& name,
            std::span<const std::pair<std::string, int64_t>> parts) {
   const auto found = std::ranges::find(file.tensors, name, &TensorView::name);
@@ -405,7 +408,7 @@ void split(ModelFile& file, const std::string& name,
   }
 }
 
-// Architectures of which some layers are recurrent.
+// Returns whether the architecture has recurrent layers.
 bool has_recurrent(const ModelFile& file) {
   const auto name = file.metadata.text("general.architecture");
   return name && std::ranges::any_of(architectures(), [&](const Architecture& row) {
@@ -418,7 +421,7 @@ bool is_joint(const TensorView& tensor) {
          tensor.name.starts_with("blk.0.ffn_gate_up.");
 }
 
-// Some files have projections of the same input as one matrix.
+// Some files store projections of the same input as one matrix.
 void split_joint(ModelFile& file) {
   constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm", "modern-bert",
                                            "jina-bert-v2"};
@@ -441,14 +444,14 @@ void split_joint(ModelFile& file) {
                                                      {part("ffn_up"), c.hidden}};
       const std::string joint = part("ffn_gate_up");
       split(file, joint, ffn);
-      // GGUF calls both together "up".
+      // GGUF names the joint gate and up matrix "up".
       const TensorView* up = file.find(part("ffn_up"));
       if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, part("ffn_up"), ffn);
     }
   }
 }
 
-// How the model's makers want it sampled, under GGUF's keys.
+// Reads the recommended sampling settings of a folder, under GGUF's keys.
 void read_generation_config(const std::string& folder, Metadata& metadata) {
   const std::string path = folder + "/generation_config.json";
   if (!path_exists(path)) return;
@@ -488,7 +491,7 @@ void arrange_folder(ModelFile& file) {
   name_folder(file, architecture, found);
   read_generation_config(file.path, file.metadata);
   if (architecture.empty()) return;
-  drop_further_layers(file);
+  drop_mtp_layers(file);
   rename(file, architecture);
   gather_experts(file, architecture);
   flatten_norms(file);

@@ -1,4 +1,4 @@
-// open_model.h: a model from whatever container it lies in, under one set of names.
+// open_model.h: opens a model in any supported container, with uniform tensor names.
 #pragma once
 #include <string>
 
@@ -6,16 +6,15 @@
 
 namespace veery {
 
-/// A GGUF file (one, or any part of a split one) or a .bin file of whisper.cpp, as it is; not a
-/// folder. Throws as open_model().
+/// Opens a GGUF file (including any part of a split one) or a .bin file of whisper.cpp without
+/// conversion; folders are not supported. Throws as open_model().
 ModelFile open_model_file(const std::string& path);
 
-/// Opens such a file or a folder with config.json and safetensors, whichever `path` means
-/// (file/folder/find_model.h). Tensors get the names that definitions use, those of GGUF
-/// ("blk.0.attn_q.weight"); joint projections become separate ones; norms that a folder holds as w
-/// of (1 + w) have the 1 added. A folder's metadata has general.architecture, general.name and
-/// general.sampling.*. Tensors of other parts (vision) and of unknown architectures keep their
-/// names. Throws kNotFound, kIo, kFormat, kUnsupported.
+/// Opens such a file, or a folder with config.json and safetensors, as resolved by find_model()
+/// (file/folder/find_model.h). Tensors get GGUF names ("blk.0.attn_q.weight"); joint projections
+/// are split; norms stored as w of (1 + w) have the 1 added. For folders, the metadata has
+/// general.architecture, general.name and general.sampling.*. Tensors of other parts (vision) and
+/// of unknown architectures keep their names. Throws kNotFound, kIo, kFormat, kUnsupported.
 ModelFile open_model(const std::string& path);
 
 }  // namespace veery

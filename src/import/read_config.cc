@@ -1,4 +1,4 @@
-// The metadata of GGUF that describes a decoder.
+// Reads the configuration of a decoder from GGUF metadata.
 #include "import/read_config.h"
 
 #include <algorithm>
@@ -13,24 +13,24 @@
 namespace veery {
 namespace {
 
-/// Keys of one architecture: "llama.block_count".
+/// Access to the keys of one architecture, such as "llama.block_count".
 class Keys {
  public:
   Keys(const Metadata& metadata, std::string prefix)
       : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
 
-  /// As the file has it.
+  /// Returns the full name of a key.
   std::string name(const char* key) const { return prefix_ + key; }
   int64_t size(const char* key) const {
     const auto value = integer(key);
-    if (!value) throw Error(ErrorKind::kFormat, "metadata: {} is missing", name(key));
+    if (!value) throw Error(ErrorKind::kFormat, "metadata: missing {}", name(key));
     return checked(key, *value);
   }
   int64_t size_or(const char* key, int64_t fallback) const {
     const auto value = integer(key);
     return value ? checked(key, *value) : fallback;
   }
-  /// 0 if it is absent or 0.
+  /// Returns 0 if the key is absent or 0.
   int64_t size_or_zero(const char* key) const {
     const auto value = integer(key);
     return value && *value != 0 ? checked(key, *value) : 0;
@@ -44,7 +44,7 @@ class Keys {
   double number_or(const char* key, const char* other, double fallback) const {
     return number_or(key, number_or(other, fallback));
   }
-  /// One value for each of `layers` layers where they differ; empty: they do not.
+  /// Returns one value per layer if they differ; empty if they do not.
   std::vector<int64_t> different(const char* key, int32_t layers) const {
     const MetaValue* value = metadata_.find(prefix_ + key);
     const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(value);
@@ -62,7 +62,7 @@ class Keys {
   }
 
  private:
-  // A number, or the same number for each layer.
+  // Returns a number, which may also be stored as the same number for each layer.
   std::optional<int64_t> integer(const char* key) const {
     const MetaValue* value = metadata_.find(prefix_ + key);
     if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
@@ -73,7 +73,7 @@ class Keys {
     if (first == list.end()) return 0;
     if (std::ranges::any_of(list, [&](int64_t n) { return n != 0 && n != *first; }))
       throw Error(ErrorKind::kUnsupported,
-                  "metadata: {} is not the same for each layer, but has {} entries", name(key),
+                  "metadata: {} differs between layers ({} entries), expected one value", name(key),
                   list.size());
     return *first;
   }
@@ -108,7 +108,7 @@ void read_yarn(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
 }
 
 void read_rope_scaling(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
-  // A factor without a type is linear; rope.scale_linear is its older name.
+  // A factor without a type means linear scaling; rope.scale_linear is its older name.
   rope.factor = keys.number_or("rope.scaling.factor", "rope.scale_linear", 1);
   const std::string type = keys.text_or("rope.scaling.type", rope.factor == 1 ? "none" : "linear");
   rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
@@ -132,8 +132,8 @@ void read_rope(const Keys& keys, TransformerConfig& c) {
   read_rope_scaling(keys, c, c.rope);
 }
 
-// Sizes of compressed attention. Newer files describe a head as it is cached under the keys that
-// older ones have for it as it was trained.
+// Reads the sizes of MLA. Newer files use the keys of older ones for the head as cached, and
+// additional keys for the head as trained.
 void read_latent(const Keys& keys, TransformerConfig& c) {
   LatentConfig& l = c.latent;
   const auto size = [&](const char* newer, const char* older) {
@@ -159,7 +159,7 @@ void check_key_heads(const Keys& keys, const TransformerConfig& c, int64_t kv_he
                 c.heads);
 }
 
-// One number for each of two kinds of layers out of one a layer.
+// Reduces one number per layer to one for each of two kinds of layers.
 template <typename IsSecond>
 void take_two(const Keys& keys, const char* key, const TransformerConfig& c,
               const IsSecond& is_second, int64_t& first, int64_t& second) {
@@ -175,8 +175,8 @@ void take_two(const Keys& keys, const char* key, const TransformerConfig& c,
   }
 }
 
-// What differs between layers with a window and without, and what layers have that read the keys
-// of others. The former are known already.
+// Reads sizes that differ between layers with and without a window, and the layers that share the
+// KV cache of others. c.local must be set.
 void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   const int64_t shared = keys.size_or_zero("attention.shared_kv_layers");
   if (shared >= c.layers)
@@ -212,8 +212,7 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
                           !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
 }
 
-// The width of feed-forward parts; files of models all of whose layers have experts may leave it
-// out.
+// Reads the width of feed-forward parts, which files may omit if all layers have experts.
 int64_t read_hidden(const Keys& keys, bool feeds) {
   if (!feeds) return std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
   const int64_t experts = keys.size_or_zero("expert_feed_forward_length");
@@ -224,7 +223,7 @@ int64_t read_hidden(const Keys& keys, bool feeds) {
 
 void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.dim = keys.size("embedding_length");
-  // Layers that predict further tokens lie behind the others.
+  // MTP layers come after the others.
   const int64_t all = keys.size("block_count"), further = keys.size_or_zero("nextn_predict_layers");
   if (further >= all)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
@@ -266,11 +265,11 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.token_types = static_cast<int32_t>(rows_of("token_types.weight"));
   if (const int64_t rows = rows_of("position_embd.weight"); rows > 0)
     c.context = static_cast<int32_t>(rows);
-  c.vocab = embedding.shape[0];  // some files leave vocab_size out; the tensor cannot
+  c.vocab = embedding.shape[0];  // some files omit vocab_size; the tensor is always present
   c.tied = file.find("output.weight") == nullptr;
 }
 
-// Truths of the layers; absent: there is no such key.
+// Returns a flag per layer; nullopt if the key does not exist.
 std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const Metadata& metadata,
                                              const char* name) {
   const std::string key = c.architecture + name;
@@ -285,7 +284,7 @@ std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const M
   return std::vector<bool>(flags.begin(), flags.begin() + c.layers);
 }
 
-// Which layers are recurrent where no list says so: all but every so many.
+// Returns which layers are recurrent if there is no list: all except every N-th.
 std::vector<bool> recurrent_pattern(const Keys& keys, int32_t layers) {
   return local_pattern(layers, static_cast<int32_t>(keys.size_or("full_attention_interval", 4)));
 }
@@ -303,7 +302,8 @@ void read_state_sizes(const Keys& keys, RecurrentConfig& r) {
   r.value_size = static_cast<int32_t>(values / r.heads);
 }
 
-// Which layers are recurrent, and which feed forward only. No mixer: none of them is recurrent.
+// Reads which layers are recurrent and which are feed-forward only. If no layer is recurrent, the
+// mixer is reset.
 void read_recurrent_layers(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   if (r.mixer == Mixer::kDelta) {
@@ -312,19 +312,19 @@ void read_recurrent_layers(const Keys& keys, const ModelFile& file, TransformerC
   } else if (const auto attention = layer_flags(c, file.metadata, ".attention.head_count_kv")) {
     r.layers = *attention;
     r.layers.flip();
-    // Layers of one part: those that feed forward have a width.
+    // Each layer has one part; feed-forward layers have a non-zero width.
     if (const auto feeds = layer_flags(c, file.metadata, ".feed_forward_length")) {
       c.only_feeds = *feeds;
       for (size_t i = 0; i < r.layers.size(); ++i) r.layers[i] = r.layers[i] && !c.only_feeds[i];
     }
   } else if (c.positions != Positions::kNone && !find_architecture(c.architecture).joint_mixers) {
-    r.mixer = Mixer::kNone;  // the same number of key heads for each layer
+    r.mixer = Mixer::kNone;  // the same number of key heads in each layer: no recurrent layers
   }
   if (!r.layers.empty() && std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
 }
 
-// Recurrent layers as llama.cpp's converters describe them, xLSTM's under keys of our own. Value
-// heads lie beside one another where a key head is repeated for them as a whole (Qwen 3.5).
+// Reads recurrent layers with the keys of llama.cpp's converters; xLSTM has keys of our own. Value
+// heads are interleaved if key heads are repeated as a whole (Qwen 3.5).
 void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   if (r.mixer != Mixer::kNone) read_recurrent_layers(keys, file, c);
@@ -372,8 +372,8 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   if (r.mixer == Mixer::kDelta && c.architecture != "qwen3next") r.map = HeadMap::kTiled;
 }
 
-// Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is
-// filled in by complete_gguf.
+// Reads expert settings with the keys of llama.cpp's converters; complete_gguf() fills in what
+// depends on the architecture.
 void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = static_cast<int32_t>(keys.size_or_zero("expert_count"));
@@ -397,7 +397,7 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
   if (gating > kSoftmaxOfChosen)
     throw Error(ErrorKind::kUnsupported, "metadata: expert_gating_func is {}, expected 1 to 3",
                 gating);
-  // Who corrects scores has sigmoids, as far as files do not say.
+  // Unless the file states otherwise, models with a score bias use sigmoids.
   e.route.sigmoid = gating == kSigmoid || (gating == 0 && corrected != file.tensors.end());
   if (gating == kSoftmaxOfChosen) e.route.normalise = true;
   if (keys.size_or_zero("expert_group_count") > 1) {
@@ -407,7 +407,7 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
   }
 }
 
-// What chooses positions. Files of models in which all layers do say nothing of these.
+// Reads the sparse attention index. Files of models that index in all layers omit the layer list.
 void read_index(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   IndexConfig& index = c.index;
   index.used = static_cast<int32_t>(keys.size_or_zero("attention.indexer.top_k"));
@@ -419,7 +419,7 @@ void read_index(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   check_index(c, "metadata", keys.name("rope.dimension_count"));
 }
 
-// The layers with a window: a truth for each, a period, or what the architecture has.
+// Returns the layers with a window: one flag per layer, a period, or the architecture's default.
 std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadata, int32_t usual) {
   if (auto flags = layer_flags(c, metadata, ".attention.sliding_window_pattern")) return *flags;
   const std::string key = c.architecture + ".attention.sliding_window_pattern";
@@ -429,7 +429,7 @@ std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadat
   return local_pattern(c.layers, static_cast<int32_t>(period));
 }
 
-// A base of RoPE for each layer, 0: it has none. A key of our own.
+// Reads one RoPE base per layer, 0 for layers without RoPE; a key of our own.
 void read_layer_thetas(const Metadata& metadata, TransformerConfig& c) {
   const std::string key = c.architecture + ".rope.freq_base_layers";
   const std::vector<double>* list = metadata.numbers(key);
@@ -442,7 +442,7 @@ void read_layer_thetas(const Metadata& metadata, TransformerConfig& c) {
   c.thetas = *list;
 }
 
-// Our own keys: no other program writes such files.
+// These keys are our own: no other program writes such files.
 void read_source(const Keys& keys, TransformerConfig& c) {
   SourceConfig& s = c.source;
   s.layers = static_cast<int32_t>(keys.size("encoder.block_count"));
@@ -458,7 +458,7 @@ void read_source(const Keys& keys, TransformerConfig& c) {
 TransformerConfig read_config(const ModelFile& file) {
   if (file.container == Container::kFolder) return read_folder_config(file);
   const auto name = file.metadata.text("general.architecture");
-  if (!name) throw Error(ErrorKind::kFormat, "metadata: general.architecture is missing");
+  if (!name) throw Error(ErrorKind::kFormat, "metadata: missing general.architecture");
   const Architecture& architecture = find_architecture(*name);
   const Keys keys(file.metadata, *name);
   TransformerConfig c;

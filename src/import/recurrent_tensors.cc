@@ -17,7 +17,7 @@
 namespace veery {
 namespace {
 
-// Values of a vector.
+// Returns the values of a vector.
 std::vector<float> values_of(const TensorView& tensor) {
   std::vector<std::byte> buffer;
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
@@ -54,7 +54,7 @@ TensorView with_values(const TensorView& tensor, const std::function<float(size_
 
 namespace {
 
-/// The tensors of a file by name, with errors that name them.
+/// Access to the tensors of a file by name; errors name them.
 class Tensors {
  public:
   explicit Tensors(ModelFile& file) : file_(file) {}
@@ -66,7 +66,7 @@ class Tensors {
   void rename(const std::string& from, const std::string& to) {
     if (TensorView* tensor = find(from)) tensor->name = to;
   }
-  /// Replaces `name` by parts of its rows: those that `order` lists, cut into these sizes.
+  /// Replaces `name` by parts of its rows: those listed in `order`, split into the given sizes.
   void split(const std::string& name, const std::vector<int64_t>& order,
              std::initializer_list<std::pair<std::string, int64_t>> parts) {
     TensorView* found = find(name);
@@ -84,12 +84,12 @@ class Tensors {
   ModelFile& file_;
 };
 
-// (channels, width) or (channels, 1, width) -> (width, channels).
-void turn_convolution(const ModelFile& file, TensorView& tensor) {
+// Converts (channels, width) or (channels, 1, width) to (width, channels).
+void transpose_convolution(const ModelFile& file, TensorView& tensor) {
   std::vector<int64_t> shape = tensor.shape;
   if (shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
-  // MLX keeps (channels, width, 1).
+  // MLX stores (channels, width, 1).
   if (shape.size() == 3 && shape[2] == 1) shape.pop_back();
   if (shape.size() != 2)
     throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected channels x width",
@@ -115,7 +115,8 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
       {{name("ssm_qkv.weight"), 2 * r.keys() + r.values()}, {name("ssm_gate.weight"), r.values()}});
   tensors.split(name("ssm_ba.weight"), parts_of_groups(r.key_heads, {group, group}),
                 {{name("ssm_beta.weight"), r.heads}, {name("ssm_alpha.weight"), r.heads}});
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   if (file.container == Container::kGguf) {
     tensors.rename(name("attn_qkv.weight"), name("ssm_qkv.weight"));
     tensors.rename(name("attn_gate.weight"), name("ssm_gate.weight"));
@@ -126,7 +127,8 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
-// One projection gives what is convolved and the gate; rates are (channels, size of a key).
+// Mamba 1: splits the projection into the convolution input and the gate; rates have shape
+// (channels, key size).
 void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   const int64_t inner = c.recurrent.values();
@@ -135,7 +137,8 @@ void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   for (const char* kind : {".weight", ".bias"})
     tensors.split(name("ssm_in") + kind, parts_of_groups(1, {2 * inner}),
                   {{name("ssm_value") + kind, inner}, {name("ssm_gate") + kind, inner}});
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   const bool gguf = file.container == Container::kGguf;
   for (const char* part : {"ssm_a", "ssm_d"})
     if (gguf) tensors.rename(name(part), name(part) + ".weight");
@@ -148,8 +151,9 @@ void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   *rates = transposed(*rates);
 }
 
-// Factors of a folder on what the projection gives, in the weights of what follows: convolutions
-// treat each channel alone, steps are few rows.
+// Folds a folder's multipliers on the projection's output into small weights: those on convolution
+// inputs into the convolution, which processes each channel separately, and those on steps into the
+// few rows of the step projection.
 void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto& factors = c.multipliers.channels;
@@ -169,8 +173,8 @@ void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer)
       *steps = with_values(*steps, [&](size_t, float x) { return x * factors[3]; });
 }
 
-// One projection gives gate, what is convolved, and steps; their bias is that of the projection and
-// one of their own.
+// Mamba 2: splits the projection into gate, convolution input and steps; the bias of the steps is
+// the sum of the projection's and their own.
 void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   const RecurrentConfig& r = c.recurrent;
@@ -189,7 +193,7 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
       const std::vector<float> added = values_of(*bias);
       if (added.size() != static_cast<size_t>(own->elements()))
         throw Error(ErrorKind::kFormat,
-                    "{}: the bias of the steps of layer {} has {} elements, "
+                    "{}: the step bias of layer {} has {} elements, "
                     "expected {}",
                     file.path, layer, added.size(), own->elements());
       *own = with_values(*own, [&](size_t i, float x) { return x + added[i]; });
@@ -199,7 +203,8 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
       bias->name = name("ssm_dt.bias");
     }
   }
-  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight")))
+    transpose_convolution(file, *conv);
   if (TensorView* norm = tensors.find(name("ssm_norm.weight")))
     *norm = reshaped(*norm, {norm->elements()});
   if (file.container == Container::kGguf) {
@@ -218,7 +223,7 @@ void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
   for (const char* part : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"})
-    if (TensorView* conv = tensors.find(name(part))) turn_convolution(file, *conv);
+    if (TensorView* conv = tensors.find(name(part))) transpose_convolution(file, *conv);
   if (file.container == Container::kGguf) {
     tensors.rename(name("ssm_dt.bias"), name("ssm_f_b.bias"));
     tensors.rename(name("ssm_a"), name("ssm_a.weight"));
@@ -230,7 +235,7 @@ void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   *a = with_values(reshaped(*a, {a->elements()}), [](size_t, float x) { return -std::exp(x); });
 }
 
-// Files of the "fused" mode have projections of the same input as one matrix.
+// Files in "fused" mode store projections of the same input as one matrix.
 void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto name = [&](const char* part, const char* kind) {
@@ -248,8 +253,8 @@ void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
-// GGUF has the shares of the position before as one matrix, what is added behind a projection as a
-// weight of its own, and in the first layer a part that nothing uses.
+// Splits RWKV-7's token-shift weights, which GGUF stores as one matrix, renames the biases that
+// GGUF names like weights, and drops unused weights of the first layer.
 void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const std::string& part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
@@ -285,7 +290,7 @@ void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
     *share = reshaped(*share, {share->elements()});
 }
 
-// Of a layer for further tokens that lacks parts nothing is read.
+// Drops all tensors of the layers [begin, end).
 void drop_layers(ModelFile& file, int64_t begin, int64_t end) {
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     const int64_t layer = layer_part(tensor.name).first;
@@ -296,7 +301,7 @@ void drop_layers(ModelFile& file, int64_t begin, int64_t end) {
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
-    turn_convolution(file, *conv);
+    transpose_convolution(file, *conv);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// sampling_keys.h: how containers call the numbers of a way to sample.
+// sampling_keys.h: keys of recommended sampling settings.
 #pragma once
 #include <string_view>
 #include <utility>
 
 namespace veery {
 
-/// What generation_config.json calls the numbers of GGUF that recommend a way to sample; top_k, a
-/// whole one, has the same name.
+/// The keys of generation_config.json and the GGUF keys of the same numbers. The integer top_k is
+/// not in the table, because both containers use that name.
 inline constexpr std::pair<std::string_view, std::string_view> kSamplingKeys[] = {
     {"temperature", "general.sampling.temp"},
     {"top_p", "general.sampling.top_p"},

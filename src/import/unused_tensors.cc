@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// What lies in files beside the text part, under these prefixes.
+// Prefixes of tensors that belong to parts other than the text model.
 constexpr std::string_view kOtherParts[] = {
     "v.",        "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
     "audio_",    "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp.",
@@ -20,13 +20,13 @@ constexpr std::string_view kOtherParts[] = {
     "dense_3."};
 
 bool is_known_extra(std::string_view name) {
-  // The numbers of activations have been read with the configuration.
-  return names_no_weight(name) || name.find(".xielu_") != std::string_view::npos ||
+  // xIELU parameters are read with the configuration.
+  return is_auxiliary_tensor(name) || name.find(".xielu_") != std::string_view::npos ||
          std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// Keys and values of layers that read those of another one: files have them all the same. What
-// chooses positions, in layers that take those of another one, and where there are none to choose.
+// Returns whether the model does not read a tensor: keys and values of layers that share another
+// layer's KV cache, and sparse attention indexers that are not used; files contain both.
 bool is_unread(const TransformerConfig& config, std::string_view name, int64_t layer) {
   const IndexConfig& index = config.index;
   if (index.used > 0 && layer >= 0 && layer < config.layers &&
@@ -95,13 +95,12 @@ Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   return graph;
 }
 
-void refuse_further_layers(const ModelFile& file, const TransformerConfig& config) {
+void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& config) {
   for (const TensorView& tensor : file.tensors) {
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))
-      throw Error(ErrorKind::kFormat, "{}: {} is {}, but there are tensors of layer {}: {}",
-                  file.path, layers_key(file, config), config.layers, layer,
-                  printable(tensor.name));
+      throw Error(ErrorKind::kFormat, "{}: {} is {}, but found a tensor of layer {}: {}", file.path,
+                  layers_key(file, config), config.layers, layer, printable(tensor.name));
   }
 }
 
@@ -110,9 +109,8 @@ void refuse_unknown_tensors(const ModelFile& file, const TransformerConfig& conf
   if (unused.unknown.empty()) return;
   std::vector<std::string> names;
   for (const std::string& name : unused.unknown) names.push_back(printable(name));
-  throw Error(ErrorKind::kUnsupported,
-              "{}: found {}, which nothing is known of, expected tensors of a {} model", file.path,
-              some_of(names), config.architecture);
+  throw Error(ErrorKind::kUnsupported, "{}: found unknown tensors {}, expected those of a {} model",
+              file.path, some_of(names), config.architecture);
 }
 
 }  // namespace veery

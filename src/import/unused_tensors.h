@@ -1,4 +1,4 @@
-// unused_tensors.h: what a file holds and its model does not use.
+// unused_tensors.h: finds tensors of a file that its model does not use.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,37 +8,36 @@
 
 namespace veery {
 
-/// Names of tensors that no parameter of a definition stands for, each in one of the lists.
+/// Names of tensors that no parameter of the definition refers to; each is in one of the lists.
 struct UnusedTensors {
-  /// Of layers behind the last one that the configuration has: one of the two is wrong.
+  /// Tensors of layers beyond the configured number: file and configuration contradict each other.
   std::vector<std::string> beyond;
-  /// Nobody knows what they are for.
+  /// Tensors of unknown purpose.
   std::vector<std::string> unknown;
-  /// Of other parts (vision, prediction of further tokens), and what is no weight of its own.
+  /// Tensors of other parts (vision, MTP), and entries that are not weights.
   std::vector<std::string> other_parts;
 };
 
-/// `graph`: the definition of `config`, traced for `file` (trace_definition).
+/// `graph` is the definition of `config`, traced for `file` (trace_definition).
 UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& config,
                              const Graph& graph);
 
-/// The definition of a model, traced; which parts it has is found from the file's tensors.
+/// Traces the definition of a model. Optional parts depend on the tensors of the file.
 Graph trace_definition(const ModelFile& file, const TransformerConfig& config);
 
-/// The layer of "blk.3.attn_q.weight" and its part, "attn_q.weight"; -1: of no layer, and the whole
-/// name.
+/// Splits "blk.3.attn_q.weight" into layer 3 and "attn_q.weight"; returns -1 and the whole name for
+/// tensors outside layers.
 std::pair<int64_t, std::string> layer_part(const std::string& name);
 
-/// What the file calls the number of layers.
+/// Returns the name of the layer count in the file.
 std::string layers_key(const ModelFile& file, const TransformerConfig& config);
 
-/// Throws kFormat, naming the number of layers and a tensor, if the file has layers behind those of
-/// the configuration other than such as predict further tokens: what a model computes without some
-/// of its layers makes no sense.
-void refuse_further_layers(const ModelFile& file, const TransformerConfig& config);
+/// Throws kFormat, naming the layer count and a tensor, if the file has layers beyond the
+/// configured number other than MTP layers, because a model with missing layers computes nonsense.
+void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& config);
 
-/// Throws kUnsupported naming tensors that nobody knows what they are for: without them a model may
-/// compute something else.
+/// Throws kUnsupported naming tensors of unknown purpose, because the model may compute something
+/// else without them.
 void refuse_unknown_tensors(const ModelFile& file, const TransformerConfig& config);
 
 }  // namespace veery

@@ -23,7 +23,7 @@ void require(const ModelFile& file, const TensorView& tensor, bool holds, const 
               printable(tensor.name), shape, expected);
 }
 
-// Element `i` of the result is element order(i) of the tensor.
+// Returns a tensor whose element `i` is element order(i) of `tensor`.
 template <typename Order>
 TensorView rearranged(const TensorView& tensor, std::vector<int64_t> shape, const Order& order) {
   std::vector<std::byte> buffer;
@@ -42,8 +42,8 @@ TensorView rearranged(const TensorView& tensor, std::vector<int64_t> shape, cons
   return made;
 }
 
-// Without kernels the package keeps [heads, gate and to, from], for its CUDA kernels [heads, from,
-// gate and to].
+// The package stores [heads, gate and to, from], or [heads, from, gate and to] for its CUDA
+// kernels.
 void arrange_recurrent_weight(const ModelFile& file, TensorView& tensor, bool cuda) {
   const int64_t heads = tensor.shape[0], size = cuda ? tensor.shape[1] : tensor.shape[2];
   const int64_t columns = kSlstmGates * heads * size;
@@ -57,21 +57,21 @@ void arrange_recurrent_weight(const ModelFile& file, TensorView& tensor, bool cu
   });
 }
 
-// The bias is [gates, heads, size], for CUDA kernels [heads, gates, size].
+// The bias has shape [gates, heads, size], or [heads, gates, size] for CUDA kernels.
 void arrange_cells(ModelFile& file, TensorView& tensor) {
   require(file, tensor, tensor.shape.size() == 3 && tensor.shape[1] >= 1 && tensor.shape[2] >= 1,
           "3 dimensions");
   const int64_t heads = tensor.shape[0];
   const bool cuda = tensor.shape[2] == kSlstmGates * tensor.shape[1];
   require(file, tensor, cuda || tensor.shape[1] == kSlstmGates * tensor.shape[2],
-          "heads x 4 times the head size x the head size, or the last two the other way round");
+          "heads x 4 times the head size x the head size, or with the last two swapped");
   const int64_t size = std::min(tensor.shape[1], tensor.shape[2]);
   const std::string bias = tensor.name.substr(0, tensor.name.rfind('.')) + ".bias";
   arrange_recurrent_weight(file, tensor, cuda);
   const auto found = std::ranges::find(file.tensors, bias, &TensorView::name);
   if (found == file.tensors.end() || !cuda) return;
   require(file, *found, found->elements() == kSlstmGates * heads * size,
-          "a number for each gate of a channel");
+          "one number per gate and channel");
   *found = rearranged(*found, {found->elements()}, [&](int64_t i) {
     const int64_t gate = i / (heads * size), head = i / size % heads;
     return (head * kSlstmGates + gate) * size + i % size;

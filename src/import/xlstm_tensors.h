@@ -1,12 +1,12 @@
-// xlstm_tensors.h: blocks of the package `xlstm` as definitions have them.
+// xlstm_tensors.h: converts blocks of the package `xlstm` to the form of definitions.
 #pragma once
 #include "file/model_file.h"
 
 namespace veery {
 
-/// Of a folder with our names: one is added to norms, convolutions are [width, channels], matrices
-/// of blocks [columns, columns of a block], recurrent weights [head size, 4 * channels], joint
-/// feed-forward parts two. Throws kFormat naming a tensor of another shape.
+/// Converts a folder with our names: adds 1 to norms, reshapes convolutions to [width, channels],
+/// block-diagonal matrices to [columns, columns of a block], recurrent weights to [head size, 4 *
+/// channels], and splits joint feed-forward parts. Throws kFormat naming a tensor of another shape.
 void arrange_xlstm_blocks(ModelFile& file);
 
 }  // namespace veery

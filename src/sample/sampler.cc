@@ -17,7 +17,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr size_t kLanes = 16;  // independent, so that the compiler can use vectors
 
-// The standard deviation of those that are finite.
+// Returns the standard deviation of the finite logits.
 float deviation(std::span<const float> logits) {
   double sum = 0, squares = 0, count = 0;
   for (const float x : logits)
@@ -27,7 +27,7 @@ float deviation(std::span<const float> logits) {
   return static_cast<float>(std::sqrt(std::max(squares / count - mean * mean, 0.0)));
 }
 
-// The largest number; minus infinity if there is none.
+// Returns the largest logit; minus infinity if none is a number.
 float largest(std::span<const float> logits) {
   float best[kLanes];
   std::fill(best, best + kLanes, -kInfinity);
@@ -44,7 +44,7 @@ float largest(std::span<const float> logits) {
 int32_t argmax(std::span<const float> logits) {
   const auto found = std::find(logits.begin(), logits.end(), largest(logits));
   if (found == logits.end())
-    throw Error(ErrorKind::kFormat, "none of the {} logits is a number: the weights are damaged",
+    throw Error(ErrorKind::kFormat, "all {} logits are NaN: the weights are damaged",
                 logits.size());
   return static_cast<int32_t>(found - logits.begin());
 }
@@ -68,7 +68,7 @@ double divergence(std::span<const float> reference, std::span<const float> logit
     const float* const other = logits.data() + begin;
     for (size_t i = 0; i < count; ++i) chances[i] = clamp_exponent(right[i] - from);
     for (size_t i = 0; i < count; ++i) chances[i] = quick_exp(chances[i]);
-    // What the reference never chooses counts nothing, also where both logits are infinite.
+    // Tokens of probability 0 in the reference add nothing, even if both logits are infinite.
     for (size_t i = 0; i < count; ++i)
       terms[i] = right[i] - from > -87.0F ? chances[i] * (right[i] - other[i] - shift) : 0.0F;
     std::fill(terms.begin() + static_cast<ptrdiff_t>(count), terms.end(), 0.0F);
@@ -76,7 +76,7 @@ double divergence(std::span<const float> reference, std::span<const float> logit
       for (size_t lane = 0; lane < 4; ++lane) sums[lane] += terms[i + lane];
   }
   const double sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return sum < 0 ? 0 : sum;  // by rounding; what is no number stays that
+  return sum < 0 ? 0 : sum;  // negative only by rounding; NaN stays NaN
 }
 
 Sampler::Sampler(const SamplerOptions& options)
@@ -91,12 +91,12 @@ bool Sampler::penalizes() const {
 }
 
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
-  if (changes()) logits = changed(logits, history);
+  if (changes_logits()) logits = changed(logits, history);
   const int32_t best_id = argmax(logits);
   const float best = logits[static_cast<size_t>(best_id)];
   if (options_.temperature == 0 || std::isinf(best)) return best_id;
   if (options_.mirostat == 2) {
-    follow_surprise(logits, best);
+    apply_mirostat(logits, best);
     return draw();
   }
   select(logits, best);
@@ -104,20 +104,20 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
 }
 
 int32_t Sampler::draw_selected() {
-  if (options_.typical_p < 1) keep_typical();
-  if (options_.xtc_probability > 0) exclude_top_choices();
+  if (options_.typical_p < 1) apply_typical_p();
+  if (options_.xtc_probability > 0) apply_xtc();
   return draw();
 }
 
 bool Sampler::takes_top() const {
-  if (changes() || options_.mirostat != 0 || options_.top_n_sigma > 0) return false;
-  return options_.temperature > 0 && (limited() || options_.top_p < 1 || options_.min_p > 0);
+  if (changes_logits() || options_.mirostat != 0 || options_.top_n_sigma > 0) return false;
+  return options_.temperature > 0 && (has_top_k() || options_.top_p < 1 || options_.min_p > 0);
 }
 
 std::optional<int32_t> Sampler::sample(const TopLogits& top) {
   VEERY_CHECK(takes_top() && !top.values.empty());
   const float best = top.values.front();
-  if (std::isinf(best)) return {};  // or there is no number: argmax() says so
+  if (std::isinf(best)) return {};  // infinite, or all are NaN: argmax() reports that
   candidates_.clear();
   const float least = least_of(best);
   size_t count = 0;
@@ -125,18 +125,18 @@ std::optional<int32_t> Sampler::sample(const TopLogits& top) {
     if (top.values[count] < least || top.values[count] == -kInfinity) break;
     candidates_.push_back({top.values[count], top.indices[count]});
   }
-  // Whether all that the cuts so far leave are known.
+  // Whether the candidates so far are all that the filters keep.
   bool all = count < top.values.size();
-  if (limited() && candidates_.size() >= static_cast<size_t>(options_.top_k)) {
+  if (has_top_k() && candidates_.size() >= static_cast<size_t>(options_.top_k)) {
     candidates_.resize(static_cast<size_t>(options_.top_k));
     all = true;
   }
   if (options_.top_p < 1) {
-    if (!cut_to_mass(options_.top_p * double{top.mass}, best) && !all) return {};
+    if (!apply_top_p(options_.top_p * double{top.mass}, best) && !all) return {};
   } else {
     if (!all) return {};
-    // As select() leaves them.
-    if (!limited()) std::ranges::sort(candidates_, {}, &Candidate::id);
+    // Restores the order that select() produces.
+    if (!has_top_k()) std::ranges::sort(candidates_, {}, &Candidate::id);
   }
   return draw_selected();
 }
@@ -146,7 +146,7 @@ bool Sampler::chains() const {
       options_.typical_p < 1 || options_.xtc_probability > 0 || options_.dynatemp_range > 0 ||
       options_.bias.size() > ChainRow::kMostBiases || options_.repeat_penalty < 1)
     return false;
-  return options_.temperature == 0 || limited() || options_.top_p < 1 || options_.min_p > 0;
+  return options_.temperature == 0 || has_top_k() || options_.top_p < 1 || options_.min_p > 0;
 }
 
 std::optional<ChainRow> Sampler::chain_row(std::span<const int32_t> history, int32_t most) const {
@@ -176,7 +176,7 @@ std::span<const float> Sampler::changed(std::span<const float> logits,
     if (bias.id >= 0 && static_cast<size_t>(bias.id) < penalized_.size())
       penalized_[static_cast<size_t>(bias.id)] += bias.value;
   if (penalizes() && !history.empty()) penalize(history);
-  if (options_.dry_multiplier > 0) penalize_repetitions(history);
+  if (options_.dry_multiplier > 0) apply_dry(history);
   return penalized_;
 }
 
@@ -190,16 +190,16 @@ void Sampler::penalize(std::span<const int32_t> history) {
     while (end < recent_.size() && recent_[end] == id) ++end;
     if (id < 0 || static_cast<size_t>(id) >= penalized_.size()) continue;
     float& logit = penalized_[static_cast<size_t>(id)];
-    // penalized() acts above 1 only.
+    // penalized() ignores penalties below 1.
     const float repeat = options_.repeat_penalty;
     if (repeat < 1) logit = logit > 0 ? logit / repeat : logit * repeat;
     logit = penalized(logit, penalties(), static_cast<int32_t>(end - begin));
   }
 }
 
-// The length of what repeats the end of the text before each of its positions is the Z function of
-// the reversed text, found in linear time.
-void Sampler::penalize_repetitions(std::span<const int32_t> history) {
+// DRY. The length of the repetition that ends at each position equals the Z function of the
+// reversed text, computed in linear time.
+void Sampler::apply_dry(std::span<const int32_t> history) {
   if (options_.dry_last_n >= 0)
     history = history.last(std::min(history.size(), static_cast<size_t>(options_.dry_last_n)));
   const auto breaks = [&](int32_t id) {
@@ -209,7 +209,7 @@ void Sampler::penalize_repetitions(std::span<const int32_t> history) {
   };
   const auto n = static_cast<int32_t>(history.size());
   const auto back = [&](int32_t i) { return history[static_cast<size_t>(n - 1 - i)]; };
-  int32_t whole = 0;  // what may be repeated at most: to the last breaker
+  int32_t whole = 0;  // the longest possible repetition: back to the last breaker
   while (whole < n && !breaks(back(whole))) ++whole;
   lengths_.assign(static_cast<size_t>(n), 0);
   for (int32_t i = 1, left = 0, right = 0; i < n; ++i) {
@@ -218,7 +218,8 @@ void Sampler::penalize_repetitions(std::span<const int32_t> history) {
     while (i + length < n && back(length) == back(i + length)) ++length;
     if (i + length > right) left = i, right = i + length;
   }
-  recent_.assign(penalized_.size(), 0);  // by id: the longest repetition that it would go on
+  // recent_[id]: length of the longest repetition that token `id` would continue.
+  recent_.assign(penalized_.size(), 0);
   for (int32_t i = 1; i < n; ++i) {
     const int32_t length = std::min(lengths_[static_cast<size_t>(i)], whole);
     const int32_t next = back(i - 1);
@@ -240,8 +241,8 @@ float Sampler::least_of(float best) const {
   return options_.min_p > 0 ? best + std::log(options_.min_p) : -kInfinity;
 }
 
-// Every filter keeps a run of the most probable tokens, and the mass that top-p compares with is
-// that of all tokens, so the cheap cuts can come first: the result is that of top-p, min-p, top-k.
+// Every filter keeps a prefix of the tokens sorted by probability, and top-p compares with the mass
+// of all tokens, so the cheap filters can run first: the result is that of top-p, min-p, top-k.
 void Sampler::select(std::span<const float> logits, float best) {
   float least = least_of(best);
   if (options_.top_n_sigma > 0)
@@ -253,22 +254,23 @@ void Sampler::select(std::span<const float> logits, float best) {
       candidates_.push_back({logits[i], static_cast<int32_t>(i)});
 
   const auto count = static_cast<size_t>(std::max(options_.top_k, 0));
-  if (limited() && candidates_.size() > count) {
+  if (has_top_k() && candidates_.size() > count) {
     std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(count),
                      candidates_.end(), before);
     candidates_.resize(count);
   }
   if (options_.top_p < 1) {
-    const auto mass = static_cast<float>(softmax_mass(logits, best));  // as top_k() has it
-    cut_to_mass(options_.top_p * double{mass}, best);
-  } else if (limited()) {
+    // The same computation as in the op top_k.
+    const auto mass = static_cast<float>(softmax_mass(logits, best));
+    apply_top_p(options_.top_p * double{mass}, best);
+  } else if (has_top_k()) {
     std::sort(candidates_.begin(), candidates_.end(), before);
   }
 }
 
-// Sorts from the front in growing pieces until `mass` is reached: rarely more than the first.
-// False: it is not.
-bool Sampler::cut_to_mass(double mass, float best) {
+// Sorts growing pieces from the front until `mass` is reached, rarely more than the first piece.
+// Returns false if all candidates together do not reach it.
+bool Sampler::apply_top_p(double mass, float best) {
   double sum = 0;
   size_t sorted = 0;
   for (size_t piece = 128; sorted < candidates_.size(); piece *= 4) {
@@ -287,8 +289,8 @@ bool Sampler::cut_to_mass(double mass, float best) {
   return false;
 }
 
-// Those whose surprise is nearest to the entropy of all, most probable first.
-void Sampler::keep_typical() {
+// Keeps the tokens whose surprise is closest to the entropy, most probable first.
+void Sampler::apply_typical_p() {
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0, entropy = 0;
   const double best = candidates_.front().logit;
@@ -310,8 +312,9 @@ void Sampler::keep_typical() {
   std::sort(candidates_.begin(), candidates_.end(), before);
 }
 
-// Draws whether to do it, then drops all but the last of those above the threshold.
-void Sampler::exclude_top_choices() {
+// XTC: draws whether to apply it, then drops all tokens above the threshold except the least
+// probable of them.
+void Sampler::apply_xtc() {
   if (random_.uniform() >= options_.xtc_probability) return;
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0;
@@ -325,8 +328,8 @@ void Sampler::exclude_top_choices() {
     candidates_.erase(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(above) - 1);
 }
 
-// Mirostat 2: what is less surprising than the bound; one at least.
-void Sampler::follow_surprise(std::span<const float> logits, float best) {
+// Mirostat 2: keeps the tokens whose surprise is below the bound, at least one.
+void Sampler::apply_mirostat(std::span<const float> logits, float best) {
   const double total = std::log2(softmax_mass(logits, best));
   constexpr double kLog2e = 1.4426950408889634;
   candidates_.clear();

@@ -1,4 +1,4 @@
-// sampler.h: from logits to the next token: repeat penalty, filters, temperature and the draw.
+// sampler.h: samples the next token from logits: penalties, filters, temperature and the draw.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,40 +12,44 @@
 
 namespace veery {
 
-/// The penalties and filters act in the order in which they stand here.
+/// Options of a sampler. Penalties and filters apply in the order of these members.
 struct SamplerOptions {
   using Bias = TokenBias;
-  std::vector<Bias> bias;  ///< added to logits
-  /// Logits of recent tokens are divided by it (multiplied if negative): above 1 they become less
-  /// likely, below 1 more likely; 1: off.
+  std::vector<Bias> bias;  ///< added to the logits
+  /// Repetition penalty: divides the logits of recent tokens (multiplies negative ones). Above 1
+  /// makes them less likely, below 1 more likely; 1: off.
   float repeat_penalty = 1;
-  float frequency_penalty = 0;  ///< taken off for each time that a token is among the recent ones
-  float presence_penalty = 0;   ///< taken off if it is among them at all
-  int32_t repeat_last_n = 64;   ///< tokens that count as recent; -1: all, 0: none
-  /// DRY: a token that would go on repeating what came before loses multiplier base^(length -
-  /// allowed length), the length that of the repetition so far; 0: off. (p-e-w, text-generation-
-  /// webui, pull request 5677.)
+  float frequency_penalty = 0;  ///< subtracted once for each recent occurrence of the token
+  float presence_penalty = 0;   ///< subtracted once if the token is among the recent ones
+  int32_t repeat_last_n = 64;   ///< number of recent tokens to consider; -1: all, 0: none
+  /// DRY: subtracts multiplier * base^(length - allowed length) from the logit of a token that
+  /// would continue a repetition, where `length` is the length of the repetition so far; 0: off.
+  /// (p-e-w, text-generation-webui, pull request 5677.)
   float dry_multiplier = 0, dry_base = 1.75F;
   int32_t dry_allowed_length = 2;
-  int32_t dry_last_n = -1;  ///< tokens that are looked at; -1: all
-  /// Repetitions end at these tokens: a truth for each id; none: nowhere.
+  int32_t dry_last_n = -1;  ///< number of recent tokens to search; -1: all
+  /// DRY sequence breakers, at which repetitions end: a flag for each token id; nullptr: none.
   std::shared_ptr<const std::vector<bool>> dry_breakers;
-  float top_n_sigma =
-      0;                ///< logits within so many deviations of the best (arXiv:2411.07641); 0: off
-  float top_p = 0.95F;  ///< the fewest most probable tokens that together reach this; 1: off
-  float min_p = 0.05F;  ///< tokens at least this probable relative to the best; 0: off
-  int32_t top_k = 40;   ///< the most probable tokens; 0 or less: off
-  /// Tokens whose surprise is nearest to the entropy, until they reach this together (locally
-  /// typical, arXiv:2202.00666); 1: off.
+  /// Keeps logits within N standard deviations of the best (arXiv:2411.07641); 0: off.
+  float top_n_sigma = 0;
+  /// Keeps the smallest set of most probable tokens with this total probability; 1: off.
+  float top_p = 0.95F;
+  /// Keeps tokens with at least this fraction of the best token's probability; 0: off.
+  float min_p = 0.05F;
+  int32_t top_k = 40;  ///< keeps the k most probable tokens; 0 or less: off
+  /// Locally typical sampling (arXiv:2202.00666): keeps the tokens whose surprise is closest to the
+  /// entropy, up to this total probability; 1: off.
   float typical_p = 1;
-  /// XTC: with this probability all tokens above the threshold but the least probable of them go.
+  /// XTC: with this probability, drops all tokens above the threshold except the least probable of
+  /// them.
   float xtc_probability = 0, xtc_threshold = 0.1F;
-  float temperature = 0.8F;  ///< 0: always the most probable token, the filters do not matter
-  /// The temperature is between temperature - range and + range, by the entropy of what is left
-  /// over the greatest there could be, to the power of the exponent; 0: it is fixed.
+  float temperature = 0.8F;  ///< 0: greedy, ignoring the filters
+  /// Dynamic temperature: temperature - range to temperature + range, interpolated by (entropy of
+  /// the remaining tokens / maximum entropy)^exponent; 0: fixed temperature.
   float dynatemp_range = 0, dynatemp_exponent = 1;
-  /// 2: in place of the filters, tokens less surprising than a bound that follows what is chosen
-  /// towards tau bits, by steps of eta (mirostat 2, arXiv:2007.14966); 0: off.
+  /// 2: mirostat 2 (arXiv:2007.14966) replaces the filters. It keeps tokens less surprising than a
+  /// bound, which follows the observed surprise towards `tau` bits with learning rate `eta`; 0:
+  /// off.
   int32_t mirostat = 0;
   float mirostat_tau = 5, mirostat_eta = 0.1F;
   uint64_t seed = 0;
@@ -58,48 +62,49 @@ inline constexpr float kMostBias = 1e6F;
 /// kFormat if no logit is a number.
 int32_t argmax(std::span<const float> logits);
 
-/// log(sum(exp(logits))), summed in double, with a relative error of the sum below 4e-7.
+/// Returns log(sum(exp(logits))), accumulated in double; relative error of the sum below 4e-7.
 double log_sum_exp(std::span<const float> logits);
 
-/// The Kullback-Leibler divergence of softmax(logits) from softmax(reference), in nats: what a
-/// token of the reference costs more under `logits`. 0 for equal ones.
+/// Returns the Kullback-Leibler divergence KL(softmax(reference) || softmax(logits)) in nats; 0 if
+/// they are equal.
 double divergence(std::span<const float> reference, std::span<const float> logits);
 
-/// The most probable tokens of a row of logits, as the op top_k has them.
+/// The top-k logits of a row, as computed by the op top_k.
 struct TopLogits {
-  std::span<const float> values;     ///< the largest first
-  std::span<const int32_t> indices;  ///< -1: the row has no more
+  std::span<const float> values;     ///< descending
+  std::span<const int32_t> indices;  ///< -1: the row has no more entries
   float mass = 0;
 };
 
-/// Draws tokens. The same options and logits give the same tokens. Keeps its buffers: no allocation
-/// after the first token of a vocabulary.
+/// Samples tokens. The same options and logits give the same tokens. Reuses its buffers: no
+/// allocation after the first token.
 class Sampler {
  public:
   /// Throws kInput naming a parameter that is out of range.
   explicit Sampler(const SamplerOptions& options);
 
-  /// The next token after `history` (prompt and answer, oldest first). Draws one random number,
-  /// none if temperature is 0.
+  /// Returns the next token after `history` (prompt and generated tokens, oldest first). Draws one
+  /// random number, none if temperature is 0.
   int32_t sample(std::span<const float> logits, std::span<const int32_t> history);
 
-  /// Whether sample() of the most probable tokens may do.
+  /// Returns whether sample(TopLogits) may succeed with these options.
   bool takes_top() const;
-  /// The token that sample() draws from all logits; nothing, and nothing is drawn, where those that
-  /// the filters leave are more than are given.
+  /// Samples from the top-k logits the token that sample() would draw from all logits. Returns
+  /// nullopt, without drawing a random number, if the filters keep more tokens than `top` holds.
   std::optional<int32_t> sample(const TopLogits& top);
 
-  /// What a device needs to draw the next tokens after `history` as sample() would, `most` of them;
-  /// nothing where it takes filters that only sample() has, or lists that are too long. Refers to
-  /// `history` and the options.
+  /// Returns the parameters with which a device samples the next `most` tokens after `history` as
+  /// sample() would; nullopt if a filter is only implemented on the host or a list is too long for
+  /// the device. Refers to `history` and the options.
   std::optional<ChainRow> chain_row(std::span<const int32_t> history, int32_t most) const;
-  /// A device has drawn a token.
+  /// Advances the random stream after the device has sampled a token.
   void count_draw() {
     if (options_.temperature > 0) random_.next();
   }
 
-  /// Nothing but the largest logit matters: the model may choose tokens itself.
-  bool greedy() const { return options_.temperature == 0 && !changes(); }
+  /// Returns whether only the largest logit matters, so that the model can compute the argmax
+  /// itself.
+  bool greedy() const { return options_.temperature == 0 && !changes_logits(); }
   const SamplerOptions& options() const { return options_; }
 
  private:
@@ -112,7 +117,7 @@ class Sampler {
   }
 
   bool penalizes() const;
-  bool changes() const {
+  bool changes_logits() const {
     return penalizes() || !options_.bias.empty() || options_.dry_multiplier > 0;
   }
   Penalties penalties() const {
@@ -120,15 +125,15 @@ class Sampler {
   }
   std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
   void penalize(std::span<const int32_t> history);
-  void penalize_repetitions(std::span<const int32_t> history);
+  void apply_dry(std::span<const int32_t> history);
   bool chains() const;
-  bool limited() const { return options_.top_k > 0; }
+  bool has_top_k() const { return options_.top_k > 0; }
   float least_of(float best) const;
   void select(std::span<const float> logits, float best);
-  bool cut_to_mass(double mass, float best);
-  void keep_typical();
-  void exclude_top_choices();
-  void follow_surprise(std::span<const float> logits, float best);
+  bool apply_top_p(double mass, float best);
+  void apply_typical_p();
+  void apply_xtc();
+  void apply_mirostat(std::span<const float> logits, float best);
   float temperature();
   int32_t draw();
   int32_t draw_selected();
@@ -138,7 +143,7 @@ class Sampler {
   std::vector<float> penalized_;
   std::vector<int32_t> recent_;
   std::vector<int32_t> lengths_;
-  double bound_ = 0;  ///< of mirostat, in bits
+  double bound_ = 0;  ///< bound of mirostat, in bits
   std::vector<Candidate> candidates_;
   std::vector<double> weights_;
 };

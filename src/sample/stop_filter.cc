@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-// The length of the longest end of `text` that begins `stop` without being all of it.
+// Returns the length of the longest suffix of `text` that is a proper prefix of `stop`.
 size_t partial_match(std::string_view text, std::string_view stop) {
   size_t length = std::min(text.size(), stop.size() - 1);
   while (length > 0 && !text.ends_with(stop.substr(0, length))) --length;
@@ -25,7 +25,8 @@ StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)
 std::string StopFilter::push(std::string_view text) {
   if (stopped_) return {};
   held_ += text;
-  // The one that is complete first, however the text is cut into pieces.
+  // The stop string that ends first wins, so that the result does not depend on how the text is
+  // split.
   size_t begin = std::string::npos, end = std::string::npos;
   size_t keep = 0;
   for (const std::string& stop : stops_) {

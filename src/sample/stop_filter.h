@@ -1,4 +1,4 @@
-// stop_filter.h: ends a stream of text before a stop string, wherever its pieces are cut.
+// stop_filter.h: truncates streamed text before a stop string that may span several pieces.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,20 +6,20 @@
 
 namespace veery {
 
-/// Holds back what may be the beginning of a stop string until it is known whether it is.
+/// Withholds text that may be the beginning of a stop string until that is decided.
 class StopFilter {
  public:
   /// Throws kInput if a stop string is empty.
   explicit StopFilter(std::vector<std::string> stops);
 
-  /// The text that can be shown now. Once stopped(), nothing more comes.
+  /// Returns the text that can be emitted now; nothing after stopped().
   std::string push(std::string_view text);
-  /// What was held back, at the end of the text.
+  /// Returns the withheld text at the end of the stream.
   std::string finish();
-  /// A stop string was seen; it and all that follows is dropped. The one that is complete first
-  /// counts, of those that end together the longest.
+  /// Returns whether a stop string was found; it and all text after it are dropped. The stop string
+  /// that ends first wins; among those that end at the same character, the longest.
   bool stopped() const { return stopped_; }
-  /// The stop string that was seen; empty: none.
+  /// The stop string that was found, or empty.
   const std::string& stop() const { return stop_; }
 
  private:

@@ -1,5 +1,5 @@
-// config.cc: numbers of the configuration that cannot be right together, or that no published model
-// of the architecture has.
+// config.cc: checks for settings that contradict each other, or that no published model of the
+// architecture has.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,7 +11,8 @@
 namespace veery {
 namespace {
 
-// What all models of an architecture have. `holds` is given a parameter's name for weights.
+// A property of all published models of an architecture. `holds` receives a function that finds
+// tensors by name.
 struct Fact {
   std::string_view architecture;
   std::string_view what;
@@ -82,8 +83,8 @@ const Json* member(const Json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// What config.json or the metadata say the vocabulary is.
-std::optional<int64_t> said_vocabulary(const ModelFile& file, const TransformerConfig& config) {
+// Returns the vocabulary size stated in config.json or the metadata.
+std::optional<int64_t> stated_vocabulary(const ModelFile& file, const TransformerConfig& config) {
   if (!file.config) return file.metadata.integer(config.architecture + ".vocab_size");
   for (const Json* object : {&*file.config, member(*file.config, "text_config")}) {
     const Json* value = object == nullptr ? nullptr : member(*object, "vocab_size");
@@ -93,12 +94,12 @@ std::optional<int64_t> said_vocabulary(const ModelFile& file, const TransformerC
 }
 
 void check_vocabulary(const ModelFile& file, const TransformerConfig& config, Report& report) {
-  const std::optional<int64_t> said = said_vocabulary(file, config);
+  const std::optional<int64_t> said = stated_vocabulary(file, config);
   if (said && *said != config.vocab)
     report.add({"vocabulary", CheckState::kWarn,
                 fmt::format("the embedding has {} rows", config.vocab),
                 fmt::format("{}, as the configuration says", *said),
-                "tokens were added or cut off without the other part"});
+                "tokens were added or removed on one side only"});
   else
     report.ok("vocabulary", fmt::format("{} rows of the embedding", config.vocab));
 }
@@ -111,13 +112,13 @@ struct Range {
 void check_ranges(const TransformerConfig& c, Report& report) {
   const double usual = 1 / std::sqrt(static_cast<double>(c.head_dim));
   const double theta = c.rope.dims > 0 ? c.rope.theta : 1e4;
-  const Range ranges[] = {{"epsilon of norms", c.norm_eps, 1e-13, 1e-2},
-                          {"base of RoPE", theta, 1e2, 1e10},
-                          {"scale of scores", c.attention_scale, usual / 64, usual * 64},
-                          {"scale of the embedding", c.embedding_scale, 1e-2, 1e4},
-                          {"scale of residuals", c.residual_scale, 1e-2, 1e2},
-                          {"scale of logits", c.logit_scale, 1e-4, 1e2},
-                          {"factor of RoPE", c.rope.factor, 1, 1e4}};
+  const Range ranges[] = {{"norm epsilon", c.norm_eps, 1e-13, 1e-2},
+                          {"RoPE base", theta, 1e2, 1e10},
+                          {"attention scale", c.attention_scale, usual / 64, usual * 64},
+                          {"embedding scale", c.embedding_scale, 1e-2, 1e4},
+                          {"residual scale", c.residual_scale, 1e-2, 1e2},
+                          {"logit scale", c.logit_scale, 1e-4, 1e2},
+                          {"RoPE factor", c.rope.factor, 1, 1e4}};
   std::vector<std::string> odd;
   for (const Range& range : ranges)
     if (!(range.value >= range.low && range.value <= range.high))

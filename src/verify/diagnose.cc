@@ -12,9 +12,9 @@
 namespace veery {
 namespace {
 
-constexpr size_t kMostIds = 96;      // of a trial
-constexpr size_t kMostChanges = 3;   // at a time
-constexpr double kWorthwhile = 0.6;  // what a change leaves of the difference
+constexpr size_t kMostIds = 96;      // token ids per trial
+constexpr size_t kMostChanges = 3;   // changes in total
+constexpr double kWorthwhile = 0.6;  // a change must reduce the difference to this fraction
 constexpr size_t kRounds = 6;
 constexpr int kGrid = 17, kSteps = 26;
 
@@ -38,7 +38,8 @@ class Search {
     return compare(same, sets_, kMostIds);
   }
 
-  // What is left with all changes so far and one more; nothing if they do not fit the model.
+  // Returns the difference with all changes so far and one more; nullopt if they do not fit the
+  // model.
   std::optional<Difference> try_with(const Hypothesis& more) {
     ++result_.tried;
     if (progress_) progress_(result_.tried);
@@ -53,7 +54,8 @@ class Search {
       });
       return compare(changed, sets_, kMostIds, edit);
     } catch (const Error& error) {
-      // A change that does not fit the file refutes the hypothesis; anything else is no answer.
+      // A change that does not fit the file only refutes its hypothesis; other errors are real
+      // failures.
       if (error.kind() == ErrorKind::kBug || error.kind() == ErrorKind::kIo ||
           error.kind() == ErrorKind::kNotFound)
         throw;
@@ -66,7 +68,7 @@ class Search {
     Difference difference;
   };
 
-  // Takes the change that leaves least, if that is worth it.
+  // Applies the change that reduces the difference most, if it is worthwhile.
   bool improve() {
     Best best;
     best.difference.rms = INFINITY;
@@ -79,7 +81,7 @@ class Search {
     if (!best.change || best.difference.largest > tolerance_)
       for (const Knob& knob : knobs(model_)) turn(knob, best);
     if (!best.change || best.difference.rms > kWorthwhile * far_.rms) return false;
-    // A number that was found before is found better now.
+    // A better value of the same number replaces the earlier one.
     const auto same = std::ranges::find_if(result_.changes, [&](const Hypothesis& change) {
       return !change.number.empty() && change.number == best.change->number;
     });
@@ -104,8 +106,8 @@ class Search {
             value};
   }
 
-  // Looks for the value of a number: on a grid, then between the neighbours of the best point, or
-  // of the value that it has if no point of the grid is better.
+  // Searches for the value of a number: on a grid, then around the best grid point, or around the
+  // current value if no grid point is better.
   void turn(const Knob& knob, Best& best) {
     const double low = std::log(knob.low);
     const double step = (std::log(knob.high) - low) / (kGrid - 1);
@@ -123,7 +125,7 @@ class Search {
     narrow(knob, centre - step, centre + step, best);
   }
 
-  // Golden section. Gives up early where nothing comes of it.
+  // Golden section search. Stops early if there is no improvement.
   void narrow(const Knob& knob, double a, double b, Best& best) {
     constexpr double kGolden = 0.6180339887498949;
     constexpr int kPatience = 8;
@@ -159,7 +161,7 @@ class Search {
   std::span<const ReferenceSet> sets_;
   double tolerance_;
   const std::function<void(size_t)>& progress_;
-  Difference far_;  // of the model with all changes so far
+  Difference far_;  // difference of the model with all changes so far
   Diagnosis result_;
 };
 

@@ -23,7 +23,7 @@ class Builder {
         {std::move(defect), std::move(when),
          [change = std::move(change)](ModelFile&, TransformerConfig& c) { change(c); }});
   }
-  /// `change` gives the tensors of these parts another form.
+  /// Adds a hypothesis that applies `change` to the tensors of these parts.
   void tensors(std::string defect, std::string when, std::vector<std::string> parts,
                TensorChange change) {
     if (std::ranges::none_of(parts, [&](const auto& part) { return has_part(file_, part); }))
@@ -54,11 +54,10 @@ void add_pairing(Builder& b) {
   const TransformerConfig& c = b.config();
   if (c.rope.dims == 0) return;
   b.config("wrong RoPE pairing",
-           c.rope_interleaved
-               ? "the pairs of RoPE are halves of a head (i, i + d/2): the rows of Q "
-                 "and K in this file are not permuted"
-               : "the pairs of RoPE are neighbours (2i, 2i + 1): the rows of Q and K "
-                 "in this file are permuted",
+           c.rope_interleaved ? "RoPE pairs are split halves of a head (i, i + d/2): the rows of Q "
+                                "and K in this file are not permuted"
+                              : "RoPE pairs are interleaved (2i, 2i + 1): the rows of Q and K "
+                                "in this file are permuted",
            [](TransformerConfig& d) { d.rope_interleaved = !d.rope_interleaved; });
   struct Kind {
     const char* what;
@@ -72,11 +71,11 @@ void add_pairing(Builder& b) {
     for (const auto& [what, parts] : kinds)
       b.tensors("wrong RoPE pairing",
                 fmt::format("the rows of {} are permuted from {}", what,
-                            to_neighbours ? "halves to neighbours" : "neighbours to halves"),
+                            to_neighbours ? "split to interleaved" : "interleaved to split"),
                 parts, pair_order(c, to_neighbours));
 }
 
-// Scalings of long contexts by usual factors from usual lengths.
+// Adds RoPE scalings with common factors and common original context lengths.
 void add_scaling(Builder& b) {
   const TransformerConfig& c = b.config();
   struct Kind {
@@ -85,7 +84,7 @@ void add_scaling(Builder& b) {
   };
   constexpr Kind kKinds[] = {{RopeScaling::kLinear, "linearly"},
                              {RopeScaling::kLlama3, "as in Llama 3"},
-                             {RopeScaling::kYarn, "by yarn"}};
+                             {RopeScaling::kYarn, "with YaRN"}};
   constexpr int32_t kShortest = 16, kLongest = 1 << 16;
   for (const auto& [scaling, name] : kKinds)
     for (const double factor : {8.0, 4.0, 32.0, 2.0, 16.0})
@@ -113,52 +112,53 @@ void add_rope(Builder& b) {
   const bool freqs = has_part(b.file(), "rope_freqs.weight");
   const bool factors = has_part(b.file(), "rope_factors_short.weight");
   if (c.rope.scaling != RopeScaling::kNone || freqs || factors)
-    b.file("RoPE is scaled", "RoPE has no scaling", [](ModelFile& file, TransformerConfig& d) {
-      drop_parts(file,
-                 {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"});
-      d.rope.scaling = d.local_rope.scaling = RopeScaling::kNone;
-      d.rope.attention_factor = d.local_rope.attention_factor = 1;
-    });
+    b.file("unexpected RoPE scaling", "RoPE has no scaling",
+           [](ModelFile& file, TransformerConfig& d) {
+             drop_parts(file, {"rope_freqs.weight", "rope_factors_short.weight",
+                               "rope_factors_long.weight"});
+             d.rope.scaling = d.local_rope.scaling = RopeScaling::kNone;
+             d.rope.attention_factor = d.local_rope.attention_factor = 1;
+           });
   for (const double theta : {1e4, 5e5, 1e6, 1e5, 1e7, 5e6, 1.5e5, 5e4, 8e6}) {
-    const std::string when = fmt::format("its base is {:.0f}", theta);
+    const std::string when = fmt::format("the RoPE base is {:.0f}", theta);
     if (theta != c.rope.theta)
-      b.config("wrong base of RoPE", when + fmt::format(", not {:.0f}", c.rope.theta),
+      b.config("wrong RoPE base", when + fmt::format(", not {:.0f}", c.rope.theta),
                [theta](TransformerConfig& d) {
                  if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = theta;
                  d.rope.theta = theta;
                });
     if (c.window > 0 && !c.local.empty() && theta != c.local_rope.theta)
-      b.config("wrong base of RoPE in layers with a window",
+      b.config("wrong RoPE base in layers with a window",
                when + fmt::format(", not {:.0f}", c.local_rope.theta),
                [theta](TransformerConfig& d) { d.local_rope.theta = theta; });
     if (c.window > 0 && theta != c.rope.theta)
-      b.config("wrong base of RoPE in layers that see everything",
+      b.config("wrong RoPE base in layers with full attention",
                when + fmt::format(", not {:.0f}", c.rope.theta),
                [theta](TransformerConfig& d) { d.rope.theta = theta; });
   }
   if (!freqs && !factors) add_scaling(b);
   if (c.rope.attention_factor != 1)
-    b.config(
-        "RoPE has a magnitude", "RoPE of scaled contexts has the magnitude 1",
-        [](TransformerConfig& d) { d.rope.attention_factor = d.local_rope.attention_factor = 1; });
+    b.config("wrong RoPE magnitude", "RoPE has magnitude 1", [](TransformerConfig& d) {
+      d.rope.attention_factor = d.local_rope.attention_factor = 1;
+    });
   if (!(c.local_rope == c.rope))
-    b.config("RoPE of layers with a window", "RoPE is the same in all layers",
+    b.config("unexpected RoPE in layers with a window", "RoPE is the same in all layers",
              [](TransformerConfig& d) { d.local_rope = d.rope; });
   for (const int part : {1, 2, 4})
     if (c.rope.dims != c.head_dim / part && c.head_dim / part % 2 == 0 && !freqs && !factors)
       b.config(
-          "wrong part of heads is turned",
-          fmt::format("RoPE turns {} of {} dimensions", c.head_dim / part, c.head_dim),
+          "wrong number of rotated dimensions",
+          fmt::format("RoPE rotates {} of {} dimensions", c.head_dim / part, c.head_dim),
           [part](TransformerConfig& d) { d.rope.dims = d.local_rope.dims = d.head_dim / part; });
   if (!c.unrotated.empty())
-    b.config("layers without RoPE", "all layers have RoPE",
+    b.config("unexpected layers without RoPE", "all layers have RoPE",
              [](TransformerConfig& d) { d.unrotated.clear(); });
 }
 
-// One number: its name, the values that models have; 0 where that means that there is none.
+// A numeric setting and the values found in models; 0 means absent, if the setting can be absent.
 struct FloatRow {
-  const char* present;  ///< the defect if it should not be there; nullptr: it always is
-  const char* missing;  ///< if it should be
+  const char* present;  ///< name of the defect if the setting should be absent, or nullptr
+  const char* missing;  ///< name of the defect if another value is right
   const char* what;
   float TransformerConfig::*member;
   std::vector<double> values;
@@ -169,39 +169,35 @@ void add_floats(Builder& b) {
   const double dim = static_cast<double>(c.dim);
   const double head = c.head_dim;
   const FloatRow rows[] = {
-      {"a soft cap that should not be",
+      {"unexpected soft cap",
        "missing soft cap",
        "soft cap of logits",
        &TransformerConfig::logit_softcap,
        {0, 30, 50, 15}},
-      {"a soft cap that should not be",
+      {"unexpected soft cap",
        "missing soft cap",
        "soft cap of attention scores",
        &TransformerConfig::attention_softcap,
        {0, 50, 30, 15}},
       {nullptr,
-       "wrong scale of the embedding",
-       "scale of the embedding",
+       "wrong embedding scale",
+       "embedding scale",
        &TransformerConfig::embedding_scale,
        {1, std::sqrt(dim), 12}},
       {nullptr,
-       "wrong scale of attention scores",
-       "scale of attention scores",
+       "wrong attention scale",
+       "attention scale",
        &TransformerConfig::attention_scale,
        {1 / std::sqrt(head), std::sqrt(c.heads / dim), 1 / std::sqrt(dim), 1 / head, 1, 1.0 / 16}},
       {nullptr,
-       "wrong scale of logits",
-       "scale of logits",
+       "wrong logit scale",
+       "logit scale",
        &TransformerConfig::logit_scale,
        {1, 0.0625, 0.125}},
+      {nullptr, "wrong residual scale", "residual scale", &TransformerConfig::residual_scale, {1}},
       {nullptr,
-       "wrong scale of residuals",
-       "scale of residuals",
-       &TransformerConfig::residual_scale,
-       {1}},
-      {nullptr,
-       "wrong epsilon of norms",
-       "epsilon of norms",
+       "wrong norm epsilon",
+       "norm epsilon",
        &TransformerConfig::norm_eps,
        {1e-5, 1e-6, 1e-8, 1e-12, 1e-3}}};
   for (const FloatRow& row : rows)
@@ -230,21 +226,21 @@ void add_norms(Builder& b) {
   };
   const bool some = has_part(b.file(), heads[0]);
   for (const float addend : {1.0F, -1.0F})
-    for (const auto& [what, parts] : {Kind{"norms", &all}, Kind{"norms of heads", &heads},
-                                      Kind{"norms but those of heads", &others}}) {
+    for (const auto& [what, parts] : {Kind{"norms", &all}, Kind{"per-head norms", &heads},
+                                      Kind{"norms except per-head norms", &others}}) {
       if (parts != &all && !some) continue;
       b.tensors(addend > 0 ? "norms without the 1 of (1 + w)" : "norms with the 1 of (1 + w) twice",
-                fmt::format("1 is {} the weights of all {}", addend > 0 ? "added to" : "taken from",
-                            what),
+                fmt::format("1 is {} the weights of all {}",
+                            addend > 0 ? "added to" : "subtracted from", what),
                 *parts, added(addend));
     }
   for (const float addend : {1.0F, -1.0F})
     for (const std::string& part : all)
       b.tensors(addend > 0 ? "norms without the 1 of (1 + w)" : "norms with the 1 of (1 + w) twice",
-                fmt::format("1 is {} {}", addend > 0 ? "added to" : "taken from", part), {part},
-                added(addend));
+                fmt::format("1 is {} {}", addend > 0 ? "added to" : "subtracted from", part),
+                {part}, added(addend));
   if (some)
-    b.file("norms of queries and keys", "there are no norms of queries and keys",
+    b.file("unexpected norms of queries and keys", "queries and keys have no norms",
            [heads](ModelFile& file, TransformerConfig&) { drop_parts(file, heads); });
   struct Pair {
     const char *one, *other;
@@ -255,7 +251,7 @@ void add_norms(Builder& b) {
                                    Pair{"post_attention_norm.weight", "post_ffw_norm.weight"},
                                    Pair{"attn_q_norm.weight", "attn_k_norm.weight"}}) {
     if (!can_swap(b.file(), one, other)) continue;
-    b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
+    b.file("swapped tensors", fmt::format("{} and {} are swapped", one, other),
            [one = one, other = other](ModelFile& file, TransformerConfig&) {
              swap_parts(file, one, other);
            });
@@ -267,29 +263,30 @@ void add_activation(Builder& b) {
     Activation activation;
     const char* name;
   };
-  constexpr Kind kKinds[] = {{Activation::kGelu, "GELU by tanh"},
-                             {Activation::kGeluErf, "GELU by the error function"},
+  constexpr Kind kKinds[] = {{Activation::kGelu, "GELU (tanh approximation)"},
+                             {Activation::kGeluErf, "GELU (exact)"},
                              {Activation::kSilu, "SiLU"},
                              {Activation::kRelu, "ReLU"},
-                             {Activation::kReluSquared, "the square of ReLU"}};
+                             {Activation::kReluSquared, "squared ReLU"}};
   for (const auto& [activation, name] : kKinds)
     if (activation != b.config().activation)
       b.config("wrong activation", fmt::format("the activation is {}", name),
                [activation = activation](TransformerConfig& d) { d.activation = activation; });
 }
 
-// Layers with a window: all, all but each n-th, or those from one on (Qwen 2).
+// Returns patterns of layers with a window: all, all except every n-th, or all from some layer on
+// (Qwen 2).
 std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const TransformerConfig& c) {
   std::vector<std::pair<std::string, std::vector<bool>>> patterns;
   const auto layers = static_cast<size_t>(c.layers);
   patterns.emplace_back("all layers have", std::vector<bool>(layers, true));
   for (const int32_t period : {2, 6, 4, 3, 5})
     if (period <= c.layers)
-      patterns.emplace_back(
-          fmt::format("all layers but each {} have", period == 2   ? "2nd"
-                                                     : period == 3 ? "3rd"
-                                                                   : fmt::format("{}th", period)),
-          local_pattern(c.layers, period));
+      patterns.emplace_back(fmt::format("all layers except every {} have",
+                                        period == 2   ? "2nd"
+                                        : period == 3 ? "3rd"
+                                                      : fmt::format("{}th", period)),
+                            local_pattern(c.layers, period));
   for (size_t first = 1; first < layers; ++first) {
     std::vector<bool> local(layers, false);
     std::fill(local.begin() + static_cast<ptrdiff_t>(first), local.end(), true);
@@ -298,8 +295,8 @@ std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const Tra
   return patterns;
 }
 
-// Where a window ends first shows in the logits: there the reference begins to differ, if all of
-// its positions were recorded.
+// The first position whose logits differ shows the window size, if the reference recorded all
+// positions.
 void add_missing_window(Builder& b, int32_t first) {
   if (first < 1 || first > b.config().context) return;
   const auto add = [&](int32_t size, const std::string& who, const std::vector<bool>& local) {
@@ -319,23 +316,23 @@ void add_missing_window(Builder& b, int32_t first) {
 void add_window(Builder& b, int32_t first) {
   const TransformerConfig& c = b.config();
   if (c.window == 0) return add_missing_window(b, first);
-  b.config("a window that should not be", "no layer has a window",
+  b.config("unexpected window", "no layer has a window",
            [](TransformerConfig& d) { d.window = 0; });
   for (const int32_t size : {c.window + 1, c.window - 1, first, c.window / 2, c.window * 2})
     if (size > 0 && size < c.context)
-      b.config("wrong size of the window", fmt::format("the window is {}, not {}", size, c.window),
+      b.config("wrong window size", fmt::format("the window is {}, not {}", size, c.window),
                [size](TransformerConfig& d) { d.window = size; });
   constexpr int32_t kMostShift = 7;
   const bool varies = !c.local.empty() && std::ranges::find(c.local, !c.local[0]) != c.local.end();
   for (int32_t by = 1; varies && by < std::min(c.layers, kMostShift); ++by)
-    b.config("wrong pattern of windows",
+    b.config("wrong window pattern",
              fmt::format("the pattern of layers with a window begins {} layer{} later", by,
                          by == 1 ? "" : "s"),
              [by](TransformerConfig& d) {
                std::rotate(d.local.rbegin(), d.local.rbegin() + by, d.local.rend());
              });
   for (auto& [who, local] : window_patterns(c))
-    b.config("wrong pattern of windows", who + " the window",
+    b.config("wrong window pattern", who + " the window",
              [local = std::move(local)](TransformerConfig& d) { d.local = local; });
 }
 
@@ -343,7 +340,8 @@ void add_matrices(Builder& b) {
   for (const char* part : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight",
                            "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "output.weight"})
     if (is_square(b.file(), part))
-      b.tensors("untransposed factor", fmt::format("{} is transposed", part), {part}, turned());
+      b.tensors("wrongly transposed matrix", fmt::format("{} is transposed", part), {part},
+                turned());
   struct Pair {
     const char *one, *other;
   };
@@ -352,7 +350,7 @@ void add_matrices(Builder& b) {
         Pair{"attn_k.weight", "attn_v.weight"},
         Pair{"ffn_gate_exps.weight", "ffn_up_exps.weight"}}) {
     if (!can_swap(b.file(), one, other)) continue;
-    b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
+    b.file("swapped tensors", fmt::format("{} and {} are swapped", one, other),
            [one = one, other = other](ModelFile& file, TransformerConfig&) {
              swap_parts(file, one, other);
            });
@@ -360,7 +358,7 @@ void add_matrices(Builder& b) {
   for (const char* part : {"attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias",
                            "ffn_down.bias", "output.bias", "attn_sinks.weight"})
     if (has_part(b.file(), part))
-      b.file("a part that should not be", fmt::format("there is no {}", part),
+      b.file("unexpected tensor", fmt::format("there is no {}", part),
              [part](ModelFile& file, TransformerConfig&) { drop_parts(file, {part}); });
   if (!b.config().tied && has_part(b.file(), "output.weight"))
     b.config("wrong output head", "the output head is the embedding",
@@ -370,8 +368,8 @@ void add_matrices(Builder& b) {
              [](TransformerConfig& d) { d.tied = false; });
 }
 
-// Damage of single layers: a conversion that was interrupted and gone on with, tensors that were
-// merged from two files.
+// Adds defects of single layers, as after an interrupted and resumed conversion or a merge of two
+// files.
 void add_layers(Builder& b) {
   const TransformerConfig& c = b.config();
   struct Kind {
@@ -389,14 +387,15 @@ void add_layers(Builder& b) {
         for (const char* part : parts) names.push_back(fmt::format("blk.{}.{}", layer, part));
         b.tensors("wrong RoPE pairing in one layer",
                   fmt::format("the rows of {} of layer {} are permuted from {}", what, layer,
-                              to_neighbours ? "halves to neighbours" : "neighbours to halves"),
+                              to_neighbours ? "split to interleaved" : "interleaved to split"),
                   std::move(names), pair_order(c, to_neighbours));
       }
-  constexpr int32_t kMostPairs = 400;  // each is a run of the model; neighbours first
+  // Each pair costs one run of the model. Adjacent layers come first.
+  constexpr int32_t kMostPairs = 400;
   int32_t pairs = 0;
   for (int32_t apart = 1; apart < c.layers; ++apart)
     for (int32_t one = 0; one + apart < c.layers && pairs < kMostPairs; ++one, ++pairs)
-      b.file("exchanged layers", fmt::format("layers {} and {} are exchanged", one, one + apart),
+      b.file("swapped layers", fmt::format("layers {} and {} are swapped", one, one + apart),
              [one, other = one + apart](ModelFile& file, TransformerConfig&) {
                swap_layers(file, one, other);
              });
@@ -405,20 +404,19 @@ void add_layers(Builder& b) {
 void add_experts(Builder& b) {
   const TransformerConfig& c = b.config();
   if (c.architecture == "gptneox")
-    b.config("wrong order of parts",
-             c.parallel ? "attention and feed-forward part follow one another"
+    b.config("wrong residual structure",
+             c.parallel ? "attention and feed-forward part run in sequence"
                         : "attention and feed-forward part read the same input",
              [](TransformerConfig& d) { d.parallel = !d.parallel; });
   const ExpertConfig& e = c.experts;
   if (e.count == 0) return;
-  b.config("wrong gates of experts",
-           e.route.normalise ? "the gates of the chosen experts do not add up to 1"
-                             : "the gates of the chosen experts add up to 1",
+  b.config("wrong expert weights",
+           e.route.normalise ? "the weights of the selected experts are not normalised"
+                             : "the weights of the selected experts are normalised",
            [](TransformerConfig& d) { d.experts.route.normalise = !d.experts.route.normalise; });
-  b.config(
-      "wrong gates of experts",
-      e.route.sigmoid ? "the scores of experts are softmax" : "the scores of experts are sigmoid",
-      [](TransformerConfig& d) { d.experts.route.sigmoid = !d.experts.route.sigmoid; });
+  b.config("wrong expert weights",
+           e.route.sigmoid ? "expert scores use softmax" : "expert scores use sigmoid",
+           [](TransformerConfig& d) { d.experts.route.sigmoid = !d.experts.route.sigmoid; });
   for (const int by : {1, -1})
     if (e.route.used + by >= 1 && e.route.used + by <= e.count)
       b.config("wrong number of experts", fmt::format("{} experts are used", e.route.used + by),
@@ -432,9 +430,10 @@ void add_ids(Builder& b, int32_t bos, std::span<const ReferenceSet> sets) {
                                [&](const ReferenceText& text) { return text.ids.front() == bos; });
   });
   b.ids(written ? "double BOS" : "missing BOS",
-        written ? "BOS stands twice before its ids" : "a BOS stands before its ids",
+        written ? "another BOS precedes the recorded ids" : "a BOS precedes the recorded ids",
         IdEdit::kBosAdded);
-  if (written) b.ids("missing BOS", "the BOS of its ids is left out", IdEdit::kFirstDropped);
+  if (written)
+    b.ids("missing BOS", "the BOS of the recorded ids is dropped", IdEdit::kFirstDropped);
 }
 
 }  // namespace
@@ -460,26 +459,25 @@ std::vector<Knob> knobs(const Model& model) {
   const double scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   const auto cap = [](double now) { return now == 0 ? "missing soft cap" : "wrong soft cap"; };
   std::vector<Knob> all{
-      {"wrong scale of attention scores", "the scale of attention scores", scale / 32, scale * 32,
-       c.attention_scale,
+      {"wrong attention scale", "the attention scale", scale / 32, scale * 32, c.attention_scale,
        [](TransformerConfig& d, double v) { d.attention_scale = static_cast<float>(v); }},
       {cap(c.logit_softcap), "the soft cap of logits", 1, 500, c.logit_softcap,
        [](TransformerConfig& d, double v) { d.logit_softcap = static_cast<float>(v); }},
       {cap(c.attention_softcap), "the soft cap of attention scores", 0.5, 500, c.attention_softcap,
        [](TransformerConfig& d, double v) { d.attention_softcap = static_cast<float>(v); }},
-      {"wrong scale of the embedding", "the scale of the embedding", 0.05, 500, c.embedding_scale,
+      {"wrong embedding scale", "the embedding scale", 0.05, 500, c.embedding_scale,
        [](TransformerConfig& d, double v) { d.embedding_scale = static_cast<float>(v); }},
-      {"wrong scale of logits", "the scale of logits", 1e-3, 100, c.logit_scale,
+      {"wrong logit scale", "the logit scale", 1e-3, 100, c.logit_scale,
        [](TransformerConfig& d, double v) { d.logit_scale = static_cast<float>(v); }},
-      {"wrong scale of residuals", "the scale of residuals", 0.05, 20, c.residual_scale,
+      {"wrong residual scale", "the residual scale", 0.05, 20, c.residual_scale,
        [](TransformerConfig& d, double v) { d.residual_scale = static_cast<float>(v); }}};
   if (c.rope.dims == 0) return all;
-  all.push_back({"wrong base of RoPE", "the base of RoPE", 1e2, 1e9, c.rope.theta,
+  all.push_back({"wrong RoPE base", "the RoPE base", 1e2, 1e9, c.rope.theta,
                  [](TransformerConfig& d, double v) {
                    if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = v;
                    d.rope.theta = v;
                  }});
-  all.push_back({"wrong RoPE scaling", "the factor of RoPE", 1, 256, c.rope.factor,
+  all.push_back({"wrong RoPE scaling", "the RoPE factor", 1, 256, c.rope.factor,
                  [](TransformerConfig& d, double v) {
                    if (d.rope.scaling == RopeScaling::kNone) d.rope.scaling = RopeScaling::kLinear;
                    d.rope.factor = v;

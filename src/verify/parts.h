@@ -1,4 +1,4 @@
-// parts.h: the parts that verify() puts together.
+// parts.h: the individual checks of verify().
 #pragma once
 #include <string>
 #include <vector>
@@ -14,33 +14,34 @@ namespace veery {
 
 using VerifyProgress = decltype(VerifyOptions::progress);
 
-/// Tensors: those that `graph` needs, in their shapes, the same optional parts in all layers,
-/// nothing left over.
+/// Checks tensors: all that `graph` requires exist in the right shapes, all layers have the same
+/// optional parts, and no tensor is unused.
 void check_tensors(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                    Report& report);
 
-/// Numbers of the configuration that contradict one another or what is known of the architecture.
+/// Checks the configuration for contradictions, and against known properties of the architecture.
 void check_config(const ModelFile& file, const TransformerConfig& config, Report& report);
 
-/// The weights themselves, all of them: finite, not empty, of usual size; norms near what norms
-/// are.
+/// Checks the values of all weights: finite, not constant, of usual magnitude, and norms close to
+/// typical norms.
 void check_values(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                   ThreadPool& pool, Report& report, const VerifyProgress& progress);
 
-/// `rows`: of the embedding; 0 if that is not known.
+/// `rows` is the number of embedding rows; 0 if unknown.
 void check_tokenizer(const Tokenizer& tokenizer, int64_t rows, Report& report);
 
 void check_template(const Tokenizer& tokenizer, const std::string& source, Report& report);
 
-/// What the model computes: finite, the same however it is run, depending on what was said before,
-/// and better than chance on plain English.
+/// Runs the model: outputs must be finite, independent of chunking and dependent on the context,
+/// and predict plain English better than chance.
 void check_runs(Model& model, Report& report);
 
-/// Whether texts have the ids of a reference, and tokens and ends of an answer are those recorded.
+/// Checks that texts are tokenised to the ids of the reference, and that tokens and end tokens are
+/// the recorded ones.
 void check_vocabulary(const Tokenizer& tokenizer, const ReferenceVocabulary& reference,
                       Report& report);
 
-/// A few sentences of plain English.
+/// Returns a few sentences of plain English.
 std::string_view plain_english();
 
 }  // namespace veery

@@ -17,7 +17,7 @@ namespace veery {
 namespace {
 
 constexpr size_t kRecordedTop = 8;
-constexpr size_t kGreedyTokens = 96;  // that are compared
+constexpr size_t kGreedyTokens = 96;  // greedy tokens to compare
 constexpr double kClear = 1e-3;
 constexpr double kNearTie = 5e-3;
 
@@ -37,7 +37,7 @@ std::vector<int32_t> edited(const ReferenceText& text, IdEdit edit, int32_t bos)
   return ids;
 }
 
-// Collects differences, text after text.
+// Accumulates differences over texts.
 class Comparison {
  public:
   explicit Comparison(const std::string& set) { result_.set = set; }
@@ -50,8 +50,8 @@ class Comparison {
     const auto sum = static_cast<float>(row.logprobs || row.logsumexp ? log_sum_exp(logits) : 0);
     for (const auto& [id, value] : row.values) {
       if (static_cast<size_t>(id) >= logits.size())
-        throw Error(ErrorKind::kInput, "the reference has a logit of id {}, the model has {}", id,
-                    logits.size());
+        throw Error(ErrorKind::kInput, "the reference has a logit of id {}, but the model has {}",
+                    id, logits.size());
       add(row.position, id, logits[static_cast<size_t>(id)] - (row.logprobs ? sum : 0), value);
     }
     if (row.logsumexp) add(row.position, -1, sum, *row.logsumexp);
@@ -108,7 +108,7 @@ Difference compare_set(Model& model, const ReferenceSet& set, size_t most, IdEdi
   return comparison.result();
 }
 
-// Whether the two divisors of longrope would change on the way.
+// Returns whether longrope would switch its divisors during the continuation.
 bool changes_divisors(const Model& model, const ReferenceText& text) {
   const auto length = static_cast<double>(text.ids.size());
   const double limit = model.config().rope.original_context;
@@ -133,7 +133,7 @@ Json recorded_position(int32_t position, std::span<const float> logits) {
           {"top", std::move(top)}};
 }
 
-// The last `shown` positions of a text, and how it goes on.
+// Records the last `shown` positions of a text, and its greedy continuation.
 Json recorded(Model& model, std::span<const int32_t> ids, int64_t shown, size_t steps) {
   SequenceReader reader(model, std::ssize(ids) + static_cast<int64_t>(steps));
   Json positions = Json::array();

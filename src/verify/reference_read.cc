@@ -1,4 +1,4 @@
-// reference_read.cc: the forms in which references are found.
+// reference_read.cc: parses the formats of references.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,15 +17,15 @@ namespace {
 
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// Of all texts of a reference together.
+// Limit over all texts of a reference.
 constexpr int64_t kMostValues = 8'000'000;
 
-// Reads one JSON reference, a text at a time; errors name the file.
+// Reads a JSON reference text by text; errors name the file.
 class ReferenceReader {
  public:
   ReferenceReader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-  // The texts lie in a list "cases" or "prompts", or in such lists one level below.
+  // Reads the lists "cases" or "prompts" at the top level or one level below.
   std::vector<ReferenceSet> sets() const {
     std::map<std::string, std::string> lists;  // level -> list; "cases" before "prompts"
     each_list([&](const std::string& level, const std::string& list, JsonReader& reader) {
@@ -33,7 +33,7 @@ class ReferenceReader {
       if (!is_new) known->second = std::min(known->second, list);
       reader.skip();
     });
-    if (lists.empty()) fail("has no list 'cases' or 'prompts' of texts with ids");
+    if (lists.empty()) fail("missing list 'cases' or 'prompts' of texts with ids");
     std::vector<ReferenceSet> sets;
     JsonBudget budget{.most = kMostValues};
     each_list([&](const std::string& level, const std::string& list, JsonReader& reader) {
@@ -42,7 +42,7 @@ class ReferenceReader {
       else
         reader.skip();
     });
-    // Texts of the file itself come before those of a level below, wherever they stand.
+    // Top-level texts come first, regardless of their position in the file.
     std::ranges::stable_partition(sets, &std::string::empty, &ReferenceSet::name);
     return sets;
   }
@@ -57,7 +57,8 @@ class ReferenceReader {
     const auto found = object.find(key);
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
-  // Calls take(level, list, reader) with the reader at each list, which it has to read.
+  // Calls take(level, list, reader) with the reader positioned at each list, which `take` must
+  // read.
   template <typename Take>
   void each_list(const Take& take) const {
     JsonReader reader(text_, name_);
@@ -83,17 +84,17 @@ class ReferenceReader {
     reader.finish();
   }
   const Json& array(const Json& value, const char* what) const {
-    if (!value.is_array()) fail("{} is no array", what);
+    if (!value.is_array()) fail("{} is not an array", what);
     return value;
   }
   float number(const Json& value, const char* what) const {
-    if (!value.is_number()) fail("{} has an item that is no number", what);
+    if (!value.is_number()) fail("{} has an item that is not a number", what);
     return value.get<float>();
   }
   int32_t id(const Json& value, const char* what) const {
     const bool whole = value.is_number_integer();
     const int64_t number = whole ? value.get<int64_t>() : -1;
-    if (number < 0 || number >= kMostIds) fail("{} has an item that is no token id", what);
+    if (number < 0 || number >= kMostIds) fail("{} has an item that is not a token id", what);
     return static_cast<int32_t>(number);
   }
   std::vector<int32_t> ids(const Json& list, const char* what) const {
@@ -107,13 +108,13 @@ class ReferenceReader {
     reader.begin_array();
     while (reader.next_item()) {
       const Json item = reader.value(budget);
-      if (!item.is_object()) fail("a text is no object");
+      if (!item.is_object()) fail("a text is not an object");
       result.texts.push_back(text(item));
     }
     return result;
   }
 
-  // A text whose rows are found by their positions.
+  // A text whose rows are looked up by position.
   struct Draft {
     std::vector<int32_t> ids;
     std::map<int32_t, ReferenceRow> rows;
@@ -126,7 +127,7 @@ class ReferenceReader {
     int32_t last() const { return static_cast<int32_t>(std::ssize(ids)) - 1; }
   };
 
-  // Rows of numbers after the last positions, the first numbers being the logits of ids 0, 1 ...
+  // Adds rows of logits for the last positions; the columns are ids 0, 1, ...
   void add_rows(Draft& text, const Json& item, const char* key) const {
     const Json* rows = member(item, key);
     if (rows == nullptr) return;
@@ -141,15 +142,16 @@ class ReferenceReader {
     }
   }
 
-  // [[id, value], ...]
+  // Adds [[id, value], ...].
   void add_pairs(ReferenceRow& row, const Json& list, const char* what) const {
     for (const Json& pair : array(list, what)) {
-      if (!pair.is_array() || pair.size() != 2) fail("{} has an item that is no [id, value]", what);
+      if (!pair.is_array() || pair.size() != 2)
+        fail("{} has an item that is not [id, value]", what);
       row.values.emplace_back(id(pair[0], what), number(pair[1], what));
     }
   }
 
-  // One number after each position, or one after the last.
+  // Sets one number for each position, or a single one for the last.
   template <typename Set>
   void add_each(Draft& text, const Json& item, const char* key, const Set& set) const {
     const Json* list = member(item, key);
@@ -163,7 +165,7 @@ class ReferenceReader {
   void add_positions(Draft& text, const Json& list) const {
     for (const Json& item : array(list, "positions")) {
       const Json* place = item.is_object() ? member(item, "position") : nullptr;
-      if (place == nullptr) fail("an item of positions has no position");
+      if (place == nullptr) fail("an item of positions lacks the position");
       const int32_t position = id(*place, "position");
       if (position >= std::ssize(text.ids))
         fail("position {} is given for {} ids", position, text.ids.size());
@@ -208,7 +210,7 @@ class ReferenceReader {
 std::vector<int32_t> stored_ids(const StoredTensor& tensor, const std::string& name) {
   const bool wide = tensor.type == StoredType::kI64;
   if ((!wide && tensor.type != StoredType::kI32) || tensor.shape.size() != 1 || tensor.shape[0] < 1)
-    throw Error(ErrorKind::kFormat, "{}: {} is no vector of I32 or I64", name,
+    throw Error(ErrorKind::kFormat, "{}: {} is not a vector of I32 or I64", name,
                 printable(tensor.name));
   std::vector<int32_t> ids;
   const size_t size = wide ? 8 : 4;
@@ -222,20 +224,20 @@ std::vector<int32_t> stored_ids(const StoredTensor& tensor, const std::string& n
       id = narrow;
     }
     if (id < 0 || id >= kMostIds)
-      throw Error(ErrorKind::kFormat, "{}: {} has {}, which is no token id", name,
+      throw Error(ErrorKind::kFormat, "{}: {} has {}, expected a token id", name,
                   printable(tensor.name), id);
     ids.push_back(static_cast<int32_t>(id));
   }
   return ids;
 }
 
-// Rows of logits (positions, vocabulary) of the last positions.
+// Adds a matrix of logits (positions, vocabulary) for the last positions.
 void add_stored_rows(const StoredTensor& tensor, const std::string& name, ReferenceText& text) {
   const auto type = to_dtype(tensor.type);
   const bool real = type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
   if (!real || tensor.shape.size() != 2 || tensor.shape[0] < 1 ||
       tensor.shape[0] > std::ssize(text.ids))
-    throw Error(ErrorKind::kFormat, "{}: {} is no matrix of F32, F16 or BF16 with up to {} rows",
+    throw Error(ErrorKind::kFormat, "{}: {} is not a matrix of F32, F16 or BF16 with up to {} rows",
                 name, printable(tensor.name), text.ids.size());
   const auto cols = static_cast<size_t>(tensor.shape[1]);
   const std::vector<std::byte> bytes(tensor.data.begin(), tensor.data.end());
@@ -249,7 +251,7 @@ void add_stored_rows(const StoredTensor& tensor, const std::string& name, Refere
   }
 }
 
-// "input_ids" and "logits", or several such pairs behind "NAME.".
+// Reads "input_ids" and "logits", or several such pairs with the prefix "NAME.".
 std::vector<ReferenceSet> stored_sets(const SafetensorsFile& file, const std::string& name) {
   constexpr std::string_view kIds = "input_ids";
   ReferenceSet set;
@@ -258,12 +260,12 @@ std::vector<ReferenceSet> stored_sets(const SafetensorsFile& file, const std::st
     const std::string prefix = tensor.name.substr(0, tensor.name.size() - kIds.size());
     const StoredTensor* logits = file.find(prefix + "logits");
     if (logits == nullptr)
-      throw Error(ErrorKind::kFormat, "{}: has no tensor {}logits", name, printable(prefix));
+      throw Error(ErrorKind::kFormat, "{}: missing tensor {}logits", name, printable(prefix));
     ReferenceText text{stored_ids(tensor, name), {}, {}};
     add_stored_rows(*logits, name, text);
     set.texts.push_back(std::move(text));
   }
-  if (set.texts.empty()) throw Error(ErrorKind::kFormat, "{}: has no tensor input_ids", name);
+  if (set.texts.empty()) throw Error(ErrorKind::kFormat, "{}: missing tensor input_ids", name);
   return {std::move(set)};
 }
 
@@ -271,7 +273,7 @@ std::vector<ReferenceSet> stored_sets(const SafetensorsFile& file, const std::st
 
 std::vector<ReferenceSet> parse_reference(std::span<const std::byte> bytes,
                                           const std::string& name) {
-  // The header of safetensors begins after eight bytes.
+  // The header of a safetensors file starts after eight bytes.
   constexpr size_t kLength = 8;
   if (bytes.size() > kLength && bytes[kLength] == std::byte{'{'} && bytes[0] != std::byte{'{'})
     return stored_sets(parse_safetensors(bytes, name), name);

@@ -1,4 +1,4 @@
-// reference_vocabulary.cc: texts and tokens of a reference, against those of a tokenizer.
+// reference_vocabulary.cc: compares the texts and tokens of a reference with those of a tokenizer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +19,11 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 constexpr const char* kTokenizer = "tokenizer";
-constexpr int32_t kBlock = 64;  // tokens that share a hash
+constexpr int32_t kBlock = 64;  // tokens per hash
 constexpr size_t kMostTexts = 100'000;
 
-// Scripts, numbers, code and spaces: what damaged vocabularies and merges get wrong first.
+// Scripts, numbers, code and spaces: texts that damaged vocabularies and merges tokenise
+// differently.
 constexpr std::string_view kTexts[] = {
     "The lake froze in January 1987; 3.14159 and 1,000,000 are numbers.",
     "def add(a, b):\n    return a + b  # a comment\n\n\tx = {\"key\": [1, 2]}",
@@ -47,7 +48,7 @@ std::optional<Ids> ids_of(const Json& json) {
   return ids;
 }
 
-// Texts with ids, at any level of lists and objects that a reference may have.
+// Collects texts with ids at any level of lists and objects.
 void find_texts(const Json& json, int depth, std::vector<VocabularyText>& texts) {
   constexpr int kDeepest = 5;
   if (depth > kDeepest || texts.size() >= kMostTexts) return;
@@ -73,8 +74,8 @@ std::string shown_id(const Tokenizer& tokenizer, const Ids& ids, size_t at) {
   return fmt::format("id {} ('{}')", id, printable(tokenizer.piece(id, true), 40));
 }
 
-// Describes where the ids of a text differ from the reference's; empty if they do not. References
-// may omit special tokens around the text.
+// Describes the first difference between the ids of a text and the reference's; empty if there is
+// none. References may omit special tokens around the text.
 std::string other_ids(const Tokenizer& tokenizer, const VocabularyText& text, size_t index) {
   const Ids whole = encode_prompt(tokenizer, text.text);
   const Ids bare = tokenizer.encode(text.text, {.add_special = false});
@@ -102,12 +103,12 @@ void check_pieces(const Tokenizer& tokenizer, const ReferenceVocabulary& referen
   if (reference.blocks.empty()) return;
   for (size_t i = 0; i < reference.blocks.size(); ++i) {
     const auto first = static_cast<int32_t>(i) * kBlock;
-    if (first + kBlock > tokenizer.size()) break;  // the rest may be padding of the embedding
+    if (first + kBlock > tokenizer.size()) break;  // later tokens may be padding of the embedding
     if (hash_of(tokenizer, first) == reference.blocks[i]) continue;
     return report.add(
         {"reference vocabulary", CheckState::kFail,
-         fmt::format("tokens {} to {} are not those recorded", first, first + kBlock - 1),
-         "the recorded tokens", "tokens are exchanged, moved or damaged"});
+         fmt::format("tokens {} to {} differ from the recorded ones", first, first + kBlock - 1),
+         "the recorded tokens", "tokens are swapped, moved or damaged"});
   }
   report.ok("reference vocabulary", fmt::format("{} tokens as recorded", tokenizer.size()));
 }
@@ -124,10 +125,10 @@ void check_ends(const Tokenizer& tokenizer, const ReferenceVocabulary& reference
                      fmt::format("id {} ends an answer", fmt::join(reference.ends, ", ")));
   report.add({"reference ends", CheckState::kFail,
               other ? fmt::format("EOS is {}", shown_id(tokenizer, {eos}, eos < 0 ? 1 : 0))
-                    : fmt::format("{} ends no answer", shown_id(tokenizer, missing, 0)),
+                    : fmt::format("{} does not end an answer", shown_id(tokenizer, missing, 0)),
               other ? shown_id(tokenizer, {*reference.eos}, *reference.eos < 0 ? 1 : 0)
                     : fmt::format("ids {}", fmt::join(reference.ends, ", ")),
-              "the EOS of the file is wrong: answers do not end where they should"});
+              "the EOS in the file is wrong: answers do not end properly"});
 }
 
 }  // namespace

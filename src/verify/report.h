@@ -1,4 +1,4 @@
-// report.h: what was checked of a model, and what came out.
+// report.h: the results of all checks of a model.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace veery {
 
-/// kWarn: it can be used, but something is not as it should be. kSkipped: nothing to check, or
-/// something that fails stands before it.
+/// kWarn: usable, but something is not as expected. kSkipped: nothing to check, or a previous check
+/// failed.
 enum class CheckState : uint8_t { kOk, kWarn, kFail, kSkipped };
 std::string_view name(CheckState state);  ///< "ok", "warn", "fail", "skipped"
 
-/// One row of the table that verify() gives.
+/// A row of the report.
 struct Check {
   std::string name;
   CheckState state = CheckState::kOk;
   std::string found;
-  std::string expected;  ///< empty where `found` says it
-  std::string hint;      ///< what may be wrong and what helps; empty: nothing to say
+  std::string expected;  ///< empty if `found` is as expected
+  std::string hint;      ///< possible causes and remedies; empty if there are none
 };
 
 class Report {
  public:
   using OnCheck = std::function<void(const Check&)>;
-  /// `on_check` is called with each row as it is added.
+  /// Calls `on_check` with each row when it is added.
   explicit Report(OnCheck on_check = {}) : on_check_(std::move(on_check)) {}
 
   void add(Check check) {

@@ -1,4 +1,4 @@
-// runs.cc: what a model computes, compared with what it computes otherwise.
+// runs.cc: checks a model by comparing its outputs under different conditions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace veery {
 namespace {
 
 constexpr size_t kCompared = 24;  // tokens whose logits are compared bit for bit
-constexpr size_t kScored = 256;   // tokens of plain English
+constexpr size_t kScored = 256;   // tokens of plain English to score
 
-// Ids of plain English, or without a tokenizer any.
+// Returns ids of plain English, or arbitrary ids without a tokenizer.
 std::vector<int32_t> some_ids(const Model& model, size_t most) {
   most = std::min(most, static_cast<size_t>(model.options().context));
   std::vector<int32_t> ids;
@@ -41,8 +41,8 @@ Rows whole(Model& model, std::span<const int32_t> ids) {
   return rows;
 }
 
-// The logits after the last token of each piece of `size` tokens; the first position that differs,
-// or -1.
+// Runs `ids` in chunks of `size` and compares the logits after the last token of each chunk;
+// returns the first position that differs, or -1.
 int64_t first_difference(Model& model, std::span<const int32_t> ids, const Rows& rows,
                          size_t size) {
   SequenceReader reader(model, std::ssize(ids));
@@ -66,7 +66,7 @@ bool check_finite(const Rows& rows, Report& report) {
   }
   const auto [least, most] = std::ranges::minmax(rows.back());
   if (least == most)
-    report.add({"finite logits", CheckState::kFail, fmt::format("all are {}", least),
+    report.add({"finite logits", CheckState::kFail, fmt::format("all logits are {}", least),
                 "values that differ", "the output head or its norm is empty"});
   else
     report.ok("finite logits", fmt::format("from {:.3g} to {:.3g}", least, most));
@@ -81,12 +81,12 @@ void check_one_answer(Model& model, std::span<const int32_t> ids, const Rows& ro
   };
   for (const auto& [what, size] : {Way{"token by token", 1}, Way{"chunks of 7", 7}}) {
     const int64_t at = first_difference(model, ids, rows, size);
-    const std::string name = fmt::format("{} as at once", what);
+    const std::string name = fmt::format("{}", what);
     if (at < 0)
-      report.ok(name, fmt::format("the same bits after {} tokens", ids.size()));
+      report.ok(name, fmt::format("same bits as in one chunk, {} tokens", ids.size()));
     else
-      report.add({name, CheckState::kFail, fmt::format("other logits after token {}", at),
-                  "the same bits", "a fault of this program: please report it with the model"});
+      report.add({name, CheckState::kFail, fmt::format("logits differ after token {}", at),
+                  "the same bits", "a bug in veery: please report it with the model"});
   }
 }
 
@@ -99,7 +99,7 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
   };
   std::vector<int32_t> other = ids;
   other[1] = other[1] == 0 ? 1 : other[1] - 1;
-  const bool deaf = last_after(other);
+  const bool ignores_context = last_after(other);
   other = ids;
   const auto next = std::ranges::find_if(other.begin() + 2, other.end() - 1,
                                          [&](int32_t id) { return id != other[1]; });
@@ -108,10 +108,10 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
     std::swap(other[1], *next);
     unordered = last_after(other);
   }
-  if (deaf || unordered)
+  if (ignores_context || unordered)
     report.add({"context", CheckState::kWarn,
-                deaf ? "another second token does not change the last logits"
-                     : "the order of earlier tokens does not change the last logits",
+                ignores_context ? "replacing the second token does not change the last logits"
+                                : "the order of earlier tokens does not change the last logits",
                 "other logits", "attention or positions have no effect"});
   else
     report.ok("context", "earlier tokens and their order change the last logits");
@@ -119,9 +119,9 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
 
 void check_english(Model& model, std::span<const int32_t> ids, Report& report) {
   if (model.config().source.layers > 0)
-    return report.skip("plain English", "the model transcribes speech");
+    return report.skip("plain English", "the model is a speech model");
   if (model.tokenizer().size() == 0 || ids.size() < 8)
-    return report.skip("plain English", "there is no tokenizer");
+    return report.skip("plain English", "the model has no tokenizer");
   double sum = 0;
   SequenceReader reader(model, std::ssize(ids));
   reader.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
@@ -132,11 +132,11 @@ void check_english(Model& model, std::span<const int32_t> ids, Report& report) {
   const double chance = std::log(static_cast<double>(model.config().vocab));
   const std::string found = fmt::format("perplexity {:.1f}", std::exp(mean));
   constexpr double kPoor = 5.5;            // perplexity 245
-  constexpr int64_t kLeastTrained = 1024;  // tokens of a vocabulary; smaller ones are of tests
+  constexpr int64_t kLeastTrained = 1024;  // vocabulary size; smaller models are test models
   const std::string expected = fmt::format("well below {}, that of chance", model.config().vocab);
   if (mean > chance && model.config().vocab >= kLeastTrained)
     report.add({"plain English", CheckState::kFail, found, expected,
-                "the model is untrained, damaged, or its tokens are not those of its weights"});
+                "the model is untrained or damaged, or the tokenizer does not match the weights"});
   else if (mean > 0.8 * chance)
     report.add({"plain English", CheckState::kWarn, found, expected,
                 "the model looks random: untrained, damaged, or computed wrongly"});

@@ -13,7 +13,7 @@
 namespace veery {
 namespace {
 
-// Rows of a tensor of any type as f32.
+// The rows of a tensor of any type, decoded to f32.
 class Decoded final : public RowSource {
  public:
   explicit Decoded(TensorView tensor) : tensor_(std::move(tensor)) {}

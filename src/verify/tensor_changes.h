@@ -1,4 +1,4 @@
-// tensor_changes.h: the tensors of an opened model in other forms, for hypotheses.
+// tensor_changes.h: modifications of the tensors of an opened model, for hypotheses.
 #pragma once
 #include <functional>
 #include <span>
@@ -11,24 +11,26 @@
 
 namespace veery {
 
-/// The same tensor in another form.
+/// Returns a modified tensor.
 using TensorChange = std::function<TensorView(const TensorView&)>;
 
-/// A part is the end of names, "attn_q.weight" of "blk.3.attn_q.weight" and of nothing else.
+/// Returns whether the file has a tensor of `part`, the end of a name: "attn_q.weight" of
+/// "blk.3.attn_q.weight", but not of longer words.
 bool has_part(const ModelFile& file, std::string_view part);
-/// Whether all tensors of the part are square matrices of a type that can be turned.
+/// Returns whether all tensors of the part are square matrices of a type that can be transposed.
 bool is_square(const ModelFile& file, std::string_view part);
-/// Whether both are there, in the same shapes.
+/// Returns whether both parts exist with the same shapes.
 bool can_swap(const ModelFile& file, std::string_view one, std::string_view other);
 
 void change_parts(ModelFile& file, std::span<const std::string> parts, const TensorChange& change);
 void drop_parts(ModelFile& file, const std::vector<std::string>& parts);
 void swap_parts(ModelFile& file, std::string_view one, std::string_view other);
 
-/// Exchanges all tensors of two layers.
+/// Swaps all tensors of two layers.
 void swap_layers(ModelFile& file, int32_t one, int32_t other);
 
-/// Rows of heads in the other order of pairs, of the part that RoPE turns.
+/// Returns a change that reorders the rotated rows of each head between split and interleaved
+/// pairs.
 TensorChange pair_order(const TransformerConfig& config, bool to_neighbours);
 TensorChange added(float addend);
 TensorChange turned();

@@ -1,4 +1,4 @@
-// tensors.cc: are the tensors that the definition asks for there, and are there others?
+// tensors.cc: checks that all tensors that the definition requires exist, and no others.
 #include <fmt/format.h>
 
 #include <map>
@@ -44,20 +44,20 @@ void check_presence(const ModelFile& file, const Graph& graph,
     }
   }
   if (missing.empty()) {
-    report.ok("tensors", fmt::format("all {} that the definition needs are there", needed));
+    report.ok("tensors", fmt::format("all {} required tensors are present", needed));
   } else {
     report.add({"tensors", CheckState::kFail, fmt::format("missing: {}", some_of(missing)),
                 fmt::format("{} tensors", needed),
                 unused.empty()
-                    ? "the file is cut off, or its configuration is that of another model"
-                    : fmt::format("nothing uses {}", some_of(unused))});
+                    ? "the file is truncated, or the configuration belongs to another model"
+                    : fmt::format("unused: {}", some_of(unused))});
   }
   if (misfits.empty())
-    report.ok("shapes", "as the configuration says");
+    report.ok("shapes", "as configured");
   else
     report.add({"shapes", CheckState::kFail, some_of(misfits), "the shapes of the configuration",
                 turned ? "a matrix is transposed: weights are (out, in)"
-                       : "the configuration is that of another model"});
+                       : "the configuration belongs to another model"});
 }
 
 void check_left_over(const ModelFile& file, const TransformerConfig& config,
@@ -71,22 +71,23 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
                 "tie_word_embeddings: false", "other programs may use the embedding"});
   if (!unused.beyond.empty())
     report.add({"layers", CheckState::kFail,
-                fmt::format("{} belong to no layer: {} is {}", some_of(unused.beyond),
+                fmt::format("{} beyond the last layer: {} is {}", some_of(unused.beyond),
                             layers_key(file, config), config.layers),
                 fmt::format("layers 0 to {}", config.layers - 1),
                 "the number of layers is too small, or tensors of another model were added"});
   if (!unused.unknown.empty())
-    report.add({"left over", CheckState::kWarn,
-                fmt::format("nothing uses {}", some_of(unused.unknown)), "no such tensors",
-                "the definition does not know what these are for: the answers may be wrong"});
+    report.add({"unused tensors", CheckState::kWarn, some_of(unused.unknown), "no such tensors",
+                "unknown to the model definition: the results may be wrong"});
   if (!head && unused.beyond.empty() && unused.unknown.empty())
-    report.ok("left over", unused.other_parts.empty() ? "no tensor that nothing uses"
-                                                      : fmt::format("{} tensors of other parts",
-                                                                    unused.other_parts.size()));
+    report.ok("unused tensors",
+              unused.other_parts.empty()
+                  ? "none"
+                  : fmt::format("{} tensors of other parts", unused.other_parts.size()));
 }
 
-// Whether a layer has the part, as far as the configuration says: not all have keys and values.
-bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
+// Returns whether a layer should have the part according to the configuration; not all layers have
+// keys and values.
+bool needs_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
   if (const std::vector<bool>& cells = config.recurrent.blocks.cells; !cells.empty()) {
     const bool cell = cells[static_cast<size_t>(layer)];
     if (part.starts_with("mlstm_")) return !cell;
@@ -100,14 +101,14 @@ bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view
   return !config.shares_kv(layer) || !(key || value);
 }
 
-// Parts that the definition takes where they are: biases and norms.
+// Checks parts that the definition uses only if they exist: biases and norms.
 void check_optional_parts(const ModelFile& file, const TransformerConfig& config, Report& report) {
   std::map<std::string, std::set<int64_t>> layers;
   for (const TensorView& tensor : file.tensors) {
     const auto [layer, part] = layer_part(tensor.name);
     if (layer >= 0 && layer < config.layers &&
         (part.ends_with(".bias") || part.ends_with("norm.weight")) &&
-        wants_part(config, static_cast<int32_t>(layer), part))
+        needs_part(config, static_cast<int32_t>(layer), part))
       layers[part].insert(layer);
   }
   std::vector<std::string> odd;
@@ -115,17 +116,17 @@ void check_optional_parts(const ModelFile& file, const TransformerConfig& config
     const auto count = static_cast<int64_t>(where.size());
     int64_t wanted = 0;
     for (int32_t layer = 0; layer < config.layers; ++layer)
-      wanted += wants_part(config, layer, part) ? 1 : 0;
+      wanted += needs_part(config, layer, part) ? 1 : 0;
     if (count == wanted) continue;
     odd.push_back(fmt::format("{} in {} of {} layers", part, count, wanted));
   }
-  // A part of mixtures only, in a model whose first layers are none, is in order.
+  // Parts of mixtures are expected to be missing in leading dense layers.
   std::erase_if(odd, [](const std::string& text) { return text.starts_with("exp_probs_b"); });
   if (odd.empty())
-    report.ok("layers alike", fmt::format("all {} layers have the same parts", config.layers));
+    report.ok("uniform layers", fmt::format("all {} layers have the same parts", config.layers));
   else
-    report.add({"layers alike", CheckState::kWarn, some_of(odd), "the same in all layers",
-                "a bias or norm was lost; runs leave it out"});
+    report.add({"uniform layers", CheckState::kWarn, some_of(odd), "the same in all layers",
+                "a bias or norm was lost; it is not applied"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// tokenizer.cc: does text survive its way to ids and back, and are the special tokens there?
+// tokenizer.cc: checks that text survives encoding and decoding, and that special tokens exist.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ constexpr std::string_view kTexts[] = {
 };
 
 struct Trips {
-  int64_t changed = 0;           ///< another text, but one that stays
-  std::vector<std::string> bad;  ///< that become another one each time
+  int64_t changed = 0;           ///< texts that are normalised once and then stay the same
+  std::vector<std::string> bad;  ///< texts that change each time
   std::string first;
   int64_t beyond = 0;
   int32_t beyond_id = -1;
@@ -67,12 +67,12 @@ void check_round_trip(const Tokenizer& tokenizer, int64_t rows, Report& report) 
   if (trips.beyond > 0)
     report.add({"ids", CheckState::kFail, fmt::format("plain text gives id {}", trips.beyond_id),
                 fmt::format("less than {}", rows > 0 ? rows : tokenizer.size()),
-                "tokenizer and weights are of different models"});
+                "tokenizer and weights belong to different models"});
   else
-    report.ok("ids", "those of plain text are within the embedding");
+    report.ok("ids", "the ids of plain text are within the embedding");
   if (!trips.bad.empty())
-    report.add({"round trip", CheckState::kWarn, some_of(trips.bad, 2), "the text again",
-                "parts of text have no token, or the decoder is not that of the encoder"});
+    report.add({"round trip", CheckState::kWarn, some_of(trips.bad, 2), "the original text",
+                "some text has no token, or the decoder does not match the encoder"});
   else if (trips.changed > 0)
     report.ok("round trip", fmt::format("{} of {} texts are normalised, {}", trips.changed,
                                         std::size(kTexts), trips.first));
@@ -80,7 +80,7 @@ void check_round_trip(const Tokenizer& tokenizer, int64_t rows, Report& report) 
     report.ok("round trip", fmt::format("{} texts", std::size(kTexts)));
 }
 
-// Bytes that have no token of their own way: text with them becomes the unknown token or nothing.
+// Finds ASCII characters without a token: they are encoded as the unknown token or dropped.
 void check_bytes(const Tokenizer& tokenizer, Report& report) {
   const EncodeOptions plain{.add_special = false, .parse_special = false};
   const int32_t unknown = tokenizer.special().unknown;
@@ -90,11 +90,11 @@ void check_bytes(const Tokenizer& tokenizer, Report& report) {
     if (ids.empty() || std::ranges::find(ids, unknown) != ids.end()) lost.emplace_back(1, c);
   }
   if (lost.empty())
-    report.ok("characters", "all of ASCII have tokens");
+    report.ok("characters", "all ASCII characters have tokens");
   else
     report.add({"characters", CheckState::kWarn,
-                fmt::format("{} of ASCII have no token: {}", lost.size(), some_of(lost, 8)),
-                "a token for each", "the vocabulary is cut off"});
+                fmt::format("{} ASCII characters have no token: {}", lost.size(), some_of(lost, 8)),
+                "a token for each", "the vocabulary is truncated"});
 }
 
 struct Role {
@@ -125,13 +125,13 @@ void check_special(const Tokenizer& tokenizer, int64_t rows, Report& report) {
       wrong.push_back(fmt::format("'{}' ({}) becomes {} other tokens", token, what, ids.size()));
   }
   if (special.add_bos && special.bos < 0)
-    wrong.emplace_back("a BOS is to be added and there is none");
+    wrong.emplace_back("missing BOS token, although BOS is added to prompts");
   if (!wrong.empty())
     report.add({"special tokens", CheckState::kFail, some_of(wrong), "one id each",
                 "the types of tokens or their ids are wrong in the file"});
   else if (special.ends.empty())
     report.add({"special tokens", CheckState::kWarn, "no token ends an answer", "an EOS",
-                "answers go on until the context is full"});
+                "answers only stop when the context is full"});
   else
     report.ok("special tokens", some_of(there, 5));
 }
@@ -146,14 +146,15 @@ void check_tokenizer(const Tokenizer& tokenizer, int64_t rows, Report& report) {
   }
   const auto size = int64_t{tokenizer.size()};
   const std::string found = fmt::format("{} tokens for {} rows", size, rows);
-  // Folders may have some tokens of other parts (images) that the embedding lacks.
+  // The tokenizer of a folder may have some tokens of other parts (images), which the embedding
+  // lacks.
   constexpr int64_t kOfOtherParts = 16;
   if (rows > 0 && size > rows + kOfOtherParts)
     report.add({"tokenizer", CheckState::kWarn, found, "no more tokens than rows of the embedding",
                 "the last tokens cannot be used"});
   else if (rows > 0 && size * 2 < rows)
     report.add({"tokenizer", CheckState::kWarn, found, "a token for nearly every row",
-                "tokenizer and weights are of different models"});
+                "tokenizer and weights belong to different models"});
   else
     report.ok("tokenizer", found);
   check_round_trip(tokenizer, rows, report);

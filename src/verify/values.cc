@@ -1,4 +1,4 @@
-// values.cc: the numbers in the weights, all of them, once.
+// values.cc: checks the values of all weights in a single pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace veery {
 namespace {
 
-// Sizes that no trained weight has. Root mean squares of matrices are mostly 0.005 to 1.
+// Magnitudes that no trained weight has. Root mean squares of matrices are typically 0.005 to 1.
 constexpr double kLargest = 1e3, kSmallest = 1e-8;
-constexpr double kLargestRow = 1e3;  // times the median row
+constexpr double kLargestRow = 1e3;  // relative to the median row
 constexpr int64_t kRowsForMedian = 16;
 constexpr int64_t kPiece = int64_t{1} << 18;  // elements
 
 struct Sums {
   int64_t bad = 0, negative = 0, count = 0;
-  int64_t first_bad = INT64_MAX;  ///< row
+  int64_t first_bad = INT64_MAX;  ///< row index
   double sum = 0, squares = 0;
   float least = INFINITY, most = -INFINITY;
 
@@ -100,7 +100,7 @@ TensorSums read_tensor(const ModelFile& file, const TensorView& tensor, ThreadPo
 
 bool is_norm(std::string_view name) { return name.ends_with("norm.weight"); }
 
-// What is found of all tensors, a row of text for each that is not as it should be.
+// The results over all tensors, with one line of text for each unusual one.
 struct Findings {
   std::vector<std::string> bad, empty, sizes;
   Sums norms;
@@ -115,8 +115,8 @@ void judge_rows(const TensorView& tensor, std::vector<float> rms, Findings& find
   const auto middle = rms.begin() + std::ssize(rms) / 2;
   std::nth_element(rms.begin(), middle, rms.end());
   if (*middle > 0 && most > kLargestRow * *middle)
-    findings.sizes.push_back(fmt::format("{}: row {} is {:.3g} times as large as the median row",
-                                         tensor.name, largest, double{most} / *middle));
+    findings.sizes.push_back(fmt::format("{}: row {} is {:.3g} times the median row", tensor.name,
+                                         largest, double{most} / *middle));
 }
 
 void judge(const TensorView& tensor, TensorSums sums, Findings& findings) {
@@ -136,7 +136,7 @@ void judge(const TensorView& tensor, TensorSums sums, Findings& findings) {
     }
     if (all.empty()) findings.empty.push_back(tensor.name + " is 0");
   } else if (matrix && all.least == all.most && all.count > 1) {
-    findings.empty.push_back(fmt::format("{} is {} everywhere", tensor.name, all.least));
+    findings.empty.push_back(fmt::format("all values of {} are {}", tensor.name, all.least));
   } else if (matrix && (all.rms() > kLargest || (all.rms() < kSmallest && !all.empty()))) {
     findings.sizes.push_back(fmt::format("{}: root mean square {:.3g}", tensor.name, all.rms()));
   } else if (matrix) {
@@ -152,20 +152,20 @@ void report_values(const Findings& findings, size_t tensors, Report& report) {
                 fmt::format("NaN or infinite: {}", some_of(findings.bad)), "finite numbers",
                 "the file is damaged, or a conversion to f16 overflowed"});
   if (findings.empty.empty())
-    report.ok("no empty weights", "no matrix or norm has one value everywhere");
+    report.ok("constant weights", "no matrix or norm is constant");
   else
-    report.add({"no empty weights", CheckState::kFail, some_of(findings.empty),
-                "values that differ", "the file has holes: fetch it again"});
+    report.add({"constant weights", CheckState::kFail, some_of(findings.empty),
+                "values that differ", "parts of the file are missing: download it again"});
   if (findings.sizes.empty())
-    report.ok("size of weights", "usual");
+    report.ok("weight magnitude", "usual");
   else
-    report.add({"size of weights", CheckState::kWarn, some_of(findings.sizes),
-                fmt::format("root mean squares from {} to {}, rows alike", kSmallest, kLargest),
-                "scales of blocks or of fp8 are damaged or missing"});
+    report.add({"weight magnitude", CheckState::kWarn, some_of(findings.sizes),
+                fmt::format("root mean squares from {} to {}, similar rows", kSmallest, kLargest),
+                "block scales or fp8 scales are damaged or missing"});
 }
 
-// A norm's weights are positive, but for few, and around 1: Gemma's files in Hugging Face's form
-// hold w of (1 + w).
+// Most weights of a norm are positive and around 1, except that Gemma's Hugging Face files hold w
+// of (1 + w).
 void report_norms(const Findings& findings, Report& report) {
   const Sums& norms = findings.norms;
   const auto count = static_cast<double>(norms.count);
@@ -175,10 +175,10 @@ void report_norms(const Findings& findings, Report& report) {
   constexpr double kNegative = 0.1;
   if (negative > kNegative)
     report.add({"norm weights", CheckState::kWarn, found, "nearly all positive",
-                "norms that are w of (1 + w) have not had the 1 added"});
+                "norms stored as w of (1 + w) have not had the 1 added"});
   else if (norms.least > 1)
     report.add({"norm weights", CheckState::kWarn, found, "some below 1",
-                "norms that are w of (1 + w) have had the 1 added twice"});
+                "norms stored as w of (1 + w) have had the 1 added twice"});
   else
     report.ok("norm weights", found);
 }

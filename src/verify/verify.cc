@@ -46,7 +46,7 @@ class Verifier {
     if (options_.progress) options_.progress(what, done, all);
   }
 
-  // Does `step`; an error that the model causes becomes a failed check.
+  // Runs `step`; turns an error that the model causes into a failed check.
   template <typename Step>
   bool guarded(const char* name, const char* hint, const Step& step) {
     try {
@@ -84,7 +84,7 @@ class Verifier {
   void check_text(const ReferenceVocabulary& vocabulary) {
     std::shared_ptr<const Tokenizer> tokenizer;
     const bool there = guarded("tokenizer", "", [&] { tokenizer = load_tokenizer(path_); });
-    if (!there) return report_.skip("chat template", "there is no tokenizer");
+    if (!there) return report_.skip("chat template", "the model has no tokenizer");
     guarded("tokenizer", "", [&] { check_tokenizer(*tokenizer, rows_, report_); });
     guarded("reference texts", "", [&] { check_vocabulary(*tokenizer, vocabulary, report_); });
     guarded("chat template", "",
@@ -142,11 +142,11 @@ class Verifier {
       report_.ok("greedy text", "as recorded");
     else
       report_.add({"greedy text", CheckState::kFail, other, "the recorded text",
-                   "the logits of the prompts are right, so this is a fault of this program or of "
+                   "the logits of the prompts are right, so this is a bug in veery or in "
                    "the reference"});
   }
 
-  // The difference in words, and what would make it vanish.
+  // Describes the difference, and which changes would remove it.
   void explain(const Model& model, std::span<const ReferenceSet> sets, const Difference& far) {
     const auto count = static_cast<double>(hypotheses(model, sets, far).size());
     const Diagnosis diagnosis = diagnose(model, sets, options_.tolerance, [&](size_t tried) {
@@ -158,27 +158,27 @@ class Verifier {
         far.position, far.text);
     check.found +=
         far.id < 0
-            ? fmt::format("the sum is {:.5g}, not {:.5g}", far.found, far.expected)
+            ? fmt::format("the log-sum-exp is {:.5g}, not {:.5g}", far.found, far.expected)
             : fmt::format("that of id {} is {:.5g}, not {:.5g}", far.id, far.found, far.expected);
     if (far.bests > 0)
       check.found += fmt::format("; {} of {} best tokens differ", far.other_bests, far.bests);
     check.expected = fmt::format("within {:.1g}", options_.tolerance);
     check.hint = hint(diagnosis);
-    // Against the weights before quantisation nothing but the quantisation is to be seen.
+    // A reference from the weights before quantisation is expected to differ by the quantisation
+    // error.
     constexpr double kQuantised = 0.25;
     const bool as_quantised = quantised_ && diagnosis.changes.empty() && far.rms < kQuantised / 4 &&
                               far.other_bests * 3 <= far.bests;
     if (as_quantised && far.largest < kQuantised) {
       check.state = CheckState::kWarn;
-      check.hint =
-          "as far as quantisation takes weights from those of a float reference; " + check.hint;
+      check.hint = "within the quantisation error relative to a float reference; " + check.hint;
     }
     report_.add(std::move(check));
   }
 
   static std::string hint(const Diagnosis& diagnosis) {
     if (diagnosis.changes.empty())
-      return fmt::format("none of {} changes that were tried explains it", diagnosis.tried);
+      return fmt::format("none of {} tried changes explains the difference", diagnosis.tried);
     std::string defects;
     std::string when;
     for (const Hypothesis& change : diagnosis.changes) {
@@ -201,7 +201,8 @@ class Verifier {
 
   void record() {
     if (!report_.sound())
-      throw Error(ErrorKind::kInput, "{}: is not recorded, the model has defects", options_.record);
+      throw Error(ErrorKind::kInput, "{}: not recorded, because the model has defects",
+                  options_.record);
     Model model(path_, load_options(true));
     write_reference(model, options_.record, record_rules());
     report_.ok("recorded", options_.record);
@@ -211,7 +212,7 @@ class Verifier {
   const VerifyOptions& options_;
   Report report_;
   ModelFile file_;
-  bool listens_ = false;  ///< its decoder attends to an encoder of sound
+  bool listens_ = false;  ///< the decoder attends to an audio encoder
   int64_t rows_ = 0;
   bool quantised_ = false;
 };

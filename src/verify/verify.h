@@ -1,5 +1,5 @@
-// verify.h: is a model whole and right? Files, weights, tokenizer, template, runs, and recorded
-// logits of another implementation.
+// verify.h: checks whether a model is complete and correct: files, weights, tokenizer, template,
+// runs, and recorded logits of another implementation.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,22 +10,23 @@
 namespace veery {
 
 struct VerifyOptions {
-  int threads = 0;                         ///< 0: the cores this process may use
-  std::string reference;                   ///< a file that read_reference() takes; empty: none
-  std::string record;                      ///< where to write what this model gives; empty: nowhere
-  Existing existing = Existing::kReplace;  ///< a file that has the name of the record
-  std::vector<std::string>* replaced = nullptr;  ///< gets its name; null: nobody asks
-  /// Largest difference of a logit from the reference, relative to the largest logit of its text.
+  int threads = 0;                         ///< 0: all cores available to this process
+  std::string reference;                   ///< a file for read_reference(); empty: none
+  std::string record;                      ///< where to record this model's outputs; empty: nowhere
+  Existing existing = Existing::kReplace;  ///< what happens to an existing file of that name
+  std::vector<std::string>* replaced = nullptr;  ///< receives its name; may be nullptr
+  /// Largest accepted difference of a logit from the reference, relative to the largest logit of
+  /// its text.
   double tolerance = 2e-4;
   Report::OnCheck on_check;
-  /// Called with what is being done and how far it is.
+  /// Called with the current task, the progress and the total.
   std::function<void(const std::string& what, double done, double all)> progress;
 };
 
-/// All checks that `path`, a GGUF file or a folder, allows; a failed one ends those that rest on
-/// it. Throws kNotFound or kIo if the model cannot be read at all, and what read_reference()
-/// throws; kInput if a reference of a model with defects is to be recorded, and, before anything is
-/// checked, where file_to_write() throws it for the record.
+/// Runs all checks that `path`, a GGUF file or a folder, permits; checks that depend on a failed
+/// one are skipped. Throws kNotFound or kIo if the model cannot be read at all, and as
+/// read_reference() does. Throws kInput if the outputs of a defective model should be recorded, and
+/// as file_to_write() does for the record, before any check.
 Report verify(const std::string& path, const VerifyOptions& options = {});
 
 }  // namespace veery

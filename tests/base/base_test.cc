@@ -1,4 +1,4 @@
-// The lowest layer: text, numbers, threads.
+// Tests of text, numbers and threads of the base layer.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -38,21 +38,21 @@ TEST(Utf8, MalformedSequencesBecomeReplacementCharacters) {
   EXPECT_EQ(valid_utf8("a\xFFz"), "a\uFFFDz");
   EXPECT_EQ(valid_utf8("\xC0\x80"), "\uFFFD\uFFFD");            // overlong
   EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
-  EXPECT_EQ(valid_utf8("\xE2\x82"), "\uFFFD");  // cut off: one for the longest valid prefix
+  EXPECT_EQ(valid_utf8("\xE2\x82"), "\uFFFD");  // truncated: one for the longest valid prefix
   EXPECT_EQ(valid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // above U+10FFFF
 }
 
-TEST(Utf8, OnlyAnUnfinishedEndIsHeldBack) {
+TEST(Utf8, FindsIncompleteSequencesAtTheEnd) {
   const std::string euro = "\xE2\x82\xAC";
   EXPECT_EQ(incomplete_utf8_suffix("x"), 0);
   EXPECT_EQ(incomplete_utf8_suffix(euro), 0);
   EXPECT_EQ(incomplete_utf8_suffix("x" + euro.substr(0, 1)), 1);
   EXPECT_EQ(incomplete_utf8_suffix("x" + euro.substr(0, 2)), 2);
-  EXPECT_EQ(incomplete_utf8_suffix("\x80\x80"), 0);  // will never become valid
+  EXPECT_EQ(incomplete_utf8_suffix("\x80\x80"), 0);  // can never become valid
   EXPECT_EQ(incomplete_utf8_suffix("\xFF"), 0);
 }
 
-TEST(Json, KeepsOrderAndRefusesDepth) {
+TEST(Json, KeepsMemberOrderAndRejectsDeepNesting) {
   EXPECT_EQ(dump_json(parse_json(R"({"b":1,"a":[2.5,null]})", "text")),
             R"({"b":1,"a":[2.5,null]})");
   EXPECT_THROW(parse_json("{", "text"), Error);
@@ -62,7 +62,7 @@ TEST(Json, KeepsOrderAndRefusesDepth) {
 }
 
 // Known answers of the Random123 library, kat_vectors.
-TEST(Random, PhiloxGivesTheKnownNumbers) {
+TEST(Random, PhiloxMatchesKnownAnswers) {
   EXPECT_EQ(philox({{0, 0, 0, 0}}, 0, 0),
             (PhiloxBlock{{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}));
   const uint32_t ones = 0xffffffff;
@@ -70,7 +70,7 @@ TEST(Random, PhiloxGivesTheKnownNumbers) {
             (PhiloxBlock{{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}));
 }
 
-TEST(Random, AStreamIsAFunctionOfSeedAndPosition) {
+TEST(Random, StreamIsAFunctionOfSeedAndPosition) {
   Random a(5);
   for (int i = 0; i < 10; ++i) a.next();
   Random b(5, a.position());
@@ -78,7 +78,7 @@ TEST(Random, AStreamIsAFunctionOfSeedAndPosition) {
   EXPECT_NE(Random(5).next(), Random(6).next());
 }
 
-TEST(ThreadPool, EveryWorkerRunsOnceAJob) {
+TEST(ThreadPool, EveryWorkerRunsEachJobOnce) {
   for (int size : {1, 2, 5}) {
     ThreadPool pool(size);
     for (int round = 0; round < 50; ++round) {
@@ -89,7 +89,7 @@ TEST(ThreadPool, EveryWorkerRunsOnceAJob) {
   }
 }
 
-TEST(ThreadPool, TheBarrierSeparatesSteps) {
+TEST(ThreadPool, BarrierSeparatesPhases) {
   ThreadPool pool(3);
   std::atomic<int> arrived{0};
   std::atomic<bool> early{false};
@@ -104,8 +104,9 @@ TEST(ThreadPool, TheBarrierSeparatesSteps) {
   EXPECT_FALSE(early);
 }
 
-// Waits so long that workers sleep, at the barrier and at the end; also more workers than cores.
-TEST(ThreadPool, SleepersAreWoken) {
+// Waits are long enough for workers to sleep, at the barrier and at the end; also with more workers
+// than cores.
+TEST(ThreadPool, WakesSleepingWorkers) {
   for (int size : {2, 9}) {
     ThreadPool pool(size);
     std::atomic<int> arrived{0};
@@ -126,24 +127,24 @@ TEST(ThreadPool, SleepersAreWoken) {
   }
 }
 
-TEST(Patience, FollowsContention) {
-  Patience patience;
-  const int most = patience.spins();
-  patience.slept(10, 10.0005);  // another worker had a little more to do
-  EXPECT_EQ(patience.spins(), most);
-  patience.slept(11, 11.003);  // it had lost its processor
-  const int least = patience.spins();
+TEST(SpinPolicy, ShortensSpinningUnderContention) {
+  SpinPolicy policy;
+  const int most = policy.spins();
+  policy.slept(10, 10.0005);  // another worker took slightly longer
+  EXPECT_EQ(policy.spins(), most);
+  policy.slept(11, 11.003);  // the worker was descheduled
+  const int least = policy.spins();
   EXPECT_LT(least, most / 100);
-  patience.slept(11.02, 11.0201);
-  EXPECT_EQ(patience.spins(), least);
-  patience.slept(11.02, 11.023);
-  patience.slept(11.06, 11.0601);  // 0.037 seconds of calm
-  EXPECT_EQ(patience.spins(), least);
-  patience.slept(11.1, 11.1001);
-  EXPECT_EQ(patience.spins(), most);
+  policy.slept(11.02, 11.0201);
+  EXPECT_EQ(policy.spins(), least);
+  policy.slept(11.02, 11.023);
+  policy.slept(11.06, 11.0601);  // 0.037 s without contention
+  EXPECT_EQ(policy.spins(), least);
+  policy.slept(11.1, 11.1001);
+  EXPECT_EQ(policy.spins(), most);
 }
 
-// Seconds of a job of 500 phases, the least of three.
+// Returns the seconds of a job of 500 phases, the minimum of three runs.
 double seconds_of_phases(int workers) {
   ThreadPool pool(workers);
   double least = 1e9;
@@ -161,7 +162,7 @@ double seconds_of_phases(int workers) {
   return least;
 }
 
-TEST(ThreadPool, TwoWorkersBesideABusyNeighbourPerCoreAreNoSlowerThanOne) {
+TEST(ThreadPool, TwoWorkersOnContendedCoresAreNotSlowerThanOne) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> neighbours(std::thread::hardware_concurrency());
   for (std::thread& each : neighbours)
@@ -190,10 +191,10 @@ TEST(ThreadPool, ParallelForCoversTheRangeAndRethrows) {
                                    if (begin == 5) throw Error(ErrorKind::kInput, "five");
                                  }),
                Error);
-  pool.run([](int) {});  // and goes on
+  pool.run([](int) {});  // the pool is still usable
 }
 
-TEST(ThreadPool, ASinglePieceIsTheCallers) {
+TEST(ThreadPool, RunsASinglePieceOnTheCaller) {
   ThreadPool pool(3);
   int calls = 0;
   std::thread::id thread;
@@ -210,7 +211,7 @@ TEST(ThreadPool, ASinglePieceIsTheCallers) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(MappedFile, ReadsWhatIsThereAlsoAfterRelease) {
+TEST(MappedFile, ReadsContentsAlsoAfterRelease) {
   const std::string path = testing::TempDir() + "veery-mapped-" + std::to_string(getpid());
   std::ofstream(path) << std::string(10000, 'x');
   const MappedFile file(path);

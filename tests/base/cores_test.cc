@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// A folder that looks like /sys and /proc of some machine.
+// A temporary folder that imitates /sys and /proc of a machine.
 class FakeSystem : public ::testing::Test {
  protected:
   FakeSystem()
@@ -33,8 +33,8 @@ class FakeSystem : public ::testing::Test {
   SystemFiles files_;
 };
 
-TEST_F(FakeSystem, OneProcessorOfEachCoreComesFirst) {
-  for (int id = 0; id < 8; ++id) processor(id, id / 4, id % 4 / 2);  // siblings are neighbours
+TEST_F(FakeSystem, OrdersOneCpuOfEachCoreFirst) {
+  for (int id = 0; id < 8; ++id) processor(id, id / 4, id % 4 / 2);  // hyper-threads are adjacent
   const Cores all = sort_by_core({0, 1, 2, 3, 4, 5, 6, 7}, files_);
   EXPECT_EQ(all.physical, 4);
   EXPECT_EQ(all.order, (std::vector{0, 2, 4, 6, 1, 3, 5, 7}));
@@ -43,22 +43,22 @@ TEST_F(FakeSystem, OneProcessorOfEachCoreComesFirst) {
   EXPECT_EQ(some.order, (std::vector{1, 3, 2}));
 }
 
-TEST_F(FakeSystem, AMachineThatDoesNotSayCountsProcessors) {
+TEST_F(FakeSystem, CountsLogicalCpusWithoutTopology) {
   EXPECT_EQ(sort_by_core({0, 1, 2}, files_).physical, 3);
   EXPECT_EQ(cgroup_quota(files_), std::nullopt);
 }
 
-TEST_F(FakeSystem, TheLeastQuotaOfAGroupAndThoseAboveItCounts) {
+TEST_F(FakeSystem, TakesTheSmallestQuotaOfTheGroupAndItsAncestors) {
   write("membership", "0::/pod/box\n");
   write("cgroup/pod/box/cpu.max", "max 100000\n");
   EXPECT_EQ(cgroup_quota(files_), std::nullopt);
   write("cgroup/pod/cpu.max", "250000 100000\n");
   EXPECT_EQ(cgroup_quota(files_), 2.5);
-  write("cgroup/cpu.max", "150000 100000\n");  // as a container sees its own
+  write("cgroup/cpu.max", "150000 100000\n");  // as seen from inside a container
   EXPECT_EQ(cgroup_quota(files_), 1.5);
 }
 
-TEST_F(FakeSystem, QuotasOfTheFirstVersionCountAsWell) {
+TEST_F(FakeSystem, ReadsCgroupV1Quotas) {
   write("membership", "4:memory:/pod\n3:cpu,cpuacct:/pod\n");
   write("cgroup/cpu,cpuacct/pod/cpu.cfs_quota_us", "-1\n");
   write("cgroup/cpu,cpuacct/pod/cpu.cfs_period_us", "100000\n");
@@ -67,9 +67,10 @@ TEST_F(FakeSystem, QuotasOfTheFirstVersionCountAsWell) {
   EXPECT_EQ(cgroup_quota(files_), 0.5);
 }
 
-TEST_F(FakeSystem, AvailableCoresAreNoMoreThanTheQuota) {
+TEST_F(FakeSystem, AvailableCoresDoNotExceedTheQuota) {
   const auto allowed = static_cast<int>(std::max<size_t>(1, allowed_processors().size()));
-  EXPECT_EQ(available_cores(files_), allowed);  // no topology: each processor is a core
+  // Without topology each logical CPU counts as a core.
+  EXPECT_EQ(available_cores(files_), allowed);
   write("membership", "0::/box\n");
   for (const auto& [quota, cores] :
        {std::pair("50000", 1), {"100000", 1}, {"150000", 2}, {"max", 1000}}) {
@@ -78,7 +79,7 @@ TEST_F(FakeSystem, AvailableCoresAreNoMoreThanTheQuota) {
   }
 }
 
-TEST(AvailableCores, AreSomeButNoMoreThanProcessors) {
+TEST(AvailableCores, AreBetweenOneAndTheLogicalCpus) {
   EXPECT_GE(available_cores(), 1);
   EXPECT_LE(static_cast<size_t>(available_cores()),
             std::max<size_t>(1, allowed_processors().size()));

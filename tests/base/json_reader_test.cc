@@ -1,4 +1,4 @@
-// JSON of others: what is read, and what is refused where.
+// Tests of JSON input: accepted text, and the position and message of errors.
 #include "base/json_reader.h"
 
 #include <gtest/gtest.h>
@@ -27,11 +27,11 @@ std::string message_of(const std::string& text) {
   } catch (const Error& error) {
     skipped = error.what();
   }
-  EXPECT_EQ(read, skipped) << "what is stepped over is checked like what is read";
+  EXPECT_EQ(read, skipped) << "skip() checks the syntax as reading does";
   return read;
 }
 
-TEST(JsonReader, ReadsPieceByPiece) {
+TEST(JsonReader, ReadsValuesOneByOne) {
   JsonReader reader(R"( {"a": [1, -2.5, "x\u00e9", true, null], "b": {}, "c": [[], 7]} )", "x");
   std::string_view key;
   reader.begin_object();
@@ -59,7 +59,7 @@ TEST(JsonReader, ReadsPieceByPiece) {
   reader.finish();
 }
 
-TEST(JsonReader, TellsWhereAndWhatWasExpected) {
+TEST(JsonReader, ErrorsNamePositionAndExpectation) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "byte 0: expected a value, found the end"},
       {"[1, 2", "byte 5: expected \",\" or \"]\", found the end"},
@@ -79,7 +79,7 @@ TEST(JsonReader, TellsWhereAndWhatWasExpected) {
       {"[01]", "byte 1: expected a number, found '01]'"},
       {"[1e999]", "byte 1: expected a number"},
       {"[\"\\x\"]", "byte 1: expected a string with valid escapes"},
-      {"[\"\\ud800\"]", "byte 1: expected a string with valid escapes"},  // half a pair
+      {"[\"\\ud800\"]", "byte 1: expected a string with valid escapes"},  // half a surrogate pair
       {"[\"\\udc00\"]", "byte 1: expected a string with valid escapes"},
       {"{\"\\udc00\":1}", "byte 1: expected a key"},
       {"[\"a\nb\"]", "byte 3: expected no control character in a string, found '\\nb"},
@@ -96,15 +96,15 @@ TEST(JsonReader, TellsWhereAndWhatWasExpected) {
   }
 }
 
-TEST(JsonReader, NamesOtherEncodings) {
+TEST(JsonReader, NamesEncodingsOtherThanUtf8) {
   for (const std::string& text : {"\xff\xfe{\0}\0"s, "\xfe\xff\0{\0}"s, "{\0}\0"s, "\0{\0}"s})
     EXPECT_EQ(message_of(text), "x.json: is text in UTF-16, expected UTF-8");
   EXPECT_EQ(message_of("\xff\xfe\0\0{\0\0\0"s), "x.json: is text in UTF-32, expected UTF-8");
   EXPECT_EQ(dump_json(parse_json("\xef\xbb\xbf[1]", "x")),
-            "[1]");  // a mark before UTF-8 is allowed
+            "[1]");  // a byte order mark is allowed
 }
 
-TEST(JsonReader, NumbersAreThoseThatTheyWere) {
+TEST(JsonReader, NumbersKeepTheirValueAndType) {
   const Json numbers = parse_json(
       "[18446744073709551615, -9223372036854775808, 123456789012345678901234567890, 1e-400, -0, "
       "2.0]",
@@ -117,12 +117,12 @@ TEST(JsonReader, NumbersAreThoseThatTheyWere) {
   EXPECT_TRUE(numbers[5].is_number_float());
 }
 
-TEST(JsonReader, OfEqualKeysTheLastCounts) {
+TEST(JsonReader, LastOfEqualKeysWins) {
   EXPECT_EQ(dump_json(parse_json(R"({"a":1,"b":2,"a":3})", "x")), R"({"a":3,"b":2})");
 }
 
-// An object of a hundred thousand members must not be searched once for each.
-TEST(JsonReader, TreesAreBoundedInSizeAndTime) {
+// Building an object of 200,000 members must not search all members for each key.
+TEST(JsonReader, BoundsSizeAndTimeOfTrees) {
   std::string text = "{";
   for (int i = 0; i < 200000; ++i) text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":[]";
   EXPECT_EQ(parse_json(text + "}", "x").size(), 200000U);

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-TEST(Json, ListsOfPairsAreObjectsAndAllElseIsAnArray) {
+TEST(Json, InitializerListsOfPairsAreObjectsAndOthersArrays) {
   EXPECT_EQ(dump_json({{"a", 1}, {"b", {1, 2}}}), R"({"a":1,"b":[1,2]})");
   EXPECT_EQ(dump_json({{"a", 1}, {2, 3}}), R"([["a",1],[2,3]])");
   EXPECT_EQ(dump_json(Json::array({{"a", 1}})), R"([["a",1]])");
@@ -22,7 +22,7 @@ TEST(Json, ListsOfPairsAreObjectsAndAllElseIsAnArray) {
   EXPECT_EQ(dump_json(std::span<const float>(two)), "[1.0,2.0]");
 }
 
-TEST(Json, MembersKeepTheirOrderAndOfEqualKeysTheLastCounts) {
+TEST(Json, MembersKeepTheirOrderAndTheLastOfEqualKeysWins) {
   EXPECT_EQ(dump_json(parse_json(R"({"z": 1, "a": 2, "z": 3})", "text")), R"({"z":3,"a":2})");
   Json value;
   value["z"] = 1;
@@ -33,7 +33,7 @@ TEST(Json, MembersKeepTheirOrderAndOfEqualKeysTheLastCounts) {
   EXPECT_EQ(value.find("a").key(), "a");
 }
 
-TEST(Json, MembersStayWhereTheyAre) {
+TEST(Json, MembersHaveStableAddresses) {
   Json value;
   value["a"] = "text";
   Json& first = value["a"];
@@ -53,7 +53,7 @@ TEST(Json, MembersStayWhereTheyAre) {
   EXPECT_EQ(copy["k"], Json(1));
 }
 
-TEST(Json, NumbersKeepTheirKindAndAreComparedByValue) {
+TEST(Json, NumbersKeepTheirTypeAndCompareByValue) {
   const Json numbers =
       parse_json("[0, -1, 18446744073709551615, -9223372036854775808, 1.0, 1e300]", "text");
   EXPECT_EQ(dump_json(numbers), "[0,-1,18446744073709551615,-9223372036854775808,1.0,1e+300]");
@@ -69,7 +69,7 @@ TEST(Json, NumbersKeepTheirKindAndAreComparedByValue) {
   EXPECT_FALSE(Json(5.0).is_integer_in(0, 9));
 }
 
-TEST(Json, WhatAValueIsNotThrowsAndNamesBoth) {
+TEST(Json, TypeErrorsNameExpectedAndFoundType) {
   const auto message = [](auto&& call) -> std::string {
     try {
       call();
@@ -84,7 +84,7 @@ TEST(Json, WhatAValueIsNotThrowsAndNamesBoth) {
   EXPECT_EQ(message([&] { text.at("k"); }), "expected an object, found string");
   EXPECT_EQ(message([&] { Json(1).get<std::string>(); }), "expected a string, found number");
   EXPECT_EQ(message([&] { Json::array().at(0); }), "expected more than 0 items, found 0");
-  EXPECT_EQ(message([&] { Json::object().at("k"); }), "the member 'k' is missing");
+  EXPECT_EQ(message([&] { Json::object().at("k"); }), "missing member 'k'");
   EXPECT_EQ(message([&] { Json(300).get<int8_t>(); }),
             "expected a number from -128 to 127, found 300");
   EXPECT_EQ(message([&] { Json(1e30).get<int64_t>(); }).substr(0, 22), "expected a number from");
@@ -92,7 +92,7 @@ TEST(Json, WhatAValueIsNotThrowsAndNamesBoth) {
             "expected a number from 0 to 4294967295, found -1");
 }
 
-TEST(Json, LoopsGoOverItemsAndOverMembers) {
+TEST(Json, LoopsVisitItemsAndMembers) {
   Json value = parse_json(R"({"a": [1, 2], "b": 3})", "text");
   for (Json& item : value["a"]) item = item.get<int>() + 1;
   EXPECT_EQ(dump_json(value["a"]), "[2,3]");
@@ -106,12 +106,12 @@ TEST(Json, LoopsGoOverItemsAndOverMembers) {
   EXPECT_EQ(value.value("c", "none"), "none");
 }
 
-TEST(Json, EqualObjectsMayHaveAnotherOrder) {
+TEST(Json, EqualityIgnoresMemberOrder) {
   EXPECT_EQ(parse_json(R"({"a": 1, "b": [{}]})", "x"), parse_json(R"({"b": [{}], "a": 1.0})", "x"));
   EXPECT_FALSE(parse_json(R"({"a": 1})", "x") == parse_json(R"({"b": 1})", "x"));
 }
 
-TEST(Json, TextThatIsNoJsonIsNoFaultWhereOneAsks) {
+TEST(Json, MaybeJsonReturnsNothingForInvalidText) {
   EXPECT_FALSE(maybe_json("{"));
   EXPECT_EQ(maybe_json("[1]"), Json::array({1}));
 }

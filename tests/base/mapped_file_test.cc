@@ -1,4 +1,5 @@
-// Files that change while they are mapped: reads go on, and results computed from them are refused.
+// Tests of files that change while mapped: reads succeed, and results computed from them are
+// rejected.
 #include "base/mapped_file.h"
 
 #include <fcntl.h>
@@ -50,7 +51,7 @@ std::string refusal(const MappedFile& file) {
   return "";
 }
 
-TEST_F(MappedFiles, AFileThatShrinksReadsAsZerosAndIsReported) {
+TEST_F(MappedFiles, ShrunkFileReadsAsZerosAndIsReported) {
   const std::string path = make("a");
   const MappedFile file(path);
   EXPECT_TRUE(file.is_unchanged());
@@ -61,7 +62,7 @@ TEST_F(MappedFiles, AFileThatShrinksReadsAsZerosAndIsReported) {
             path + ": shrank while it was in use: found 262144 bytes, expected 1048576");
 }
 
-TEST_F(MappedFiles, AFileThatIsWholeAgainStaysRefused) {
+TEST_F(MappedFiles, StaysInvalidAfterTheFileIsRestored) {
   const std::string path = make("a");
   const MappedFile file(path);
   shrink(path, 0);
@@ -72,7 +73,7 @@ TEST_F(MappedFiles, AFileThatIsWholeAgainStaysRefused) {
   EXPECT_TRUE(MappedFile(path).is_unchanged());
 }
 
-TEST_F(MappedFiles, SeveralThreadsMeetTheSameMissingPages) {
+TEST_F(MappedFiles, SeveralThreadsReadTheSameMissingPages) {
   const std::string path = make("a");
   const MappedFile file(path);
   shrink(path, 5000);
@@ -84,7 +85,7 @@ TEST_F(MappedFiles, SeveralThreadsMeetTheSameMissingPages) {
   EXPECT_FALSE(file.is_unchanged());
 }
 
-TEST_F(MappedFiles, AThreadThatBlocksTheSignalMapsAndReads) {
+TEST_F(MappedFiles, ThreadThatBlocksSigbusCanMapAndRead) {
   const std::string path = make("a");
   std::thread([&] {
     sigset_t all;
@@ -96,18 +97,19 @@ TEST_F(MappedFiles, AThreadThatBlocksTheSignalMapsAndReads) {
   }).join();
 }
 
-TEST_F(MappedFiles, OtherContentsInPlaceAreRefused) {
+TEST_F(MappedFiles, RejectsContentsOverwrittenInPlace) {
   for (const size_t bytes : {kBytes, kBytes + 1}) {
     const std::string path = make("a");
     const MappedFile file(path);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // clocks of file systems tick
+    // Let the file system's clock advance.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << std::string(bytes, 2);
     EXPECT_NE(refusal(file).find("was overwritten while it was in use"), std::string::npos)
         << refusal(file);
   }
 }
 
-TEST_F(MappedFiles, AFileReplacedByARenameOrRemovedStaysAsItWas) {
+TEST_F(MappedFiles, FileReplacedByRenameOrRemovedStaysValid) {
   const std::string path = make("a");
   const MappedFile file(path);
   fs::rename(make("b", 100, 2), path);
@@ -117,7 +119,7 @@ TEST_F(MappedFiles, AFileReplacedByARenameOrRemovedStaysAsItWas) {
   EXPECT_TRUE(file.is_unchanged());
 }
 
-TEST_F(MappedFiles, SmallFilesAreReadSoThatLaterChangesDoNotMatter) {
+TEST_F(MappedFiles, FilesReadIntoMemoryIgnoreLaterChanges) {
   const std::string path = make("a", 5000);
   const MappedFile file(path, kConfigFile);
   shrink(path, 0);
@@ -127,7 +129,7 @@ TEST_F(MappedFiles, SmallFilesAreReadSoThatLaterChangesDoNotMatter) {
   EXPECT_EQ(sum(file.bytes()), 5000U);
 }
 
-TEST_F(MappedFiles, ErrorsOfReadersGiveWayToTheChange) {
+TEST_F(MappedFiles, FileChangedReplacesErrorsOfReaders) {
   const std::string path = make("a");
   const MappedFile file(path);
   const auto fail = [] { throw Error(ErrorKind::kFormat, "no magic"); };
@@ -144,7 +146,7 @@ bool has_handler() {
   return (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL;
 }
 
-// Sanitizers have a handler of their own.
+// Removes the SIGBUS handler that sanitizers install.
 class WithoutHandler {
  public:
   WithoutHandler() { sigaction(SIGBUS, nullptr, &before_), std::signal(SIGBUS, SIG_DFL); }
@@ -154,7 +156,7 @@ class WithoutHandler {
   struct sigaction before_ {};
 };
 
-TEST_F(MappedFiles, TheHandlerIsThereWhileAFileIsMapped) {
+TEST_F(MappedFiles, HandlerIsInstalledWhileAFileIsMapped) {
   const WithoutHandler none;
   {
     const MappedFile one(make("a")), read(make("c"), kConfigFile);
@@ -175,7 +177,7 @@ extern "C" void host_handler(int, siginfo_t*, void*) {
   siglongjmp(after_fault, 1);
 }
 
-TEST_F(MappedFiles, FaultsElsewhereGoToTheHostsHandler) {
+TEST_F(MappedFiles, FaultsElsewhereGoToTheHostHandler) {
   const WithoutHandler none;
   struct sigaction action {};
   action.sa_sigaction = host_handler;
@@ -197,7 +199,7 @@ TEST_F(MappedFiles, FaultsElsewhereGoToTheHostsHandler) {
   ::munmap(const_cast<char*>(mapped), kBytes);
 }
 
-TEST_F(MappedFiles, AFaultElsewhereWithoutAHandlerEndsTheProcessAsBefore) {
+TEST_F(MappedFiles, FaultElsewhereWithoutAHandlerKillsTheProcess) {
   for (const bool sent : {false, true}) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -1,4 +1,4 @@
-// Files of others are opened without waiting, and only if they are files.
+// Tests of opening untrusted files: never blocks, and accepts only regular files.
 #include "base/untrusted_file.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ std::string write(const TemporaryFolder& folder, const std::string& name, const 
   return folder.file(name);
 }
 
-TEST(UntrustedFile, WhatIsNoFileIsRefusedByName) {
+TEST(UntrustedFile, RejectsPathsThatAreNotRegularFiles) {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe"), socket = folder.file("socket");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -61,10 +61,11 @@ TEST(UntrustedFile, WhatIsNoFileIsRefusedByName) {
   }
 }
 
-TEST(UntrustedFile, TooLargeIsToldWithBothNumbers) {
+TEST(UntrustedFile, LimitErrorsNameBothSizes) {
   const TemporaryFolder folder;
   const std::string path = write(folder, "large", "");
-  std::filesystem::resize_file(path, kConfigFile.most_bytes + 1);  // takes no space on the disk
+  // A sparse file takes no space on disk.
+  std::filesystem::resize_file(path, kConfigFile.most_bytes + 1);
   EXPECT_EQ(message_of([&] { MappedFile(path, kConfigFile); }),
             path + ": has 16000001 bytes, expected at most 16000000 of a configuration");
   EXPECT_NE(message_of([&] { read_text(path, kTemplateFile); }).find("more than 4000000 bytes"),
@@ -73,7 +74,7 @@ TEST(UntrustedFile, TooLargeIsToldWithBothNumbers) {
             std::string::npos);
 }
 
-TEST(UntrustedFile, TextsMayComeThroughPipes) {
+TEST(UntrustedFile, ReadsTextFromPipes) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_text(write(folder, "file", "text"), kTextFile), "text");
   int ends[2] = {};
@@ -90,7 +91,7 @@ TEST(UntrustedFile, TextsMayComeThroughPipes) {
   writer.join();
 }
 
-TEST(UntrustedFile, ANamedPipeNeedsAWriter) {
+TEST(UntrustedFile, RejectsANamedPipeWithoutWriter) {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -101,7 +102,7 @@ TEST(UntrustedFile, ANamedPipeNeedsAWriter) {
   writer.join();
 }
 
-TEST(UntrustedFile, AByteOrderMarkIsNoPartOfAText) {
+TEST(UntrustedFile, DropsTheByteOrderMark) {
   constexpr FileKind kBytes{"bytes", kMB, false};
   const TemporaryFolder folder;
   write(folder, "marked", "\xEF\xBB\xBFtext");
@@ -113,7 +114,7 @@ TEST(UntrustedFile, AByteOrderMarkIsNoPartOfAText) {
   EXPECT_EQ(read_text(folder.file("wide"), kBytes).size(), 4U);
 }
 
-TEST(UntrustedFile, FoldersAreListedInOrder) {
+TEST(UntrustedFile, ListsFoldersInOrder) {
   const TemporaryFolder folder;
   write(folder, "b", "");
   write(folder, "a", "");

@@ -349,7 +349,7 @@ class Models(CliTest):
             shutil.copy(self.model, self.place / name)
         for verb in [["show"], ["tokenize", "-p", "x"], ["run", "-p", "x"], ["verify"]]:
             message = self.error(verb[0], self.place, *verb[1:])
-            self.assertIn(f"{self.place}: holds 2 GGUF models, name one of them: a.gguf, b.gguf", message)
+            self.assertIn(f"{self.place}: contains 2 GGUF models, expected the name of one: a.gguf, b.gguf", message)
 
     def test_the_parts_of_a_split_file_are_one(self):
         self.veery("convert", self.model, self.place / "whole.gguf", "--split-size", "20K")
@@ -391,7 +391,7 @@ class Models(CliTest):
         shutil.copy(folder / "model.safetensors", folder / "other.safetensors")
         self.assertIn("is not among the weights", self.error("show", folder / "other.safetensors"))
         (folder / "config.json").unlink()
-        self.assertIn("no config.json beside it", self.error("show", folder / "model.safetensors"))
+        self.assertIn("no config.json in its folder", self.error("show", folder / "model.safetensors"))
 
     def test_a_tokenizer_alone(self):
         folder = self.tiny_folder()
@@ -407,14 +407,14 @@ class Models(CliTest):
         messages = self.write("m.json", [{"role": "user", "content": "hi"}])
         for path in [folder, folder / "tokenizer.json", folder / "tokenizer_config.json"]:
             self.assertEqual(self.veery("template", path, "--messages", messages).stdout, b"hi!")
-        self.assertIn("is no model, expected", self.error("run", folder / "tokenizer.json", "-p", "x"))
-        self.assertIn("holds no model", self.error("run", folder, "-p", "x"))
+        self.assertIn("is not a model, expected", self.error("run", folder / "tokenizer.json", "-p", "x"))
+        self.assertIn("contains no model", self.error("run", folder, "-p", "x"))
 
     def test_what_is_no_model_is_told(self):
-        self.assertIn("holds no model", self.error("show", self.place))
+        self.assertIn("contains no model", self.error("show", self.place))
         (self.place / "adapter_config.json").write_text("{}")
         self.assertIn("adapter", self.error("show", self.place))
-        self.assertIn("there is no such file or folder", self.error("show", self.place / "gone"))
+        self.assertIn(": no such file or folder", self.error("show", self.place / "gone"))
         self.assertIn("nothing is fetched", self.error("run", "org/name", "-p", "x"))
 
 
@@ -436,7 +436,7 @@ class Names(CliTest):
         self.assertEqual([name for name, file in known], ["smollm2", "gemma3", "minilm"])
         self.own.mkdir()
         for name, file in known:
-            self.assertIn(f"'veery pull {name}' fetches it", self.error("show", name))
+            self.assertIn(f"'veery pull {name}' downloads it", self.error("show", name))
             if file.endswith(".gguf"):
                 os.link(self.model, self.own / file)
                 self.assertEqual(self.json("show", name)["path"], str(self.own / file))
@@ -469,7 +469,7 @@ class Names(CliTest):
         self.assertEqual([(row[0], row[-2]) for row in rows], [("org/tiny:F32", "GGUF"), ("org/tiny:Q8_0", "GGUF")])
         self.veery("perplexity", "org/tiny:f32", "-f", self.write("text.txt", "some text, " * 9), "-c", 32, "-t", 1, "--reference", "org/tiny:q8_0")
         out = self.veery("convert", "org/tiny:f32", snapshot / "tiny-F32.gguf", "--force", status=1)
-        self.assertIn("is the file that is read", out.stderr.decode())
+        self.assertIn("is also the input", out.stderr.decode())
         gone = self.error("show", "org/other:Q8_0")
         self.assertIn(str(self.hub / "models--org--other"), gone)
 

@@ -100,7 +100,7 @@ class Batch(CliTest):
         out = self.write("out.jsonl", "mine")
         self.assertIn("exists already", self.error("batch", self.model, "-i", given, "-o", out))
         self.assertEqual(out.read_text(), "mine")
-        self.assertIn("is the file that is read", self.error("batch", self.model, "-i", given, "-o", given, "--force"))
+        self.assertIn("is also the input", self.error("batch", self.model, "-i", given, "-o", given, "--force"))
         self.assertIn("--resume", self.error("batch", self.model, "-i", given, "--resume", status=2))
         self.assertIn("--defaults", self.error("batch", self.model, "-i", given, "--defaults", "[]", status=2))
         self.assertIn("No such file", self.error("batch", self.model, "-i", self.folder / "none.jsonl"))

@@ -213,7 +213,7 @@ class Chats(TerminalTest):
         self.assertIn("exists already", self.say(f"/save {precious}"))
         self.assertEqual(precious.read_text(), "precious")
         self.assertIn("Saved", self.say(f"/save --force {precious}"))
-        self.assertIn("is the file that is read", self.say(f"/save --force {self.model}"))
+        self.assertIn("is also the input", self.say(f"/save --force {self.model}"))
         self.assertIn("expected", self.say("/save"))
         (self.home / "bad.json").write_text('[{"role": "king", "content": "x"}]')
         before = self.say("/show messages")

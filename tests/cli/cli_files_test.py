@@ -39,10 +39,10 @@ class Quantize(CliTest):
         self.assertIn("IN OUT TYPE", self.error("quantize", self.model, "Q4_0", status=2))
         self.assertIn("REGEX=TYPE", self.error("quantize", self.model, out, "Q4_0", "--tensor-type", "x", status=2))
         self.assertIn("Q4_K_M", self.error("quantize", self.model, out, "Q9", status=2))
-        self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
-        self.assertIn("no importance matrix",
+        self.assertIn("is also the input", self.error("quantize", self.model, self.model, "Q8_0"))
+        self.assertIn("expected an importance matrix",
                       self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
-        self.assertIn("holds 2 GGUF models", self.error("quantize", self.folder, out, "Q8_0"))
+        self.assertIn("contains 2 GGUF models", self.error("quantize", self.folder, out, "Q8_0"))
         self.assertIn("cannot be created", self.error("quantize", self.model, "/nowhere/out.gguf", "Q8_0"))
         self.assertFalse(out.exists())
 
@@ -89,7 +89,7 @@ class Convert(CliTest):
         self.assertEqual(self.answer(parts[0]), self.answer(self.model))
         contents = [part.read_bytes() for part in parts]
         again = self.error("convert", parts[0], self.folder / "parts.gguf", "--split-size", "20K")
-        self.assertIn("is the file that is read", again)
+        self.assertIn("is also the input", again)
         self.assertEqual([part.read_bytes() for part in parts], contents)
         self.error("convert", self.model, self.folder / "no", "--to", "hf", "--split-size", "1M", status=2)
         for part in parts:
@@ -115,7 +115,7 @@ class Convert(CliTest):
         self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
         self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
         self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9", status=2))
-        self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
+        self.assertIn("is also the input", self.error("convert", self.model, self.model))
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
         self.assertFalse(out.exists())
 

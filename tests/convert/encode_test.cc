@@ -1,4 +1,4 @@
-// Encoding: error bounds on several kinds of data, exact cases, and refusals.
+// Tests of encoding: error bounds on several kinds of data, exact cases, rejected input.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ constexpr DType kQuantized[] = {DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0, DTy
                                 DType::kQ8_0,   DType::kQ8_1,  DType::kQ2_K, DType::kQ3_K,
                                 DType::kQ4_K,   DType::kQ5_K,  DType::kQ6_K, DType::kQ8_K,
                                 DType::kIQ4_NL, DType::kIQ4_XS};
-/// With steps too coarse for most of what the others are held to.
+/// Types whose steps are too coarse for most of the bounds below.
 constexpr DType kCoarse[] = {DType::kMXFP4, DType::kTQ1_0, DType::kTQ2_0};
 
 std::vector<float> round_trip(DType type, const std::vector<float>& x,
@@ -34,7 +34,7 @@ std::vector<float> round_trip(DType type, const std::vector<float>& x,
   return y;
 }
 
-// Root mean square error, relative to the root mean square of `x`.
+// Root mean square error, divided by the root mean square of `x`.
 double relative_error(const std::vector<float>& x, const std::vector<float>& y) {
   double error = 0;
   double power = 0;
@@ -74,9 +74,9 @@ struct Bound {
   double gaussian, outliers, shifted;  // relative errors
 };
 
-// The errors of ggml's reference quantisers on the same data (quantize_row_*_ref of the llama.cpp
-// in llama-cpp-python 0.3.36; that has none for Q8_K, whose bound is ours; importances of 1 where
-// it asks for some), rounded up in the fifth place. For ternary types there is nothing to choose.
+// Errors of ggml's reference quantisers on the same data (quantize_row_*_ref of the llama.cpp in
+// llama-cpp-python 0.3.36, importances of 1 where required), rounded up in the fifth decimal. Q8_K
+// has no reference quantiser there, so its bound is our own. Ternary codes leave no choice.
 constexpr Bound kBounds[] = {
     {DType::kQ4_0, 0.08654, 0.14728, 0.07512},    {DType::kQ4_1, 0.07837, 0.10918, 0.03507},
     {DType::kQ5_0, 0.04285, 0.08868, 0.03839},    {DType::kQ5_1, 0.03792, 0.05343, 0.01704},
@@ -92,7 +92,7 @@ constexpr Bound kBounds[] = {
     {DType::kMXFP4, 0.11558, 0.17637, 0.11437},   {DType::kTQ1_0, 0.81260, 0.54661, 0.81672},
     {DType::kTQ2_0, 0.81260, 0.54661, 0.81672}};
 
-TEST(Encode, ErrorIsWithinThatOfTheReferenceQuantisers) {
+TEST(Encode, ErrorIsAtMostThatOfTheReferenceQuantisers) {
   for (const Bound& bound : kBounds) {
     const auto error = [&](Data kind) {
       const std::vector<float> x = make(kind);
@@ -122,7 +122,7 @@ TEST(Encode, ConstantsKeepTheirValue) {
 
 TEST(Encode, LoneElementAmongZerosSurvives) {
   for (const DType type : kQuantized) {
-    // The values of IQ4 have no 0, but 1 beside -127.
+    // The value tables of IQ4 contain no 0, but 1 next to -127.
     const bool has_zero = type != DType::kIQ4_NL && type != DType::kIQ4_XS;
     for (size_t at : {0U, 15U, 16U, 31U, 100U, 255U}) {
       std::vector<float> x(256);
@@ -135,8 +135,8 @@ TEST(Encode, LoneElementAmongZerosSurvives) {
   }
 }
 
-TEST(Encode, ElementsKeepTheirPlaces) {
-  // Each sub-block has another pattern, so that a permuted field would show.
+TEST(Encode, ElementsKeepTheirPositions) {
+  // Each sub-block has a different pattern, so that a permuted field shows.
   Random random(3);
   std::vector<float> x(512);
   for (float& value : x) value = random.next() % 2 == 0 ? 1.0F : -1.0F;
@@ -147,7 +147,7 @@ TEST(Encode, ElementsKeepTheirPlaces) {
   }
 }
 
-TEST(Encode, CoarseTypesKeepPlacesAndSigns) {
+TEST(Encode, CoarseTypesKeepPositionsAndSigns) {
   Random random(5);
   std::vector<float> x(512);
   for (float& value : x) value = static_cast<float>(random.next() % 3) - 1.0F;
@@ -159,7 +159,7 @@ TEST(Encode, CoarseTypesKeepPlacesAndSigns) {
   }
 }
 
-TEST(Encode, PowersOfTwoReachAsFarAsTheyGo) {
+TEST(Encode, PowersOfTwoScalesCoverTheirWholeRange) {
   for (const float largest : {1e-12F, 3e-5F, 6.0F, 9e11F}) {
     std::vector<float> x(32);
     for (size_t i = 0; i < x.size(); ++i) x[i] = largest * (i % 2 == 0 ? 1.0F : -0.5F);
@@ -185,7 +185,7 @@ TEST(Encode, AllInstructionSetsGiveTheSameBits) {
   }
 }
 
-TEST(Encode, AnElementDoesNotDependOnTheBlocksEncodedWithIt) {
+TEST(Encode, ElementDoesNotDependOnBlocksEncodedWithIt) {
   const std::vector<float> x = make(Data::kGaussian);
   for (const Bound& bound : kBounds) {
     const auto block = static_cast<size_t>(info(bound.type).block);
@@ -200,8 +200,8 @@ TEST(Encode, AnElementDoesNotDependOnTheBlocksEncodedWithIt) {
   }
 }
 
-TEST(Encode, ImportancesAreThoseOfTheRowWhereverItStands) {
-  constexpr size_t kRow = 768, kRows = 50;  // 24 small blocks: 16 at a time end inside of rows
+TEST(Encode, ImportancesRepeatForEveryRow) {
+  constexpr size_t kRow = 768, kRows = 50;  // 24 small blocks: groups of 16 end inside rows
   Random random(9);
   std::vector<float> x(kRow * kRows), importance(kRow);
   for (float& value : x) value = random.normal();
@@ -218,12 +218,13 @@ TEST(Encode, ImportancesAreThoseOfTheRowWhereverItStands) {
   }
 }
 
-TEST(Encode, ImportanceMovesTheErrorToWhatCountsLess) {
+TEST(Encode, ImportanceMovesTheErrorToUnimportantElements) {
   const std::vector<float> x = make(Data::kGaussian);
   std::vector<float> importance(512, 1.0F);  // rows of 512; every fourth column counts
   for (size_t i = 0; i < importance.size(); i += 4) importance[i] = 400;
   for (const Bound& bound : kBounds) {
-    // Activations have no importance; one scale for 256 elements of three values moves too little.
+    // Activation types ignore importance. Ternary types have one scale for 256 elements, which
+    // leaves too little freedom.
     if (bound.type == DType::kQ8_1 || bound.type == DType::kQ8_K || bound.type == DType::kTQ1_0 ||
         bound.type == DType::kTQ2_0)
       continue;
@@ -240,7 +241,7 @@ TEST(Encode, ImportanceMovesTheErrorToWhatCountsLess) {
   }
 }
 
-// ggml's quantize_row_q2_0_ref: the scale is the largest magnitude of a block.
+// Reimplements ggml's quantize_row_q2_0_ref: the scale is the largest magnitude of a block.
 std::vector<float> simple_q2(std::span<const float> x) {
   std::vector<float> y(x.size());
   for (size_t b = 0; b < x.size(); b += 64) {
@@ -270,7 +271,7 @@ TEST(Encode, Q2HasASmallerErrorThanTheLargestElementAsScale) {
   }
 }
 
-TEST(Encode, Q2KeepsItsOwnValuesOfEitherSign) {
+TEST(Encode, Q2RoundTripsItsValuesWithEitherSignOfScale) {
   Random random(3);
   std::vector<float> x(64 * 40);
   for (size_t b = 0; b < x.size(); b += 64) {
@@ -296,7 +297,7 @@ TEST(Encode, WithoutImportancesLargeElementsCountMore) {
       const std::vector<float> y = round_trip(type, x, importance);
       double sum = 0;
       for (size_t i = 0; i < x.size(); ++i) {
-        const double relative = x[i] / 0.05;  // to the root mean square
+        const double relative = x[i] / 0.05;  // relative to the root mean square
         sum += (weighted ? std::sqrt(2 + relative * relative) : 1) * std::pow(y[i] - x[i], 2);
       }
       return sum;
@@ -306,7 +307,7 @@ TEST(Encode, WithoutImportancesLargeElementsCountMore) {
   }
 }
 
-TEST(Encode, ImportanceThatFitsNoRowIsRefused) {
+TEST(Encode, RejectsImportanceThatDoesNotFitRows) {
   const std::vector<float> x(512, 1.0F);
   std::vector<std::byte> bytes(byte_size(DType::kQ4_0, 512));
   for (const size_t size : {16U, 96U, 1024U})
@@ -325,7 +326,7 @@ TEST(Encode, DecodedValuesEncodeToTheSameValues) {
   }
 }
 
-TEST(Encode, ScalesAndOffsetsStayExactWhereOneElementOutweighsTheRest) {
+TEST(Encode, ScalesAndOffsetsStayExactIfOneElementOutweighsTheRest) {
   std::vector<float> importance(256, 1.0F);
   for (size_t i = 7; i < importance.size(); i += 32) importance[i] = 1e5F;
   for (const Data kind : {Data::kGaussian, Data::kOutliers, Data::kShifted})
@@ -369,7 +370,8 @@ TEST(Encode, PlainTypesRoundAndKeepSpecialValues) {
   }
 }
 
-// Every sign and exponent with fractions around where halves round, and any bits.
+// Returns every sign and exponent with fractions around rounding boundaries of f16 and bf16, and
+// random bits.
 std::vector<float> many_floats() {
   Random random(17);
   std::vector<float> x;
@@ -381,7 +383,7 @@ std::vector<float> many_floats() {
   return x;
 }
 
-TEST(Encode, HalvesOfAllInstructionSetsAreThoseOfOneByOne) {
+TEST(Encode, HalfConversionOfAllInstructionSetsMatchesTheScalarOne) {
   using One = uint16_t (*)(float);
   const std::pair<DType, One> types[] = {{DType::kF16, f32_to_f16}, {DType::kBF16, f32_to_bf16}};
   for (const auto& [type, one] : types) {
@@ -401,8 +403,8 @@ TEST(Encode, HalvesOfAllInstructionSetsAreThoseOfOneByOne) {
   }
 }
 
-TEST(Encode, AllHalvesBecomeTheSameFloatsOnAllInstructionSets) {
-  std::vector<uint16_t> halves(0x10000 + 5);  // no multiple of the lanes
+TEST(Encode, AllHalvesDecodeToTheSameFloatsOnAllInstructionSets) {
+  std::vector<uint16_t> halves(0x10000 + 5);  // not a multiple of the lane count
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   for (const DType type : {DType::kF16, DType::kBF16})
     for (const HalfConverter& converter : half_converters()) {
@@ -416,7 +418,7 @@ TEST(Encode, AllHalvesBecomeTheSameFloatsOnAllInstructionSets) {
     }
 }
 
-TEST(Encode, FiniteNumbersThatWouldBecomeInfiniteAreRefusedWithTheirIndex) {
+TEST(Encode, OverflowErrorsOfHalvesNameTheElement) {
   const std::pair<DType, float> first[] = {{DType::kF16, 65520.0F}, {DType::kBF16, 3.3961775e38F}};
   for (const auto& [type, least] : first)
     for (const float sign : {1.0F, -1.0F}) {
@@ -428,7 +430,7 @@ TEST(Encode, FiniteNumbersThatWouldBecomeInfiniteAreRefusedWithTheirIndex) {
     }
 }
 
-TEST(Encode, NonFiniteInputIsRefusedWithItsIndex) {
+TEST(Encode, NonFiniteInputErrorsNameTheElement) {
   for (const DType type : kQuantized)
     for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
       std::vector<float> x(512, 1.0F);
@@ -437,7 +439,7 @@ TEST(Encode, NonFiniteInputIsRefusedWithItsIndex) {
     }
 }
 
-TEST(Encode, ValuesBeyondTheScaleAreRefusedWithTheirIndex) {
+TEST(Encode, ScaleOverflowErrorsNameTheElement) {
   for (const DType type : kQuantized) {
     if (type == DType::kQ8_K) continue;  // its scale is f32
     for (const float big : {1e10F, -1e20F, 3.4e38F}) {
@@ -449,7 +451,7 @@ TEST(Encode, ValuesBeyondTheScaleAreRefusedWithTheirIndex) {
   }
 }
 
-TEST(Encode, PartsOfBlocksAndWrongRoomAreRefused) {
+TEST(Encode, RejectsPartialBlocksAndWrongOutputSize) {
   std::vector<std::byte> bytes(1000);
   const std::vector<float> x(256, 1.0F);
   for (const DType type : kQuantized) {

@@ -1,4 +1,4 @@
-// What is estimated of the inputs of matrices.
+// Tests of the estimated input energies of weight matrices.
 #include "convert/energies.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// A decoder of two layers whose channels differ in size, of random weights.
+/// A decoder of two layers with random weights, whose channels differ in magnitude.
 class Decoder {
  public:
   static constexpr int64_t kVocabulary = 96, kLayers = 2, kHeads = 4, kKeyHeads = 2;
@@ -117,7 +117,7 @@ void expect_proportional(const std::vector<float>& found, const Values& wanted, 
     EXPECT_NEAR(found[i], wanted[i] * scale, tolerance * wanted[i] * scale) << i;
 }
 
-// The stream before the layers, and after the first one.
+// Returns the energies of the residual stream after the first layer, given those before it.
 Values after_a_layer(Decoder& model, Values stream) {
   const Values input = normed(stream, model.values("blk.0.attn_norm.weight"));
   const Values values = through(model.values("blk.0.attn_v.weight"), input);
@@ -136,7 +136,7 @@ Values after_a_layer(Decoder& model, Values stream) {
   return stream;
 }
 
-TEST(Energies, FollowTheStreamThroughALayer) {
+TEST(Energies, FollowTheResidualStreamThroughALayer) {
   Decoder model;
   Values stream = embedding_energies(model);
   expect_proportional(model.estimate("blk.0.attn_k.weight"),
@@ -150,14 +150,14 @@ TEST(Energies, FollowTheStreamThroughALayer) {
   EXPECT_EQ(model.estimate("token_embd.weight").size(), 64U);
 }
 
-TEST(Energies, ASampleOfColumnsIsNearAllOfThem) {
+TEST(Energies, SampledColumnsApproximateAllColumns) {
   Decoder model(640);
   const Values stream = after_a_layer(model, embedding_energies(model));
   expect_proportional(model.estimate("blk.1.attn_q.weight"),
                       normed(stream, model.values("blk.1.attn_norm.weight")), 0.25);
 }
 
-TEST(Energies, ANormBehindAPartTakesItsScaleAway) {
+TEST(Energies, NormAfterABlockRemovesItsScale) {
   Decoder model(64, "gemma3");
   const auto before = model.estimate("blk.1.ffn_up.weight");
   ASSERT_EQ(before.size(), 64U);
@@ -167,7 +167,7 @@ TEST(Energies, ANormBehindAPartTakesItsScaleAway) {
   EXPECT_NE(model.estimate("blk.1.ffn_up.weight"), before);
 }
 
-TEST(Energies, AHeadOfItsOwnHasThemAndTheEmbeddingNot) {
+TEST(Energies, SeparateHeadHasEnergiesAndTheEmbeddingDoesNot) {
   Decoder model;
   const auto tied = model.estimate("token_embd.weight");
   TensorView head = model.file.at("token_embd.weight");
@@ -177,7 +177,7 @@ TEST(Energies, AHeadOfItsOwnHasThemAndTheEmbeddingNot) {
   EXPECT_TRUE(model.estimate("token_embd.weight").empty());
 }
 
-TEST(Energies, DoNotDependOnThreadsOrOnTheTypeOfTheSameValues) {
+TEST(Energies, DoNotDependOnThreadsOrStorageType) {
   Decoder model(192);
   for (auto& tensor : model.file.tensors)
     for (float& value : model.values(tensor.name)) value = f16_to_f32(f32_to_f16(value));
@@ -193,7 +193,7 @@ TEST(Energies, DoNotDependOnThreadsOrOnTheTypeOfTheSameValues) {
   EXPECT_EQ(model.estimate("blk.1.ffn_gate.weight", 2), expected);
 }
 
-TEST(Energies, AreNoneOfModelsThatAreBuiltOtherwise) {
+TEST(Energies, AreEmptyForUnsupportedModels) {
   const std::string name = "blk.0.attn_q.weight";
   EXPECT_FALSE(Decoder().estimate(name).empty());
   EXPECT_TRUE(Decoder(64, "unheard-of").estimate(name).empty());
@@ -232,7 +232,7 @@ void quantize(const ModelFile& file, std::string_view mix, const std::string& pa
                   pool, {.importance = importance, .requantize = true});
 }
 
-TEST(Energies, ColumnsThatMeetMuchAreQuantisedBetter) {
+TEST(Energies, ColumnsWithLargeInputsAreQuantisedBetter) {
   const test::TemporaryFolder folder;
   Decoder model;
   const std::string path = folder.file("m.gguf");
@@ -253,7 +253,7 @@ TEST(Energies, ColumnsThatMeetMuchAreQuantisedBetter) {
   }
 }
 
-TEST(Energies, GivenImportancesComeFirst) {
+TEST(Energies, ImportanceMatrixTakesPrecedence) {
   const test::TemporaryFolder folder;
   Decoder model;
   ImportanceMatrix matrix;
@@ -267,7 +267,7 @@ TEST(Energies, GivenImportancesComeFirst) {
   EXPECT_FALSE(differ("blk.0.attn_k.weight"));
 }
 
-TEST(Energies, WhatATypeCanHoldStaysAsItIs) {
+TEST(Energies, RepresentableValuesStayUnchanged) {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("m.gguf");
   for (const DType type : {DType::kQ4_1, DType::kQ4_0}) {

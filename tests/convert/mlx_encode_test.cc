@@ -1,4 +1,4 @@
-// MLX's quantisation against what mlx makes of the same weights
+// Compares MLX quantisation with mlx's own output for the same weights
 // (tools/oracle/make_mlx_quantized.py).
 #include "convert/mlx_encode.h"
 
@@ -28,7 +28,7 @@ std::vector<std::byte> bytes_of(const SafetensorsFile& file, const std::string& 
   return {tensor->data.begin(), tensor->data.end()};
 }
 
-TEST(MlxEncode, GivesTheBitsOfMlx) {
+TEST(MlxEncode, MatchesMlxBitForBit) {
   const SafetensorsFile file = open_safetensors(test::fixture_path("mlx/quantized.safetensors"));
   constexpr int64_t kRows = 10, kColumns = 128;
   for (const auto& [dtype, type] :
@@ -49,7 +49,7 @@ TEST(MlxEncode, GivesTheBitsOfMlx) {
   }
 }
 
-TEST(MlxEncode, WhatIsNotFiniteIsRefused) {
+TEST(MlxEncode, RejectsNonFiniteValues) {
   std::vector<std::byte> out(64);
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> values(32, 1);

@@ -1,4 +1,4 @@
-// Quantising: which tensor gets which type, and what is written.
+// Tests of quantisation: the type of each tensor, and the written file.
 #include "convert/quantize.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace veery {
 namespace {
 
-/// Shapes of a llama; all tensors share one block of zeros unless filled.
+/// The tensor shapes of a llama; all tensors share one block of zeros unless filled.
 class Shapes {
  public:
   explicit Shapes(int64_t layers, int64_t dim = 512, int64_t kv_heads = 4, int64_t experts = 0) {
@@ -69,7 +69,7 @@ class Shapes {
   std::deque<std::vector<float>> values_;
 };
 
-TEST(QuantMix, MatricesGetTheTypeAndNormsKeepTheirs) {
+TEST(QuantMix, MatricesGetTheTypeAndNormsKeepTheirOwn) {
   const Shapes model(2);
   EXPECT_EQ(model.type("blk.0.attn_q.weight", "q4_0"), "q4_0");
   EXPECT_EQ(model.type("blk.0.attn_norm.weight", "q4_0"), "f32");
@@ -77,7 +77,7 @@ TEST(QuantMix, MatricesGetTheTypeAndNormsKeepTheirs) {
   EXPECT_EQ(model.type("blk.1.ffn_up.weight", "F16"), "f16");
 }
 
-TEST(QuantMix, MediumRaisesTheFirstAndLastEighthAndEveryThirdBetween) {
+TEST(QuantMix, MediumUpgradesFirstAndLastEighthAndEveryThirdBetween) {
   const Shapes model(16);
   for (const int layer : {0, 1, 4, 7, 10, 13, 14, 15})
     EXPECT_EQ(model.type(fmt::format("blk.{}.ffn_down.weight", layer), "Q4_K_M"), "q6_K") << layer;
@@ -92,7 +92,7 @@ TEST(QuantMix, MediumRaisesTheFirstAndLastEighthAndEveryThirdBetween) {
   EXPECT_EQ(model.type("blk.9.attn_output.weight", "Q2_K"), "q3_K");
 }
 
-TEST(QuantMix, TheHeadIsTheEmbeddingWhereThereIsNoOther) {
+TEST(QuantMix, TiedEmbeddingGetsTheTypeOfTheHead) {
   Shapes model(2);
   EXPECT_EQ(model.type("token_embd.weight", "Q4_K_M"), "q6_K");
   EXPECT_EQ(model.type("token_embd.weight", "IQ2_XS"), "q5_K");
@@ -103,7 +103,7 @@ TEST(QuantMix, TheHeadIsTheEmbeddingWhereThereIsNoOther) {
   EXPECT_EQ(model.type("output.weight", "Q4_K_M"), "q6_K");
 }
 
-TEST(QuantMix, SharedKeyHeadsAndExpertsRaiseValues) {
+TEST(QuantMix, SharedKeyHeadsAndExpertsUpgradeValues) {
   EXPECT_EQ(Shapes(2, 512, 2).type("blk.0.attn_v.weight", "Q2_K"), "q4_K");
   EXPECT_EQ(Shapes(2, 512, 4).type("blk.0.attn_v.weight", "Q2_K"), "q3_K");
   const Shapes experts(2, 512, 4, 8);
@@ -115,7 +115,7 @@ TEST(QuantMix, SharedKeyHeadsAndExpertsRaiseValues) {
   EXPECT_EQ(experts.type("blk.0.attn_q.weight", "MXFP4_MOE"), "q8_0");
 }
 
-TEST(QuantMix, AnImportanceMatrixChangesWhatIsRaised) {
+TEST(QuantMix, ImportanceMatrixChangesTheUpgrades) {
   const Shapes model(8);
   const QuantMixOptions informed = {.importance = true};
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "IQ4_XS"), "q5_K");
@@ -123,7 +123,7 @@ TEST(QuantMix, AnImportanceMatrixChangesWhatIsRaised) {
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "Q4_0", informed), "q4_1");
 }
 
-TEST(QuantMix, RowsThatDoNotFitGetBlocksThatDo) {
+TEST(QuantMix, RowsThatDoNotFitGetSmallerBlocks) {
   const Shapes narrow(2, 96);
   EXPECT_EQ(narrow.type("blk.0.attn_q.weight", "Q4_K_M"), "q5_0");
   EXPECT_EQ(narrow.type("blk.0.attn_q.weight", "Q6_K"), "q8_0");
@@ -134,7 +134,7 @@ TEST(QuantMix, RowsThatDoNotFitGetBlocksThatDo) {
   EXPECT_EQ(plans[3].wanted, DType::kQ4_K);
 }
 
-TEST(QuantMix, RulesComeFirstAndPureRaisesNothing) {
+TEST(QuantMix, RulesTakePrecedenceAndPureUpgradesNothing) {
   const Shapes model(8);
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "Q4_K_M", {.pure = true}), "q4_K");
   QuantMixOptions options;
@@ -163,7 +163,7 @@ void write(const Shapes& model, std::string_view mix, const std::string& path, i
                   options);
 }
 
-TEST(Quantize, FileHoldsWhatEncodeGivesWhateverTheThreads) {
+TEST(Quantize, FileMatchesEncodeForAnyThreadCount) {
   const test::TemporaryFolder folder;
   const Shapes model(3, 512, 4, 8);
   write(model, "Q4_K_M", folder.file("one.gguf"), 1);
@@ -206,7 +206,7 @@ TEST(Quantize, EachExpertHasItsOwnImportances) {
   EXPECT_THROW(write(model, "Q4_0", folder.file("n.gguf"), 2, {.importance = &matrix}), Error);
 }
 
-TEST(Quantize, WhatCannotBeEncodedIsNamedAndLeavesNoFile) {
+TEST(Quantize, EncodingErrorsNameTheElementAndLeaveNoFile) {
   const test::TemporaryFolder folder;
   const std::pair<std::string_view, float> cases[] = {{"Q4_0", std::nanf("")}, {"F16", 70000.0F}};
   for (const auto& [mix, value] : cases) {
@@ -224,7 +224,7 @@ TEST(Quantize, WhatCannotBeEncodedIsNamedAndLeavesNoFile) {
   }
 }
 
-TEST(Quantize, AFileThatChangesMeanwhileLeavesNoOutput) {
+TEST(Quantize, SourceThatChangesMeanwhileLeavesNoOutput) {
   const Shapes model(3);
   for (const size_t kept : {size_t{0}, size_t{5000}, size_t{150000}, size_t{300000}}) {
     const test::TemporaryFolder folder;
@@ -246,7 +246,7 @@ TEST(Quantize, AFileThatChangesMeanwhileLeavesNoOutput) {
   }
 }
 
-TEST(Quantize, QuantisedTensorsAreQuantisedAgainOnlyWhenAsked) {
+TEST(Quantize, RequantisesOnlyOnRequest) {
   const test::TemporaryFolder folder;
   write(Shapes(2), "Q8_0", folder.file("m.gguf"), 2);
   ModelFile again = open_gguf(folder.file("m.gguf"));
@@ -268,7 +268,7 @@ std::vector<float> values_of(const TensorView& tensor) {
   return values;
 }
 
-TEST(Quantize, Q2IsReadBackWithTheValuesThatWereWritten) {
+TEST(Quantize, Q2ValuesSurviveWritingAndReading) {
   const test::TemporaryFolder folder;
   const Shapes model(2);
   write(model, "Q2_0", folder.file("q2.gguf"), 2);
@@ -281,7 +281,7 @@ TEST(Quantize, Q2IsReadBackWithTheValuesThatWereWritten) {
   decode(DType::kQ2_0, expected, decoded);
   EXPECT_EQ(values_of(file.at(name)), decoded);
   EXPECT_EQ(model.type(name, "Q2_0"), "q2_0");
-  // Its values stay as they are.
+  // Requantising keeps the values.
   ThreadPool pool(2);
   write_quantized(file, plan_types(file, find_quant_mix("Q2_0"), {}), file.metadata,
                   folder.file("again.gguf"), pool, {.requantize = true});

@@ -1,4 +1,4 @@
-// A device's memory: limits, counters, and that released blocks are used again.
+// Tests of the pool of device memory: limits, counters, reuse of released blocks.
 #include "device/memory_pool.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// A device of so many bytes whose memory is the host's.
+/// A fake device with `bytes` of memory, which is host memory.
 struct FakeDevice {
   explicit FakeDevice(size_t bytes) : left(bytes) {}
   ~FakeDevice() { EXPECT_TRUE(blocks.empty()) << "blocks were not released"; }
@@ -50,7 +50,7 @@ struct FakeDevice {
 
 std::string refusal(MemoryPool& pool, size_t size) {
   try {
-    pool.give(pool.take(size));
+    pool.release(pool.allocate(size));
   } catch (const OutOfDeviceMemory& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     return error.what();
@@ -58,73 +58,72 @@ std::string refusal(MemoryPool& pool, size_t size) {
   return "";
 }
 
-TEST(MemoryPool, CountsWhatIsInUseAndTheMostThatWas) {
+TEST(MemoryPool, CountsActiveAndPeakBytes) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
-  std::byte* small = pool.take(1);
-  std::byte* large = pool.take(3 * kMiB);
+  std::byte* small = pool.allocate(1);
+  std::byte* large = pool.allocate(3 * kMiB);
   EXPECT_EQ(pool.memory().active, 256 + 4 * kMiB);
-  pool.give(large);
+  pool.release(large);
   EXPECT_EQ(pool.memory().active, 256U);
   EXPECT_EQ(pool.memory().peak, 256 + 4 * kMiB);
   EXPECT_EQ(pool.memory().cached, 0U);
   pool.reset_peak();
   EXPECT_EQ(pool.memory().peak, 256U);
-  pool.give(small);
+  pool.release(small);
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
-TEST(MemoryPool, KeepsWhatIsReleasedUpToItsLimitAndTakesItAgain) {
+TEST(MemoryPool, CachesReleasedBlocksUpToItsLimitAndReusesThem) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
-  std::byte* block = pool.take(10 * kMiB);
-  pool.give(block);
+  std::byte* block = pool.allocate(10 * kMiB);
+  pool.release(block);
   EXPECT_EQ(pool.memory().cached, 10 * kMiB);
-  EXPECT_EQ(pool.take(9 * kMiB), block) << "a quarter more than is wanted may be taken";
+  EXPECT_EQ(pool.allocate(9 * kMiB), block) << "a block up to a quarter larger is reused";
   EXPECT_EQ(device.allocations, 1);
   EXPECT_EQ(pool.memory().active, 10 * kMiB);
-  pool.give(block);
-  std::byte* smaller = pool.take(2 * kMiB);
-  EXPECT_NE(smaller, block) << "five times as much as is wanted may not";
-  pool.give(smaller);
-  pool.give(pool.take(18 * kMiB));
+  pool.release(block);
+  std::byte* smaller = pool.allocate(2 * kMiB);
+  EXPECT_NE(smaller, block) << "a block five times as large is not reused";
+  pool.release(smaller);
+  pool.release(pool.allocate(18 * kMiB));
   EXPECT_LE(pool.memory().cached, 20 * kMiB);
   pool.set_cache_limit(1 * kMiB);
   EXPECT_EQ(pool.memory().cached, 0U);
-  pool.give(pool.take(2 * kMiB));
+  pool.release(pool.allocate(2 * kMiB));
   EXPECT_EQ(device.left, 100 * kMiB);
 }
 
-TEST(MemoryPool, GivesKeptMemoryBackBeforeItRefuses) {
+TEST(MemoryPool, FreesTheCacheBeforeItFails) {
   FakeDevice device(20 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(20 * kMiB);
-  pool.give(pool.take(12 * kMiB));
+  pool.release(pool.allocate(12 * kMiB));
   EXPECT_EQ(device.left, 8 * kMiB);
-  pool.give(pool.take(18 * kMiB));
+  pool.release(pool.allocate(18 * kMiB));
   EXPECT_EQ(refusal(pool, 22 * kMiB),
-            fmt::format("fake:0: {} bytes of memory are wanted, 0 are in use, {} are free on the "
-                        "device",
+            fmt::format("fake:0: cannot allocate {} bytes: 0 in use, {} free on the device",
                         22 * kMiB, 20 * kMiB));
 }
 
-TEST(MemoryPool, TakesNoMoreThanItsLimit) {
+TEST(MemoryPool, DoesNotExceedItsLimit) {
   FakeDevice device(100 * kMiB);
   MemoryPool pool(device.source());
   pool.set_cache_limit(SIZE_MAX);
   pool.set_limit(10 * kMiB);
-  std::byte* block = pool.take(6 * kMiB);
-  EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("of {} that are allowed", 10 * kMiB)),
+  std::byte* block = pool.allocate(6 * kMiB);
+  EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("in use of a limit of {}", 10 * kMiB)),
             std::string::npos);
-  pool.give(pool.take(4 * kMiB));
+  pool.release(pool.allocate(4 * kMiB));
   EXPECT_EQ(pool.memory().cached, 4 * kMiB);
-  std::byte* other = pool.take(2 * kMiB);
+  std::byte* other = pool.allocate(2 * kMiB);
   EXPECT_LE(pool.memory().active + pool.memory().cached, 10 * kMiB);
   pool.set_limit(1);
   EXPECT_FALSE(refusal(pool, 1).empty());
-  pool.give(block);
-  pool.give(other);
+  pool.release(block);
+  pool.release(other);
   EXPECT_FALSE(refusal(pool, SIZE_MAX).empty());
 }
 
@@ -137,7 +136,7 @@ TEST(MemoryPool, ThreadsNeverGetTheSameBlock) {
   const auto work = [&](unsigned seed) {
     std::mt19937 random(seed);
     for (int i = 0; i < 2000; ++i) {
-      std::byte* block = pool.take(random() % (8 * kMiB));
+      std::byte* block = pool.allocate(random() % (8 * kMiB));
       {
         const std::lock_guard lock(mutex);
         ASSERT_TRUE(held.insert(block).second);
@@ -146,7 +145,7 @@ TEST(MemoryPool, ThreadsNeverGetTheSameBlock) {
         const std::lock_guard lock(mutex);
         held.erase(block);
       }
-      pool.give(block);
+      pool.release(block);
     }
   };
   std::vector<std::thread> threads;

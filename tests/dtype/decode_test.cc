@@ -1,5 +1,5 @@
-// Decoding against recorded results of Python's gguf (tools/oracle/dtype_blocks.py), and the type
-// table.
+// Tests of decoding against results recorded from Python's gguf package
+// (tools/oracle/dtype_blocks.py), and of the type table.
 #include "dtype/decode.h"
 
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST(Decode, ActivationBlocksAreScaleTimesCode) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], 0.25F * static_cast<float>(i * 8 - 128));
 }
 
-TEST(Decode, WrongSizesAndIntegersThrow) {
+TEST(Decode, RejectsWrongSizesAndIntegerTypes) {
   std::vector<std::byte> bytes(18);
   std::vector<float> out(32);
   EXPECT_NO_THROW(decode(DType::kQ4_0, bytes, out));
@@ -106,7 +106,7 @@ TEST(Decode, WrongSizesAndIntegersThrow) {
   EXPECT_THROW(decode(DType::kI8, bytes, std::span(out).first(18)), Error);
 }
 
-TEST(Half, EveryF16IsExactAndComesBack) {
+TEST(Half, EveryF16RoundTripsExactly) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     const float value = f16_to_f32(half);
@@ -153,7 +153,7 @@ TEST(Half, Bf16RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(bf16_to_f32(0xC049), -3.140625F);
 }
 
-TEST(Table, NamesAndNumbersFindTheirRow) {
+TEST(Table, FindsTypesByNameAndNumber) {
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
     const DTypeInfo& row = info(static_cast<DType>(i));
     if (row.ggml == kNotInGgml)
@@ -167,7 +167,7 @@ TEST(Table, NamesAndNumbersFindTheirRow) {
   EXPECT_EQ(dtype_from_ggml(4), std::nullopt);
 }
 
-TEST(Table, ByteSizeRefusesPartsOfBlocksAndOverflow) {
+TEST(Table, ByteSizeRejectsPartialBlocksAndOverflow) {
   EXPECT_EQ(byte_size(DType::kQ4_K, 512), 288U);
   EXPECT_EQ(byte_size(DType::kF32, 7), 28U);
   EXPECT_EQ(byte_size(DType::kQ8_0, 0), 0U);

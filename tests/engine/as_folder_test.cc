@@ -207,7 +207,7 @@ constexpr const char* kSaidByBoth[] = {"vocab_size",
 // Of which GGUF files no folders are made, and why.
 const std::map<std::string, std::string>& refused_from_gguf() {
   static const std::map<std::string, std::string> refused = {
-      {"internlm3", "that queries have a bias and the output has none"},
+      {"internlm3", "a query bias without an output bias"},
       {"glm", "chatglm cannot be written as a folder"},
       {"exaone", "exaone cannot be written as a folder"},
       {"hunyuan", "hunyuan-dense cannot be written as a folder"},
@@ -227,7 +227,7 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe", "cohere2moe cannot be written as a folder"},
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
-      {"bamba", "granitemoehybrid cannot say that RoPE turns 4 of 8"},
+      {"bamba", "granitemoehybrid cannot represent RoPE over 4 of 8"},
       {"deepseek-v32", "deepseek32 cannot be written as a folder"},
       {"deepseek-v32-sparse", "deepseek32 cannot be written as a folder"},
       {"glm5", "glm-dsa cannot be written as a folder"},

@@ -1,4 +1,4 @@
-// Which file or folder is opened for a path, and what is said where that is not clear.
+// Tests of resolving a path to a model, and of the errors for ambiguous paths.
 #include "file/folder/find_model.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ void write_weights(const TemporaryFolder& folder, const std::string& name) {
           {"t", StoredType::kF32, {1}, std::as_bytes(std::span<const float>(&value, 1))}});
 }
 
-TEST(FindModel, FilesOfOtherKindsAreThemselves) {
+TEST(FindModel, ReturnsOtherFilesUnchanged) {
   const TemporaryFolder folder;
   folder.write("a.gguf", "");
   folder.write("b.bin", "");
@@ -46,9 +46,9 @@ TEST(FindModel, FilesOfOtherKindsAreThemselves) {
   expect_error(folder.file("gone"), ErrorKind::kNotFound, {"gone", "no such file or folder"});
 }
 
-TEST(FindModel, TheOneGgufModelOfAFolder) {
+TEST(FindModel, FindsTheOnlyGgufModelOfAFolder) {
   const TemporaryFolder folder;
-  expect_error(folder.path(), ErrorKind::kNotFound, {folder.path(), "holds no model"});
+  expect_error(folder.path(), ErrorKind::kNotFound, {folder.path(), "contains no model"});
   folder.write("m-00002-of-00002.gguf", "");
   EXPECT_EQ(find_model(folder.path()), folder.file("m-00002-of-00002.gguf"));
   folder.write("m-00001-of-00002.gguf", "");
@@ -56,7 +56,7 @@ TEST(FindModel, TheOneGgufModelOfAFolder) {
   folder.write("mmproj-m.gguf", "");
   fs::create_directory(folder.file("more.gguf"));
   EXPECT_EQ(find_model(folder.path()), folder.file("m-00001-of-00002.gguf"));
-  folder.write("config.json", "{}");  // of a repository of GGUF files
+  folder.write("config.json", "{}");  // as in repositories of GGUF files
   EXPECT_EQ(find_model(folder.path()), folder.file("m-00001-of-00002.gguf"));
   folder.write("m-00001-of-00003.gguf", "");
   expect_error(folder.path(), ErrorKind::kInput,
@@ -64,7 +64,7 @@ TEST(FindModel, TheOneGgufModelOfAFolder) {
   expect_error(folder.path(), ErrorKind::kInput, {"2 GGUF models"}, ModelPart::kText);
 }
 
-TEST(FindModel, LongListsAndNamesAreCut) {
+TEST(FindModel, TruncatesLongListsAndNames) {
   const TemporaryFolder folder;
   for (int i = 0; i < 40; ++i)
     folder.write(fmt::format("{}{:02}.gguf", std::string(200, 'x'), i), "");
@@ -77,7 +77,7 @@ TEST(FindModel, LongListsAndNamesAreCut) {
   }
 }
 
-TEST(FindModel, WeightsBesideAConfigurationComeFirst) {
+TEST(FindModel, PrefersSafetensorsWithAConfiguration) {
   const TemporaryFolder folder;
   write_weights(folder, "model.safetensors");
   folder.write("x.gguf", "");
@@ -87,13 +87,13 @@ TEST(FindModel, WeightsBesideAConfigurationComeFirst) {
   EXPECT_EQ(find_model(folder.path()), folder.path());
 }
 
-TEST(FindModel, WeightsStandForTheirFolder) {
+TEST(FindModel, ResolvesWeightFilesToTheirFolder) {
   const TemporaryFolder folder;
   write_weights(folder, "model-1.safetensors");
   write_weights(folder, "model-2.safetensors");
   write_weights(folder, "adapter_model.safetensors");
   const std::string second = folder.file("model-2.safetensors");
-  expect_error(second, ErrorKind::kNotFound, {"no config.json beside it"});
+  expect_error(second, ErrorKind::kNotFound, {"no config.json in its folder"});
   folder.write("config.json", "{}");
   EXPECT_EQ(find_model(second), folder.path());
   EXPECT_EQ(find_model(folder.file("config.json")), folder.path());
@@ -113,14 +113,14 @@ TEST(FindModel, TextNeedsNoWeights) {
   EXPECT_EQ(find_model(folder.file("tokenizer.json"), ModelPart::kText),
             folder.file("tokenizer.json"));
   EXPECT_EQ(find_model(folder.file("tokenizer_config.json"), ModelPart::kText), folder.path());
-  expect_error(folder.path(), ErrorKind::kNotFound, {"holds no model"});
+  expect_error(folder.path(), ErrorKind::kNotFound, {"contains no model"});
   expect_error(folder.file("tokenizer.json"), ErrorKind::kFormat,
-               {"tokenizer.json", "is no model"});
+               {"tokenizer.json", "is not a model"});
   folder.write("adapter_config.json", "{}");
   expect_error(folder.path(), ErrorKind::kUnsupported, {"adapter"});
 }
 
-TEST(FindModel, TheCacheHasTheSnapshotThatItsReferenceNames) {
+TEST(FindModel, ResolvesCacheFoldersToTheReferencedSnapshot) {
   const TemporaryFolder folder;
   const fs::path snapshots = fs::path(folder.path()) / "snapshots";
   fs::create_directory(snapshots);

@@ -1,5 +1,5 @@
-// Folders with config.json and safetensors: which files are read, what lies beside weights, and
-// folders that are wrong in one way each.
+// Tests of folders with config.json and safetensors: which files are read, separate scales, and
+// folders with one fault each.
 #include "file/folder/folder.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-// A file with one-row f32 tensors of one value each.
+// Writes a file of f32 tensors with one element each.
 void write_shard(const TemporaryFolder& folder, const std::string& name,
                  const std::vector<std::pair<std::string, float>>& values) {
   std::vector<StoredTensor> tensors;
@@ -56,7 +56,7 @@ void expect_error(const TemporaryFolder& folder, ErrorKind kind,
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-TEST(Folder, AnIndexNamesTheFiles) {
+TEST(Folder, ReadsTheFilesOfTheIndex) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   write_shard(folder, "one.safetensors", {{"a", 1}, {"b", 2}});
@@ -71,7 +71,7 @@ TEST(Folder, AnIndexNamesTheFiles) {
   EXPECT_EQ(value_of(file, "c"), 3);
 }
 
-TEST(Folder, WithoutAnIndexAllFilesButSecondCopiesAreRead) {
+TEST(Folder, ReadsAllFilesExceptDuplicatesWithoutAnIndex) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   write_shard(folder, "model-00002-of-00002.safetensors", {{"b", 2}});
@@ -86,7 +86,7 @@ TEST(Folder, WithoutAnIndexAllFilesButSecondCopiesAreRead) {
   EXPECT_EQ(value_of(open_folder(folder.path()), "a"), 5);
 }
 
-TEST(Folder, WhatIsMissingIsNamed) {
+TEST(Folder, ErrorsNameMissingFilesAndTensors) {
   const TemporaryFolder folder;
   expect_error(folder, ErrorKind::kNotFound, {"config.json"});
   folder.write("config.json", "{}");
@@ -94,10 +94,10 @@ TEST(Folder, WhatIsMissingIsNamed) {
   folder.write(kIndex, R"({"weight_map":{"a":"one.safetensors"}})");
   expect_error(folder, ErrorKind::kNotFound, {"one.safetensors"});
   write_shard(folder, "one.safetensors", {{"b", 1}});
-  expect_error(folder, ErrorKind::kFormat, {"one.safetensors", "no tensor 'a'", kIndex});
+  expect_error(folder, ErrorKind::kFormat, {"one.safetensors", "missing tensor 'a'", kIndex});
 }
 
-TEST(Folder, AnIndexCannotReachOutOfTheFolder) {
+TEST(Folder, RejectsIndexEntriesOutsideTheFolder) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   write_shard(folder, "a.safetensors", {{"a", 1}});
@@ -108,7 +108,7 @@ TEST(Folder, AnIndexCannotReachOutOfTheFolder) {
   }
 }
 
-TEST(Folder, JsonThatIsWrongIsRefused) {
+TEST(Folder, RejectsInvalidJson) {
   const TemporaryFolder folder;
   write_shard(folder, "weights.safetensors", {{"a", 1}});
   folder.write("config.json", "");
@@ -127,10 +127,10 @@ TEST(Folder, JsonThatIsWrongIsRefused) {
     expect_error(folder, ErrorKind::kFormat, {"no weight_map"});
   }
   folder.write(kIndex, R"({"weight_map":{"a":1}})");
-  expect_error(folder, ErrorKind::kFormat, {"file of tensor 'a' is no text"});
+  expect_error(folder, ErrorKind::kFormat, {"file of tensor 'a' is not a string"});
 }
 
-TEST(Folder, AnIndexBesideTheSingleFileIsNotRead) {
+TEST(Folder, IgnoresAnIndexNextToTheSingleFile) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   write_shard(folder, "model.safetensors", {{"a", 1}});
@@ -142,15 +142,15 @@ TEST(Folder, AnIndexBesideTheSingleFileIsNotRead) {
   EXPECT_EQ(value_of(file, "a"), 1);
 }
 
-TEST(Folder, ATensorInTwoFilesIsRefused) {
+TEST(Folder, RejectsATensorInTwoFiles) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   write_shard(folder, "x.safetensors", {{"a", 1}});
   write_shard(folder, "y.safetensors", {{"a", 1}});
-  expect_error(folder, ErrorKind::kFormat, {"y.safetensors", "'a' is in another file"});
+  expect_error(folder, ErrorKind::kFormat, {"y.safetensors", "'a' also appears in another file"});
 }
 
-TEST(Folder, TensorsAtOddAddressesAreCopied) {
+TEST(Folder, CopiesMisalignedTensors) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
   std::string header = R"({"n":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
@@ -173,7 +173,7 @@ TEST(Folder, TensorsAtOddAddressesAreCopied) {
   EXPECT_EQ(w.read(buffer).size(), 16U);
 }
 
-TEST(Fp8, EveryValueIsTheFormulasValue) {
+TEST(Fp8, DecodesEveryValueAccordingToTheFormula) {
   EXPECT_EQ(fp8_e4m3_to_f32(0x38), 1);
   EXPECT_EQ(fp8_e4m3_to_f32(0x7E), 448);
   EXPECT_EQ(fp8_e4m3_to_f32(0xFE), -448);
@@ -191,10 +191,10 @@ struct Fp8Case {
   const char* suffix;
   std::vector<int64_t> scale_shape;
   const char* config;
-  int64_t block_rows, block_cols;  ///< 0: refused
+  int64_t block_rows, block_cols;  ///< 0: rejected
 };
 
-// 5 x 6 values of 2 and scales 1, 2, 3 ...: each product tells which scale was taken.
+// 5 x 6 values of 2 and scales 1, 2, 3 ...: each product identifies the scale that was used.
 TEST(Fp8, ScalesApplyToTheirBlocks) {
   const std::vector<Fp8Case> cases{
       {"one number", "_scale", {}, "{}", 5, 6},
@@ -220,7 +220,7 @@ TEST(Fp8, ScalesApplyToTheirBlocks) {
   for (const Fp8Case& c : cases) {
     const TemporaryFolder folder;
     folder.write("config.json", c.config);
-    const std::vector<uint8_t> values(30, 0x40);  // 2
+    const std::vector<uint8_t> values(30, 0x40);  // e4m3 code of 2
     const int64_t count = std::accumulate(c.scale_shape.begin(), c.scale_shape.end(), int64_t{1},
                                           std::multiplies<>());
     std::vector<float> scales(static_cast<size_t>(count));
@@ -250,12 +250,12 @@ TEST(Fp8, ScalesApplyToTheirBlocks) {
   }
 }
 
-// Values stay bytes where rows are whole blocks of 128 or 32 that have one scale each.
-TEST(Fp8, TheTypeFollowsFromWidthAndScales) {
+// Values keep 8 bits if rows are whole blocks of 128 or 32 with one scale each.
+TEST(Fp8, TypeDependsOnWidthAndScales) {
   struct Case {
     int64_t rows, cols;
     std::vector<int64_t> scale_shape;
-    int block_rows, block_cols;  ///< of the configuration, 0: none
+    int block_rows, block_cols;  ///< from the configuration; 0: none
     float first_scale;
     DType expected;
   };

@@ -1,4 +1,4 @@
-// gguf_bytes.h: makes GGUF bytes field by field, right or wrong, for the tests of its reader.
+// gguf_bytes.h: builds valid and invalid GGUF files field by field for tests of the reader.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace veery::test {
 
-/// Appends fields as they are given; nothing is checked.
+/// Appends fields without checking them.
 class GgufBytes {
  public:
   template <typename T>
@@ -34,7 +34,7 @@ class GgufBytes {
   GgufBytes& array(std::string_view name, gguf::ValueType element, uint64_t count) {
     return key(name, gguf::ValueType::kArray).number(static_cast<uint32_t>(element)).number(count);
   }
-  /// `dims`: fastest first, as in files.
+  /// `dims` starts with the fastest dimension, as in files.
   GgufBytes& tensor(std::string_view name, const std::vector<int64_t>& dims, uint32_t type,
                     uint64_t offset) {
     string(name).number(static_cast<uint32_t>(dims.size()));
@@ -56,7 +56,7 @@ class GgufBytes {
   std::string bytes_;
 };
 
-/// Two tensors, and a key of every type of value.
+/// Returns a file with two tensors and a key of every value type.
 inline GgufBytes valid_gguf() {
   using gguf::ValueType;
   GgufBytes b;

@@ -1,4 +1,4 @@
-// Files that are wrong in one way each: a one-line error with the place and both numbers, never a
+// Tests of files with one fault each: a one-line error with the position and both numbers, never a
 // crash.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using gguf::ValueType;
 
-// The error that reading `bytes` throws; an empty message if it throws none.
+// The error that parsing threw; the message is empty if none.
 struct Outcome {
   ErrorKind kind = ErrorKind::kBug;
   std::string message;
@@ -127,7 +127,7 @@ std::vector<Case> metadata_cases() {
       {"alignment 2^31", aligned_to(1U << 31), {"general.alignment is 2147483648"}},
       {"alignment text",
        one_key().key("general.alignment", ValueType::kString).string("32"),
-       {"general.alignment is no number"}},
+       {"general.alignment is not a number"}},
       {"split",
        one_key().key("split.count", ValueType::kUint16).number(uint16_t{3}),
        {"one of 3 parts"},

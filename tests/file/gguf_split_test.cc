@@ -1,4 +1,4 @@
-// Split GGUF files: any part opens the whole, and parts that do not belong together are refused.
+// Tests of split GGUF files: any part opens the whole model, and mismatched parts are rejected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 using test::TemporaryFolder;
 
-// Part `number` of `count`, with the tensors t<first> ... of one element each, their number.
+// Writes part `number` of `count` with tensors t<first> ... of one element each, whose value is the
+// tensor's number.
 void write_part(const std::string& path, int64_t number, int64_t count, int first, int tensors,
                 int64_t promised) {
   Metadata metadata;
@@ -56,7 +57,7 @@ void expect_error(const std::string& path, ErrorKind kind, const std::string& pa
   EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
 }
 
-TEST(GgufSplit, AnyPartOpensTheWhole) {
+TEST(GgufSplit, AnyPartOpensTheWholeModel) {
   const TemporaryFolder folder;
   write_three(folder);
   for (int given = 0; given < 3; ++given) {
@@ -71,7 +72,7 @@ TEST(GgufSplit, AnyPartOpensTheWhole) {
   }
 }
 
-TEST(GgufSplit, WhatDoesNotBelongTogetherIsRefused) {
+TEST(GgufSplit, RejectsPartsOfDifferentModels) {
   const TemporaryFolder folder;
   write_three(folder);
   const std::string first = folder.file(part_name(0));
@@ -88,7 +89,7 @@ TEST(GgufSplit, WhatDoesNotBelongTogetherIsRefused) {
   expect_error(first, ErrorKind::kNotFound, part_name(1));
 }
 
-TEST(GgufSplit, TheNameOfAPartMustSayWhichItIs) {
+TEST(GgufSplit, RejectsPartsWhoseNamesDoNotMatchTheirNumbers) {
   const TemporaryFolder folder;
   write_part(folder.file("renamed.gguf"), 0, 3, 0, 2, 6);
   expect_error(folder.file("renamed.gguf"), ErrorKind::kFormat, "ends in -00001-of-00003.gguf");
@@ -100,7 +101,7 @@ TEST(GgufSplit, TheNameOfAPartMustSayWhichItIs) {
   EXPECT_EQ(open_gguf(folder.file("single.gguf")).tensors.size(), 2U);
 }
 
-TEST(GgufSplit, APartThatCannotBePutInPlaceIsRefusedBeforeAnyIsWritten) {
+TEST(GgufSplit, RejectsAnUnwritablePartBeforeWritingAny) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.file(part_name(2)));
   std::vector<TensorView> views;
@@ -115,10 +116,10 @@ TEST(GgufSplit, APartThatCannotBePutInPlaceIsRefusedBeforeAnyIsWritten) {
   EXPECT_EQ(folder.entries(), 1U);
 }
 
-// A folder where the last part should go refuses it when the others are in place already.
-TEST(GgufSplit, PartsThatCannotAllBePutInPlaceLeaveNoNewOnesBehind) {
+// A folder with the name of the last part makes renaming fail after the other parts were renamed.
+TEST(GgufSplit, RemovesNewPartsIfOneCannotBeRenamed) {
   const TemporaryFolder folder;
-  write_part(folder.file(part_name(1)), 1, 3, 0, 1, 3);  // of another model, perhaps
+  write_part(folder.file(part_name(1)), 1, 3, 0, 1, 3);  // an existing file, e.g. of another model
   std::vector<TensorView> views;
   for (const char* name : {"a", "b", "c"}) views.push_back({name, DType::kF32, {8}, {}});
   const std::vector<std::byte> bytes(3 * 8 * sizeof(float));

@@ -1,4 +1,4 @@
-// Reading and writing of GGUF files that are right, and of places that cannot be read or written.
+// Tests of reading and writing valid GGUF files, and of unreadable and unwritable paths.
 #include "file/gguf/gguf.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A new folder that is removed with its contents.
+// A temporary folder, removed on destruction.
 class Folder {
  public:
   Folder() {
@@ -109,7 +109,7 @@ TEST(Gguf, WrongTypeOfAKeyNamesFoundAndExpected) {
   expect_contains(error_of([&] { m.integer("a.u64"); }).what(), "less than 2^63");
 }
 
-TEST(Gguf, Version2AndOtherAlignmentsAreRead) {
+TEST(Gguf, ReadsVersion2AndOtherAlignments) {
   for (const uint32_t alignment : {1U, 8U, 64U, 4096U}) {
     test::GgufBytes b;
     b.header(2, 1, 2).key("general.alignment", gguf::ValueType::kUint32).number(alignment);
@@ -130,7 +130,7 @@ TEST(Gguf, WithoutTensorsNoDataIsNeeded) {
   EXPECT_EQ(parse_gguf(b.span(), "memory").metadata.boolean("k"), false);
 }
 
-// Metadata and tensors that use every kind of value at its limits.
+// Metadata and tensors with every kind of value at its limits.
 struct Sample {
   Metadata metadata;
   std::vector<std::vector<std::byte>> data;
@@ -171,7 +171,7 @@ Sample make_sample() {
   return s;
 }
 
-TEST(GgufWrite, WhatIsWrittenIsReadAgain) {
+TEST(GgufWrite, RoundTripsMetadataAndTensors) {
   const Folder folder;
   for (const int64_t alignment : {0, 8, 512}) {
     Sample s = make_sample();
@@ -204,7 +204,7 @@ TEST(GgufWrite, OverwritingAMappedFileKeepsTheOldViews) {
   EXPECT_EQ(open_gguf(path).tensors.size(), 1U);
 }
 
-TEST(GgufWrite, TensorsThatTheFormatCannotHoldAreRefused) {
+TEST(GgufWrite, RejectsTensorsThatTheFormatCannotRepresent) {
   const Folder folder;
   const auto refused = [&](auto change) {
     Sample s = make_sample();
@@ -223,7 +223,7 @@ TEST(GgufWrite, TensorsThatTheFormatCannotHoldAreRefused) {
   expect_contains(refused([](Sample& s) { s.metadata.set("", true); }), "key of length 0");
 }
 
-TEST(GgufWrite, FullDiskThrowsAndLeavesNothing) {
+TEST(GgufWrite, FullDiskThrowsAndLeavesNoFile) {
   const Folder folder;
   const Sample s = make_sample();
   test::write_gguf(folder.file("old.gguf"), s.metadata, s.tensors);
@@ -241,7 +241,7 @@ TEST(GgufWrite, FullDiskThrowsAndLeavesNothing) {
   }
 }
 
-TEST(GgufWrite, PlacesThatCannotBeWrittenThrow) {
+TEST(GgufWrite, UnwritablePathsThrow) {
   const Folder folder;
   const Sample s = make_sample();
   const auto error = [&](const std::string& path) {
@@ -249,11 +249,11 @@ TEST(GgufWrite, PlacesThatCannotBeWrittenThrow) {
   };
   EXPECT_EQ(error(folder.file("none/x.gguf")).kind(), ErrorKind::kIo);
   fs::create_directory(folder.file("folder"));
-  expect_contains(error(folder.file("folder")).what(), "cannot be put in place");
+  expect_contains(error(folder.file("folder")).what(), "is a folder, expected a regular file or a new name");
   EXPECT_EQ(folder.entries(), 1U);
 }
 
-TEST(GgufOpen, PlacesThatCannotBeReadThrow) {
+TEST(GgufOpen, UnreadablePathsThrow) {
   const Folder folder;
   EXPECT_EQ(error_of([&] { open_gguf(folder.file("none")); }).kind(), ErrorKind::kNotFound);
   const Error directory = error_of([&] { open_gguf(folder.file("")); });
@@ -266,7 +266,7 @@ TEST(GgufOpen, PlacesThatCannotBeReadThrow) {
   expect_contains(error.what(), "empty.gguf: the file is empty");
 }
 
-// Gives up root's right to read everything, for a while.
+// Drops root privileges temporarily, which would allow reading any file.
 class AsNobody {
  public:
   AsNobody() : root_(::geteuid() == 0 && ::seteuid(65534) == 0) {}
@@ -292,7 +292,8 @@ TEST(GgufOpen, FileWithoutReadPermissionThrows) {
   expect_contains(error.what(), "secret.gguf: cannot be opened: Permission denied");
 }
 
-// The last byte of each f16 (bf16, f32, f64) scale in a block, from the format's description.
+// Offset of the last byte of each scale (f16, bf16, f32 or f64) in a block, from the format
+// descriptions.
 struct ScaleEnds {
   DType type;
   std::vector<int> ends;
@@ -309,13 +310,13 @@ const ScaleEnds kScaleEnds[] = {
     {DType::kIQ3_XXS, {1}}, {DType::kIQ3_S, {1}},   {DType::kIQ1_S, {1}},
     {DType::kTQ1_0, {53}},  {DType::kTQ2_0, {65}}};
 
-TEST(FiniteScales, TheBadBlockIsNamedAndNoOtherByteMatters) {
+TEST(FiniteScales, ErrorsNameTheBlockAndOnlyScalesAreChecked) {
   for (const ScaleEnds& places : kScaleEnds) {
     const DTypeInfo& type = info(places.type);
     for (int at = 0; at < type.bytes; ++at) {
       std::vector<std::byte> bytes(static_cast<size_t>(type.bytes) * 3);
       const auto place = static_cast<size_t>(type.bytes + at);
-      bytes[place] = std::byte{0x7F};  // all exponent bits but those below
+      bytes[place] = std::byte{0x7F};  // all exponent bits except the lowest ones
       if (place > 0) bytes[place - 1] = std::byte{0xF0};
       const TensorView view{"w", type.type, {3, type.block}, bytes};
       const bool bad = std::ranges::find(places.ends, at) != places.ends.end();

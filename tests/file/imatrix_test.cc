@@ -1,4 +1,4 @@
-// Importance matrices: both forms give the same means; broken files are refused.
+// Tests of importance matrices: both formats yield the same means; damaged files are rejected.
 #include "file/gguf/imatrix.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ ImportanceMatrix parse(const std::string& text) {
   return parse_old_imatrix(std::as_bytes(std::span(text)), "old.dat");
 }
 
-TEST(Imatrix, OldFormGivesMeans) {
+TEST(Imatrix, OldFormatYieldsMeans) {
   const ImportanceMatrix matrix = parse(two_entries());
   EXPECT_EQ(matrix.values.at("blk.0.ffn_up.weight"), (std::vector<float>{1, 2, 0.5F}));
   EXPECT_EQ(matrix.values.at("output.weight"), std::vector<float>{5});
@@ -53,7 +53,7 @@ TEST(Imatrix, OldFormGivesMeans) {
   EXPECT_EQ(matrix.datasets, std::vector<std::string>{"words.txt"});
 }
 
-TEST(Imatrix, EveryPrefixOfTheOldFormIsWholeOrRefused) {
+TEST(Imatrix, EveryPrefixOfTheOldFormatIsValidOrRejected) {
   const std::string text = two_entries();
   for (size_t size = 0; size < text.size(); ++size) {
     try {
@@ -64,7 +64,7 @@ TEST(Imatrix, EveryPrefixOfTheOldFormIsWholeOrRefused) {
   }
 }
 
-TEST(Imatrix, CountsBeyondTheFileAndValuesThatAreNoneAreRefused) {
+TEST(Imatrix, RejectsCountsBeyondTheFileAndInvalidValues) {
   for (const int32_t count : {-1, 0, INT32_MAX}) {
     OldFile file;
     EXPECT_THROW(parse(file.number(count).text()), Error) << count;
@@ -100,7 +100,7 @@ class GgufForm {
   std::vector<TensorView> tensors_;
 };
 
-TEST(Imatrix, GgufFormDividesEachExpertByItsOwnCount) {
+TEST(Imatrix, GgufFormatDividesEachExpertByItsOwnCount) {
   GgufForm form;
   form.add("up.in_sum2", {2, 3}, {2, 4, 6, 9, 9, 9}).add("up.counts", {2, 1}, {2, 0});
   const ImportanceMatrix matrix = form.read();
@@ -109,7 +109,7 @@ TEST(Imatrix, GgufFormDividesEachExpertByItsOwnCount) {
   EXPECT_EQ(matrix.datasets, std::vector<std::string>{"a.txt"});
 }
 
-TEST(Imatrix, GgufWithoutCountsOrSumsIsRefused) {
+TEST(Imatrix, RejectsGgufWithoutCountsOrSums) {
   EXPECT_THROW(GgufForm().add("up.in_sum2", {2}, {2, 4}).read(), Error);
   EXPECT_THROW(GgufForm().add("up.weight", {2}, {2, 4}).read(), Error);
   EXPECT_THROW(GgufForm().add("a.in_sum2", {3}, {2, 4, 1}).add("a.counts", {2}, {1, 1}).read(),

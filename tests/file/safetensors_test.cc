@@ -1,4 +1,5 @@
-// safetensors files: written and read back; wrong in one way each: a one-line error, never a crash.
+// Tests of safetensors files: writing and reading back; files with one fault each cause a one-line
+// error, never a crash.
 #include "file/folder/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -90,13 +91,21 @@ std::vector<Case> header_cases() {
       {"half a JSON", file_of("{\"t\":", 0), {"the header: byte 5", "found the end"}},
       {"two values", file_of("{} {}", 0), {"byte 3: expected the end"}},
       {"an array", file_of("[1,2]", 0), {"begins with '['"}},
-      {"deep arrays", file_of(nested(100000), 0), {"'t' has an array", "name of a type"}},
-      {"deep objects", file_of(R"({"t":{"dtype":{"a":{}}}})", 0), {"has an object where"}},
-      {"number as tensor", file_of(R"({"t":1})", 0), {"'t' has a number where an object"}},
-      {"metadata number", file_of(R"({"__metadata__":{"a":1}})", 0), {"__metadata__ has a number"}},
-      {"metadata null", file_of(R"({"__metadata__":{"a":null}})", 0), {"__metadata__ has null"}},
-      {"metadata text", file_of(R"({"__metadata__":"a"})", 0), {"where an object is expected"}},
-      {"metadata nested", file_of(R"({"__metadata__":{"a":{}}})", 0), {"__metadata__ has an obj"}},
+      {"deep arrays", file_of(nested(100000), 0), {"'t': found an array", "a type name"}},
+      {"deep objects",
+       file_of(R"({"t":{"dtype":{"a":{}}}})", 0),
+       {"found an object, expected a type name"}},
+      {"number as tensor", file_of(R"({"t":1})", 0), {"'t': found a number, expected an object"}},
+      {"metadata number",
+       file_of(R"({"__metadata__":{"a":1}})", 0),
+       {"__metadata__: found a number"}},
+      {"metadata null", file_of(R"({"__metadata__":{"a":null}})", 0), {"__metadata__: found null"}},
+      {"metadata text",
+       file_of(R"({"__metadata__":"a"})", 0),
+       {"found a string, expected an object"}},
+      {"metadata nested",
+       file_of(R"({"__metadata__":{"a":{}}})", 0),
+       {"__metadata__: found an obj"}},
       {"metadata twice",
        file_of(R"({"__metadata__":{},"__metadata__":{}})", 0),
        {"__metadata__ appears twice"}},
@@ -117,22 +126,32 @@ std::vector<Case> tensor_cases() {
        {"'t'", "type 'F7'"},
        ErrorKind::kUnsupported},
       {"empty name", file_of("{" + tensor("", "F32", "[1]", "[0,4]") + "}", 4), {"name is empty"}},
-      {"no dtype", file_of(R"({"t":{"shape":[1],"data_offsets":[0,4]}})", 4), {"'t' has no dtype"}},
-      {"no shape", file_of(R"({"t":{"dtype":"F32","data_offsets":[0,4]}})", 4), {"no shape"}},
-      {"no offsets", file_of(R"({"t":{"dtype":"F32","shape":[1]}})", 4), {"no data_offsets"}},
-      {"dtype twice", file_of(R"({"t":{"dtype":"F32","dtype":"F32"}})", 4), {"has 'dtype' twice"}},
+      {"no dtype",
+       file_of(R"({"t":{"shape":[1],"data_offsets":[0,4]}})", 4),
+       {"'t': missing dtype"}},
+      {"no shape", file_of(R"({"t":{"dtype":"F32","data_offsets":[0,4]}})", 4), {"missing shape"}},
+      {"no offsets", file_of(R"({"t":{"dtype":"F32","shape":[1]}})", 4), {"missing data_offsets"}},
+      {"dtype twice",
+       file_of(R"({"t":{"dtype":"F32","dtype":"F32"}})", 4),
+       {"has duplicate field 'dtype'"}},
       {"unknown field", file_of(R"({"t":{"strides":[1]}})", 4), {"unknown field 'strides'"}},
       {"one offset", file_of(one("F32", "[1]", "[0]"), 4), {"1 data_offsets, expected 2"}},
       {"three offsets", file_of(one("F32", "[1]", "[0,4,4]"), 4), {"more than 2 numbers"}},
       {"many dimensions", file_of(one("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4), {"more than 8"}},
       {"negative size", file_of(one("F32", "[-1]", "[0,4]"), 4), {"a negative number"}},
-      {"fraction", file_of(one("F32", "[1.5]", "[0,4]"), 4), {"a fraction where a whole number"}},
+      {"fraction",
+       file_of(one("F32", "[1.5]", "[0,4]"), 4),
+       {"found a fraction, expected an integer"}},
       {"huge fraction", file_of(one("F32", "[1e99]", "[0,4]"), 4), {"a fraction"}},
       {"number above 64 bits",
        file_of(one("F32", "[99999999999999999999]", "[0,4]"), 4),
        {"fract"}},
-      {"text in shape", file_of(one("F32", "[\"1\"]", "[0,4]"), 4), {"has a text where a whole"}},
-      {"shape is a number", file_of(one("F32", "4", "[0,4]"), 4), {"a number where an array"}},
+      {"text in shape",
+       file_of(one("F32", "[\"1\"]", "[0,4]"), 4),
+       {"found a string, expected an integer"}},
+      {"shape is a number",
+       file_of(one("F32", "4", "[0,4]"), 4),
+       {"found a number, expected an array"}},
       {"overflow",
        file_of(one("F32", "[4294967296,4294967296]", "[0,4]"), 4),
        {"'t' has more bytes than 63 bits"}},
@@ -147,9 +166,9 @@ std::vector<Case> tensor_cases() {
        {"ends at byte 18446744073709551615"}},
       {"overlap", two("[0,8]", "[4,12]", 12), {"'b' at byte 4 overlaps 'a', which ends at 8"}},
       {"overlap of equals", two("[0,8]", "[0,8]", 8), {"overlaps"}},
-      {"gap", two("[0,8]", "[9,17]", 17), {"nothing describes the 1 bytes before tensor 'b'"}},
-      {"gap at the start", two("[4,12]", "[12,20]", 20), {"the 4 bytes before tensor 'a'"}},
-      {"bytes behind", two("[0,8]", "[8,16]", 17), {"end at byte 16", "17 bytes of data"}},
+      {"gap", two("[0,8]", "[9,17]", 17), {"gap of 1 bytes before tensor 'b'"}},
+      {"gap at the start", two("[4,12]", "[12,20]", 20), {"gap of 4 bytes before tensor 'a'"}},
+      {"trailing bytes", two("[0,8]", "[8,16]", 17), {"end at byte 16", "17 bytes of data"}},
       {"name twice",
        file_of(
            "{" + tensor("a", "U8", "[1]", "[0,1]") + "," + tensor("a", "U8", "[1]", "[1,2]") + "}",
@@ -169,7 +188,7 @@ std::string valid_file() {
   return file_of(header, 31);
 }
 
-TEST(Safetensors, WhatIsValidIsRead) {
+TEST(Safetensors, ReadsValidFiles) {
   const std::string bytes = valid_file();
   const SafetensorsFile file = parse_safetensors(std::as_bytes(std::span(bytes)), "x");
   ASSERT_EQ(file.tensors.size(), 4U);
@@ -193,7 +212,7 @@ TEST(Safetensors, MetadataMayBeNull) {
   EXPECT_TRUE(file.metadata.empty());
 }
 
-TEST(SafetensorsHostile, EveryCutThrows) {
+TEST(SafetensorsHostile, EveryTruncationThrows) {
   const std::string whole = valid_file();
   ASSERT_EQ(outcome_of(whole).message, "");
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -203,7 +222,7 @@ TEST(SafetensorsHostile, EveryCutThrows) {
   }
 }
 
-TEST(SafetensorsHostile, EveryChangedByteReadsOrThrows) {
+TEST(SafetensorsHostile, EveryModifiedByteReadsOrThrows) {
   const std::string whole = valid_file();
   size_t thrown = 0;
   for (size_t at = 0; at < whole.size(); ++at)
@@ -218,8 +237,8 @@ TEST(SafetensorsHostile, EveryChangedByteReadsOrThrows) {
   EXPECT_GT(thrown, 500U);
 }
 
-// 30 MB that would become 20 times as much as a tree of JSON values.
-TEST(SafetensorsHostile, ALongHeaderTakesMemoryInProportion) {
+// A header of 30 MB, which would take 20 times as much as a tree of JSON values.
+TEST(SafetensorsHostile, MemoryIsProportionalToHeaderLength) {
   std::string numbers = "[";
   numbers.reserve(30'000'000);
   while (numbers.size() < 29'999'000) numbers += "0,";
@@ -229,12 +248,12 @@ TEST(SafetensorsHostile, ALongHeaderTakesMemoryInProportion) {
   const Outcome outcome = outcome_of(bytes);
   getrusage(RUSAGE_SELF, &after);
   EXPECT_NE(outcome.message.find("more than 8 numbers"), std::string::npos) << outcome.message;
-#if !defined(__SANITIZE_ADDRESS__)  // which keeps what was freed
+#if !defined(__SANITIZE_ADDRESS__)  // ASan keeps freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 128 * 1024);
 #endif
 }
 
-TEST(Safetensors, WhatIsWrittenIsReadBack) {
+TEST(Safetensors, RoundTripsTensorsAndMetadata) {
   const test::TemporaryFolder folder;
   const std::vector<float> weights{1, 2, 3, 4, 5, 6};
   const std::vector<uint8_t> small{7, 8, 9};
@@ -260,7 +279,7 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   }
 }
 
-TEST(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
+TEST(Safetensors, RejectsTensorsThatTheFormatCannotRepresent) {
   const test::TemporaryFolder folder;
   const std::vector<float> weights{1, 2, 3};
   const auto data = std::as_bytes(std::span(weights));

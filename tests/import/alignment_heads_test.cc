@@ -1,5 +1,7 @@
-// Heads that follow the sound, of files that do not say.
+// Tests of the default alignment heads, for files that do not list them.
 #include "import/alignment_heads.h"
+
+#include <gtest/gtest.h>
 
 namespace veery {
 namespace {
@@ -20,7 +22,7 @@ TEST(AlignmentHeads, AreWithinTheModel) {
   }
 }
 
-TEST(AlignmentHeads, OfKnownModelsAreTheirOwn) {
+TEST(AlignmentHeads, MatchTheListsOfKnownModels) {
   EXPECT_EQ(usual_alignment_heads({4, 6, 80, false}),
             (std::vector<int64_t>{1, 0, 2, 0, 2, 5, 3, 0, 3, 1, 3, 2, 3, 3, 3, 4}));
   EXPECT_NE(usual_alignment_heads({4, 6, 80, true}), usual_alignment_heads({4, 6, 80, false}));

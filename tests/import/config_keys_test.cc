@@ -1,4 +1,4 @@
-// Keys of config.json that nothing is known of.
+// Tests of the detection of unknown keys in config.json.
 #include "import/config_keys.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(ConfigKeys, OfAllCheckpointsAreKnown) {
+TEST(ConfigKeys, AllKeysOfTestCheckpointsAreKnown) {
   int count = 0;
   for (const char* folder : {"tiny", "encoders", "whisper", "draft_heads"})
     for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path(folder))) {
@@ -42,7 +42,7 @@ TEST(ConfigKeys, OfAllCheckpointsAreKnown) {
   EXPECT_GT(count, 100);
 }
 
-TEST(ConfigKeys, UnknownOnesAreNamed) {
+TEST(ConfigKeys, NamesUnknownKeys) {
   const Json config = {{"model_type", "llama"},
                        {"hidden_size", 64},
                        {"residual_twist", 2},
@@ -65,7 +65,7 @@ TEST(ConfigKeys, UnknownOnesAreNamed) {
   EXPECT_NO_THROW(refuse_unknown_config_keys(ModelFile{}));
 }
 
-TEST(ConfigKeys, OfOneFamilyAreKnownWithTheirOneValue) {
+TEST(ConfigKeys, FamilyKeysAreAcceptedWithTheirSupportedValueOnly) {
   const auto unknown = [](const char* type, Json value) {
     return unknown_config_keys(
                file_of({{"model_type", type}, {"attn_type_list", std::move(value)}}))
@@ -76,8 +76,8 @@ TEST(ConfigKeys, OfOneFamilyAreKnownWithTheirOneValue) {
   EXPECT_EQ(unknown("llama", Json::array({1, 1})), 1U);
 }
 
-// A key that is read must be in the table, or `convert` would refuse it.
-TEST(ConfigKeys, AllThatAreReadAreInTheTable) {
+// A key that is read must be in the table; otherwise `convert` would reject it.
+TEST(ConfigKeys, AllKeysThatAreReadAreInTheTable) {
   const std::regex read(
       R"re(fields\.(?:size|size_or_zero|number|number_or|flag_or|text_or)\("([a-zA-Z_]+)")re");
   const std::filesystem::path folder =

@@ -1,5 +1,5 @@
-// What config.json of the families of 2025 and 2026 says: by lists, by patterns, by what their
-// classes take where it says nothing; and errors that name the key.
+// Tests of config.json of model families of 2025 and 2026: lists, patterns, defaults of their
+// classes, and errors that name the key.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -38,7 +38,7 @@ std::string error_of(const std::string& type, const std::string& more) {
 
 using Flags = std::vector<bool>;
 
-TEST(FamilyConfig, WindowsWithoutAListAreThoseOfTheClass) {
+TEST(FamilyConfig, WindowsDefaultToThoseOfTheClass) {
   EXPECT_EQ(read("afmoe", R"(,"global_attn_every_n_layers":3)").local, local_pattern(6, 3));
   EXPECT_EQ(read("granite_swa", "").local, (Flags{false, true, true, true, false, true}));
   EXPECT_EQ(read("cohere2_moe", R"(,"first_k_dense_replace":1,"sliding_window_pattern":2)").local,
@@ -48,8 +48,8 @@ TEST(FamilyConfig, WindowsWithoutAListAreThoseOfTheClass) {
   EXPECT_EQ(lfm3.local, (Flags{false, false, false, false, true, false}));
 }
 
-// Published folders without the further layer's own tensors have been seen to keep some of them.
-TEST(FamilyTensors, ALayerForFurtherTokensThatLacksPartsIsLeftOut) {
+// Some published folders contain incomplete MTP layers.
+TEST(FamilyTensors, DropsIncompleteMtpLayers) {
   ModelFile file = folder_with(
       R"({"hidden_size":36,"intermediate_size":44,"num_attention_heads":6,"head_dim":16,)"
       R"("num_key_value_heads":2,"model_type":"qwen3_5_text","num_hidden_layers":4})");
@@ -62,10 +62,10 @@ TEST(FamilyTensors, ALayerForFurtherTokensThatLacksPartsIsLeftOut) {
   EXPECT_EQ(file.find("blk.4.attn_q.weight"), nullptr);
   EXPECT_EQ(read_config(file).further_layers, 0);
   EXPECT_NE(file.find("blk.3.attn_norm.weight"), nullptr);
-  EXPECT_NE(file.find("blk.5.attn_norm.weight"), nullptr);  // refused later, by its number
+  EXPECT_NE(file.find("blk.5.attn_norm.weight"), nullptr);  // rejected later by its number
 }
 
-TEST(FamilyConfig, DenseLayersOfCohereAreTurnedUnlessTheyHaveAPeriod) {
+TEST(FamilyConfig, DenseLayersOfCohereUseRopeUnlessTheyHaveAPeriod) {
   const std::string dense = R"(,"first_k_dense_replace":2,"sliding_window_pattern":2)";
   EXPECT_EQ(read("cohere2_moe", dense).unrotated, (Flags{false, false, false, true, false, true}));
   EXPECT_EQ(read("cohere2_moe", dense + R"(,"prefix_dense_sliding_window_pattern":2)").unrotated,
@@ -74,7 +74,7 @@ TEST(FamilyConfig, DenseLayersOfCohereAreTurnedUnlessTheyHaveAPeriod) {
   EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5,"rms_norm_eps":0.25)").norm, Norm::kRms);
 }
 
-TEST(FamilyConfig, BasesOfRopeByLayerAreTwoWhereTheyCanBe) {
+TEST(FamilyConfig, PerLayerRopeBasesAreReducedToTwoIfPossible) {
   const auto bases = [](const char* list) {
     return read("granite_swa", std::string(R"(,"layer_types":["full_attention","sliding_attention",
         "sliding_attention","full_attention","sliding_attention","sliding_attention"],
@@ -89,7 +89,7 @@ TEST(FamilyConfig, BasesOfRopeByLayerAreTwoWhereTheyCanBe) {
             (std::vector<double>{0, 100, 200, 1000, 100, 100}));
 }
 
-TEST(FamilyConfig, LettersOfNemotronAreNames) {
+TEST(FamilyConfig, LayerLettersOfNemotronMatchLayerNames) {
   const std::string sizes = R"(,"mamba_num_heads":4,"mamba_head_dim":6,"n_groups":2)";
   const TransformerConfig letters =
       read("nemotron_h", sizes + R"(,"hybrid_override_pattern":"M-*EM")");
@@ -100,10 +100,10 @@ TEST(FamilyConfig, LettersOfNemotronAreNames) {
   const TransformerConfig names = read(
       "nemotron_h", sizes + R"(,"layers_block_type":["linear_attention","mlp","full_attention"])");
   EXPECT_EQ(names.recurrent.layers, (Flags{true, false, false}));
-  EXPECT_EQ(names.experts.count, 0);  // none of its layers has some
+  EXPECT_EQ(names.experts.count, 0);  // no layer has experts
 }
 
-TEST(FamilyConfig, LingTurnsThePartThatEitherKeySays) {
+TEST(FamilyConfig, LingReadsTheRotatedPartFromEitherKey) {
   const std::string sizes = R"(,"head_dim":16,"num_experts":8,"num_experts_per_tok":2)"
                             R"(,"n_group":4,"topk_group":2,"moe_intermediate_size":9)";
   EXPECT_EQ(read("bailing_moe", sizes).rope.dims, 16);
@@ -117,7 +117,7 @@ TEST(FamilyConfig, LingTurnsThePartThatEitherKeySays) {
   EXPECT_TRUE(c.experts.route.sigmoid);
 }
 
-TEST(FamilyConfig, LayersOfGlmAttendToWhatOthersChose) {
+TEST(FamilyConfig, LayersOfGlmReuseSelectedPositions) {
   EXPECT_EQ(read("glm_moe_dsa", "").index.layers, Flags(6, true));
   EXPECT_EQ(read("glm_moe_dsa", R"(,"index_topk_freq":2)").index.layers,
             (Flags{true, true, false, true, false, true}));
@@ -130,10 +130,10 @@ TEST(FamilyConfig, LayersOfGlmAttendToWhatOthersChose) {
   EXPECT_EQ(read("deepseek_v32", "").index.heads, 64);
 }
 
-TEST(FamilyConfig, JambaCountsFromAnOffset) {
+TEST(FamilyConfig, JambaAppliesPeriodAndOffset) {
   const TransformerConfig c = read("jamba", R"(,"attn_layer_period":3,"attn_layer_offset":1)");
   EXPECT_EQ(c.recurrent.layers, (Flags{true, false, true, true, false, true}));
-  EXPECT_EQ(c.recurrent.rank, 3);  // the width by 16, rounded up
+  EXPECT_EQ(c.recurrent.rank, 3);  // the width / 16, rounded up
   EXPECT_EQ(c.recurrent.values(), 72);
   EXPECT_EQ(read("jamba", R"(,"num_experts":1)").experts.count, 0);
 }
@@ -146,7 +146,7 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
       {"granite_swa", R"(,"layer_rope_theta":[1,2])", "layer_rope_theta has 2 entries"},
       {"granite_swa", R"(,"layer_rope_theta":[-5,1,1,1,1,1])", "layer_rope_theta has -5"},
       {"nemotron_h", R"(,"hybrid_override_pattern":"MX")", "hybrid_override_pattern has 'X'"},
-      {"nemotron_h", "", "layers_block_type are missing"},
+      {"nemotron_h", "", "missing hybrid_override_pattern or layers_block_type"},
       {"nemotron_h", R"(,"layers_block_type":["conv"])", "layers_block_type has 'conv'"},
       {"falcon_h1", R"(,"ssm_multipliers":[1,2])", "ssm_multipliers is [1,2], expected 5 numbers"},
       {"falcon_h1", R"(,"mlp_multipliers":[1,0])", "mlp_multipliers"},
@@ -175,9 +175,8 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
         << c.type << c.more << ": " << error_of(c.type, c.more);
 }
 
-// What the package says of blocks of xLSTM that other code would compute, and tensors of another
-// shape.
-TEST(FamilyConfig, BlocksOfXlstmAreThoseOfThePackage) {
+// Settings of the package `xlstm` that require other code, and tensors of wrong shape.
+TEST(FamilyConfig, RejectsUnsupportedXlstmSettings) {
   const auto expect = [](const std::string& more, const char* part) {
     const std::string error = error_of("xlstm_lm", more);
     EXPECT_NE(error.find(part), std::string::npos) << error;
@@ -190,7 +189,7 @@ TEST(FamilyConfig, BlocksOfXlstmAreThoseOfThePackage) {
   expect("", "blk.0.heads_q.weight");
 }
 
-TEST(XlstmTensors, OfAnotherShapeAreNamed) {
+TEST(XlstmTensors, ErrorsNameTensorsOfWrongShape) {
   const auto error = [](const char* name, std::vector<int64_t> shape) -> std::string {
     ModelFile file = folder_with("{}");
     file.tensors.push_back({std::string("blk.1.") + name, DType::kF32, std::move(shape), {}});

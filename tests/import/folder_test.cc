@@ -1,4 +1,4 @@
-// Names and configurations of folders, right and wrong.
+// Tests of tensor names and configurations of folders, valid and invalid.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
+TEST(Names, MapsNamesWithEveryPrefixOfTheTextModel) {
   for (const char* prefix : {"model.", "language_model.model.", "model.language_model.",
                              "model.text_model.", "language_model.", ""}) {
     const std::string p = prefix;
@@ -61,7 +61,7 @@ TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
     EXPECT_EQ(our_name("llama", name), "") << name;
 }
 
-// A folder that was opened, with the shapes of its first layer: 6 heads of 8, 2 for keys.
+// Returns an opened folder with the shapes of its first layer: 6 heads of 8, 2 key heads.
 ModelFile folder_with(const std::string& config, bool head_norms = false, bool bias = false) {
   ModelFile file;
   file.path = "folder";
@@ -83,7 +83,7 @@ std::string with(const std::string& more) {
          (more.empty() ? more : "," + more) + "}";
 }
 
-TEST(FolderConfig, SizesThatAreLeftOutComeFromTheWeights) {
+TEST(FolderConfig, DerivesOmittedSizesFromTheWeights) {
   const TransformerConfig c = read_config(folder_with(with(R"("model_type":"llama")")));
   EXPECT_EQ(c.head_dim, 8);
   EXPECT_EQ(c.kv_heads, 2);
@@ -94,7 +94,7 @@ TEST(FolderConfig, SizesThatAreLeftOutComeFromTheWeights) {
   EXPECT_FLOAT_EQ(c.attention_scale, 1 / std::sqrt(8.0F));
 }
 
-TEST(FolderConfig, QwenIsToldByItsWeights) {
+TEST(FolderConfig, DistinguishesQwenVersionsByTheirWeights) {
   EXPECT_EQ(read_config(folder_with(with(""), true)).architecture, "qwen3");
   EXPECT_EQ(read_config(folder_with(with(""), false, true)).architecture, "qwen2");
   EXPECT_EQ(read_config(folder_with(with(""))).architecture, "llama");
@@ -103,7 +103,7 @@ TEST(FolderConfig, QwenIsToldByItsWeights) {
       "mistral");
 }
 
-TEST(FolderConfig, OldAndNewKeysOfRopeMeanTheSame) {
+TEST(FolderConfig, OldAndNewRopeKeysAreEquivalent) {
   const char* scaling = R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
                         R"("original_max_position_embeddings":32,"rope_type":"llama3")";
   const std::string type = R"("model_type":"llama",)";
@@ -120,7 +120,7 @@ TEST(FolderConfig, OldAndNewKeysOfRopeMeanTheSame) {
   EXPECT_EQ(old_keys.original_context, 32);
 }
 
-TEST(FolderConfig, GemmaSaysItsLayersInThreeWays) {
+TEST(FolderConfig, ReadsGemmaLayerKindsInThreeNotations) {
   const std::string type = R"("model_type":"gemma3_text","sliding_window":7,)";
   const std::vector<bool> third{true, true, false, true, true, false};
   const char* listed = R"("layer_types":["sliding_attention","sliding_attention","full_attention",)"
@@ -135,8 +135,8 @@ TEST(FolderConfig, GemmaSaysItsLayersInThreeWays) {
   EXPECT_FLOAT_EQ(c.attention_scale, 1.0F / 16);
 }
 
-// The first five layers have a window, the last one sees everything.
-TEST(FolderConfig, SizesOfLayersAreSaidInThreeWays) {
+// The first five layers have a window, the last one uses full attention.
+TEST(FolderConfig, ReadsLayerSizesInThreeNotations) {
   const std::string type = R"("model_type":"gemma4_text","num_key_value_heads":2,"head_dim":8,)";
   const auto read = [&](const std::string& more) {
     ModelFile file = folder_with(with(type + more));
@@ -157,7 +157,7 @@ TEST(FolderConfig, SizesOfLayersAreSaidInThreeWays) {
     EXPECT_EQ(c.local_rope.theta, 1e4);
     EXPECT_EQ(c.attention_scale, 1);
   }
-  // Other key heads are a matter of values that are keys.
+  // Without attention_k_eq_v, num_global_key_value_heads is ignored.
   EXPECT_EQ(read(R"("num_global_key_value_heads":1)").kv_heads_of(5), 2);
   const TransformerConfig c = read(
       R"("global_head_dim":12,"num_kv_shared_layers":2,"use_double_wide_mlp":true,"layer_types":["sliding_attention",
@@ -165,12 +165,12 @@ TEST(FolderConfig, SizesOfLayersAreSaidInThreeWays) {
          "sliding_attention"])");
   EXPECT_EQ(c.keys_of(3), 3);
   EXPECT_EQ(c.keys_of(4), 2);
-  EXPECT_EQ(c.keys_of(5), 3);  // the last layer sees everything, whatever the list says
+  EXPECT_EQ(c.keys_of(5), 3);  // the last layer uses full attention, regardless of the list
   EXPECT_EQ(c.hidden_of(3), 44);
   EXPECT_EQ(c.hidden_of(4), 88);
 }
 
-TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
+TEST(FolderConfig, EmptyTextConfigUsesTheDefaultsOfItsType) {
   ModelFile file = folder_with(
       R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":2560,
           "intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
@@ -186,7 +186,7 @@ TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
   EXPECT_EQ(c.local_rope.scaling, RopeScaling::kNone);
 }
 
-TEST(FolderConfig, QwensWindowBeginsWhereItSays) {
+TEST(FolderConfig, QwenWindowStartsAtMaxWindowLayers) {
   const std::string type = R"("model_type":"qwen2","sliding_window":9,"max_window_layers":4,)";
   const TransformerConfig off =
       read_config(folder_with(with(type + R"("use_sliding_window":false)")));
@@ -197,7 +197,7 @@ TEST(FolderConfig, QwensWindowBeginsWhereItSays) {
   EXPECT_EQ(on.local, (std::vector<bool>{false, false, false, false, true, true}));
 }
 
-TEST(FolderConfig, LayersWithoutRopeAreListedOrComeInIntervals) {
+TEST(FolderConfig, ReadsLayersWithoutRopeFromListsAndIntervals) {
   const std::string type = R"("model_type":"smollm3",)";
   const std::vector<bool> listed{true, false, false, true, false, true};
   EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layers":[0,1,1,0,1,0,1])"))).unrotated,
@@ -214,7 +214,7 @@ TEST(FolderConfig, LayersWithoutRopeAreListedOrComeInIntervals) {
   EXPECT_FLOAT_EQ(cohere.logit_scale, 0.0625F);
 }
 
-TEST(FolderConfig, ScalingThatOlmo3SaysOnceIsNotForLocalLayers) {
+TEST(FolderConfig, Olmo3ScalingDoesNotApplyToLocalLayers) {
   const std::string scaling = R"("rope_theta":5e5,"rope_scaling":{"rope_type":"yarn","factor":8,)"
                               R"("original_max_position_embeddings":32,"truncate":false})";
   const TransformerConfig c =
@@ -225,7 +225,7 @@ TEST(FolderConfig, ScalingThatOlmo3SaysOnceIsNotForLocalLayers) {
   EXPECT_EQ(c.local, local_pattern(6, 4));
 }
 
-TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
+TEST(FolderConfig, OldGptKeyNamesAreEquivalent) {
   const TransformerConfig c = read_config(folder_with(
       R"({"model_type":"gpt2","n_embd":36,"n_inner":44,"n_layer":3,"n_head":6,"n_positions":64,)"
       R"("activation_function":"gelu","layer_norm_epsilon":0.5})"));
@@ -242,8 +242,8 @@ TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
   EXPECT_TRUE(neox.parallel);
 }
 
-// What transformers' classes of Gemma make of these keys.
-TEST(FolderConfig, GemmaSaysItsActivationInItsOwnWay) {
+// The activations that transformers' Gemma classes derive from these keys.
+TEST(FolderConfig, ReadsGemmaActivations) {
   const auto activation = [](const std::string& more) {
     return read_config(folder_with(with(R"("head_dim":8,)" + more))).activation;
   };
@@ -260,7 +260,7 @@ TEST(FolderConfig, GemmaSaysItsActivationInItsOwnWay) {
   EXPECT_EQ(activation(third + R"(,"hidden_act":"silu")"), Activation::kGelu);
 }
 
-TEST(FolderConfig, HeadsOfFalconAreThoseThatItsOtherKeysMean) {
+TEST(FolderConfig, FalconHeadCountsDependOnOtherKeys) {
   const auto read = [](const std::string& more) {
     ModelFile file = folder_with(with(R"("model_type":"falcon","num_kv_heads":2,)" + more));
     std::erase_if(file.tensors, [](const TensorView& t) { return t.name.starts_with("blk."); });
@@ -274,7 +274,7 @@ TEST(FolderConfig, HeadsOfFalconAreThoseThatItsOtherKeysMean) {
   EXPECT_FALSE(read(R"("parallel_attn":false)").parallel);
 }
 
-TEST(FolderConfig, ListsOverLayersCountIfTheyRepeatOneNumber) {
+TEST(FolderConfig, AcceptsPerLayerListsOfOneRepeatedNumber) {
   const std::string hunyuan =
       R"("model_type":"hunyuan_v1_moe","num_experts":[8,8],"moe_intermediate_size":[20,20],)";
   const TransformerConfig c = read_config(folder_with(with(hunyuan + R"("moe_topk":[3,3])")));
@@ -307,7 +307,7 @@ void expect_refused(std::span<const Case> cases) {
   }
 }
 
-TEST(FolderConfig, WhatIsWrongIsNamed) {
+TEST(FolderConfig, ErrorsNameTheKeyAndTheFault) {
   const std::string llama = R"("model_type":"llama",)";
   const std::string gemma4 = R"("model_type":"gemma4_text","num_key_value_heads":2,)";
   const std::vector<Case> cases{
@@ -378,9 +378,9 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
   expect_refused(cases);
 }
 
-TEST(FolderConfig, WhatAFamilyHasAndThisProgramHasNotIsNamed) {
+TEST(FolderConfig, ErrorsNameUnsupportedSettings) {
   std::vector<Case> cases{
-      {"norms behind",
+      {"norms after the layer",
        R"("model_type":"opt","do_layer_norm_before":false)",
        {"do_layer_norm_before is false"}},
       {"narrow embedding",
@@ -389,7 +389,8 @@ TEST(FolderConfig, WhatAFamilyHasAndThisProgramHasNotIsNamed) {
       {"other sizes in one layer",
        R"("model_type":"gemma4_text","num_key_value_heads":2,"head_dim":8,)"
        R"("per_layer_config":{"1":{"head_dim":12}})",
-       {"layer 1 has 2 key heads of 12 dimensions, expected 2 of 8", "have a window"}},
+       {"layer 1 has 2 key heads of 12 dimensions, expected 2 of 8",
+        "previous layers with a window"}},
       {"other numbers of one layer",
        R"("model_type":"gemma4_text","num_key_value_heads":2,"per_layer_config":{"5":{"x":1}})",
        {"per_layer_config: 5 has x"}},
@@ -411,7 +412,7 @@ TEST(FolderConfig, WhatAFamilyHasAndThisProgramHasNotIsNamed) {
   expect_refused(cases);
 }
 
-TEST(FolderConfig, LongropeNeedsOneFactorAPair) {
+TEST(FolderConfig, LongropeRequiresOneFactorPerPair) {
   const auto factors = [](const std::string& lists) {
     const std::string scaling =
         R"("rope_scaling":{"type":"longrope","original_max_position_embeddings":32,)" + lists + "}";
@@ -426,7 +427,7 @@ TEST(FolderConfig, LongropeNeedsOneFactorAPair) {
     EXPECT_THROW(factors(wrong), Error) << wrong;
 }
 
-// A folder on disk whose tensors have the given names and shapes, all ones.
+// Writes a folder whose tensors have the given names and shapes and contain ones.
 void write_folder(const TemporaryFolder& folder, const std::string& config,
                   const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) {
   folder.write("config.json", config);
@@ -441,7 +442,7 @@ void write_folder(const TemporaryFolder& folder, const std::string& config,
   test::write_safetensors(folder.file("model.safetensors"), tensors);
 }
 
-TEST(OpenModel, JointProjectionsAreSeparated) {
+TEST(OpenModel, SplitsJointProjections) {
   const TemporaryFolder folder;
   write_folder(folder,
                R"({"model_type":"phi3","hidden_size":24,"intermediate_size":10,
@@ -458,7 +459,7 @@ TEST(OpenModel, JointProjectionsAreSeparated) {
   EXPECT_EQ(file.metadata.text("general.architecture"), "phi3");
 }
 
-TEST(OpenModel, GemmasNormsHaveTheOneAdded) {
+TEST(OpenModel, AddsOneToGemmaNorms) {
   const TemporaryFolder folder;
   write_folder(folder, R"({"model_type":"gemma2"})",
                {{"model.embed_tokens.weight", {3, 4}}, {"model.norm.weight", {4}}});
@@ -470,7 +471,7 @@ TEST(OpenModel, GemmasNormsHaveTheOneAdded) {
   EXPECT_EQ(file.at("token_embd.weight").source, nullptr);
 }
 
-TEST(OpenModel, AWeightOfALayerThatHasNoPlaceIsRefused) {
+TEST(OpenModel, RejectsUnknownLayerWeights) {
   const TemporaryFolder folder;
   write_folder(folder, R"({"model_type":"llama"})",
                {{"model.layers.0.self_attn.slopes", {4}}, {"visual.patch.weight", {4}}});
@@ -487,7 +488,7 @@ TEST(OpenModel, AWeightOfALayerThatHasNoPlaceIsRefused) {
   EXPECT_THROW(open_model(twice.path()), Error);
 }
 
-TEST(OpenModel, GenerationConfigBecomesMetadata) {
+TEST(OpenModel, ReadsGenerationConfigAsMetadata) {
   const TemporaryFolder folder;
   write_folder(folder, R"({"model_type":"llama"})", {{"model.norm.weight", {4}}});
   folder.write("generation_config.json",
@@ -499,7 +500,7 @@ TEST(OpenModel, GenerationConfigBecomesMetadata) {
   EXPECT_EQ(file.metadata.find("general.sampling.penalty_repeat"), nullptr);
 }
 
-TEST(Config, AHeadOfTheFileGoesBeforeTiedEmbeddings) {
+TEST(Config, HeadInTheFileOverridesTiedEmbeddings) {
   const auto tied = [](const std::string& said, const std::vector<float>* head) {
     static const std::vector<float> embedding(size_t{61} * 36, 1);
     ModelFile file = folder_with(with(R"("model_type":"llama")" + said));

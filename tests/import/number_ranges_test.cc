@@ -1,5 +1,5 @@
-// Numbers of configurations that no model can have are named where they are read, those of real
-// models pass.
+// Tests that out-of-range numbers in configurations are named when they are read, and that numbers
+// of real models are accepted.
 #include "model/number_ranges.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Case {
-  const char* architecture;  ///< of GGUF, or the model_type of a folder
+  const char* architecture;  ///< in GGUF, or the model_type of a folder
   const char* key;
   std::vector<double> right, wrong;
-  std::vector<std::pair<const char*, MetaValue>> beside = {};  ///< GGUF: other keys
+  std::vector<std::pair<const char*, MetaValue>> beside = {};  ///< GGUF: additional keys
 };
 
-// Sizes are integers in files.
+// Sizes are stored as integers.
 bool is_size(const Case& c) { return std::string_view(c.key).ends_with("_count"); }
 
 ModelFile gguf_with(const Case& c, double value) {
@@ -69,7 +69,7 @@ const std::vector<std::pair<const char*, MetaValue>> kYarn = {
 const std::vector<std::pair<const char*, MetaValue>> kMixture = {
     {"expert_count", uint64_t{8}}, {"expert_used_count", uint64_t{2}}};
 
-TEST(NumbersOfGguf, AFactorWithoutATypeIsLinear) {
+TEST(NumbersOfGguf, FactorWithoutTypeIsLinear) {
   for (const char* key : {"rope.scale_linear", "rope.scaling.factor"}) {
     const TransformerConfig c = read_config(gguf_with({"llama", key, {}, {}}, 4));
     EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear) << key;
@@ -81,7 +81,7 @@ TEST(NumbersOfGguf, AFactorWithoutATypeIsLinear) {
   EXPECT_EQ(read_config(gguf_with(both, 4)).rope.factor, 8);
 }
 
-TEST(NumbersOfGguf, AreNamedIfTheyAreOutsideTheirRange) {
+TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
   const double tiny = 1e-45, huge = 3e38;
   const std::vector<Case> cases{
       {"llama", "attention.layer_norm_rms_epsilon", {1e-5, 1e-12, 1e-8}, {-1, 2, huge}},
@@ -126,7 +126,7 @@ TEST(NumbersOfGguf, AreNamedIfTheyAreOutsideTheirRange) {
   }
 }
 
-TEST(NumbersOfGguf, GroupsOfExpertsAreNamed) {
+TEST(NumbersOfGguf, ErrorsNameInvalidExpertGroups) {
   Case c{"deepseek2", "expert_group_used_count", {}, {}, kMixture};
   c.beside.emplace_back("expert_group_count", uint64_t{4});
   for (const auto& [key, size] : {std::pair("attention.kv_lora_rank", 16),
@@ -147,7 +147,7 @@ TEST(NumbersOfGguf, GroupsOfExpertsAreNamed) {
   expect_named(file, {"deepseek2", "expert_group_count", {}, {}}, 3);
 }
 
-// What a folder says; `more`: a part of config.json.
+// Returns a folder; `more` is a part of config.json.
 ModelFile folder_with(const std::string& type, const std::string& more) {
   ModelFile file;
   file.path = "folder";
@@ -166,12 +166,12 @@ ModelFile folder_with(const std::string& type, const std::string& more) {
 struct FolderCase {
   const char* type;
   const char* key;
-  const char* before;  ///< what stands before the value
+  const char* before;  ///< JSON text before the value
   std::vector<const char*> right, wrong;
   const char* after = "";
 };
 
-TEST(NumbersOfFolders, AreNamedIfTheyAreOutsideTheirRange) {
+TEST(NumbersOfFolders, ErrorsNameNumbersOutOfRange) {
   const char* yarn = R"("rope_scaling":{"rope_type":"yarn","factor":4,"beta_fast":32,"KEY":)";
   const char* llama3 = R"("rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,)"
                        R"("high_freq_factor":4,"original_max_position_embeddings":32,"KEY":)";
@@ -248,7 +248,7 @@ TEST(NumbersOfFolders, AreNamedIfTheyAreOutsideTheirRange) {
   }
 }
 
-TEST(NumbersOfFolders, DivisorsOfLongropeAreNamedWithTheirPlace) {
+TEST(NumbersOfFolders, ErrorsNameLongropeDivisorsWithTheirIndex) {
   const auto factors = [](const std::string& longer) {
     return folder_rope_factors(folder_with(
         "phi3", R"("rope_scaling":{"type":"longrope","short_factor":[1,1,1,1],"long_factor":)" +
@@ -266,7 +266,7 @@ TEST(NumbersOfFolders, DivisorsOfLongropeAreNamedWithTheirPlace) {
     }
 }
 
-TEST(NumberRange, SaysWhatItIs) {
+TEST(NumberRange, DescribesItself) {
   EXPECT_EQ((NumberRange{0, 1}.text()), "0 to 1");
   EXPECT_EQ((NumberRange{0.01, 1e6, true}.text()), "0, or 0.01 to 1000000");
   EXPECT_EQ(range_of_number("no such key").text(), "a finite number");

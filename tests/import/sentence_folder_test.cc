@@ -1,4 +1,4 @@
-// What folders of sentence-transformers and GGUF files say of vectors and scores, right and wrong.
+// Tests of pooling and scoring settings in sentence-transformers folders and GGUF files.
 #include "import/folder/sentence_folder.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void fill(const TemporaryFolder& folder) {
                    "similarity_fn_name":"dot"})");
 }
 
-TEST(SentenceFolder, AllItsFilesAreRead) {
+TEST(SentenceFolder, ReadsAllFiles) {
   const TemporaryFolder folder;
   fill(folder);
   const SentenceConfig config = read_sentence_folder(folder.path());
@@ -64,7 +64,7 @@ TEST(SentenceFolder, AllItsFilesAreRead) {
   EXPECT_EQ(reinterpret_cast<const float*>(bytes.data())[2], 9.0F);
 }
 
-TEST(SentenceFolder, WithoutFilesThereAreDefaults) {
+TEST(SentenceFolder, UsesDefaultsWithoutFiles) {
   const TemporaryFolder folder;
   const SentenceConfig config = read_sentence_folder(folder.path());
   EXPECT_FALSE(config.given || config.normalize);
@@ -72,7 +72,7 @@ TEST(SentenceFolder, WithoutFilesThereAreDefaults) {
   EXPECT_EQ(config.max_length, 0);
 }
 
-TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
+TEST(SentenceFolder, RejectsInvalidFilesWithOneLineErrors) {
   const struct {
     const char* file;
     std::string text;
@@ -97,7 +97,7 @@ TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
       {"1_Pooling/config.json", R"({"pooling_mode_mean_tokens":false})", "0 poolings"},
       {"1_Pooling/config.json", R"({"word_embedding_dimension":1e300})",
        "word_embedding_dimension"},
-      {"1_Pooling/config.json", R"({"embedding_dimension":5})", "takes 2 numbers"},
+      {"1_Pooling/config.json", R"({"embedding_dimension":5})", "expects 2 inputs, found 5"},
       {"2_Dense/config.json", R"({"in_features":3,"out_features":3})", "linear.weight"},
       {"2_Dense/config.json", R"({"in_features":-1,"out_features":3})", "in_features"},
       {"2_Dense/config.json",
@@ -106,7 +106,8 @@ TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
       {"sentence_bert_config.json", R"({"max_seq_length":"long"})", "max_seq_length"},
       {"sentence_bert_config.json", R"({"max_seq_length":0})", "max_seq_length is 0"},
       {"config_sentence_transformers.json", R"({"prompts":[]})", "prompts"},
-      {"config_sentence_transformers.json", R"({"default_prompt_name":"x"})", "no prompt"},
+      {"config_sentence_transformers.json", R"({"default_prompt_name":"x"})",
+       "expected a key of prompts"},
       {"config_sentence_transformers.json", R"({"similarity_fn_name":"maxsim"})", "maxsim"}};
   for (const auto& [file, text, part] : kCases) {
     SCOPED_TRACE(text);
@@ -124,7 +125,7 @@ TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
   }
 }
 
-TEST(SentenceFolder, ScoresOfOneLabelAreSigmoidsUnlessTheFileSaysOtherwise) {
+TEST(SentenceFolder, SingleLabelScoresDefaultToSigmoid) {
   const auto read = [](const char* text) {
     return parse_score_config(parse_json(text, "config"), "config.json");
   };
@@ -136,7 +137,7 @@ TEST(SentenceFolder, ScoresOfOneLabelAreSigmoidsUnlessTheFileSaysOtherwise) {
   EXPECT_THROW(read(R"({"id2label":{}})"), Error);
 }
 
-TEST(SentenceFolder, GgufSaysItInItsMetadata) {
+TEST(SentenceFolder, ReadsGgufMetadata) {
   ModelFile file;
   file.metadata.set("general.architecture", std::string("gemma-embedding"));
   file.metadata.set("gemma-embedding.pooling_type", int64_t{1});

@@ -359,7 +359,7 @@ float coded_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
     Block block;
     CodedBlock coded;
     std::memcpy(&block, row + b * sizeof block, sizeof block);
-    take_apart(block, coded);
+    unpack_block(block, coded);
     int t = 0;
     for (int i = 0; i < 256; ++i)
       t += coded.scales[i / 16] * coded.values[i] * x.q[256 * b + static_cast<size_t>(i)];

@@ -18,7 +18,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Filters switched off; each test switches on what it is about.
+/// Options with all filters off; each test turns on what it tests.
 SamplerOptions plain(float temperature = 1) {
   SamplerOptions options;
   options.top_p = 1;
@@ -44,7 +44,7 @@ std::vector<double> softmax(const std::vector<double>& logits) {
   return p;
 }
 
-/// The distribution that the documents describe, filter after filter on a sorted list.
+/// Returns the documented distribution by applying the filters one by one to a sorted list.
 std::vector<double> expected(const std::vector<float>& logits, const SamplerOptions& o) {
   const std::vector<double> p = softmax({logits.begin(), logits.end()});
   std::vector<size_t> order(logits.size());
@@ -75,8 +75,8 @@ std::vector<int> draw(const std::vector<float>& logits, const SamplerOptions& op
   return counts;
 }
 
-/// Expects nothing outside of the support, and a chi-square below its 99.99 % quantile (Wilson and
-/// Hilferty).
+/// Expects no draws outside the support, and a chi-square below its 99.99 % quantile
+/// (Wilson-Hilferty approximation).
 void expect_draws(const std::vector<float>& logits, const SamplerOptions& options,
                   const std::vector<double>& p) {
   constexpr int kDraws = 10000;
@@ -86,7 +86,7 @@ void expect_draws(const std::vector<float>& logits, const SamplerOptions& option
   for (size_t i = 0; i < p.size(); ++i) {
     if (p[i] == 0) {
       EXPECT_EQ(counts[i], 0) << "token " << i << " was filtered out";
-    } else if (p[i] * kDraws < 8) {  // too rare to be a cell of its own
+    } else if (p[i] * kDraws < 8) {  // too rare for a cell of its own
       rest_p += p[i];
       rest_count += counts[i];
     } else {
@@ -108,8 +108,8 @@ void expect_distribution(const std::vector<float>& logits, const SamplerOptions&
   expect_draws(logits, options, expected(logits, options));
 }
 
-// Against the C library's in the widest type that there is.
-TEST(ExpBelowZero, IsAsAccurateAsDoubleHas) {
+// Compares with the C library's exp in the widest floating-point type.
+TEST(ExpBelowZero, IsAccurateToDoublePrecision) {
   Random random(3);
   double worst = 0;
   for (int i = 0; i < 200000; ++i) {
@@ -126,11 +126,11 @@ TEST(ExpBelowZero, IsAsAccurateAsDoubleHas) {
   EXPECT_EQ(exp_below_zero(-std::numeric_limits<double>::infinity()), 0);
 }
 
-TEST(Argmax, TakesTheLowestAmongEqualsAndNeverNan) {
+TEST(Argmax, TakesTheLowestAmongEqualsAndIgnoresNan) {
   EXPECT_EQ(argmax(std::vector<float>{1, 3, 3, 2}), 1);
   EXPECT_EQ(argmax(std::vector<float>{kNan, -5, kNan}), 1);
   EXPECT_EQ(argmax(std::vector<float>{-kInf, -kInf}), 0);
-  for (size_t count : {15, 16, 17, 100}) {  // whole groups and the rest behind them
+  for (size_t count : {15, 16, 17, 100}) {  // full vectors and the remainder
     for (size_t place = 0; place < count; ++place) {
       std::vector<float> logits(count, -3);
       logits[0] = kNan;
@@ -161,7 +161,7 @@ TEST(LogSumExp, AgreesWithDoublePrecisionAtAnySize) {
   EXPECT_NEAR(log_sum_exp(std::vector<float>{1, kNan, -kInf}), 1, 4e-7);
 }
 
-TEST(Divergence, IsThatOfTheFormula) {
+TEST(Divergence, MatchesTheFormula) {
   for (int count : {2, 1000, 1024, 3001}) {
     for (float spread : {0.01F, 3.0F, 30.0F}) {
       const auto right = random_logits(count, count, spread);
@@ -180,7 +180,7 @@ TEST(Divergence, IsThatOfTheFormula) {
   }
 }
 
-TEST(Divergence, LeavesOutWhatTheReferenceNeverChooses) {
+TEST(Divergence, SkipsTokensOfZeroReferenceProbability) {
   const std::vector<float> right = {1, 1, -kInf}, logits = {1, 1, 1};
   EXPECT_NEAR(divergence(right, logits), std::log(1.5), 1e-6);
   EXPECT_EQ(divergence(right, right), 0);
@@ -195,7 +195,7 @@ TEST(Sampler, TemperatureSharpensAndFlattens) {
   expect_distribution(random_logits(37, 2), plain(3));
 }
 
-TEST(Sampler, EachFilterKeepsWhatTheDocumentsSay) {
+TEST(Sampler, EachFilterMatchesItsDefinition) {
   const auto logits = random_logits(101, 3);
   SamplerOptions options = plain();
   options.top_p = 0.7F;
@@ -208,7 +208,7 @@ TEST(Sampler, EachFilterKeepsWhatTheDocumentsSay) {
   expect_distribution(logits, options);
 }
 
-TEST(Sampler, FiltersActBeforeTemperatureAndOnTheWholeMass) {
+TEST(Sampler, FiltersApplyBeforeTemperatureAndToTheWholeMass) {
   for (uint64_t seed = 10; seed < 16; ++seed) {
     const auto logits = random_logits(61, seed, 1.5F);
     SamplerOptions options = plain(seed % 2 == 0 ? 0.6F : 1.7F);
@@ -221,7 +221,7 @@ TEST(Sampler, FiltersActBeforeTemperatureAndOnTheWholeMass) {
 }
 
 TEST(Sampler, TopPWorksBeyondItsFirstSortedPiece) {
-  // Nearly uniform: 95 % of the mass are 285 tokens.
+  // Nearly uniform: 285 tokens make up 95 % of the mass.
   auto logits = random_logits(300, 4, 0.001F);
   SamplerOptions options = plain();
   options.top_p = 0.95F;
@@ -238,7 +238,7 @@ TEST(Sampler, TopPWorksBeyondItsFirstSortedPiece) {
 }
 
 TEST(Sampler, TopPComparesWithTheMassOfAllTokens) {
-  // One token of 30 %, the rest spread over so many that each alone is negligible.
+  // One token has 30 %; the rest is spread over so many tokens that each is negligible.
   constexpr size_t kCount = 100003;
   std::vector<float> logits(kCount, -12.5F);
   const double rest = (kCount - 1) * std::exp(-12.5);
@@ -252,7 +252,7 @@ TEST(Sampler, TopPComparesWithTheMassOfAllTokens) {
     return others;
   };
   EXPECT_EQ(count_others(), 0);
-  options.top_p = 0.5F;  // 28571 of the others belong to it: 40 % of what remains
+  options.top_p = 0.5F;  // includes 28571 of the others, 40 % of the remaining mass
   EXPECT_NEAR(count_others(), 24, 15);
 }
 
@@ -303,8 +303,8 @@ SamplerOptions penalty(float value, int32_t last = 64) {
 
 TEST(RepeatPenalty, DividesPositiveAndMultipliesNegativeLogitsOnce) {
   const std::vector<float> positive{4, 2.5F, 1.5F};
-  // 4 / 2 = 2 < 2.5; were the repeated token counted twice, 4 / 4 = 1 < 1.5 would not change the
-  // answer, so:
+  // 4 / 2 = 2 < 2.5. Counting the repeated token twice, 4 / 4 = 1 < 1.5, would give the same
+  // answer, so a second penalty distinguishes the two:
   EXPECT_EQ(Sampler(penalty(2)).sample(positive, std::vector<int32_t>{0, 0, 0}), 1);
   EXPECT_EQ(Sampler(penalty(1.5F)).sample(positive, std::vector<int32_t>{0, 0, 0}),
             0);  // 2.67, not 1.19
@@ -323,7 +323,7 @@ TEST(RepeatPenalty, BelowOneMakesRecentTokensMoreLikely) {
 TEST(RepeatPenalty, ActsOnRecentTokensOnly) {
   const std::vector<float> logits{4, 3.9F};
   const std::vector<int32_t> history{1, 0, 1, 1};
-  EXPECT_EQ(Sampler(penalty(2, 2)).sample(logits, history), 0);  // the 0 is further back
+  EXPECT_EQ(Sampler(penalty(2, 2)).sample(logits, history), 0);  // token 0 is outside the window
   EXPECT_EQ(Sampler(penalty(2, 0)).sample(logits, std::vector<int32_t>{0}), 0);
   EXPECT_EQ(Sampler(penalty(2, -1)).sample(std::vector<float>{4, 3.9F, 2.2F}, history), 2);
   EXPECT_TRUE(Sampler(penalty(1)).greedy());
@@ -331,14 +331,14 @@ TEST(RepeatPenalty, ActsOnRecentTokensOnly) {
   EXPECT_FALSE(Sampler(penalty(2)).greedy());
 }
 
-TEST(Sampler, AddsBiasesBeforeAllElse) {
+TEST(Sampler, AddsBiasesFirst) {
   SamplerOptions options = plain(0);
   options.bias = {{0, -3}, {2, 1}, {99, 5}, {-1, 5}};
   EXPECT_EQ(Sampler(options).sample(std::vector<float>{4, 3, 2.5F}, {}), 2);
   EXPECT_FALSE(Sampler(options).greedy());
 }
 
-TEST(FrequencyPenalty, CountsAndPresenceDoesNot) {
+TEST(FrequencyPenalty, CountsOccurrencesAndPresenceDoesNot) {
   const std::vector<float> logits{4, 3, 2};
   const std::vector<int32_t> history{0, 0, 0, 1};
   SamplerOptions options = plain(0);
@@ -353,28 +353,28 @@ TEST(FrequencyPenalty, CountsAndPresenceDoesNot) {
   EXPECT_EQ(Sampler(options).sample(logits, history), 0);
   options.presence_penalty = 2.5F;  // 1.5, 0.5, 2
   EXPECT_EQ(Sampler(options).sample(logits, history), 2);
-  options.repeat_last_n = 1;  // the 1 alone
+  options.repeat_last_n = 1;  // only token 1 is in the window
   EXPECT_EQ(Sampler(options).sample(logits, history), 0);
 }
 
-// What DRY takes off is found by where the best token changes.
+// Measures the penalty of DRY by bisection: the logit at which token `id` becomes the best.
 float dry_penalty(SamplerOptions options, int32_t id, const std::vector<int32_t>& history) {
   float low = 0, high = 4096;
   for (int i = 0; i < 40; ++i) {
     const float middle = (low + high) / 2;
     std::vector<float> logits(8, -1e6F);
     logits[7] = 0;
-    logits[static_cast<size_t>(id)] = middle;  // it wins if the penalty is less
+    logits[static_cast<size_t>(id)] = middle;  // wins if the penalty is smaller
     (Sampler(options).sample(logits, history) == id ? high : low) = middle;
   }
   return high;
 }
 
-TEST(Dry, GrowsWithTheLongestRepetitionThatATokenWouldGoOn) {
+TEST(Dry, GrowsWithTheLongestRepetitionThatATokenContinues) {
   SamplerOptions options = plain(0);
   options.dry_multiplier = 0.5F;
   options.dry_base = 2;
-  // "1 2 3" stands twice before: 4 goes on after a repetition of three, 5 after one of two.
+  // "1 2 3" occurs twice before: 4 would continue a repetition of three tokens, 5 one of two.
   const std::vector<int32_t> history{1, 2, 3, 4, 0, 2, 3, 5, 0, 1, 2, 3};
   EXPECT_NEAR(dry_penalty(options, 4, history), 0.5 * 2, 1e-3);
   EXPECT_NEAR(dry_penalty(options, 5, history), 0.5 * 1, 1e-3);
@@ -383,24 +383,25 @@ TEST(Dry, GrowsWithTheLongestRepetitionThatATokenWouldGoOn) {
   EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);
   EXPECT_NEAR(dry_penalty(options, 5, history), 0, 1e-3);
   options.dry_allowed_length = 2;
-  options.dry_last_n = 8;  // from the 0 on
+  options.dry_last_n = 8;  // the window starts at the first 0
   EXPECT_NEAR(dry_penalty(options, 4, history), 0, 1e-3);
   EXPECT_NEAR(dry_penalty(options, 5, history), 0.5, 1e-3);
   options.dry_last_n = -1;
   options.dry_breakers = std::make_shared<const std::vector<bool>>(
       std::vector<bool>{false, true, false, false, false, false, false, false});
-  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);  // "2 3": the 1 is not crossed
+  // Only "2 3" counts: token 1 is a breaker.
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);
 }
 
-TEST(Dry, OfOneTokenOverAndOverIsThatOfItsLength) {
+TEST(Dry, CountsRunsOfOneToken) {
   SamplerOptions options = plain(0);
   options.dry_multiplier = 1;
   options.dry_base = 1.5F;
   EXPECT_NEAR(dry_penalty(options, 3, {3, 3, 3, 3, 3, 3}), std::pow(1.5, 3), 1e-2);
 }
 
-TEST(TopNSigma, KeepsWhatIsNearTheBestInDeviations) {
-  const std::vector<float> logits{3, 2, 1, 0, -1, -2};  // deviation 1.7078
+TEST(TopNSigma, KeepsLogitsWithinNStandardDeviationsOfTheBest) {
+  const std::vector<float> logits{3, 2, 1, 0, -1, -2};  // standard deviation 1.7078
   SamplerOptions options = plain();
   options.top_n_sigma = 1;
   std::vector<double> p = softmax({3, 2});
@@ -408,7 +409,7 @@ TEST(TopNSigma, KeepsWhatIsNearTheBestInDeviations) {
   expect_draws(logits, options, p);
 }
 
-TEST(TypicalP, KeepsThoseWhoseSurpriseIsNearestToTheEntropy) {
+TEST(TypicalP, KeepsTokensWithSurpriseClosestToTheEntropy) {
   // Probabilities 0.5, 0.2, 0.2, 0.1: entropy 1.2206, surprises 0.69, 1.61, 1.61, 2.30.
   const std::vector<float> logits{std::log(0.5F), std::log(0.2F), std::log(0.2F), std::log(0.1F)};
   SamplerOptions options = plain();
@@ -418,7 +419,7 @@ TEST(TypicalP, KeepsThoseWhoseSurpriseIsNearestToTheEntropy) {
   expect_draws(logits, options, {0.5 / 0.9, 0.2 / 0.9, 0.2 / 0.9, 0});
 }
 
-TEST(Xtc, DropsAllButTheLeastOfTheTopChoices) {
+TEST(Xtc, DropsAllButTheLeastProbableOfTheTopChoices) {
   const std::vector<float> logits{std::log(0.5F), std::log(0.3F), std::log(0.15F), std::log(0.05F)};
   SamplerOptions options = plain();
   options.xtc_probability = 1;
@@ -426,7 +427,7 @@ TEST(Xtc, DropsAllButTheLeastOfTheTopChoices) {
   expect_draws(logits, options, {0, 0.6, 0.3, 0.1});
   options.xtc_probability = 0.5F;
   expect_draws(logits, options, {0.25, 0.15 + 0.3, 0.075 + 0.15, 0.025 + 0.05});
-  options.xtc_threshold = 0.4F;  // one alone is above: it stays
+  options.xtc_threshold = 0.4F;  // only one token is above: nothing is dropped
   expect_draws(logits, options, {0.5, 0.3, 0.15, 0.05});
 }
 
@@ -445,9 +446,9 @@ TEST(DynamicTemperature, FollowsTheEntropy) {
   }
 }
 
-// Follows the bound beside the sampler: what is chosen is within it, and what surprises on average
-// is tau.
-TEST(Mirostat, BringsTheSurpriseToTau) {
+// Tracks the bound alongside the sampler: each chosen token is within it, and the average surprise
+// approaches tau.
+TEST(Mirostat, AverageSurpriseApproachesTau) {
   const std::vector<float> logits = random_logits(500, 3, 2);
   const std::vector<double> p = softmax({logits.begin(), logits.end()});
   for (const float tau : {2.0F, 5.0F}) {
@@ -486,8 +487,8 @@ struct Largest {
   }
 };
 
-// The same tokens as from all logits, or none, and then nothing was drawn.
-TEST(Sampler, TheMostProbableTokensDoWhereFiltersLeaveFew) {
+// Either the same tokens as from all logits, or no token and no random number drawn.
+TEST(Sampler, TopLogitsSufficeIfFiltersKeepFewTokens) {
   std::vector<SamplerOptions> all(6, plain());
   all[0] = {};
   all[1].top_k = 40;
@@ -509,7 +510,7 @@ TEST(Sampler, TheMostProbableTokensDoWhereFiltersLeaveFew) {
   }
 }
 
-TEST(Sampler, TheMostProbableTokensTellNothingWhereMoreAreLeft) {
+TEST(Sampler, TopLogitsAreInsufficientIfFiltersKeepMoreTokens) {
   const auto logits = random_logits(900, 3, 0.1F);
   for (const float top_p : {0.9F, 1.0F}) {
     SamplerOptions options = plain();

@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-TEST(StopFilter, HoldsBackOnlyWhatMayBeginAStop) {
+TEST(StopFilter, WithholdsOnlyPrefixesOfStopStrings) {
   StopFilter filter({"</end>"});
   EXPECT_EQ(filter.push("abc"), "abc");
   EXPECT_EQ(filter.push("x</"), "x");
@@ -34,7 +34,7 @@ TEST(StopFilter, FindsStopsThatOverlapThemselves) {
   EXPECT_TRUE(filter.stopped());
 }
 
-TEST(StopFilter, DoesNotDependOnHowTheTextIsCut) {
+TEST(StopFilter, DoesNotDependOnHowTheTextIsSplit) {
   const std::vector<std::string> stops{"abab", "bb", "caca", "bcac", "cab", "ca"};
   Random random(3);
   int stopped = 0;
@@ -70,7 +70,7 @@ TEST(StopFilter, DoesNotDependOnHowTheTextIsCut) {
   EXPECT_LT(stopped, 1800);
 }
 
-TEST(StopFilter, RefusesAnEmptyStop) { EXPECT_THROW(StopFilter({"a", ""}), Error); }
+TEST(StopFilter, RejectsAnEmptyStopString) { EXPECT_THROW(StopFilter({"a", ""}), Error); }
 
 }  // namespace
 }  // namespace veery

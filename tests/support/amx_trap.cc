@@ -1,7 +1,7 @@
-// Executes the instructions of AMX where the processor or the system refuses them: as the signal of
-// an illegal instruction arrives, it is decoded (Intel SDM volume 2, VEX) and done in plain C++.
-// A program linked with this file believes that there is AMX, so that the very instructions of the
-// kernels are tested on any machine. What would be a fault on a real one ends the program.
+// Emulates AMX instructions on processors or systems without AMX: the SIGILL handler decodes the
+// faulting instruction (Intel SDM volume 2, VEX) and executes it in plain C++. A program linked
+// with this file believes that AMX is available, so the actual instructions of the kernels are
+// tested on any machine. Anything that would fault on real hardware ends the program.
 #include <cpuid.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -18,8 +18,8 @@ namespace veery {
 
 namespace {
 
-// Then some of the instructions are carried out, others wait for the system's permission, and the
-// handler would not see all.
+// With AMX hardware, some instructions execute and others wait for the system's permission, so the
+// handler would not see all of them.
 bool processor_has_tiles() {
   constexpr unsigned kTiles = 1U << 24;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -28,7 +28,7 @@ bool processor_has_tiles() {
 
 }  // namespace
 
-// In place of those of kernels/cpu/tiles/amx.cc.
+// Replaces the functions of kernels/cpu/tiles/amx.cc.
 bool amx_usable() { return !processor_has_tiles(); }
 const char* amx_refusal() {
   return processor_has_tiles() ? "the processor has them, kernels_test tests those" : "";
@@ -46,7 +46,7 @@ constexpr int kRegisters[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_R
                               REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                               REG_R12, REG_R13, REG_R14, REG_R15};
 
-// An instruction of VEX map 0F38 with 128 bits and W0, as those of AMX are.
+// A decoded instruction in VEX map 0F38 with 128 bits and W0, like all AMX instructions.
 struct Instruction {
   const uint8_t* code;
   const uint8_t* end;
@@ -85,7 +85,7 @@ void decode_memory(const greg_t* registers, int high_index, int high_base, Instr
     in.stride = index == 4 ? 0 : registers[kRegisters[index]] << (*in.end >> 6);
     ++in.end;
   }
-  // Without a base register; without a SIB byte as well, it is what follows the instruction.
+  // No base register. Without a SIB byte, the address is relative to the next instruction.
   const bool no_base = in.mode == 0 && base == 5;
   constexpr int kBytes[] = {0, 1, 4};
   const int32_t displacement = displacement_of(no_base ? 4 : kBytes[in.mode], in);
@@ -146,7 +146,7 @@ void move(const Instruction& in, bool load) {
   }
 }
 
-// Denormals are zeros, as operands and as results.
+// AMX treats denormal operands and results as zeros.
 float flush_subnormal(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x;
 }
@@ -171,8 +171,8 @@ Product product(const Instruction& in) {
   return {c, a, b};
 }
 
-// TDPBF16PS: chains of fma over even and over odd elements, their sum, and the sum with what is
-// there, each rounded to nearest even.
+// TDPBF16PS: fma chains over the even and over the odd elements, their sum, and the sum with the
+// accumulator; each step rounds to nearest even.
 void multiply(const Instruction& in) {
   const auto [c, a, b] = product(in);
   for (int m = 0; m < c.rows; ++m)
@@ -189,8 +189,7 @@ void multiply(const Instruction& in) {
     }
 }
 
-// TDPBSSD and TDPBSUD: bytes of the second operand with sign, those of the third with it or
-// without.
+// TDPBSSD and TDPBSUD: the second operand has signed bytes, the third signed or unsigned ones.
 void multiply_bytes(const Instruction& in, bool third_signed) {
   const auto [c, a, b] = product(in);
   for (int m = 0; m < c.rows; ++m)

@@ -1,4 +1,5 @@
-// byte_grammar.h: grammars over a vocabulary of bytes: texts that they take, and random ones.
+// byte_grammar.h: compiles grammars over a byte vocabulary, checks texts against them, and
+// generates random texts.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace veery::test {
 
-/// Tokens 0 to 255 are bytes, 257 ends the answer.
+/// Grammars over a vocabulary in which tokens 0 to 255 are bytes and 257 ends the answer.
 class ByteGrammars {
  public:
   static constexpr int32_t kEnd = 257, kVocabulary = 258;
@@ -38,7 +39,7 @@ class ByteGrammars {
   std::optional<GrammarCompiler> compiler_;
 };
 
-/// The tokens that may come next.
+/// Returns the tokens that the grammar allows next.
 inline std::vector<int32_t> next_tokens(GrammarState& state) {
   std::vector<uint32_t> bits((ByteGrammars::kVocabulary + 31) / 32);
   const bool some = state.mask(bits);
@@ -48,7 +49,7 @@ inline std::vector<int32_t> next_tokens(GrammarState& state) {
   return tokens;
 }
 
-/// Whether a text is a whole answer of the grammar.
+/// Returns whether a text is a complete answer of the grammar.
 inline bool takes(const std::shared_ptr<const Grammar>& grammar, std::string_view text) {
   GrammarState state(grammar);
   for (const char byte : text)
@@ -56,8 +57,9 @@ inline bool takes(const std::shared_ptr<const Grammar>& grammar, std::string_vie
   return std::ranges::count(next_tokens(state), ByteGrammars::kEnd) > 0;
 }
 
-/// An answer of tokens chosen at random, those that close something more often; nothing if it is
-/// longer than `most`, "" with `stuck` set if no token is allowed. The answer begins with `begun`.
+/// Generates an answer of random tokens that starts with `begun`; closing tokens are more likely.
+/// Returns nullopt if it becomes longer than `most`, and "" with `stuck` set if no token is
+/// allowed.
 inline std::optional<std::string> random_text(const std::shared_ptr<const Grammar>& grammar,
                                               Random& random, bool& stuck, int most = 2000,
                                               std::string_view begun = {}) {

@@ -25,8 +25,8 @@ struct Encoded {
 
 constexpr size_t kPage = 16384;
 
-// Each buffer lies in the host's memory twice: where the host sees it, and where the GPU does,
-// which nobody else may touch.
+// Maps each buffer twice, for the host and for the emulated GPU. The GPU's mapping is only
+// accessible while commands run, so that host accesses to GPU addresses crash.
 class FakeDriver : public Driver {
  public:
   explicit FakeDriver(FakeGpu& gpu) : gpu_(gpu) {}
@@ -57,7 +57,7 @@ class FakeDriver : public Driver {
   }
   void release(const Buffer& buffer) noexcept override {
     const auto at = buffers_.find(buffer.address);
-    if (at == buffers_.end()) return fault("a buffer is released that there is not");
+    if (at == buffers_.end()) return fault("release of an unknown buffer");
     ::munmap(buffer.host, at->second);
     ::munmap(reinterpret_cast<void*>(buffer.address), at->second);
     gpu_.used -= at->second;
@@ -96,7 +96,7 @@ class FakeDriver : public Driver {
     if (gpu_.runs++ == gpu_.fail_run)
       throw Error(ErrorKind::kIo, "metal: a run: the GPU was reset");
     const auto& of = *static_cast<Encoded*>(encoded);
-    if (first >= last || last > of.commands.size()) fault("a run of commands that there are not");
+    if (first >= last || last > of.commands.size()) fault("run of commands out of range");
     protect(PROT_READ | PROT_WRITE);
     double seconds = gpu_.command_seconds;
     for (const Command& command : std::span(of.commands).subspan(first, last - first)) {

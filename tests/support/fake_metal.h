@@ -1,5 +1,5 @@
-// fake_metal.h: a GPU of Apple's in the host's memory, whose shaders the emulator runs: what is
-// asked of it is checked and noted.
+// fake_metal.h: a fake Apple GPU in host memory, which validates and records calls and runs shaders
+// on the emulator.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,17 +14,17 @@ struct FakeGpu {
   Limits limits{"Fake", size_t{1} << 30, size_t{1} << 29, 32 << 10, 1024};
   int width = 32;
   size_t used = 0;
-  int buffers = 0, encoded = 0;        ///< that exist
-  int runs = 0;                        ///< of commands, measuring among them
-  int fail_run = -1;                   ///< this run fails
-  double command_seconds = 1e-6;       ///< that each command takes, and each run on top of them
-  std::vector<std::string> functions;  ///< those that pipelines were asked for
-  std::vector<std::string> commands;   ///< functions of what was encoded last, in order
-  std::string faults;                  ///< what a GPU would not have done, a line each
+  int buffers = 0, encoded = 0;        ///< existing objects
+  int runs = 0;                        ///< command buffer runs, including measurements
+  int fail_run = -1;                   ///< index of the run that fails
+  double command_seconds = 1e-6;       ///< duration of each command, and of each run in addition
+  std::vector<std::string> functions;  ///< functions for which pipelines were requested
+  std::vector<std::string> commands;   ///< functions of the last encoded commands, in order
+  std::string faults;                  ///< calls that a real GPU would reject, one line each
 };
-/// Its state outlives the driver.
+/// Creates a driver of `gpu`, which must outlive it.
 std::unique_ptr<Driver> make_fake(FakeGpu& gpu);
-/// The backend of the shaders on it.
+/// Creates the shader backend on `gpu`.
 std::unique_ptr<Backend> make_fake_backend(FakeGpu& gpu);
 
 }  // namespace veery::metal

@@ -1,5 +1,5 @@
-// families.h: what small checkpoints of every family give: logits of prompts and steps, of several
-// sequences that are kept, forked and gone back in, and what encoders and rankers make of texts.
+// families.h: results of small checkpoints of all families: logits of prefill and decode steps, of
+// several sequences with forks and rewinds, embeddings of encoders and scores of rankers.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace veery::test {
 
 using Rows = std::vector<std::vector<float>>;
 
-/// Checkpoints whose layers keep states.
+/// Checkpoints with recurrent state.
 inline const std::string kRecurrent[] = {"qwen35", "qwen3next", "mamba2",         "lfm2",
                                          "xlstm",  "xlstm-lm",  "kimi-linear",    "bamba",
                                          "jamba",  "rwkv7",     "nemotron-h-moe", "falcon-h1"};
@@ -29,7 +29,7 @@ inline bool is_recurrent(const std::string& name) {
   return std::ranges::find(kRecurrent, name) != std::end(kRecurrent);
 }
 
-/// Names of the checkpoints of a folder of the fixtures, in order.
+/// Returns the names of the checkpoints in a fixture folder, sorted.
 inline std::vector<std::string> folders_of(const char* kind) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(fixture_path(kind)))
@@ -44,7 +44,7 @@ inline std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
 }
 inline std::string folder_of(const std::string& name) { return fixture_path("tiny/" + name); }
 
-/// Of the vocabularies of all of them.
+/// Returns ids that are valid in all of their vocabularies.
 inline std::vector<int32_t> random_ids(size_t count, uint64_t seed) {
   Random random(seed);
   std::vector<int32_t> ids(count);
@@ -52,7 +52,7 @@ inline std::vector<int32_t> random_ids(size_t count, uint64_t seed) {
   return ids;
 }
 
-/// A prompt, and steps behind it, or steps only: logits of each row.
+/// Runs a prefill and decode steps, or decode steps only; returns the logits of each token row.
 inline Rows logits_of(const std::string& folder, const LoadOptions& options,
                       const std::vector<int32_t>& ids) {
   Model model(folder, options);
@@ -68,8 +68,8 @@ inline Rows logits_of(const std::string& folder, const LoadOptions& options,
   return rows;
 }
 
-/// Runs of several sequences, forks, snapshots and going back: logits of the last row of each part.
-/// `ids`: 40.
+/// Runs several sequences with forks, snapshots and rewinds on 40 ids; returns the logits of the
+/// last row of each part.
 inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& options,
                                 const std::vector<int32_t>& ids) {
   Model model(folder, options);
@@ -96,8 +96,8 @@ inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& op
   return rows;
 }
 
-/// A copy of a fixture folder with a context of several pages. The weights do not depend on the
-/// context, so results at the added positions are defined, too.
+/// A copy of a fixture folder with a context of several KV cache pages. The weights do not depend
+/// on the context length, so results at the additional positions are well defined.
 class LongModel {
  public:
   static constexpr int32_t kContext = 1024;
@@ -121,7 +121,7 @@ inline std::vector<std::string> some_texts() {
   return {"The thrush sings at night.", "rain",
           "Rain is expected by noon, and wind from the west."};
 }
-/// Embeddings of an encoder, or scores of a ranker, by its name.
+/// Returns the embeddings of an encoder, or the scores of a ranker, depending on its name.
 inline Rows numbers_of_texts(const std::string& name, const LoadOptions& options,
                              std::span<const std::string> texts) {
   const std::string folder = fixture_path("encoders/" + name);
@@ -135,7 +135,7 @@ inline Rows numbers_of_texts(const std::string& name, const LoadOptions& options
   for (const PairScore& one : ranker.score("when does it rain", texts)) rows.push_back({one.score});
   return rows;
 }
-/// Of some_texts(): decoders that rank are asked in many words.
+/// Returns how many of some_texts() to use: decoder-based rankers have long prompts.
 inline size_t texts_for(const std::string& name) {
   const bool ranks = name.find("rerank") != std::string::npos;
   return ranks && name.starts_with("qwen3") ? 1 : some_texts().size();

@@ -1,4 +1,4 @@
-// file_size_limit.h: a full disk, as far as tests can have one.
+// file_size_limit.h: simulates a full disk.
 #pragma once
 #include <sys/resource.h>
 
@@ -6,7 +6,7 @@
 
 namespace veery::test {
 
-/// Limits the size of files that this process may write; a limit that is hit is an error, not a
+/// Limits the size of files that this process may write. Exceeding the limit is an error, not a
 /// signal.
 class FileSizeLimit {
  public:

@@ -1,4 +1,4 @@
-// ggml_speech.h: a folder of Whisper as a .bin file of whisper.cpp.
+// ggml_speech.h: converts a Whisper folder to a .bin file of whisper.cpp.
 #pragma once
 #include <bit>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace veery::test {
 
-/// Numbers and tensors of `folder`, all as f32, with `tokens` as those of text.
+/// Returns the settings and tensors of `folder`, all as f32, with `tokens` as text tokens.
 inline std::string ggml_speech(const std::string& folder, const TransformerConfig& c,
                                const std::vector<std::string>& tokens) {
   std::string out;
@@ -22,7 +22,7 @@ inline std::string ggml_speech(const std::string& folder, const TransformerConfi
         int64_t{c.source.layers}, int64_t{c.context}, c.dim, int64_t{c.heads}, int64_t{c.layers},
         c.source.bands, int64_t{0}, int64_t{2}, int64_t{3}})
     number(value);
-  out.append(2 * 3 * 4, '\0');  // mel filters, which nobody reads
+  out.append(2 * 3 * 4, '\0');  // mel filters, which the reader skips
   number(std::ssize(tokens));
   for (const std::string& token : tokens) {
     number(std::ssize(token));

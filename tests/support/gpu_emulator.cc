@@ -23,7 +23,7 @@ constexpr size_t kStack = size_t{128} << 10;
 [[maybe_unused]] constexpr size_t kFirstFrames = size_t{4} << 10;  // of enter() and finish()
 constexpr int kWarpThreads = 32;
 
-// How many have come to a barrier, and how often it was passed.
+// A barrier: arrivals of the current phase, and completed phases.
 struct Barrier {
   int arrived = 0;
   uint64_t passed = 0;
@@ -34,7 +34,8 @@ struct Copy {
   const uint8_t* from;
   size_t bytes = 16;
 };
-// Of one thread, those that are not made yet; `ends` of the groups among them.
+// The asynchronous copies of a thread that are still in flight; `ends` are the ends of the commit
+// groups.
 struct Copies {
   std::vector<Copy> pieces;
   std::vector<size_t> ends;
@@ -42,15 +43,15 @@ struct Copies {
 
 struct Fibre {
   uint8_t* stack = nullptr;
-  void* left_at = nullptr;           // where it goes on
-  const Barrier* barrier = nullptr;  // goes on once this was passed oftener than `passed`
+  void* left_at = nullptr;           // where it resumes
+  const Barrier* barrier = nullptr;  // waits until this has completed more than `passed` phases
   uint64_t passed = 0;
   bool done = false;
   ThreadContext context;
   Copies copies;
 };
 
-// Stacks are kept: to clear new ones takes longer than what runs on them.
+// Stacks are reused: clearing new ones takes longer than running on them.
 uint8_t* stack_of(size_t fibre) {
   thread_local std::vector<std::unique_ptr<uint8_t[]>> stacks;
   while (stacks.size() <= fibre)
@@ -58,17 +59,17 @@ uint8_t* stack_of(size_t fibre) {
   return stacks[fibre].get();
 }
 
-// Of an mbarrier: what was asked for since it was last passed, and by how many lanes. The mbarrier
-// itself counts how often it was passed too, which tells whether its memory was written to.
+// State of an mbarrier: the copies issued in the current phase, and the arrivals. The mbarrier also
+// counts completed phases itself, which reveals writes to its memory.
 struct Asked {
   std::vector<Copy> pieces;
   uint64_t passed = 0;
-  int lanes = 0;                // that asked, or arrived alone
-  int arrivals = kWarpThreads;  // of lanes, that a turn wants
+  int lanes = 0;                // threads that have issued copies or arrived
+  int arrivals = kWarpThreads;  // expected arrivals per phase
 };
 constexpr int kGarbage = 0xa5;
 
-// Runs the blocks of a launch one after the other, by the same fibres.
+// Runs the thread blocks of a launch one after another, on the same fibres.
 class Blocks {
  public:
   Blocks(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)
@@ -104,7 +105,7 @@ class Blocks {
                   "emulator: the memory of an mbarrier is used for something else");
   }
 
-  // Until all threads that `barrier` is for have come.
+  // Waits until `threads` threads have arrived on `barrier`.
   void wait(Barrier& barrier, int threads) {
     if (++barrier.arrived == threads) {
       barrier.arrived = 0;
@@ -115,7 +116,7 @@ class Blocks {
     Fibre& own = fibre(current_);
     own.barrier = &barrier;
     own.passed = barrier.passed;
-    give_way();
+    yield_thread();
     own.barrier = nullptr;
   }
   void wait_for_block() { wait(block_, fibres()); }
@@ -157,7 +158,7 @@ class Blocks {
   }
   void arrive(Mbarrier* mbarrier) {
     Asked& asked = asked_.at(mbarrier);
-    if (asked.lanes == asked.arrivals) pass(mbarrier);  // nobody has waited for those before
+    if (asked.lanes == asked.arrivals) pass(mbarrier);  // nobody waited for the previous phase
     ++asked.lanes;
     turns_ = 0;
   }
@@ -168,12 +169,13 @@ class Blocks {
     while (!passed() && !stuck_) {
       Asked& asked = asked_.at(mbarrier);
       if (asked.lanes < asked.arrivals) {
-        give_way();
+        yield_thread();
         continue;
       }
       pass(mbarrier);
     }
-    // The turn before the last has the parity of this one: who is too early would not wait.
+    // A wait for a phase that has not started returns at once, because the phase two before it has
+    // the same parity. This check detects it.
     VEERY_CHECK(stuck_ || asked_.at(mbarrier).passed > static_cast<uint64_t>(turn));
   }
 
@@ -185,7 +187,7 @@ class Blocks {
     uint8_t bytes[32];
   };
 
-  // All have arrived: what was asked for is there.
+  // Completes the phase: all threads have arrived, so the copies are performed.
   void pass(Mbarrier* mbarrier) {
     Asked& asked = asked_.at(mbarrier);
     for (const Copy& piece : asked.pieces)
@@ -199,7 +201,7 @@ class Blocks {
   void start(int number, const ThreadContext& context) {
     Fibre& own = fibre(number);
 #if defined(__SANITIZE_ADDRESS__)
-    // What a stack begins with is never returned from, so that its marks stay.
+    // The first frames of a stack never return, so their shadow marks would remain.
     __asan_unpoison_memory_region(own.stack + kStack - kFirstFrames, kFirstFrames);
 #endif
     own.left_at = begin_stack(own.stack + kStack, enter);
@@ -216,7 +218,7 @@ class Blocks {
   bool may_run(const Fibre& of) const {
     return !of.done && (stuck_ || of.barrier == nullptr || of.barrier->passed != of.passed);
   }
-  // The next thread after the current one that has something left to do, itself the last of them.
+  // Returns the next thread after the current one that can run; the current one is considered last.
   int next() {
     for (;;) {
       int to = current_;
@@ -227,7 +229,7 @@ class Blocks {
       stuck_ = true;
     }
   }
-  void give_way() {
+  void yield_thread() {
     if (++turns_ > 4 * fibres()) stuck_ = true;
     const int to = next();
     if (to != current_) switch_to(&fibre(current_).left_at, to);
@@ -240,13 +242,14 @@ class Blocks {
     switch_to(nullptr, --left_ > 0 ? next() : -1);
   }
 
-  // To a thread, or to run() (-1). The caller goes on from `left_at`; without it it is over.
+  // Switches to a thread, or to run() (-1). The caller resumes from `left_at`; nullptr means it has
+  // finished.
   void switch_to(void** left_at, int to) {
     void* unused = nullptr;
     current_ = to;
     current = to < 0 ? nullptr : &fibre(to).context;
     void* goes_on = to < 0 ? main_ : fibre(to).left_at;
-#if defined(__SANITIZE_ADDRESS__)  // which wants to know of each change of stacks
+#if defined(__SANITIZE_ADDRESS__)  // ASan must know about each stack switch
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(left_at != nullptr ? &fake : nullptr,
                                    to < 0 ? main_stack_ : fibre(to).stack,
@@ -270,14 +273,14 @@ class Blocks {
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
   std::map<Mbarrier*, Asked> asked_;
-  void* main_ = nullptr;  // where run() goes on, and its stack
+  void* main_ = nullptr;  // where run() resumes, and its stack
   const void* main_stack_ = nullptr;
   size_t main_size_ = 0;
   bool entered_ = false;
   int left_ = 0, turns_ = 0;
-  int current_ = -1;  // the fibre that runs
+  int current_ = -1;  // the running fibre
   bool stuck_ = false, unmade_ = false;
-  bool reused_ = false;  // the memory of an mbarrier, while it is one
+  bool reused_ = false;  // an mbarrier's memory was reused while the mbarrier was valid
 };
 
 thread_local Blocks* running = nullptr;

@@ -43,7 +43,7 @@ using Function = void (*)(const void*);
 // Indexed by KernelId.
 constexpr Function kFunctions[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_FUNCTION)};
 #undef VEERY_GPU_FUNCTION
-// The most threads that a block of each may have.
+// Maximum number of threads per block of each kernel.
 #define VEERY_GPU_THREADS(name, params, threads, least_blocks, key, function) threads,
 constexpr int kMaxThreads[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_THREADS)};
 #undef VEERY_GPU_THREADS
@@ -90,7 +90,7 @@ class Emulator : public Machine {
   int sm_count() const override { return sm_count_; }
   int max_shared() const override { return max_shared_; }
   bool relaxed() const override { return relaxed_; }
-  // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
+  // Each block is allocated separately, so that ASan detects out-of-bounds accesses.
   Memory allocate(size_t size) override {
     auto* data = static_cast<std::byte*>(std::aligned_alloc(256, (size + 255) / 256 * 256));
     std::memset(data, 0, size);

@@ -1,4 +1,4 @@
-// gpu_machine.h: a GPU in the host's memory, whose threads are fibres.
+// gpu_machine.h: an emulated GPU in host memory, whose threads are fibres.
 #pragma once
 #include <memory>
 
@@ -6,12 +6,12 @@
 
 namespace veery::gpu {
 
-/// `max_shared`: bytes of shared memory that a block may have (Machine::max_shared()).
-/// `sm_count`: Machine::sm_count().
+/// `max_shared`: shared memory per thread block in bytes (Machine::max_shared()). `sm_count`:
+/// Machine::sm_count().
 std::unique_ptr<Machine> make_emulator(int max_shared = 227 << 10, int sm_count = 2);
-/// The same with a library of products (Machine::relaxed()).
+/// As make_emulator(), with a library for relaxed products (Machine::relaxed()).
 std::unique_ptr<Machine> make_relaxed_emulator();
-/// A product, each sum in double.
+/// Computes a product with each sum in double.
 void multiply_on_host(const MatrixProduct& product);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);

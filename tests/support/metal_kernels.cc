@@ -1,11 +1,11 @@
-// The text of the shaders of Metal as C++, on the emulator.
+// Compiles the Metal shaders as C++ for the emulator.
 #include "support/metal_kernels.h"
 
 #include <bit>
 
 #include "metal_stdlib"
 
-// Names of its own: the same ones are those of the kernels that the emulator runs for CUDA.
+// Separate names: the CUDA kernels that the emulator runs have the same ones.
 #define VEERY_EMULATED
 #define VEERY_MEMORY
 namespace veery_metal::gpu {
@@ -34,7 +34,7 @@ namespace {
 using gpu::emulated::context;
 
 uint number(int n) { return static_cast<uint>(n); }
-// NOLINTBEGIN(google-readability-casting): only such casts change the kind of memory
+// NOLINTBEGIN(google-readability-casting): only such casts change the address space
 #define VEERY_METAL_SHADER(name, params, max_threads, least_blocks, key, function)         \
   {"veery_" #name,                                                                         \
    [](const void* a) {                                                                     \

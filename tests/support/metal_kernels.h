@@ -1,4 +1,4 @@
-// metal_kernels.h: the shaders of Metal, compiled as C++, for the emulator.
+// metal_kernels.h: the Metal shaders, compiled as C++ for the emulator.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,13 +8,13 @@ namespace veery::metal {
 
 struct Shader {
   std::string_view name;
-  void (*function)(const void* arguments);  ///< of a thread; for gpu::emulated::run()
-  size_t bytes;                             ///< of its arguments, as the text has them
-  int threads;                              ///< of a block, at most
+  void (*function)(const void* arguments);  ///< runs one thread, for gpu::emulated::run()
+  size_t bytes;                             ///< size of its arguments in the shader source
+  int threads;                              ///< maximum threads per block
 };
 std::span<const Shader> shaders();
 
-/// f64 as the shaders have it (soft_f64.h, soft_functions.h).
+/// Emulated f64 arithmetic of the shaders (soft_f64.h, soft_functions.h).
 double soft_sum(double a, double b);
 double soft_product(double a, double b);
 double soft_fma(double a, double b, double c);

@@ -1,4 +1,4 @@
-// models.h: where tests find real weights and recorded references.
+// models.h: locations of real weights and recorded references for tests.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ namespace veery::test {
 inline constexpr const char* kSmolLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf";
 inline constexpr const char* kGemma3 = "gemma-3-270m-Q4_K_M.gguf";
 
-/// The folder that scripts/models.sh fills; $VEERY_MODELS names another one.
+/// Returns the path of a file in the folder that scripts/models.sh fills; $VEERY_MODELS overrides
+/// the folder.
 inline std::string model_path(const std::string& file) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -48,6 +49,6 @@ inline Json read_fixture(const std::string& name) {
 
 }  // namespace veery::test
 
-/// Skips a test whose weights are not there; scripts/test.sh fetches them first.
+/// Skips a test whose weights are missing; scripts/test.sh downloads them first.
 #define VEERY_NEEDS_MODEL(path) \
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path) << " is not there"
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing " << (path)

@@ -1,4 +1,4 @@
-// near_rows.h: rows of numbers that were added in another order.
+// near_rows.h: compares rows of numbers that were summed in different orders.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -7,10 +7,11 @@
 
 namespace veery::test {
 
-/// The largest distance of two rows, in lengths of the second. Where sums of a product with bf16
-/// differ in their last bits, an x of the next one may be rounded to the other of its two
-/// neighbours, which are 2^-8 of it apart at most. So even if all were, and errors of all products
-/// of a small model added up, rows would be a few times 2^-8 apart.
+/// Upper bound of distance(), the largest distance of two rows relative to the length of the
+/// second. If sums of a bf16 product differ in their last bits, the input of the next product may
+/// be rounded to the other neighbouring bf16, which differs by at most 2^-8. Even if that happened
+/// everywhere and the errors of all products of a small model added up, rows would differ by a few
+/// times 2^-8.
 inline constexpr double kNear = 0x1p-6;
 inline double distance(const std::vector<std::vector<float>>& a,
                        const std::vector<std::vector<float>>& b) {

@@ -1,5 +1,5 @@
-// run_on_gpu.h: one op on the emulator of GPUs, as CUDA and as Metal has it; memory is that of the
-// host.
+// run_on_gpu.h: runs a single op on the GPU emulator, in the CUDA and Metal dialects; uses host
+// memory.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ inline void run_on_metal(Op op, const std::vector<Operand>& in, const Operand& o
   EXPECT_EQ(gpu.faults, "");
 }
 
-/// What tests of one op are instantiated for.
+/// The parameter of tests that run an op in each GPU dialect.
 struct GpuDialect {
   const char* name;
   void (*run)(Op, const std::vector<Operand>&, const Operand&, const Attr&, const Slots&);

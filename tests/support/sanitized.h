@@ -1,4 +1,4 @@
-// sanitized.h: whether sanitizers watch, under which some tests would take minutes.
+// sanitized.h: whether sanitizers are enabled, under which some tests would take minutes.
 #pragma once
 
 namespace veery::test {

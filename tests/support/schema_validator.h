@@ -1,5 +1,5 @@
-// schema_validator.h: whether a value is of a JSON schema, as the specification says it. Knows the
-// keywords of tests and shares nothing with the compiler of grammars.
+// schema_validator.h: validates values against JSON schemas according to the specification.
+// Supports the keywords used in tests; independent of the grammar compiler.
 #pragma once
 #include <algorithm>
 #include <cmath>

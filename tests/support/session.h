@@ -1,4 +1,5 @@
-// session.h: one sequence with all that its runner can do, for tests of caches and bits.
+// session.h: a sequence with access to all functions of its runner, for tests of KV caches and bit
+// equality.
 #pragma once
 #include <functional>
 #include <span>
@@ -21,15 +22,15 @@ class Session : public SequenceReader {
   bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
   void rewind(int32_t position) { runner_.rewind(sequence_, position); }
 
-  /// Splits prompts into runs of at most this many tokens, 1 to LoadOptions::chunk.
+  /// Splits prompts into chunks of at most `chunk` tokens, from 1 to LoadOptions::chunk.
   void set_chunk(int32_t chunk) {
     VEERY_CHECK(chunk >= 1 && chunk <= model_.options().chunk);
     chunk_ = chunk;
   }
 
-  /// Chain decode: feeds `token` and then each most probable next one, out.size() times, without
-  /// the logits ever being written. Returns how many were made: fewer where the context ends or
-  /// `stop` says so after a token.
+  /// Greedy decoding without materialising logits: feeds `token`, then each most probable next
+  /// token, up to out.size() times. Returns the number of tokens, which is smaller if the context
+  /// ends or `stop` returns true.
   size_t decode_greedy(int32_t token, std::span<int32_t> out,
                        const std::function<bool(int32_t)>& stop = {}) {
     check({&token, 1});
@@ -44,8 +45,8 @@ class Session : public SequenceReader {
     return made;
   }
 
-  /// Writes the tokens that were fed, `ids`, and what the caches hold of them to a file. Throws
-  /// kInput if there are not as many, and as write_sequence() does.
+  /// Writes the tokens fed so far, `ids`, and the KV cache to a file. Throws kInput if the number
+  /// of ids is wrong, and as write_sequence() does.
   void write(std::span<const int32_t> ids, const std::string& path) {
     if (std::ssize(ids) != position())
       throw Error(ErrorKind::kInput, "{} tokens are to be saved, the sequence has {}", ids.size(),
@@ -53,8 +54,8 @@ class Session : public SequenceReader {
     write_sequence(runner_, sequence_, {{ids.begin(), ids.end()}, position(), {}}, path);
   }
 
-  /// Becomes what such a file holds and returns its tokens; there are no logits. Throws as
-  /// SequenceFile does; then it is empty.
+  /// Restores a file written by write() and returns its tokens; logits are not restored. Throws as
+  /// SequenceFile does, leaving the sequence empty.
   std::vector<int32_t> read(const std::string& path) {
     SequenceFile file(runner_, path);
     if (file.saved().positions != std::ssize(file.saved().ids))

@@ -1,4 +1,4 @@
-// small_model.h: a model of one layer or more with weights of any type, and its logits.
+// small_model.h: a small llama model with weights of any type, and its logits.
 #pragma once
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace veery::test {
 inline constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvHeads = 2,
                          kHeadDim = 48;
 
-// A llama with weights of one type, and rows of x with outliers.
+// A llama whose weights have one type and whose activations have outliers.
 class SmallModel {
  public:
   explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0,
@@ -71,7 +71,7 @@ class SmallModel {
     add(layer + "attn_q.bias", {kHeads * kHeadDim});
     add(layer + "attn_k.bias", {kKvHeads * kHeadDim});
     add(layer + "attn_v.bias", {kKvHeads * kHeadDim});
-    // Heads are no multiple of 256 wide.
+    // The width of heads is not a multiple of 256.
     add(layer + "attn_output.weight", {kDim, kHeads * kHeadDim},
         info(type_).block > 32 ? DType::kQ8_0 : type_);
     if (experts > 0) {
@@ -85,7 +85,7 @@ class SmallModel {
       add(layer + "ffn_down.weight", {kDim, hidden});
     }
   }
-  // Single rows have a few large values, which make outliers of the blocks they are in.
+  // Each vector has a few large values, which create outlier blocks.
   void add(std::string name, std::vector<int64_t> shape, std::optional<DType> of = {}) {
     int64_t count = 1;
     for (int64_t size : shape) count *= size;
@@ -101,7 +101,8 @@ class SmallModel {
         {.name = std::move(name), .dtype = type, .shape = std::move(shape), .data = bytes});
   }
 
-  DType type_, values_;  ///< values: of the product that is joined with queries and keys
+  /// Values_: type of the value projection, which is joined with queries and keys.
+  DType type_, values_;
   std::string path_;
   Random random_{7};
   std::deque<std::vector<std::byte>> bytes_;

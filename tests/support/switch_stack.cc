@@ -8,8 +8,8 @@
 #define VEERY_SYMBOL "veery_switch_stack"
 #endif
 
-// What a function has to leave as it was (System V's and ARM's conventions): pushed, and taken from
-// the other stack. `kReturn` is the word among them that says where to go on.
+// Callee-saved registers (System V and ARM conventions) are pushed, and restored from the other
+// stack. `kReturn` is the index of the return address among the saved words.
 #if defined(__x86_64__)
 constexpr int kKept = 8, kReturn = 6;  // words, with one that keeps the stack's alignment
 asm(".text\n.balign 16\n.globl " VEERY_SYMBOL "\n" VEERY_SYMBOL R"(:

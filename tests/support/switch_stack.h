@@ -1,16 +1,16 @@
-// switch_stack.h: one thread of the system on many stacks, which change places by a call.
+// switch_stack.h: runs several stacks on one system thread and switches between them.
 #pragma once
 #include <cstdint>
 
 namespace veery::gpu::emulated {
 
-/// What is kept of the caller is on its stack, and where that ends in *left_at; goes on where `to`
-/// was left. A few instructions: ucontext.h asks the system at each change, and setjmp() beside
-/// AddressSanitizer clears all of its marks on the stack.
+/// Saves the caller's registers on its stack and the stack pointer in *left_at, then resumes the
+/// stack `to`. Takes a few instructions: ucontext.h makes a system call for each switch, and
+/// setjmp() clears all shadow marks of the stack under AddressSanitizer.
 extern "C" void veery_switch_stack(void** left_at, void* to);
 
-/// What is switched to for the first time, so that `entry` is called, which never returns. `top`:
-/// the end of the stack, a multiple of 16.
+/// Returns a stack that calls `entry` when it is first switched to; `entry` must not return. `top`
+/// is the end of the stack, a multiple of 16.
 void* begin_stack(uint8_t* top, void (*entry)());
 
 }  // namespace veery::gpu::emulated

@@ -1,4 +1,4 @@
-// temporary_folder.h: a new folder that is removed with its contents.
+// temporary_folder.h: a temporary folder, removed on destruction.
 #pragma once
 #include <cstdlib>
 #include <filesystem>

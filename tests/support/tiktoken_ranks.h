@@ -1,4 +1,4 @@
-// tiktoken_ranks.h: a small vocabulary in tiktoken's form.
+// tiktoken_ranks.h: a small vocabulary in tiktoken's format.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace veery::test {
 
-/// 256 bytes, the words "lo", "er", "low", " l", " low", "lower" and "hello" (262, which no two
-/// tokens make), and as many fillers as tell the rule of GPT-2.
+/// Returns 256 bytes, the words "lo", "er", "low", " l", " low", "lower" and "hello" (262, which no
+/// merge of two tokens produces), and fillers up to the size that identifies GPT-2.
 inline std::string gpt2_ranks() {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));

@@ -1,5 +1,5 @@
-// tiny_model.h: a model file of a few hundred kB with random weights, for tests that need an engine
-// but no sense.
+// tiny_model.h: a model file of a few hundred kB with random weights, for tests that need a working
+// engine but no meaningful output.
 #pragma once
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 namespace veery::test {
 
-/// A llama of two layers whose tokens are bytes (ids 0 to 255), <s> (256), </s> (257) and <|user|>
+/// A two-layer llama whose tokens are bytes (ids 0 to 255), <s> (256), </s> (257) and <|user|>
 /// (258).
 class TinyModel {
  public:
@@ -74,7 +74,7 @@ class TinyModel {
     }
   }
 
-  // Normal numbers of variance scale^2 / columns; ones if scale is 0.
+  // Adds a tensor of normal values with variance scale^2 / columns, or of ones if scale is 0.
   void add(std::string name, std::vector<int64_t> shape, float scale = 1) {
     int64_t count = 1;
     for (int64_t size : shape) count *= size;

@@ -1,4 +1,4 @@
-// vocabularies.h: small vocabularies for tests, made without a file.
+// vocabularies.h: builds small vocabularies without a file.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -12,8 +12,7 @@
 
 namespace veery::test {
 
-/// Collects tokens and turns them into the metadata of a model file. Must outlive the files that it
-/// makes.
+/// Collects tokens and converts them to the metadata of a model file. Must outlive those files.
 class VocabularyBuilder {
  public:
   int32_t add(std::string token, int64_t type = 1, double score = 0) {

@@ -1,4 +1,4 @@
-// write_model.h: files of tensors whose data are at hand.
+// write_model.h: writes files of tensors that are in memory.
 #pragma once
 #include <map>
 #include <span>

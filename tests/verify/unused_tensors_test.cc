@@ -1,5 +1,5 @@
-// Files that hold more than their model: layers too many, tensors that nothing uses, and what is
-// there on purpose.
+// Tests of files with surplus tensors: additional layers, unused tensors, and intentionally unused
+// parts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-/// A checkpoint of tests/fixtures/tiny that may be changed.
+/// A modifiable checkpoint of tests/fixtures/tiny.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::string& name)
@@ -31,12 +31,12 @@ class Checkpoint {
         weights_(open_safetensors(test::fixture_path("tiny/" + name + "/model.safetensors"))),
         tensors(weights_.tensors) {}
 
-  /// Another tensor with the bytes of one that is there.
+  /// Adds a tensor with the bytes of an existing one.
   void copy(const std::string& from, const std::string& to) {
     tensors.push_back(*weights_.find(from));
     tensors.back().name = to;
   }
-  /// All tensors of a layer once more, under another number.
+  /// Adds all tensors of a layer again under another layer number.
   void copy_layer(int from, int to) {
     const std::string prefix = fmt::format("model.layers.{}.", from);
     for (const StoredTensor& tensor : weights_.tensors)
@@ -89,13 +89,13 @@ void expect_defect(const std::string& path, const std::string& layer, const std:
   EXPECT_THROW(plan_folder(open_model(path), {}), Error);
 }
 
-TEST(UnusedTensors, AFolderWithMoreLayersThanItSaysIsRefused) {
+TEST(UnusedTensors, RejectsFoldersWithMoreLayersThanConfigured) {
   Checkpoint checkpoint("llama-linear");
   checkpoint.config["num_hidden_layers"] = 1;
   expect_defect(checkpoint.write(), "1", "1");
 }
 
-TEST(UnusedTensors, AStrayLayerIsRefused) {
+TEST(UnusedTensors, RejectsStrayLayers) {
   Checkpoint checkpoint("llama-linear");
   EXPECT_EQ(refusal(checkpoint.write()), "");
   checkpoint.copy_layer(0, 7);
@@ -105,9 +105,8 @@ TEST(UnusedTensors, AStrayLayerIsRefused) {
   expect_defect(one_tensor.write(), "7", "2");
 }
 
-// DeepSeek V3 and GLM 4.5 are published with a layer more than num_hidden_layers, which says what
-// comes behind the next token.
-TEST(UnusedTensors, LayersThatPredictFurtherTokensAreLeftOut) {
+// DeepSeek V3 and GLM 4.5 are published with an MTP layer in addition to num_hidden_layers.
+TEST(UnusedTensors, DropsMtpLayers) {
   const auto ids = test::read_fixture("tiny/deepseek-v3/reference.json")["prompts"][0]["ids"]
                        .get<std::vector<int32_t>>();
   const auto logits = [&](const std::string& path) {
@@ -135,7 +134,7 @@ TEST(UnusedTensors, LayersThatPredictFurtherTokensAreLeftOut) {
   EXPECT_NE(refusal(said.write()), "");
 }
 
-/// A GGUF file with more layers than block_count says, or further ones.
+/// A GGUF file with more layers than block_count, or with MTP layers.
 class TinyGguf {
  public:
   void set(const char* key, uint64_t value) { changes_.emplace_back(key, value); }
@@ -158,7 +157,7 @@ class TinyGguf {
   std::vector<std::pair<std::string, std::string>> added_;
 };
 
-TEST(UnusedTensors, AGgufFileWithMoreLayersThanItSaysIsRefused) {
+TEST(UnusedTensors, RejectsGgufFilesWithMoreLayersThanConfigured) {
   TinyGguf fewer;
   fewer.set("llama.block_count", 1);
   const std::string refused = refusal(fewer.write());
@@ -172,7 +171,7 @@ TEST(UnusedTensors, AGgufFileWithMoreLayersThanItSaysIsRefused) {
   EXPECT_NE(none.find("llama.nextn_predict_layers is 2"), std::string::npos) << none;
 }
 
-TEST(UnusedTensors, WhatNothingUsesIsSaidWhenAModelIsLoaded) {
+TEST(UnusedTensors, LoadingReportsUnusedTensors) {
   std::vector<std::string> said;
   const auto load = [&](const std::string& path) {
     said.clear();

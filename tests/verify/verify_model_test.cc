@@ -1,4 +1,4 @@
-// A real model is sound.
+// Verifies real models.
 #include <gtest/gtest.h>
 
 #include "support/models.h"
@@ -7,7 +7,7 @@
 namespace veery {
 namespace {
 
-TEST(VerifyModel, ARealModelPassesAllChecks) {
+TEST(VerifyModel, RealModelPassesAllChecks) {
   const std::string path = test::model_path(test::kSmolLM2);
   VEERY_NEEDS_MODEL(path);
   const Report report = verify(path);

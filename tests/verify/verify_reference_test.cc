@@ -1,4 +1,4 @@
-// Recorded logits: their forms, and which defects of a model they give away.
+// Tests of recorded logits: file formats, and defects of a model that they reveal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using test::TinyModel;
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
-/// A checkpoint of tests/fixtures/tiny that can be changed.
+/// A modifiable checkpoint of tests/fixtures/tiny.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::string& name)
@@ -42,7 +42,7 @@ class Checkpoint {
   std::vector<StoredTensor> tensors;
 
   int64_t number(const char* key) const { return config[key].get<int64_t>(); }
-  /// Calls change(tensor, bytes) for the tensors whose names end so.
+  /// Calls change(tensor, bytes) for tensors whose names end in `end`.
   void change(const std::string& end,
               const std::function<void(StoredTensor&, std::vector<std::byte>&)>& change) {
     for (StoredTensor& tensor : tensors) {
@@ -52,7 +52,7 @@ class Checkpoint {
       tensor.data = bytes;
     }
   }
-  /// Rows of heads from halves to neighbours.
+  /// Permutes rows of heads from split to interleaved pairs.
   void permute(const std::string& end, int64_t heads) {
     change(end, [&](StoredTensor& tensor, std::vector<std::byte>& bytes) {
       const int64_t rows = tensor.shape[0];
@@ -77,7 +77,7 @@ class Checkpoint {
                       bytes.begin() + static_cast<ptrdiff_t>((c * size + r) * each));
     });
   }
-  /// Adds to f32 or bf16.
+  /// Adds `addend` to an f32 or bf16 tensor.
   void add(const std::string& end, float addend) {
     change(end, [&](StoredTensor& tensor, std::vector<std::byte>& bytes) {
       std::vector<float> values(static_cast<size_t>(tensor.shape[0]));
@@ -106,7 +106,7 @@ struct Defect {
   const char* name;
   const char* model;
   std::function<void(Checkpoint&)> spoil;
-  std::vector<std::string> words;  ///< that the hint has
+  std::vector<std::string> words;  ///< words that the hint must contain
 };
 
 Defect with_value(const char* name, const char* model, const char* key, Json value,
@@ -123,7 +123,7 @@ std::vector<Defect> defects() {
     c.config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
   };
   return {
-      {"PermutedRows", "llama-llama3", permute_both, {"wrong RoPE pairing", "neighbours"}},
+      {"PermutedRows", "llama-llama3", permute_both, {"wrong RoPE pairing", "interleaved"}},
       {"PermutedRowsBeforeHeadNorms",
        "qwen3",
        permute_both,
@@ -147,11 +147,11 @@ std::vector<Defect> defects() {
       {"ExchangedLayers",
        "qwen3",
        [](Checkpoint& c) { c.exchange("layers.0.", "layers.1."); },
-       {"exchanged layers", "layers 0 and 1"}},
+       {"swapped layers", "layers 0 and 1"}},
       {"Base",
        "qwen3",
        [](Checkpoint& c) { c.config["rope_parameters"]["rope_theta"] = 3e4; },
-       {"wrong base of RoPE", "1000000", "30000"}},
+       {"wrong RoPE base", "1000000", "30000"}},
       with_value("NoLinearScaling", "llama-linear", "rope_scaling", nullptr,
                  {"RoPE scaling", "linearly by 4"}),
       with_value("NoSoftCapOfScores", "gemma2", "attn_logit_softcapping", nullptr,
@@ -165,19 +165,19 @@ std::vector<Defect> defects() {
        [](Checkpoint& c) {
          c.config["text_config"]["rope_parameters"]["full_attention"]["rope_theta"] = 1e4;
        },
-       {"wrong base of RoPE in layers that see everything", "1000000"}},
+       {"wrong RoPE base in layers with full attention", "1000000"}},
       with_value("NoWindow", "mistral", "sliding_window", nullptr, {"missing window", "of 6"}),
       {"WindowOfAnotherSize",
        "gemma3",
        [](Checkpoint& c) { c.config["sliding_window"] = c.number("sliding_window") + 1; },
-       {"wrong size of the window"}},
-      {"PatternOfWindows", "gemma2", turn_pattern, {"wrong pattern of windows"}},
+       {"wrong window size"}},
+      {"PatternOfWindows", "gemma2", turn_pattern, {"wrong window pattern"}},
       with_value("Activation", "qwen3", "hidden_act", "gelu", {"wrong activation", "SiLU"}),
       with_value("FewerExperts", "qwen3moe", "num_experts_per_tok", 1, {"wrong number of experts"}),
       {"NormsWithTheOneTwice",
        "gemma",
        [](Checkpoint& c) { c.add("norm.weight", 1); },
-       {"(1 + w) twice", "taken from"}},
+       {"(1 + w) twice", "subtracted from"}},
       {"FinalNormWithoutTheOne",
        "gemma",
        [](Checkpoint& c) { c.add("model.norm.weight", -1); },
@@ -185,17 +185,17 @@ std::vector<Defect> defects() {
       {"TransposedOutput",
        "llama-linear",
        [](Checkpoint& c) { c.transpose("o_proj.weight"); },
-       {"untransposed factor", "attn_output.weight"}},
+       {"wrongly transposed matrix", "attn_output.weight"}},
       {"GateAndUp",
        "qwen3",
        [](Checkpoint& c) { c.exchange("gate_proj", "up_proj"); },
-       {"exchanged", "ffn_gate", "ffn_up"}},
+       {"swapped", "ffn_gate", "ffn_up"}},
   };
 }
 
-class Spoilt : public ::testing::TestWithParam<Defect> {};
+class CorruptedModel : public ::testing::TestWithParam<Defect> {};
 
-TEST_P(Spoilt, IsNamedByItsReference) {
+TEST_P(CorruptedModel, ReferenceNamesTheDefect) {
   Checkpoint checkpoint(GetParam().model);
   GetParam().spoil(checkpoint);
   const TemporaryFolder folder;
@@ -210,10 +210,10 @@ TEST_P(Spoilt, IsNamedByItsReference) {
     EXPECT_NE(check->hint.find(word), std::string::npos) << word << " is not in: " << check->hint;
 }
 
-INSTANTIATE_TEST_SUITE_P(Defects, Spoilt, ::testing::ValuesIn(defects()),
+INSTANTIATE_TEST_SUITE_P(Defects, CorruptedModel, ::testing::ValuesIn(defects()),
                          [](const auto& at) { return std::string(at.param.name); });
 
-TEST(VerifyReference, SoundModelsMatchTheirs) {
+TEST(VerifyReference, SoundModelsMatchTheirReferences) {
   for (const char* name : {"gemma3", "gemma4", "gemma4-moe", "gemma4-published", "phi3-longrope",
                            "gpt-neox", "gpt-oss"}) {
     const Report report =
@@ -225,7 +225,7 @@ TEST(VerifyReference, SoundModelsMatchTheirs) {
   }
 }
 
-TEST(VerifyReference, WhatIsRecordedIsMatchedAndOnlyByThatModel) {
+TEST(VerifyReference, RecordMatchesOnlyTheRecordedModel) {
   const TinyModel tiny;
   const TemporaryFolder folder;
   const std::string path = folder.file("reference.json");
@@ -239,7 +239,7 @@ TEST(VerifyReference, WhatIsRecordedIsMatchedAndOnlyByThatModel) {
   EXPECT_FALSE(other.sound());
 }
 
-// Logits of `run`, recorded as those of `ids`: the last of both stand for one another.
+// Records the logits of `run` as if they were those of `ids`, aligned at the end.
 std::vector<ReferenceSet> recorded(const TinyModel& tiny, std::vector<int32_t> run,
                                    std::vector<int32_t> ids) {
   Model model(tiny.path(), {.threads = 1, .exact = true});
@@ -263,14 +263,14 @@ std::string defect(const TinyModel& tiny, std::span<const ReferenceSet> sets) {
   return diagnosis.changes[0].defect;
 }
 
-TEST(VerifyReference, BosTooManyAndTooFew) {
+TEST(VerifyReference, DetectsMissingAndDoubleBos) {
   const TinyModel tiny;
   constexpr int32_t kBos = TinyModel::kBos;
   EXPECT_EQ(defect(tiny, recorded(tiny, {kBos, 5, 80, 7, 9}, {5, 80, 7, 9})), "missing BOS");
   EXPECT_EQ(defect(tiny, recorded(tiny, {kBos, kBos, 5, 80, 7}, {kBos, 5, 80, 7})), "double BOS");
 }
 
-TEST(VerifyReference, NumbersAreFoundWhereNoTableHasThem) {
+TEST(VerifyReference, FindsNumbersOutsideTheTables) {
   const TinyModel tiny;
   Model model(tiny.path(), {.threads = 1, .exact = true});
   Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention_scale = 0.1234F; });
@@ -283,7 +283,7 @@ TEST(VerifyReference, NumbersAreFoundWhereNoTableHasThem) {
   const std::vector<ReferenceSet> sets{{"", {text}}};
   const Diagnosis diagnosis = diagnose(model, sets, 1e-4);
   ASSERT_TRUE(diagnosis.explained) << diagnosis.after;
-  EXPECT_EQ(diagnosis.changes[0].defect, "wrong scale of attention scores");
+  EXPECT_EQ(diagnosis.changes[0].defect, "wrong attention scale");
   EXPECT_NEAR(diagnosis.changes[0].value, 0.1234, 1e-3);
 }
 
@@ -291,7 +291,7 @@ std::vector<ReferenceSet> parsed(std::string_view text) {
   return parse_reference(std::as_bytes(std::span(text)), "r.json");
 }
 
-TEST(VerifyReference, AllFormsAreRead) {
+TEST(VerifyReference, ReadsAllJsonFormats) {
   const auto sets = parsed(
       R"({"f32": {"cases": [{"input_ids": [4, 5], "first8": [[1.5, 2]], "lse": [3, 4],
           "argmax": [7, 8], "greedy": [6]}]},
@@ -307,12 +307,13 @@ TEST(VerifyReference, AllFormsAreRead) {
   const ReferenceText& first = sets[1].texts[0];
   EXPECT_EQ(sets[1].name, "f32");
   ASSERT_EQ(first.rows.size(), 2U);
-  EXPECT_TRUE(first.rows[0].values.empty());  // one row of logits for two ids: of the last
+  // A single row of logits for two ids belongs to the last id.
+  EXPECT_TRUE(first.rows[0].values.empty());
   EXPECT_EQ(first.rows[1].values[1], std::pair(1, 2.0F));
   EXPECT_EQ(first.rows[1].best, 8);
 }
 
-TEST(VerifyReference, SafetensorsAreRead) {
+TEST(VerifyReference, ReadsSafetensors) {
   const TemporaryFolder folder;
   const int64_t ids[] = {3, 4, 5};
   const float logits[] = {1, 2, 3, 4};
@@ -328,7 +329,7 @@ TEST(VerifyReference, SafetensorsAreRead) {
   EXPECT_EQ(text.rows[1].values[0], std::pair(0, 3.0F));
 }
 
-TEST(VerifyReference, WhatIsNoneIsRefusedWithTheReason) {
+TEST(VerifyReference, RejectsInvalidReferencesWithTheReason) {
   for (const auto& [text, word] : std::initializer_list<std::pair<const char*, const char*>>{
            {"", "r.json"},
            {"[1]", "cases"},

@@ -1,5 +1,4 @@
-// Models with one defect each, which verify() has to name, and sound ones, of which it has to say
-// so.
+// Tests of models with one defect each, which verify() must name, and of sound models.
 #include "verify/verify.h"
 
 #include <gtest/gtest.h>
@@ -36,16 +35,16 @@ const Check* find(const Report& report, std::string_view name) {
   return found == report.checks().end() ? nullptr : &*found;
 }
 
-TEST(Verify, ASoundModelPassesAllChecks) {
+TEST(Verify, SoundModelPassesAllChecks) {
   const TinyModel tiny(kTemplate, false);
   const Report report = verify(tiny.path(), {.threads = 2});
   for (const Check& check : report.checks()) {
-    // It has never seen English.
+    // The random model does not know English.
     const bool english = check.name == "plain English";
     EXPECT_EQ(check.state, english ? CheckState::kWarn : CheckState::kOk) << text_of(report);
   }
-  for (const char* name : {"tensors", "finite weights", "round trip", "special tokens", "one BOS",
-                           "end of an answer", "turns", "token by token as at once", "context"})
+  for (const char* name : {"tensors", "finite weights", "round trip", "special tokens",
+                           "single BOS", "end of turn", "turns", "token by token", "context"})
     EXPECT_NE(find(report, name), nullptr) << name;
 }
 
@@ -57,7 +56,7 @@ struct Parts {
   TensorView& at(const std::string& name) {
     return *std::ranges::find(tensors, name, &TensorView::name);
   }
-  /// The values of a tensor, to be changed.
+  /// Returns a modifiable copy of a tensor's values.
   std::span<float> change(const std::string& name) {
     TensorView& tensor = at(name);
     auto& copy = values.emplace_back(static_cast<size_t>(tensor.elements()));
@@ -102,7 +101,7 @@ std::vector<Defect> of_files() {
          p.tensors.push_back(p.at("blk.0.ffn_norm.weight"));
          p.tensors.back().name = "blk.0.gain.weight";
        },
-       "left over",
+       "unused tensors",
        kWarn,
        {"blk.0.gain.weight"}},
       {"LayerTooMany",
@@ -115,7 +114,7 @@ std::vector<Defect> of_files() {
          p.tensors.push_back(p.at("blk.0.attn_norm.weight"));
          p.tensors.back().name = "blk.0.attn_q.bias";
        },
-       "layers alike",
+       "uniform layers",
        kWarn,
        {"attn_q.bias", "1 of 2"}},
       {"NaN",
@@ -132,21 +131,21 @@ std::vector<Defect> of_files() {
        {"output_norm.weight", "1 of 32", "row 0"}},
       {"EmptyMatrix",
        [](Parts& p) { std::ranges::fill(p.change("blk.0.attn_v.weight"), 0.0F); },
-       "no empty weights",
+       "constant weights",
        kFail,
        {"blk.0.attn_v.weight"}},
       {"LargeRow",
        [](Parts& p) {
          for (float& value : p.change("blk.0.ffn_up.weight").subspan(7 * 32, 32)) value *= 5000;
        },
-       "size of weights",
+       "weight magnitude",
        kWarn,
        {"blk.0.ffn_up.weight", "row 7"}},
       {"HugeMatrix",
        [](Parts& p) {
          for (float& value : p.change("blk.0.ffn_up.weight")) value *= 1e5F;
        },
-       "size of weights",
+       "weight magnitude",
        kWarn,
        {"blk.0.ffn_up.weight"}},
       {"NormsWithoutTheOne",
@@ -196,18 +195,18 @@ std::vector<Defect> of_texts() {
   const std::string whole = kTemplate;
   const std::string after = whole.substr(whole.find('}') + 2);
   return {
-      with_template("BosTwice", "{{ bos_token }}" + whole, "one BOS", kFail, {"twice"}),
+      with_template("BosTwice", "{{ bos_token }}" + whole, "single BOS", kFail, {"twice"}),
       with_template("SyntaxError", "{% if %}", "chat template", kFail, {"line 1"}),
-      with_template("MarksThatAreNoTokens", "<|begin|>" + whole, "marks of the template", kWarn,
+      with_template("MarksThatAreNoTokens", "<|begin|>" + whole, "template tokens", kWarn,
                     {"<|begin|>"}),
       with_template("NoEndOfAnAnswer",
                     "{% for m in messages %}{{ m.role }}: {{ m.content }}<|user|>{% endfor %}"
                     "{% if add_generation_prompt %}assistant: {% endif %}",
-                    "end of an answer", kWarn, {"<|user|>", "EOS"}),
+                    "end of turn", kWarn, {"<|user|>", "EOS"}),
       with_template("AssistantLeftOut",
                     "{% for m in messages if m.role != 'assistant' %}{{ m.content }}{% endfor %}"
                     "{% if add_generation_prompt %}assistant: {% endif %}",
-                    "end of an answer", kFail, {"leaves"}),
+                    "end of turn", kFail, {"omits"}),
       with_template("NoGenerationPrompt",
                     "{% for m in messages %}{{ m.role }}{{ m.content }}</s>{% endfor %}",
                     "generation prompt", kWarn, {"nothing"}),
@@ -230,7 +229,7 @@ std::vector<Defect> of_texts() {
 
 class Defective : public ::testing::TestWithParam<Defect> {};
 
-TEST_P(Defective, IsNamed) {
+TEST_P(Defective, DefectIsNamed) {
   const TinyModel tiny(kTemplate, false);
   const ModelFile whole = open_gguf(tiny.path());
   Parts parts{whole.metadata, whole.tensors, {}};
@@ -252,7 +251,7 @@ std::string test_name(const ::testing::TestParamInfo<Defect>& at) { return at.pa
 INSTANTIATE_TEST_SUITE_P(Files, Defective, ::testing::ValuesIn(of_files()), test_name);
 INSTANTIATE_TEST_SUITE_P(Texts, Defective, ::testing::ValuesIn(of_texts()), test_name);
 
-// The report on a model that was changed after its reference was recorded.
+// Returns the report of a model that was modified after its reference was recorded.
 Report report_against_record(const std::function<void(Parts&)>& spoil) {
   const TinyModel tiny(kTemplate, false);
   const std::string record = tiny.path() + ".json", path = tiny.path() + ".bad";
@@ -279,17 +278,17 @@ CheckState state_of(const Report& report, std::string_view name) {
   return check == nullptr ? CheckState::kSkipped : check->state;
 }
 
-TEST(VerifyRecord, AnUnchangedVocabularyIsThatOfTheRecord) {
+TEST(VerifyRecord, UnchangedVocabularyMatchesTheRecord) {
   const Report report = report_against_record([](Parts&) {});
   EXPECT_TRUE(report.sound()) << text_of(report);
   for (const char* name : {"reference texts", "reference vocabulary", "reference ends"})
     EXPECT_EQ(state_of(report, name), CheckState::kOk) << name << "\n" << text_of(report);
 }
 
-TEST(VerifyRecord, ExchangedTokensAreFound) {
+TEST(VerifyRecord, DetectsSwappedTokens) {
   const Report letters = report_against_record([](Parts& p) { exchange_tokens(p, 'e', 't'); });
   EXPECT_EQ(state_of(letters, "reference texts"), CheckState::kFail) << text_of(letters);
-  // Bytes that no UTF-8 text has: only the tokens themselves tell.
+  // Bytes that never occur in UTF-8: only the tokens themselves reveal the swap.
   const Report unused = report_against_record([](Parts& p) { exchange_tokens(p, 0xF8, 0xFA); });
   EXPECT_EQ(state_of(unused, "reference texts"), CheckState::kOk) << text_of(unused);
   const Check* check = find(unused, "reference vocabulary");
@@ -298,7 +297,7 @@ TEST(VerifyRecord, ExchangedTokensAreFound) {
   EXPECT_NE(check->found.find("tokens 192 to 255"), std::string::npos) << check->found;
 }
 
-TEST(VerifyRecord, AnotherEndOfAnswersIsFound) {
+TEST(VerifyRecord, DetectsADifferentEndToken) {
   const Report report = report_against_record(
       [](Parts& p) { p.metadata.set("tokenizer.ggml.eos_token_id", uint64_t{258}); });
   const Check* check = find(report, "reference ends");
@@ -308,7 +307,7 @@ TEST(VerifyRecord, AnotherEndOfAnswersIsFound) {
   EXPECT_NE(check->expected.find("257"), std::string::npos) << check->expected;
 }
 
-TEST(Verify, APerplexityAboveChanceIsADefect) {
+TEST(Verify, PerplexityAboveChanceIsADefect) {
   const TinyModel tiny(kTemplate, false);
   const ModelFile whole = open_gguf(tiny.path());
   Parts parts{whole.metadata, whole.tensors, {}};
@@ -324,7 +323,7 @@ TEST(Verify, APerplexityAboveChanceIsADefect) {
     const std::span<const float> known = parts.change(name);
     auto& rows = parts.values.emplace_back(kTokens * kDim);
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = known[i % known.size()];
-    // Nothing but the tokens that no text has is ever probable.
+    // Only tokens that never occur in text become probable.
     if (std::string_view(name) == "output.weight")
       for (size_t i = 0; i < known.size(); ++i) rows[i] = 0;
     parts.at(name).shape[0] = kTokens;
@@ -341,7 +340,7 @@ TEST(Verify, APerplexityAboveChanceIsADefect) {
   EXPECT_FALSE(report.sound());
 }
 
-TEST(Verify, WhatIsNoFileIsAnErrorAndNoReport) {
+TEST(Verify, MissingFilesThrowInsteadOfReporting) {
   EXPECT_THROW(verify("/no/such/model"), Error);
   const TinyModel tiny;
   EXPECT_THROW(verify(tiny.path(), {.threads = 1, .reference = "/no/such/reference"}), Error);

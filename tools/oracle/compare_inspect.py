@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compares `veery inspect` with what transformers gives of the tiny checkpoints in float32, and
-records some of it for the tests.
+"""Compares `veery inspect` with transformers in float32 on the tiny checkpoints; records test data.
 
   python tools/oracle/compare_inspect.py VEERY tests/fixtures/tiny [NAME ...]
   python tools/oracle/compare_inspect.py VEERY tests/fixtures/tiny --record tests/fixtures/inspect.json
 
-Compared, over all positions of the first prompt of NAME/reference.json: attention maps (largest
-difference), the embedding, the residual stream behind each layer and what the last norm makes of it
-(largest difference by the largest value), keys behind RoPE where transformers keeps them in its
-cache as they are (the same). NAME: all folders that transformers can read.
+Compared values, over all positions of the first prompt of NAME/reference.json:
+- attention maps: largest absolute difference;
+- the embedding, the residual stream after each layer and the output of the final norm: largest
+  difference divided by the largest value;
+- keys after RoPE: as above, where the cache of transformers holds them unchanged.
+NAME: a folder to compare; default: all folders that transformers can read.
 """
 import json
 import os
@@ -22,11 +23,12 @@ import torch
 import transformers
 
 ALLOWED = 2e-4
-# What the tests compare with: plain, windows and soft caps, sinks, latent attention, ALiBi, layers
-# that borrow keys, recurrence beside and between attention, chunks.
+# The checkpoints recorded for the tests: plain attention, sliding windows and soft caps, sinks,
+# latent attention, ALiBi, layers that share keys, recurrence in parallel to attention and between
+# attention layers, chunked attention.
 RECORDED = ["llama-llama3", "gemma2", "gemma4", "gpt-oss", "deepseek-v2", "qwen3moe", "mpt", "bloom",
             "qwen3next", "falcon-h1", "llama4", "cohere2", "phi3-longrope", "gpt2"]
-SHOWN = 2  # positions, the last ones
+SHOWN = 2  # number of last positions that are recorded
 
 
 def of_transformers(folder, ids):
@@ -45,7 +47,7 @@ def of_transformers(folder, ids):
             keys = getattr(layer, "keys", None)
             if keys is not None and keys.dim() == 4 and keys.shape[2] == len(ids):
                 kept[i] = keys[0].numpy()
-    except Exception:  # noqa: BLE001 - families whose caches are of another kind
+    except Exception:  # noqa: BLE001 - some families have caches of another kind
         pass
     attentions = [None if a is None else a[0].numpy() for a in getattr(out, "attentions", None) or ()]
     return attentions, [h[0].numpy() for h in getattr(out, "hidden_states", None) or ()], kept, text
@@ -76,7 +78,7 @@ def compare(name, index, into, theirs):
 
     layers = index["layers"]
     attending = [layer for layer in layers if layer["attends"]]
-    # Some families give maps of the layers that attend only, others one or none for each.
+    # Some families return maps for attention layers only, others an entry (or None) per layer.
     maps = dict(enumerate(attentions)) if len(attentions) == len(layers) else \
         {layer["layer"]: a for layer, a in zip(attending, attentions)}
     for layer in attending:
@@ -84,12 +86,13 @@ def compare(name, index, into, theirs):
         if a is not None and a.ndim == 3:
             found = load(layer["files"]["attention"])
             if found.shape != a.shape:
-                raise RuntimeError(f"{name}: maps of layer {layer['layer']} are {found.shape}, {a.shape}")
+                raise RuntimeError(f"{name}: maps of layer {layer['layer']} have the shape "
+                                   f"{found.shape}, expected {a.shape}")
             if layer["sinks"] and numpy.abs(a.sum(-1) - 1).max() < 1e-4:
-                found = found / found.sum(-1, keepdims=True)  # Granite's maps leave sinks out
+                found = found / found.sum(-1, keepdims=True)  # maps of Granite exclude the sinks
             note("attention", float(numpy.abs(found - a).max()))
     if hidden:
-        # Of Mamba-2 transformers gives what each layer makes, of all others what it is given.
+        # transformers returns the layers' outputs for Mamba-2 and their inputs for other families.
         states = [layer["files"]["hidden"] for layer in layers]
         if text.model_type != "mamba2":
             states = [index["files"]["embedding"], *states[:-1]]
@@ -110,7 +113,7 @@ def rounded(values):
 
 
 def record(index, theirs, ids):
-    """Maps, and hidden states of the last positions; what the tests read."""
+    """Returns the data that the tests read: maps and hidden states of the last positions."""
     attentions, hidden, _, _ = theirs
     attending = [layer["layer"] for layer in index["layers"] if layer["attends"]]
     numbers = range(len(index["layers"])) if len(attentions) == len(index["layers"]) else attending

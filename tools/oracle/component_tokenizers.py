@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Records what small tokenizers, one for each component of tokenizer.json, make of texts.
+"""Records encodings of small tokenizers, one for each component of tokenizer.json.
 
 usage: component_tokenizers.py OUT.json
 
 OUT.json: {"texts", "probe": a model, "tokenizers": [{"name", "tokenizer", "ids", "plain",
-"decodes": [[ids, text, all]]}]}; `ids` and `plain` have an item for each text; plain: without
-special tokens, and special tokens in the text are text (null: as `ids`); all: decoded with special
-tokens. A tokenizer whose model is "probe" gives bytes: its ids are written as the text that they
-are. Needs tokenizers and sentencepiece.
+"decodes": [[ids, text, all]]}]}
+  ids     for each text: ids with special tokens
+  plain   for each text: ids without special tokens, where special tokens in the text are read as
+          plain text; null: as `ids`
+  all     decoded with special tokens
+The model "probe" is byte-level: ids of its tokenizers are written as the text of these bytes.
+Needs tokenizers and sentencepiece.
 """
 import base64
 import json
@@ -30,8 +33,8 @@ TEXTS = [
 ]  # fmt: skip
 
 BYTES = {f"<0x{byte:02X}>": byte for byte in range(256)}
-# Every character becomes its bytes and every word ends with 0x7C: all that is done before the model
-# is seen in the ids.
+# A model that turns every character into its bytes and ends every word with 0x7C, so that the ids
+# show the result of all steps before the model.
 PROBE = {"type": "BPE", "byte_fallback": True, "end_of_word_suffix": "|", "vocab": BYTES,
          "merges": []}
 
@@ -58,7 +61,7 @@ def vocab(*tokens):
 
 
 def field(message, wanted):
-    """The bytes of the last field of that number in a protobuf message."""
+    """Returns the bytes of the last field with number `wanted` in a protobuf message."""
     at, found = 0, b""
 
     def varint():
@@ -85,8 +88,8 @@ def field(message, wanted):
 
 
 def charsmap():
-    """A few rules of the kinds that SentencePiece's own maps have."""
-    import sentencepiece  # here alone: the other scripts that share this file do without
+    """Returns a character map with a few rules of the kinds that occur in published models."""
+    import sentencepiece  # a local import: scripts that import this file do not need it
 
     rules = [("ﬁ", "fi"), ("①", "1"), ("\u00a0", " "), ("\u3000", " "), ("½", "1/2"), ("ℌ", "H"),
              ("e\u0301", "\u00e9"), ("\u200b", ""), ("\u212b", "\u00c5"), ("\t", " "), ("\n", " "), ("４", "4")]

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Adds to tiny checkpoints of make_tiny.py the layer that predicts one token further, with random
-weights under the names of published files, and what transformers' own layers make of it in float32.
+"""Adds a layer for multi-token prediction (MTP) to tiny checkpoints and records its drafts.
 
   python tools/oracle/draft_head.py tests/fixtures/tiny tests/fixtures/draft_heads
 
-qwen35, qwen35moe: config.json, model.safetensors and
-  drafts.json   prompts: ids, the greedy next token, and the tokens drafted behind it;
-                answer: ids, greedy tokens behind them, and how many of these are right drafts where
-                each run but the first tests one; no two tokens are there twice, so that nothing
-                can be looked up
+The layer has random weights under the names of published files; transformers' own layers compute
+the drafts in float32. For qwen35 and qwen35moe it writes config.json, model.safetensors and
+  drafts.json   prompts: ids, `next` (the greedy next token) and `drafts` (the tokens drafted after
+                it);
+                answer: ids, the greedy tokens after them, and `right`: the number of accepted
+                drafts where every step except the first verifies one draft. No pair of
+                consecutive tokens occurs twice, so prompt lookup cannot draft.
 
-h: the hidden states of the model behind its last norm; e: embeddings. A row is made of h of a token
-and e of the next one, fc([norm(e), norm(h)]), runs through one layer with attention and a norm, and
-goes to the output head; drafts go on with what the norm gave in place of h (vLLM does the same).
+h: hidden states of the model after its final norm; e: embeddings. The input of the layer for a
+token is fc([norm(e), norm(h)]) with h of that token and e of the next one. The layer has attention
+and a norm, and feeds the output head; further drafts use the output of that norm as h (as in vLLM).
 """
 import copy
 import json
@@ -38,7 +39,7 @@ def rms(x, weight, eps):
 
 
 def drafts(model, layer, parts, ids, steps=STEPS):
-    """The next token, the drafts behind it, and the least gap between the best and the next."""
+    """Returns the next token, the drafts after it and the smallest gap of the two best logits."""
     eps = model.config.rms_norm_eps
     hidden = model.model(torch.tensor([ids])).last_hidden_state[0]
     tokens = ids[1:] + [int(model.lm_head(hidden[-1]).argmax())]
@@ -58,7 +59,7 @@ def drafts(model, layer, parts, ids, steps=STEPS):
 
 
 def answer(model, layer, parts, generator):
-    """A prompt whose answer has two right drafts at least."""
+    """Returns a prompt whose answer accepts at least two drafts."""
     while True:
         ids = torch.randint(3, model.config.vocab_size, (9,), generator=generator).tolist()
         text, right, least = list(ids), 0, 1e9

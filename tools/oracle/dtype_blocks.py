@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/dtype/blocks.bin: random blocks and what Python's gguf package decodes them to.
+"""Writes tests/fixtures/dtype/blocks.bin: random blocks, decoded by the gguf package.
 
 usage: dtype_blocks.py [OUT]        needs: pip install gguf==0.19.0 numpy
 
-For each type, little endian: 8 bytes name (zero padded), u32 blocks, u32 bytes a block, u32 elements a block,
-the blocks, then their elements as f32. Most blocks are random bytes with finite scales; the last one of each type
-is wholly random, so its scales may be infinite or NaN.
+For each type, little endian: 8 bytes name (zero padded), u32 number of blocks, u32 bytes per block,
+u32 elements per block, the blocks, their elements as f32. Blocks are random bytes with finite
+scales, except the last block of each type, whose scales may be infinite or NaN.
 """
 import pathlib
 import struct
@@ -15,7 +15,7 @@ import gguf
 import numpy as np
 
 BLOCKS = 10
-# Offsets of the f16 scales in a block.
+# Byte offsets of the f16 scales in a block.
 SCALES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "BF16": [],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
@@ -28,12 +28,12 @@ def random_blocks(rng, size, offsets):
     blocks = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
     for row in blocks[:-1]:
         for offset in offsets:
-            # Any finite f16: subnormal, negative, large.
+            # Any finite f16, including subnormal, negative and large values.
             value = np.uint16(rng.integers(0, 0x7C00) | rng.integers(0, 2) << 15)
             row[offset : offset + 2] = np.frombuffer(value.tobytes(), np.uint8)
-        if size == 56:  # IQ1_M: the scale's top bits are on top of the last byte
+        if size == 56:  # IQ1_M: the top bits of the scale are the top bits of the last byte
             row[55] &= 0xBF
-        if size == 17:  # MXFP4: no product overflows
+        if size == 17:  # MXFP4: limit the exponent so that no product overflows
             row[0] = min(row[0], 250)
     return blocks
 

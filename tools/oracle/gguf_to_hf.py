@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Turns a GGUF file into a Hugging Face folder in float32, weight by weight as gguf dequantises it.
+"""Converts a GGUF file to a Hugging Face folder in float32, with the values that gguf dequantises.
 
 usage: gguf_to_hf.py IN.gguf OUTDIR [TOKENIZER.json]
 
-The folder gets config.json, model.safetensors, tokenizer.json and tokenizer_config.json. Knows the
-architectures llama (byte-level BPE) and gemma3 (needs TOKENIZER.json, the published tokenizer).
+Writes config.json, model.safetensors, tokenizer.json and tokenizer_config.json. Supported
+architectures: llama (byte-level BPE) and gemma3 (needs TOKENIZER.json, the published tokenizer).
 """
 import json
 import pathlib
@@ -44,7 +44,7 @@ OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "outpu
 
 
 class Source:
-    """A GGUF file: metadata by key, and its architecture's keys without the prefix."""
+    """A GGUF file; own() reads keys of its architecture without the prefix."""
 
     def __init__(self, path):
         self.reader = gguf.GGUFReader(path)
@@ -99,8 +99,8 @@ def llama_config(source):
 
 
 def gemma3_config(source):
-    """Facts that the file lacks: every 6th layer is global, local layers rotate with base 10,000,
-    queries are scaled by head_dim**-0.5 (true of all sizes but 27B), no logit is capped."""
+    """Adds facts that the file lacks: every 6th layer is global, local layers have the RoPE base
+    10,000, queries are scaled by head_dim**-0.5 (all sizes except 27B), logits are not capped."""
     config = common_config(source)
     layers, pattern = config["num_hidden_layers"], 6
     kinds = ["sliding_attention"] * (pattern - 1) + ["full_attention"]
@@ -122,13 +122,13 @@ def gemma3_config(source):
 
 
 def unpermute(weight, heads):
-    """Rows of q and k are (head, pair, half) in the file, (head, half, pair) in transformers."""
+    """Reorders rows of q and k from (head, pair, half) in the file to (head, half, pair)."""
     pairs = weight.shape[0] // heads // 2
     return weight.reshape(heads, pairs, 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 
 def gemma_norm(weight, name):
-    """transformers multiplies by 1 + weight: find the weight that gives the file's factor back."""
+    """Returns weight - 1, because transformers multiplies by 1 + weight; fails if that rounds."""
     stored = weight - np.float32(1)
     if not np.array_equal(np.float32(1) + stored, weight):
         raise SystemExit(f"{name}: 1 + (weight - 1) is not weight in float32")
@@ -150,10 +150,10 @@ def weights(source, config):
 
 
 def bpe_tokenizer(source):
-    """The byte-level BPE of pre-tokenizer "smollm": every digit alone, then GPT-2's pattern."""
+    """Builds byte-level BPE with pre-tokenizer "smollm": single digits, then GPT-2's pattern."""
     pre = source.get("tokenizer.ggml.pre")
     if source.get("tokenizer.ggml.model") != "gpt2" or pre != "smollm":
-        raise SystemExit(f"pre-tokenizer {pre}: known is smollm; pass a TOKENIZER.json")
+        raise SystemExit(f"unsupported pre-tokenizer {pre}, expected smollm; pass TOKENIZER.json")
     tokens = source.get("tokenizer.ggml.tokens")
     merges = [tuple(merge.split(" ")) for merge in source.get("tokenizer.ggml.merges")]
     result = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges))

@@ -1,8 +1,8 @@
-"""Jina's BERT, version 2, in torch: what the paper (arXiv:2310.19923) and the tensors of its files say. The published
-implementation is not part of transformers.
+"""Jina BERT v2 in torch, after the paper (arXiv:2310.19923) and the tensors of the published files.
 
-BERT with norms behind each part, but without a table of positions: the scores of head h lose slope_h |i - j| (ALiBi,
-arXiv:2108.12409, made symmetric), and the feed-forward part is gated, wo(gelu(a) * b) with [a, b] = gated_layers(x).
+transformers does not contain the published implementation. The model is BERT with post-norms and
+without position embeddings: symmetric ALiBi (arXiv:2108.12409) subtracts slope_h |i - j| from the
+scores of head h, and the feed-forward part is gated: wo(gelu(a) * b), [a, b] = gated_layers(x).
 """
 import json
 import math
@@ -22,7 +22,8 @@ class JinaBertConfig:
 
 
 def slopes(heads):
-    """2^(-8 (h + 1) / n) for n heads, a power of two; of more heads every second of twice as many follows."""
+    """Returns the ALiBi slopes: 2^(-8 (h + 1) / n) for the largest power of two n <= heads; the
+    remaining heads take every second slope of 2n heads."""
     def geometric(count):
         return [2.0 ** (-8.0 * (i + 1) / count) for i in range(count)]
 

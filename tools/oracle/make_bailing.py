@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes tests/fixtures/tiny/bailing2: a folder as Ling 2.0 (Ling Team, arXiv:2510.22115) is published,
-with random weights, and what its layers give in double precision.
+"""Makes tests/fixtures/tiny/bailing2: Ling 2.0 (arXiv:2510.22115), random weights, with logits.
 
   python tools/oracle/make_bailing.py tests/fixtures/tiny/bailing2 [--mlx FOLDER]
 
-transformers has no such model. The formulas are those of the published modeling_bailing_moe_v2.py;
---mlx computes the logits once more with mlx-lm (pip install "mlx[cpu]" mlx-lm), whose heads have
-hidden_size / num_attention_heads dimensions, in FOLDER, and prints how far they are apart instead.
+transformers does not contain this model. The script computes the formulas of the published
+modeling_bailing_moe_v2.py in double precision.
+--mlx FOLDER: writes a checkpoint to FOLDER, computes its logits with mlx-lm as well
+(pip install "mlx[cpu]" mlx-lm) and prints the largest difference, instead of writing the fixture.
+mlx-lm expects heads of hidden_size / num_attention_heads dimensions.
 Needs numpy, ml_dtypes and safetensors.
 """
 import json
@@ -72,7 +73,8 @@ def feed_forward(w, place, x):
 
 
 def attention(w, p, x, c):
-    """x: (rows, dim). Only the first dimensions of a head are turned, each with the one half of them on."""
+    """Returns causal attention of x (rows, dim). RoPE rotates the first 2 * half dimensions of each
+    head and pairs dimension i with i + half."""
     rows, head = len(x), c["head_dim"]
     heads, pairs = c["num_attention_heads"], c["num_key_value_heads"]
     qkv = (x @ w[p + "query_key_value.weight"].T).reshape(rows, heads + 2 * pairs, head).swapaxes(0, 1)
@@ -97,7 +99,9 @@ def attention(w, p, x, c):
 
 
 def mixture(w, p, x, c, gaps):
-    """Groups of experts count what their two best do; the best of the best groups are taken."""
+    """Returns the MoE output. A group scores the sum of its two best experts; the experts are
+    selected from the best groups. Appends the gaps between selected and rejected scores to
+    `gaps`."""
     scores = 1 / (1 + np.exp(-(x @ w[p + "gate.weight"].T)))
     y = feed_forward(w, p + "shared_experts", x)
     for row, s in enumerate(scores):
@@ -146,7 +150,7 @@ def record(w, ids, config):
 
 
 def make(config, seed):
-    """The weights as they are stored, and the same in double precision."""
+    """Returns the random generator, the weights as stored and the weights in double precision."""
     random = np.random.default_rng(seed)
     bias = lambda name: name.endswith("expert_bias")
     stored = {name: x.astype(np.float32 if bias(name) else ml_dtypes.bfloat16)
@@ -184,7 +188,7 @@ if __name__ == "__main__":
            and min(len(set(p["greedy"])) for p, _ in found) >= 5:
             break
     else:
-        sys.exit("no seed is far enough from ties")
+        sys.exit("no seed gives prompts without near-ties")
     os.makedirs(sys.argv[1], exist_ok=True)
     save_file(stored, sys.argv[1] + "/model.safetensors", metadata={"format": "pt"})
     json.dump(CONFIG, open(sys.argv[1] + "/config.json", "w"), indent=1)

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Makes the encoders and cross-encoders of tests/fixtures/encoders: random weights in bf16, and what transformers computes
-with them in float32.
+"""Makes the encoders and cross-encoders of tests/fixtures/encoders: random weights in bf16 and the
+results of transformers in float32.
 
-  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...] [--seed N] [--sizes narrow|wide] [--f32]
+  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...] [--seed N]
+                                       [--sizes narrow|wide] [--f32]
 
-Other seeds, sizes (odd head sizes, windows and widths) and weights in float32 are for folders elsewhere.
+--seed, --sizes (odd head sizes, windows and widths) and --f32 (weights in float32) make variants
+for other folders.
 
 NAME/config.json, model.safetensors, tokenizer.json   as transformers writes them
-NAME/modules.json, 1_Pooling ...                      as sentence-transformers writes them; cross-encoders have none
-NAME/reference.json                                   "cases": input_ids, token_type_ids where the model has them,
-    "rows": {index: [first 8 numbers, last 8]} of some rows of the last hidden state, "embedding" of what modules.json
-    says; of cross-encoders "query", "document", "logit" and "score" (what the folder says is made of the logit)
+NAME/modules.json, 1_Pooling ...   as sentence-transformers writes them; absent for cross-encoders
+NAME/reference.json   "cases": input_ids; token_type_ids if the model has them; "rows": {index:
+    [first 8 numbers, last 8]} of some rows of the last hidden state; "embedding": the result of
+    modules.json. For cross-encoders: "query", "document", "logit" and "score" (the activation of
+    the folder applied to the logit).
 """
 import argparse
 import json
@@ -47,7 +50,7 @@ GEMMA2 = COMMON | {"hidden_size": 40, "intermediate_size": 56, "num_hidden_layer
                    "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}
 QWEN = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
                  "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True}
-# Other sizes of the same: heads, head size, layers and so on that are no multiples of 8 or of each other.
+# Alternative sizes: heads, head sizes, layers etc. that are not multiples of 8 or of each other.
 WINDOW, FULL = "sliding_attention", "full_attention"
 SIZES = {"usual": {}, "narrow": {
     "Bert": {"hidden_size": 50, "intermediate_size": 77, "num_hidden_layers": 2, "num_attention_heads": 5},
@@ -79,7 +82,8 @@ SIZES = {"usual": {}, "narrow": {
         "head_dim": 34},
 }}  # fmt: skip
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "global_attn_every_n_layers": 2}
-# name: class, configuration, tokenizer, pooling (None: a cross-encoder), widths of dense layers
+# name: (family, class suffix, configuration, tokenizer, pooling (None: cross-encoder), widths of
+# dense layers)
 ENCODERS = {
     "bert-mean": ("Bert", "Model", BERT, "wordpiece", "mean_tokens", ()),
     "xlmr-cls": ("XLMRoberta", "Model", ROBERTA, "unigram", "cls_token", ()),
@@ -98,17 +102,17 @@ ENCODERS = {
     "jinabert-mean": ("JinaBert", "Model", JINA, "wordpiece", "mean_tokens", ()),
     "embeddinggemma2": ("EmbeddingGemma2Text", "Model", GEMMA2, "bytes", "mean_tokens", ()),
 }
-# The form in which the card of Qwen3-Reranker asks a decoder.
-ASKED = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct '
+# The prompt from the model card of Qwen3-Reranker.
+RERANK_PROMPT = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct '
          'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web '
          "search query, retrieve relevant passages that answer the query\n<Query>: {}\n<Document>: {}<|im_end|>\n"
          "<|im_start|>assistant\n<think>\n\n</think>\n\n")
-# What the folders of cross-encoders say is made of the logit; nothing: its sigmoid.
+# Activation keys in config.json of cross-encoders; the default activation is a sigmoid.
 IDENTITY = {"bert-rerank": {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}}
 
 
 def tokenizer_of(kind):
-    """A tokenizer of the family's kind, of at most COMMON's vocabulary."""
+    """Returns a tokenizer of type `kind` with at most COMMON["vocab_size"] tokens."""
     special = ["<s>", "<pad>", "</s>", "<unk>"] if kind == "unigram" else ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
     first, last = (special[0], special[2]) if kind == "unigram" else special[1:3]
     if kind == "wordpiece":
@@ -152,7 +156,8 @@ def rounded(tensor, dtype):
 
 
 def fill(model, generator, dtype, embedding=1.0):
-    """Every tensor is far enough from its usual start to show in what comes out."""
+    """Fills every tensor with values that differ enough from its usual initial value to change the
+    output."""
     scalars = [(n, v) for n, v in model.named_buffers() if n.endswith("layer_scalar")]
     with torch.no_grad():
         for name, value in [*model.named_parameters(), *scalars]:
@@ -208,8 +213,9 @@ def run(model, encoding, typed):
 
 
 def late_interaction(rows):
-    """Sums over the query's rows of the largest cosine to a row of the document (Khattab and Zaharia, arXiv:2004.12832),
-    the second text as query and every one as document."""
+    """Returns ColBERT's late-interaction scores (arXiv:2004.12832): the sum over rows of the query
+    of the largest cosine to a row of the document. The query is the second text; each text is a
+    document."""
     rows = [(x / x.norm(dim=1, keepdim=True)).double().numpy() for x in rows]
     return [float((rows[1] @ other.T).max(axis=1).sum()) for other in rows]
 
@@ -235,7 +241,7 @@ def make(folder, name, seed, sizes, dtype):
     for text in TEXTS if pooling else PAIRS:
         encoding = tokenizer.encode(text) if pooling else tokenizer.encode(*text)
         if kind == "chat":
-            encoding = tokenizer.encode(ASKED.format(*text), add_special_tokens=False)
+            encoding = tokenizer.encode(RERANK_PROMPT.format(*text), add_special_tokens=False)
         case, hidden, out = run(model, encoding, typed)
         hiddens.append(hidden)
         if pooling:
@@ -271,7 +277,7 @@ def make(folder, name, seed, sizes, dtype):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="all, if none is given")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="model to make (default: all)")
     parser.add_argument("--seed", type=int, default=20261100)
     parser.add_argument("--sizes", choices=SIZES, default="usual")
     parser.add_argument("--f32", action="store_true")

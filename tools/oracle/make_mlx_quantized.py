@@ -1,4 +1,7 @@
-"""Weights and what mlx.core.quantize makes of them on a CPU: make_mlx_quantized.py OUT.safetensors (mlx 0.32.4)."""
+"""Records weights and the results of mlx.core.quantize (mlx 0.32.4) on a CPU.
+
+usage: make_mlx_quantized.py OUT.safetensors
+"""
 import sys
 
 import mlx.core as mx
@@ -9,10 +12,10 @@ random = np.random.default_rng(3)
 rows, columns = 10, 128
 weights = random.standard_normal((rows, columns)) * np.exp(random.uniform(-9, 4, (rows, 1)))
 weights[0, :32] = 0
-weights[1] = 1  # no range
+weights[1] = 1  # groups whose minimum is their maximum
 weights[2, :64] = np.abs(weights[2, :64])
 weights[3, :64] = -np.abs(weights[3, :64])
-weights[4] = random.integers(-14, 15, columns) * 0.5  # ties
+weights[4] = random.integers(-14, 15, columns) * 0.5  # values halfway between codes
 weights[5] = random.integers(-28, 29, columns) * 0.25
 weights[6] *= 1e-9
 weights[7] = random.standard_normal(columns) * 1e4

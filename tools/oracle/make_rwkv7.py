@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/fixtures/tiny/rwkv7: a folder as flash-linear-attention writes RWKV-7 (arXiv:2503.14456)
-with random weights, and what the recurrence gives, token by token in float32.
+"""Makes tests/fixtures/tiny/rwkv7: RWKV-7 (arXiv:2503.14456) with random weights and its logits.
 
   python tools/oracle/make_rwkv7.py tests/fixtures/tiny/rwkv7 [--official]
 
-transformers has no such model. The formulas are the paper's; --official computes the logits once
-more with the program of its authors (pip install rwkv), which has heads of 64 only, and prints how
-far they are apart instead of writing anything.
+The folder has the format of flash-linear-attention. transformers does not contain this model; the
+script computes the recurrence of the paper token by token in float32.
+--official: computes the logits with the authors' package as well (pip install rwkv; head size 64
+only) and prints the largest difference instead of writing the fixture.
 """
 import json
 import os
@@ -84,7 +84,7 @@ def time_mix(w, p, x, first, config):
     kk = F.normalize((k * w[p + "k_k"]).view(rows, heads, size), dim=-1)
     k = k * (1 + (a - 1) * w[p + "k_a"])
     r, decay, k, v, a = (y.view(rows, heads, size) for y in (r, decay, k, v, a))
-    state, out = torch.zeros(heads, size, size), []  # [value, key]
+    state, out = torch.zeros(heads, size, size), []  # [heads, value, key]
     for t in range(rows):
         removed = state @ -kk[t][..., None] @ (kk[t] * a[t])[:, None]
         state = state * decay[t][:, None] + removed + v[t][..., None] * k[t][:, None]
@@ -123,7 +123,7 @@ def record(w, ids, config):
 
 
 def official(w, ids, config):
-    """The same weights under the names of RWKV-LM, through the package of its authors."""
+    """Returns the logits of the authors' package for the weights, renamed as in RWKV-LM."""
     theirs = {"emb.weight": w["model.embeddings.weight"], "head.weight": w["lm_head.weight"],
               "ln_out.weight": w["model.norm.weight"], "ln_out.bias": w["model.norm.bias"]}
     names = {"attn_norm": "ln1", "ffn_norm": "ln2", "pre_norm": "ln0", "attn.g_norm": "att.ln_x",
@@ -142,7 +142,7 @@ def official(w, ids, config):
             theirs[f"blocks.{layer}.{names[stem]}.{end}"] = value
         else:
             theirs[f"blocks.{layer}.{part.replace('attn.', 'att.')}"] = value
-    for index in range(3):  # the first layer has some that are not used
+    for index in range(3):  # the package expects these in layer 0, too, and ignores them
         theirs[f"blocks.0.att.v{index}"] = theirs[f"blocks.0.att.a{index}"]
     os.environ["RWKV_V7_ON"], os.environ["RWKV_JIT_ON"] = "1", "0"
     from rwkv.model import RWKV

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tests/fixtures/tiny: checkpoints of a few 10 kB with random weights, and what transformers
-computes with them in float32.
+"""Makes tests/fixtures/tiny: checkpoints of a few 10 kB with random weights, and the results of
+transformers in float32.
 
   python tools/oracle/make_tiny.py tests/fixtures/tiny [NAME ...]
 
 NAME/config.json, model.safetensors   as transformers writes them; "old" ones have the keys of
                                       transformers 4 (rope_theta, rope_scaling, torch_dtype)
 NAME/reference.json                   prompts: ids, logits after the last positions, the best id
-                                      after each position, 16 greedy tokens and their least gap
-NAME: all, or some, of those in tiny_models.py.
+                                      after each position, 16 greedy tokens and the smallest gap
+                                      between the two best logits
+NAME: a checkpoint of tiny_models.py; default: all.
 """
 import json
 import os
@@ -26,7 +27,8 @@ SHOWN = 3
 STEPS = 16
 LEAST_GAP = 0.02
 LEAST_CHOICE = 5e-5
-# Families that transformers does not have, by the names of one that computes the same.
+# Families that transformers does not contain: tensor names of a family with the same computation,
+# and the names that replace them.
 RENAMED = {
     "internlm2": (("embed_tokens", "tok_embeddings"), ("lm_head", "output"),
                   ("self_attn.o_proj", "attention.wo"), ("input_layernorm", "attention_norm"),
@@ -45,8 +47,8 @@ TYPES = {"internlm2": "InternLM2", "internlm3": "InternLM3", "exaone": "Exaone",
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 QUANTISED = ("gpt-oss-mxfp4", "qwen3moe-mlx")
 CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
-PUBLISHED = ("gemma4-moe", "gemma4-published")  # nested in text_config, as Google's files are
-OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # it has another key
+PUBLISHED = ("gemma4-moe", "gemma4-published")  # nested in text_config, as in Google's files
+OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # max_position_embeddings has another name
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
                "model.final_layernorm.weight", "model.decoder.final_layer_norm.weight",
                "transformer.norm_f.weight", "backbone.norm_f.weight",
@@ -55,7 +57,8 @@ EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "wte", "embed_in", "wpe", "
 
 
 def fill(model, generator):
-    """Every tensor is far enough from its usual start to show in the logits."""
+    """Fills every tensor with values that differ enough from its usual initial value to change the
+    logits."""
     gemma = model.config.model_type.startswith("gemma")
     gemma4 = model.config.model_type in ("gemma4_text", "gemma4_unified_text")
     plus_one = (gemma and not gemma4) or model.config.model_type == "nemotron"
@@ -68,14 +71,15 @@ def fill(model, generator):
         if any(part in name for part in EMBEDDINGS):
             scale = value.shape[1] ** -0.5 * (0.2 if gemma else 1.0) if gemma or tied else 1.0
         elif gemma4 and name.endswith(("layer_scalar", "scale", "q_norm.weight", "k_norm.weight")):
-            value.data = noise * 0.1 + (0.5 if "norm" in name else 1.0)  # scores are not scaled
+            # Small norms of q and k, because the family does not scale scores.
+            value.data = noise * 0.1 + (0.5 if "norm" in name else 1.0)
             continue
         elif name in FINAL_NORMS:
             value.data = (noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
                           - float(plus_one and not gemma))
             continue
         elif is_norm and name.endswith("weight"):
-            quiet = "embeddings_layernorm" in name  # else each token is followed by itself
+            quiet = "embeddings_layernorm" in name  # a larger norm makes each token predict itself
             value.data = noise * 0.2 + (0.0 if plus_one else 0.2 if quiet else 1.0)
             continue
         elif name.endswith("bias"):
@@ -90,8 +94,8 @@ def fill(model, generator):
 
 
 def mxfp4(x):
-    """(..., n) -> codes (..., n / 32, 16), two a byte, and scales (..., n / 32), of which each
-    stands for 2 ** (scale - 127)."""
+    """Quantises (..., n); returns codes (..., n / 32, 16), two per byte, and scales (..., n / 32)
+    with the value 2 ** (scale - 127)."""
     groups = x.reshape(*x.shape[:-1], -1, 32)
     power = torch.floor(torch.log2(groups.abs().amax(-1))) - 2
     scaled = groups / (2.0 ** power)[..., None]
@@ -106,7 +110,8 @@ def from_mxfp4(blocks, scales):
 
 
 def affine4(x):
-    """(..., n) -> codes (..., n / 8), eight in 32 bits, scales and biases (..., n / 32), of MLX."""
+    """Quantises (..., n) as MLX does; returns codes (..., n / 8), eight per 32-bit word, and scales
+    and biases (..., n / 32)."""
     groups = x.reshape(*x.shape[:-1], -1, 32)
     low = groups.amin(-1)
     scale = (groups.amax(-1) - low) / 15
@@ -121,7 +126,7 @@ def from_affine4(packed, scales, biases):
 
 
 def quantise_experts(model, name):
-    """Gives experts values that their quantised form has; returns the tensors of that form."""
+    """Rounds the experts to values of their quantised form; returns the quantised tensors."""
     packed = {}
     for key, value in model.named_parameters():
         if not any(part in key for part in ("experts.gate_up_proj", "experts.down_proj")) or \
@@ -172,7 +177,7 @@ def rename(folder, name):
             key = key.replace(theirs, ours)
         tensors[key] = value
     config = json.load(open(f"{folder}/config.json"))
-    if name == "internlm2":  # a key, the queries that share it before it, its value behind it
+    if name == "internlm2":  # wqkv: for each key head, its query heads, the key, the value
         groups, heads = config["num_key_value_heads"], config["num_attention_heads"]
         for key in [key for key in tensors if "q_proj" in key]:
             q, k, v = (tensors.pop(key.replace("q_proj", part)) for part in
@@ -198,7 +203,8 @@ def rename(folder, name):
 
 
 def publish(folder, generator):
-    """Gemma 4 as its makers write it: names, nesting, keys and values that nothing reads."""
+    """Rewrites Gemma 4 as Google publishes it: names, nesting, and unused K and V of layers that
+    share the KV cache of another layer."""
     path = f"{folder}/model.safetensors"
     tensors = safetensors.torch.load_file(path)
     text = json.load(open(f"{folder}/config.json"))
@@ -223,7 +229,7 @@ def publish(folder, generator):
 
 
 def fuse_xlstm(folder):
-    """Projections of the same input as one matrix, as weight_mode "fused" has them."""
+    """Concatenates projections of the same input, as in weight_mode "fused"."""
     path = f"{folder}/model.safetensors"
     tensors = safetensors.torch.load_file(path)
     joints = {"mlstm_layer.qkv_opreact": ["mlstm_layer.q", "mlstm_layer.k", "mlstm_layer.v",
@@ -243,8 +249,8 @@ def fuse_xlstm(folder):
 
 
 def fold_falcon(folder):
-    """Factors in the weights and convolutions turned, as mlx-lm writes Falcon-H1; those on keys and
-    on what values are made of stay out."""
+    """Multiplies weights by the multipliers and transposes convolutions, as mlx-lm writes
+    Falcon-H1. key_multiplier, and attention_in_multiplier of v_proj, are not folded."""
     path = f"{folder}/model.safetensors"
     tensors = safetensors.torch.load_file(path)
     config = json.load(open(f"{folder}/config.json"))
@@ -268,7 +274,7 @@ def fold_falcon(folder):
 
 
 def as_mlx_qwen35(folder):
-    """One added to norms and convolutions turned, as mlx-lm writes Qwen 3.5 and Qwen3-Next."""
+    """Adds one to norms and transposes convolutions, as mlx-lm writes Qwen 3.5 and Qwen3-Next."""
     path = f"{folder}/model.safetensors"
     tensors = safetensors.torch.load_file(path)
     for key in tensors:
@@ -322,7 +328,8 @@ def record(model, ids):
 
 
 class Choices:
-    """The least distance between the last score that an indexer takes and the first that it leaves."""
+    """Watches topk: `least` is the smallest gap between the last selected and the first rejected
+    score of an indexer."""
 
     def __enter__(self):
         self.least, self.topk = float("inf"), torch.Tensor.topk
@@ -366,7 +373,8 @@ def make(folder, name, family, dtype, old, settings):
                 os.unlink(f"{folder}/{extra}")
         model = kind.from_pretrained(folder, dtype=torch.float32,
                                      attn_implementation="eager", **experts).eval()
-        # Short enough that 16 more stay below the 24 positions before longrope extends.
+        # One prompt exceeds the 24 positions at which longrope changes its factors; the other one
+        # stays below with 16 more tokens.
         prompts = [torch.randint(3, VOCABULARY, (n,), generator=generator).tolist()
                    for n in (27, 5)]
         with Choices() as choices:

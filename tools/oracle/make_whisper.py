@@ -1,8 +1,11 @@
-"""Tiny random checkpoints of Whisper and what transformers computes with them in float32: make_whisper.py OUT [SEED]
+"""Makes tiny random checkpoints of Whisper and records the results of transformers in float32.
 
-OUT/a and OUT/b: config.json and model.safetensors; widths and heads are odd, encoder and decoder differ in depth and width. b has
-weights in bf16. reference.json beside them: `tokens`, and as lists of numbers `hidden` (what the encoder gives) and `logits` of all
-tokens. What is heard: element i of the features [frames][bands] is ((i * 7919) mod 1000) / 500 - 1.
+usage: make_whisper.py OUT [SEED]
+
+OUT/a and OUT/b: config.json and model.safetensors. Widths and heads are odd, encoder and decoder
+differ in depth and width; b has weights in bf16. reference.json: `tokens`, and as lists of numbers
+`hidden` (the output of the encoder) and `logits` of all tokens. The input features [frames][bands]
+are ((i * 7919) mod 1000) / 500 - 1 for element i.
 """
 
 import json

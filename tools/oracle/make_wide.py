@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes down what checkpoints of the families in tiny_models.py look like with widths that blocks of quantised weights divide.
+"""Describes checkpoints of the families in tiny_models.py with widths that suit quantised blocks.
 
   python tools/oracle/make_wide.py tests/fixtures/wide.json
 
-Of each family {"config": config.json, "tensors": {name: [shape, mean, deviation]}}: bench/h200/wide.py makes checkpoints
-of a few MB with random weights of it. Names, shapes and configurations are those that transformers saves. A family whose
-sizes depend on each other in another way than is known here is named and left out.
+For each family: {"config": config.json, "tensors": {name: [shape, mean, deviation]}}, with names,
+shapes and configurations as transformers saves them. bench/h200/wide.py makes checkpoints of a few
+MB with random weights from it. A family whose sizes fit neither rule of widened() is
+reported and left out.
 """
 import json
 import os
@@ -22,8 +23,9 @@ from tiny_models import COMMON, MODELS, PATTERNS
 
 HEAD = 64
 POSITIONS = 2048
-TEXTS = ("Gemma3", "Gemma4", "Gemma4Unified", "Llama4", "Qwen3_5", "Qwen3_5Moe")  # parts of larger configurations
-FORMS = ("fp8", "mlx", "mxfp4", "mxfp8", "cuda", "fused", "longrope")  # ways to store weights, lists by widths
+TEXTS = ("Gemma3", "Gemma4", "Gemma4Unified", "Llama4", "Qwen3_5", "Qwen3_5Moe")  # of multimodal models
+# Excluded: storage formats, and RoPE factors that depend on widths.
+FORMS = ("fp8", "mlx", "mxfp4", "mxfp8", "cuda", "fused", "longrope")
 OWN = {"xlstm": {"qk_dim_factor": 0.5, "ffn_round_up_to_multiple_of": 64}}
 HIDDEN = ("hidden_size", "n_embd", "d_model")
 HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
@@ -40,7 +42,8 @@ WIDTHS = {
 
 
 def widened(settings, joined):
-    """The same with wide layers; numbers of heads, experts and layers stay. joined: heads divide the width."""
+    """Returns settings with wide layers and unchanged numbers of heads, experts and layers. joined:
+    the width is heads * HEAD."""
     wide = settings | {key: value for key, value in WIDTHS.items() if settings.get(key)}
     width = next((key for key in HIDDEN if key in wide), None)
     heads = next((settings[key] for key in HEADS if key in settings), None)
@@ -101,7 +104,7 @@ def describe(name, family, old, settings):
             try:
                 save(folder, name, family, old, widened(settings, joined))
                 return described(folder)
-            except Exception as error:  # of transformers, about sizes
+            except Exception as error:  # transformers rejects the sizes
                 failure = error
     print(f"{name} is left out: {type(failure).__name__}: {str(failure)[:160]}", file=sys.stderr)
     return None

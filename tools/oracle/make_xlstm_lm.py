@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tiny checkpoints of xLSTM language models with mLSTM and sLSTM blocks, and what the package
-`xlstm` (PyPI), in its form without kernels, computes with them in float32.
+"""Makes tiny xLSTM language models with mLSTM and sLSTM blocks, and records the float32 results of
+the package `xlstm` (PyPI) without its kernels.
 
   pip install xlstm==2.0.6
   python tools/oracle/make_xlstm_lm.py tests/fixtures/tiny
 
-xlstm-lm: both kinds of blocks; xlstm-lm-cuda: sLSTM blocks alone, with recurrent weights as the
-package's CUDA kernels keep them. Files are as those of make_tiny.py.
+xlstm-lm: both types of blocks; xlstm-lm-cuda: sLSTM blocks only, with recurrent weights in the
+layout of the package's CUDA kernels. The files have the format of make_tiny.py.
 """
 import dataclasses
 import json

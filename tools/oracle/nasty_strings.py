@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes 2,400 texts that tokenizers get wrong: those of strings.py and seeded mixtures.
+"""Writes 2,400 texts that are difficult to tokenise: the texts of strings.py and seeded mixtures.
 
 usage: nasty_strings.py OUT.json
 
-The same seed gives the same texts on every machine: nothing but random.Random is used.
+The output is the same on every machine: the only source of randomness is random.Random.
 """
 import json
 import pathlib
@@ -64,15 +64,15 @@ def mixture(rng):
     if kind == 0:  # words
         for _ in range(rng.randrange(1, 14)):
             out += [rng.choice(WORDS), rng.choice(SEPARATORS)]
-    elif kind == 1:  # one alphabet and spaces
+    elif kind == 1:  # characters of one alphabet, and spaces
         pool = rng.choice(POOLS)
         out = [rng.choice(pool) if rng.random() < 0.85 else " " for _ in range(rng.randrange(1, 60))]
-    elif kind == 2:  # all alphabets
+    elif kind == 2:  # characters of all alphabets
         out = [rng.choice(rng.choice(POOLS)) for _ in range(rng.randrange(1, 50))]
-    elif kind == 3:  # runs
+    elif kind == 3:  # runs of one character
         for _ in range(rng.randrange(1, 6)):
             out.append(rng.choice(rng.choice(POOLS)) * rng.choice([1, 2, 3, 4, 7, 8, 15, 16, 17, 33]))
-    elif kind == 4:  # special tokens, whole and broken
+    elif kind == 4:  # special tokens, whole and truncated
         for _ in range(rng.randrange(1, 6)):
             token = rng.choice(SPECIAL)
             if rng.random() < 0.2:
@@ -80,7 +80,7 @@ def mixture(rng):
             if rng.random() < 0.1:
                 token = token.upper()
             out += [rng.choice(SEPARATORS), token, rng.choice(SEPARATORS), rng.choice(WORDS)]
-    else:  # any code point
+    else:  # any code points
         for _ in range(rng.randrange(1, 24)):
             code = rng.choice([rng.randrange(0x80), rng.randrange(0x800), rng.randrange(0x3100),
                                rng.randrange(0x10000), rng.randrange(0x110000)])

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Records what small tokenizers make of one text and of two: ids, segments, and what a greatest length leaves.
+"""Records how small tokenizers encode single texts and pairs: ids, segments and truncation.
 
 usage: pair_encodings.py OUT.json [NAME=tokenizer.json...]
 
-OUT.json: {"texts", "pair", "published", "tokenizers": [{"name", "tokenizer", "cases": [[first, second, special, most,
-strategy, ids, types]]}]}; first and second are places in `texts` (second null: one text), special: with special tokens, most: the greatest length
-(0: none), strategy: of transformers; ids null: the library refuses. "published": {NAME:
-[ids, types]} of PAIR, whole. Needs tokenizers.
+OUT.json: {"texts", "pair", "published", "tokenizers": [{"name", "tokenizer", "cases": [[first,
+second, special, max_length, strategy, ids, types]]}]}
+  first, second   indices into `texts`; second null: a single text
+  special         whether special tokens are added
+  max_length      0: no limit
+  strategy        the truncation strategy, named as in transformers
+  ids, types      null: the library refuses
+"published": {NAME: [ids, types]}, PAIR without truncation. Needs tokenizers.
 """
 import json
 import pathlib
@@ -19,7 +23,7 @@ TEXTS = ["", "low", "lower newest hugs", "how low can the lowest newest hug go, 
          "hello world " * 4]
 PAIRS = [(1, 2), (2, 1), (0, 3), (3, 0), (3, 3), (5, 3), (4, 2), (0, 0)]
 PAIR = ("How many people live in Berlin?", "Berlin has 3,520,031 inhabitants.")
-MOST = (0, 3, 5, 8, 13)
+MAX_LENGTHS = (0, 3, 5, 8, 13)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *("##" + c for c in LETTERS), "low", "##er", "##est", "hello",
           "world", ",", "new"]
@@ -32,7 +36,7 @@ def special(name, number):
 
 
 def template(single, pair, *tokens):
-    """Parts written as in the library: "[CLS]:0 $A:0 [SEP]:0"."""
+    """Returns a TemplateProcessing from the notation of the library: "[CLS]:0 $A:0 [SEP]:0"."""
     def parts(text):
         for part in text.split():
             name, kind = part.rsplit(":", 1)
@@ -91,13 +95,14 @@ def cases(whole):
     for first, second in inputs:
         for with_special in (True, False):
             for strategy in ("longest_first", "only_first", "only_second"):
-                for most in MOST:
-                    if (most == 0 or second is None) and strategy != "longest_first":
+                for max_length in MAX_LENGTHS:
+                    if (max_length == 0 or second is None) and strategy != "longest_first":
                         continue
-                    if with_special and 0 < most < oracle.num_special_tokens_to_add(second is not None):
+                    added_tokens = oracle.num_special_tokens_to_add(second is not None)
+                    if with_special and 0 < max_length < added_tokens:
                         continue
-                    if most:
-                        oracle.enable_truncation(most, strategy=strategy,
+                    if max_length:
+                        oracle.enable_truncation(max_length, strategy=strategy,
                                                  direction=own["direction"].lower() if own else "right")
                     elif own:
                         oracle.enable_truncation(own["max_length"], direction=own["direction"].lower())
@@ -106,9 +111,10 @@ def cases(whole):
                     texts = [TEXTS[first]] + ([] if second is None else [TEXTS[second]])
                     try:
                         made = oracle.encode(*texts, add_special_tokens=with_special)
-                        yield [first, second, with_special, most, strategy, made.ids, made.type_ids]
-                    except Exception:  # the library has no kind of its own
-                        yield [first, second, with_special, most, strategy, None, None]
+                        yield [first, second, with_special, max_length, strategy, made.ids,
+                               made.type_ids]
+                    except Exception:  # the library raises plain Exception
+                        yield [first, second, with_special, max_length, strategy, None, None]
 
 
 def main():

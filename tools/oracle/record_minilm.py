@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Records what all-MiniLM-L6-v2 makes of 500 different texts, for tests/tasks/minilm_model_test.cc.
+"""Records the embeddings of all-MiniLM-L6-v2 for 500 texts, for tests/tasks/minilm_model_test.cc.
 
-  python tools/oracle/record_minilm.py FOLDER tests/fixtures/minilm
+  python tools/oracle/record_minilm.py FOLDER OUT        (OUT: tests/fixtures/minilm)
 
-FOLDER is the model's (scripts/models.sh minilm). OUT/texts.json: the texts. OUT/reference.json: what computed it.
-OUT/embeddings.f16: [500, 384] little-endian halves: the mean of the last hidden states, in float32, at length 1.
+FOLDER: the model (scripts/models.sh minilm). OUT/texts.json: the texts. OUT/reference.json: the
+versions of the libraries. OUT/embeddings.f16: [500, 384] little-endian f16, the mean of the last
+hidden states in float32, scaled to length 1.
 """
 import json
 import pathlib
@@ -18,7 +19,7 @@ import transformers
 
 COUNT, LONGEST = 500, 256
 MARKS = [", ", "; ", " - ", "... ", "! ", "? ", "\n", "\t", " (", ") ", ' "', "/", " & "]
-FOREIGN = ["\u00e9t\u00e9", "\u00fcber", "\u65e5\u672c\u8a9e", "\u043c\u0438\u0440", "\u05e9\u05dc\u05d5\u05dd",
+OTHER_SCRIPTS = ["\u00e9t\u00e9", "\u00fcber", "\u65e5\u672c\u8a9e", "\u043c\u0438\u0440", "\u05e9\u05dc\u05d5\u05dd",
            "\u0645\u0631\u062d\u0628\u0627", "\u0928\u092e\u0938\u094d\u0924\u0947", "\U0001f426", "\u00bd", "\u2260",
            "\ufb01n", "e\u0301", "\u200b", "\ud55c\uae00"]  # fmt: skip
 CODE = ["for (int i = 0; i < n; ++i) sum += x[i];", "def f(a, b=3): return a**b", "SELECT id FROM birds WHERE song = 'veery';",
@@ -26,11 +27,12 @@ CODE = ["for (int i = 0; i < n; ++i) sum += x[i];", "def f(a, b=3): return a**b"
 
 
 def texts_of(prose):
-    """Sentences, paragraphs, single words, numbers, other scripts, code, and all of them mixed; no text twice."""
+    """Returns COUNT distinct texts: sentences, paragraphs, words, numbers, other scripts, code, and
+    mixtures."""
     draw = random.Random(20261124)
     sentences = [one.strip() for one in prose.replace("\n", " ").split(". ") if one.strip()]
     words = prose.split()
-    texts = ["", " ", "a", "."] + CODE + FOREIGN + sentences[:80]
+    texts = ["", " ", "a", "."] + CODE + OTHER_SCRIPTS + sentences[:80]
     texts = list(dict.fromkeys(texts))
     while len(texts) < COUNT:
         kind = draw.randrange(5)
@@ -40,7 +42,7 @@ def texts_of(prose):
             begin = draw.randrange(len(sentences) - 9)
             texts.append(". ".join(sentences[begin : begin + draw.randint(2, 9)]))
         elif kind == 2:
-            texts.append("".join(draw.choice(words + FOREIGN) + draw.choice(MARKS) for _ in range(draw.randint(2, 20))))
+            texts.append("".join(draw.choice(words + OTHER_SCRIPTS) + draw.choice(MARKS) for _ in range(draw.randint(2, 20))))
         elif kind == 3:
             texts.append(f"{draw.choice(words)} {draw.uniform(-1e4, 1e4):.{draw.randint(0, 4)}f} {draw.choice(CODE)}")
         else:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records what transformers computes in float32: logits, greedy continuations, perplexity.
+"""Records results of transformers in float32: logits, greedy continuations, perplexity.
 
-usage: record_reference.py MODEL.gguf HFDIR OUT.json    HFDIR as gguf_to_hf.py makes it
+usage: record_reference.py MODEL.gguf HFDIR OUT.json    HFDIR: output of gguf_to_hf.py
 
-Beside this script: prompts.json; the text of the perplexity: tests/fixtures/text.txt. README.md
-says what is in OUT.json.
+Reads prompts.json in the folder of this script, and tests/fixtures/text.txt for the perplexity.
+README.md describes OUT.json.
 """
 import hashlib
 import importlib.metadata
@@ -54,7 +54,7 @@ class Recorder:
         start = [] if self.bos is None else [self.bos]
         if prompt.get("only_bos") and start:
             return start
-        if "scatter" in prompt:  # a multiplicative walk, so that neighbours are far apart
+        if "scatter" in prompt:  # a multiplicative sequence, so that adjacent ids are far apart
             size = self.vocabulary
             return start + [(i * 7919 * 31 + 1234) % size for i in range(prompt["scatter"])]
         if "file_tokens" in prompt:
@@ -68,7 +68,7 @@ class Recorder:
         return start + self.encode(text)
 
     def logits(self, ids):
-        """(len(ids), vocabulary) of a fresh sequence."""
+        """Returns the logits (len(ids), vocabulary) of a new sequence."""
         return self.model(torch.tensor([ids]), use_cache=False).logits[0]
 
     def position(self, index, row):
@@ -84,7 +84,8 @@ class Recorder:
         }
 
     def greedy(self, ids):
-        """STEPS tokens with the cache, past any end of text: best, second best, their distance."""
+        """Decodes STEPS tokens with the KV cache and ignores end tokens; returns the best and
+        second best ids and the gaps between their logits."""
         result = {"ids": [], "second": [], "gaps": []}
         step = self.model(torch.tensor([ids]), use_cache=True, logits_to_keep=1)
         for _ in range(STEPS):
@@ -98,7 +99,8 @@ class Recorder:
         return result
 
     def check_greedy(self, name, ids, greedy):
-        """The same continuation without a cache: its widest disagreement in the distances."""
+        """Repeats the continuation without a cache; returns the largest difference of the gaps and
+        fails if it exceeds 1e-3."""
         rows = self.logits(ids + greedy["ids"][:-1])[len(ids) - 1 :]
         best, second = torch.tensor(greedy["ids"]), torch.tensor(greedy["second"])
         steps = torch.arange(STEPS)
@@ -125,8 +127,9 @@ class Recorder:
         }
 
     def perplexity(self):
-        """llama.cpp's: whole windows side by side, each a fresh sequence whose first token becomes
-        BOS if the model wants one; the second half of each is scored."""
+        """Returns the perplexity as llama.cpp computes it: consecutive full windows, each a new
+        sequence whose first token is replaced by BOS if the model has one; scores the second half
+        of each."""
         data = TEXT.read_bytes()
         ids = ([] if self.bos is None else [self.bos]) + self.encode(data.decode("utf-8"))
         windows, losses = [], []
@@ -162,7 +165,7 @@ def report(result):
 
 
 def write(path, result):
-    """One prompt a line."""
+    """Writes the JSON with one prompt per line."""
     def dump(value):
         return json.dumps(value, separators=(",", ":"))
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Records what published tokenizers make of the texts of nasty_strings.py, as hashes.
+"""Records encodings of published tokenizers for the texts of nasty_strings.py, as hashes.
 
 usage: record_tokenizers.py STRINGS.json OUT.txt NAME=tokenizer.json...
 
-Each tokenizer has a line "= NAME tokens", then one line for each text: two hashes of 32 bits in
-hexadecimal digits. The first is of the ids with special tokens, 0xFFFFFFFF, and the ids without
-(and with special tokens in the text taken as text), each as four bytes, little-endian; the second
-of the text that the first ids are decoded to without special tokens, a zero byte, and that with
-them. A hash is FNV-1a over the bytes, its halves joined by xor.
+For each tokenizer: a line "= NAME tokens", then a line per text with two 32-bit hashes in
+hexadecimal digits:
+  1. the ids with special tokens, 0xFFFFFFFF, and the ids without them (special tokens in the text
+     read as plain text), each as four bytes, little-endian;
+  2. the first ids decoded without special tokens, a zero byte, and decoded with them.
+The hash is 64-bit FNV-1a over the bytes, with its halves combined by xor.
 """
 import json
 import pathlib

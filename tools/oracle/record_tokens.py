@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Records the token ids of the test strings, without BOS.
 
-usage: record_tokens.py HFDIR OUT.json    HFDIR as gguf_to_hf.py makes it
+usage: record_tokens.py HFDIR OUT.json    HFDIR: output of gguf_to_hf.py
 
-OUT.json: [{"text", "ids", "special"}]; special: text of special tokens stands for these tokens.
+OUT.json: [{"text", "ids", "special"}]; special: whether special tokens in the text are parsed.
 """
 import json
 import pathlib

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records what transformers makes of the many ways in which config.json describes rotary positions.
+"""Records the results of transformers for the various descriptions of RoPE in config.json.
 
   python tools/oracle/rope_variants.py tests/fixtures/tiny tests/fixtures/rope_variants.json
 
-Each case is a checkpoint of tests/fixtures/tiny (`base`) with keys of its config.json set (`set`; a
-key that is null here is set to null) and others removed (`remove`), and the logits after the last of
-`ids`, in float32, or `error`, what transformers raised.
+Each case is a checkpoint of tests/fixtures/tiny (`base`) with some keys of its config.json set
+(`set`, where null sets the key to null) and others removed (`remove`). It has the logits after the
+last of `ids`, in float32, or `error`, the exception of transformers.
 """
 import json
 import os
@@ -33,7 +33,7 @@ LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor":
 
 
 def flat():
-    """Families with one set of parameters: old keys, new keys, both, theta in either place."""
+    """Families with one set of RoPE parameters: old keys, new keys, both; theta in both places."""
     yield {"rope_parameters": DEFAULT | THETA}
     yield {"rope_parameters": DEFAULT, "rope_theta": 500.0}
     yield {"rope_parameters": DEFAULT | THETA, "rope_theta": 77.0}
@@ -82,7 +82,7 @@ def flat():
 
 
 def partial():
-    """Families that turn a part of each head."""
+    """Families with partial rotary embeddings."""
     yield {}
     yield {"rope_parameters": DEFAULT | THETA}
     yield {"rope_parameters": DEFAULT | THETA | {"partial_rotary_factor": 1.0}}
@@ -95,7 +95,7 @@ def partial():
 
 
 def neox():
-    """GPT-NeoX has names of its own."""
+    """GPT-NeoX, which has its own key names."""
     yield {"rotary_pct": 0.5}
     yield {"rotary_emb_base": 500.0, "rotary_pct": 1.0}
     yield {"rope_theta": 500.0, "rotary_pct": 1.0}
@@ -108,7 +108,7 @@ def neox():
 
 
 def two_sets():
-    """Families whose layers with a window have parameters of their own."""
+    """Families with separate RoPE parameters for sliding-window layers."""
     full = {"full_attention": LINEAR | THETA, "sliding_attention": DEFAULT | {"rope_theta": 77.0}}
     yield {}
     yield {"rope_theta": 500.0}
@@ -138,7 +138,7 @@ def two_sets():
 
 
 def long():
-    """Phi-3's divisors."""
+    """longrope of Phi-3: a factor for each rotated pair."""
     parts = {key: value for key, value in LONG.items() if key != "rope_type"}
     outside = {key: value for key, value in LONG.items() if key != "partial_rotary_factor"}
     yield {"rope_scaling": LONG}
@@ -154,7 +154,7 @@ def long():
 
 
 def latent():
-    """DeepSeek: yarn scales scores, too."""
+    """DeepSeek, where YaRN also scales attention scores (mscale)."""
     yield {"rope_scaling": YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}}
     yield {"rope_scaling": YARN | {"mscale_all_dim": 0.7}}
     yield {"rope_parameters": DEFAULT | THETA | {"mscale_all_dim": 1.0, "factor": 4.0}}
@@ -162,7 +162,7 @@ def latent():
 
 
 def nothing():
-    """What a family takes where nothing is said."""
+    """The defaults of a family."""
     yield {}
     yield {"rope_theta": 500.0}
 
@@ -190,7 +190,7 @@ def logits_of(folder, ids):
     with torch.no_grad():
         row = model(torch.tensor([ids]), use_cache=False).logits[0, -1]
     if not torch.isfinite(row).all():
-        raise ValueError("logits that are not finite")
+        raise ValueError("logits are not finite")
     return [float(f"{value:.6g}") for value in row]
 
 
@@ -209,7 +209,7 @@ def main(tiny, out):
                 json.dump(config, open(f"{folder}/config.json", "w"))
                 try:
                     case["logits"] = logits_of(folder, prompt["ids"])
-                except Exception as error:  # whatever it is, transformers does not take the file
+                except Exception as error:  # any exception means that transformers rejects the file
                     case["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
             cases.append(case)
     head = {"transformers": transformers.__version__, "torch": torch.__version__}

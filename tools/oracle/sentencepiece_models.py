@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains small SentencePiece models and records what they make of texts.
+"""Trains small SentencePiece models and records their encodings of texts.
 
 usage: sentencepiece_models.py OUT.json
 

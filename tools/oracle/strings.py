@@ -1,4 +1,4 @@
-"""The texts whose token ids are recorded: what tokenizers get wrong, and what users write."""
+"""Texts for recorded token ids: difficult cases for tokenizers, and typical user input."""
 import random
 import unicodedata
 
@@ -118,7 +118,8 @@ SPECIAL = {
 
 
 def old_characters():
-    """What Unicode 3.2 assigned: on newer ones, tables of different ages disagree."""
+    """Returns the characters assigned in Unicode 3.2; for newer ones, libraries with tables of
+    different Unicode versions disagree."""
     points = (*range(0xD800), *range(0xE000, 0x30000))
     return [chr(p) for p in points if unicodedata.ucd_3_2_0.category(chr(p)) != "Cn"]
 
@@ -137,7 +138,7 @@ def long_texts(rng):
 
 
 def test_strings(architecture):
-    """Pairs (text, special): whether the text of a special token in it stands for that token."""
+    """Returns pairs (text, special); special: whether special tokens in the text are parsed."""
     texts = []
     for block in (WORDS, CONTRACTIONS, DIGITS, LANGUAGES, MARKS, EMOJI):
         texts += [text for line in block.split("\n") for text in line.split("|") if text]

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Renders chat templates with jinja2, set up as transformers does, and records what comes out.
+"""Renders chat templates with jinja2 in the configuration of transformers and records the results.
 
-usage: template_goldens.py conversations TEMPLATES OUT.json     every *.jinja of a folder x CONVERSATIONS,
-                                                              whose messages are prepared as transformers does
-       template_goldens.py hashes TEMPLATES OUT.json            the same, texts as size and hash only
-       template_goldens.py snippets CASES.json OUT.json         {"variables", "templates": [text]}
+usage: template_goldens.py conversations TEMPLATES OUT.json   every *.jinja of a folder with all of
+                                                              CONVERSATIONS, whose messages are
+                                                              prepared as in transformers
+       template_goldens.py hashes TEMPLATES OUT.json          the same, but texts as size and hash
+       template_goldens.py snippets CASES.json OUT.json       CASES: {"variables", "templates":
+                                                              [text]}
 
 OUT.json: {"conversations": {name: variables}, "goldens": {template: {conversation: result}}}, or
-{"variables", "cases": [{"template", result}]}. A result is {"text"}, or {"size", "hash"} (bytes and
-64-bit FNV-1a of the UTF-8 text: published templates hold prose that is not ours to copy), {"raises":
-message} where the template itself raised, or {"fails": message} where jinja2 found a fault. Needs
-jinja2 3.1.
+{"variables", "cases": [{"template", result}]}. A result is one of
+  {"text"}
+  {"size", "hash"}      bytes and 64-bit FNV-1a of the UTF-8 text, for published templates, whose
+                        text is not copied into the repository
+  {"raises": message}   the template called raise_exception
+  {"fails": message}    jinja2 or Python raised an exception
+Needs jinja2 3.1.
 """
 import copy
 import datetime
@@ -27,11 +32,11 @@ LONGEST_TEXT = 20000
 
 
 class Raised(Exception):
-    """What raise_exception throws, told apart from jinja2's own faults."""
+    """The exception of raise_exception, distinct from errors of jinja2."""
 
 
 class Generation(jinja2.ext.Extension):
-    """The generation tag: its body is rendered as a call block's."""
+    """The generation tag of transformers, which renders its body unchanged."""
 
     tags = {"generation"}
 
@@ -64,17 +69,18 @@ def environment():
 
 def render(env, source, variables):
     try:
-        # A copy: "list|indent" adds to the list in place.
+        # A copy, because "list|indent" modifies the list.
         text = env.from_string(source).render(**copy.deepcopy(variables))
         return {"text": text} if len(text) <= LONGEST_TEXT else {"fails": "TooLong"}
     except Raised as error:
         return {"raises": str(error)}
-    except Exception as error:  # whatever Python or jinja2 says is the template's fault
+    except Exception as error:  # any error of Python or jinja2 is an error of the template
         return {"fails": f"{type(error).__name__}: {error}"[:300]}
 
 
 def prepared(variables):
-    """What apply_chat_template of transformers 5.23 makes of the messages before it renders them."""
+    """Returns the variables with messages as apply_chat_template of transformers 5.23 passes them
+    to the template."""
     names = ("reasoning_content", "thinking", "reasoning")
     messages = []
     for given in variables["messages"]:
@@ -130,7 +136,7 @@ SYSTEM = {"role": "system", "content": "You are terse."}
 PARTS = [{"role": "user", "content": [{"type": "text", "text": "Part one. "},
                                       {"type": "text", "text": "Part two."}]}]
 
-# What differs from DEFAULTS below.
+# Variables that differ from DEFAULTS below.
 CONVERSATIONS = {
     "plain": {"messages": [user("Hello, how are you?")]},
     "plain-no-prompt": {"messages": [user("Hello")], "add_generation_prompt": False},

@@ -1,4 +1,4 @@
-"""Further checkpoints that make_tiny.py makes, as in tiny_models.py: families of 2025 and 2026."""
+"""Checkpoints of make_tiny.py for families of 2025 and 2026, in the format of tiny_models.py."""
 from tiny_settings import rope
 
 SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
@@ -45,7 +45,7 @@ MODELS = {
         expert_selection_fn="sigmoid", rms_norm_eps=1e-5, attention_bias=True,
         layer_types=[SLIDING, FULL], mlp_layer_types=["sparse", "sparse"], sliding_window=6,
         logit_scale=1.2, rope_parameters=rope(), tie_word_embeddings=False)),
-    # Bases of RoPE by kind of layer, and by layer; layers without.
+    # RoPE bases that differ between layers; 0: a layer without RoPE.
     "granite-swa": ("GraniteSWA", "bfloat16", False, dict(
         hidden_size=28, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         intermediate_size=34, num_hidden_layers=4, layer_types=[FULL, SLIDING, SLIDING, FULL],
@@ -58,7 +58,7 @@ MODELS = {
         layer_rope_theta=[0, 1e4, 5e4], sliding_window=6, rope_parameters=rope(),
         num_local_experts=5, num_experts_per_tok=2, attention_multiplier=0.3,
         logits_scaling=0.6, tie_word_embeddings=False)),
-    # Layers of one part each; experts on rows or on what is made of them.
+    # Layers with one mixer or MLP each; experts on full rows or on a latent projection of them.
     "nemotron-h": ("NemotronH", "bfloat16", False, dict(
         hidden_size=26, layers_block_type=[LINEAR, "mlp", FULL, LINEAR], num_attention_heads=3,
         num_key_value_heads=1, head_dim=8, intermediate_size=30, mamba_num_heads=4,
@@ -71,7 +71,7 @@ MODELS = {
         chunk_size=64, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
         moe_latent_size=14, moe_intermediate_size=9, moe_shared_expert_intermediate_size=11,
         routed_scaling_factor=2.5, tie_word_embeddings=False)),
-    # Attention and recurrence beside each other, with and without a norm behind the latter.
+    # Attention and Mamba in parallel, with and without a norm after Mamba.
     "falcon-h1": ("FalconH1", "bfloat16", True, dict(
         hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         num_hidden_layers=2, intermediate_size=30, mamba_d_ssm=36, mamba_n_heads=6, mamba_d_head=6,
@@ -102,7 +102,7 @@ MODELS = {
         linear_key_head_dim=6, linear_value_head_dim=6, linear_conv_kernel_dim=4,
         layer_types=["linear_attention", "full_attention"],
         rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
-    # Norms behind parts, gates of heads, windows and RoPE of their own beside wide convolutions.
+    # Post-norms, head gates, and sliding windows with separate RoPE, besides wide convolutions.
     "lfm3": ("Lfm3", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         intermediate_size=30, num_hidden_layers=4, layer_types=["conv", SLIDING, FULL, "conv"],

@@ -1,7 +1,6 @@
-"""The checkpoints that make_tiny.py makes: their families, how they are stored, what their
-configurations say.
+"""The checkpoints of make_tiny.py: families, storage types and configurations.
 
-Sizes are odd on purpose: heads do not divide the width, nothing is a multiple of 32.
+Sizes are odd on purpose: heads do not divide the width, and most sizes are not multiples of 32.
 """
 import tiny_families
 from tiny_settings import VOCABULARY, rope
@@ -14,7 +13,7 @@ YARN = rope("yarn", factor=4.0, original_max_position_embeddings=16)
 LONG = rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3],
             long_factor=[1.0, 2.0, 5.0], original_max_position_embeddings=24)
 
-# Widths are multiples of the groups of quantised weights.
+# Widths are multiples of the group sizes of quantised weights.
 QUANTISED_LLAMA = dict(
     hidden_size=64, num_attention_heads=4, num_key_value_heads=1, head_dim=32, intermediate_size=64,
     num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=False)
@@ -25,7 +24,7 @@ QUANTISED_DEEPSEEK = dict(
     n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=2.5, norm_topk_prob=True,
     num_hidden_layers=2, rope_parameters=rope(), num_mtp_layers=0, tie_word_embeddings=False)
 
-# name: (family, type of the weights, keys of transformers 4, what the configuration says)
+# name: (family, type of the weights, whether to write keys of transformers 4, configuration)
 MODELS = {
     "llama-llama3": ("Llama", "float32", False, dict(
         hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
@@ -173,8 +172,7 @@ MODELS = {
         intermediate_size=20, num_hidden_layers=2, num_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=32, norm_topk_prob=True, rope_parameters=rope(),
         tie_word_embeddings=True)),
-    # Attention looks at as many positions as index_topk says, which are chosen, and at all of them
-    # where there are no more.
+    # Sparse attention: an indexer selects index_topk positions; shorter contexts use all positions.
     "deepseek-v32-sparse": ("DeepseekV32", "bfloat16", False, dict(
         hidden_size=30, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=14,
         kv_lora_rank=32, qk_nope_head_dim=7, qk_rope_head_dim=16, v_head_dim=9,
@@ -395,7 +393,7 @@ MODELS = {
         num_hidden_layers=2, num_local_experts=5, num_experts_per_tok=2, attention_bias=True,
         lm_head_bias=True, router_jitter_noise=0.2, rope_parameters=rope(),
         tie_word_embeddings=False)),
-    # Longer than the original context, transformers' class keeps the first set of divisors.
+    # Beyond the original context, the class of transformers keeps using the first set of factors.
     "phimoe-longrope": ("Phimoe", "float32", False, dict(
         hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=14,
         num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2, sliding_window=6,
@@ -449,7 +447,7 @@ MODELS = {
         num_hidden_layers=2, rope_parameters=rope(), attention_multiplier=8 ** -0.5,
         embedding_multiplier=1.5, residual_multiplier=1.2 / 2 ** 0.5, logits_scaling=0.5,
         tie_word_embeddings=True)),
-    # Layers that are recurrent, and attention with a gate; key heads to value heads 1:2 and 1:3.
+    # Recurrent layers and gated attention; 2 and 3 value heads per key head.
     "qwen35": ("Qwen3_5", "bfloat16", False, dict(
         hidden_size=28, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
         intermediate_size=38, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
@@ -527,5 +525,5 @@ MODELS = {
         rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
 }
 MODELS |= tiny_families.MODELS
-# sliding_window_pattern, where configurations with old keys have it.
+# Values of sliding_window_pattern for configurations with old keys.
 PATTERNS = {"gemma3-pattern": 3}

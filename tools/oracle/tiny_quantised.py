@@ -1,5 +1,7 @@
-"""Quantised forms of the checkpoints of make_tiny.py: parameters get the values that their form has, so that the
-reference is computed with these."""
+"""Quantised forms of the checkpoints of make_tiny.py.
+
+Parameters are rounded to values of their quantised form, so the reference is computed with these.
+"""
 import mlx.core as mx
 import numpy
 import torch
@@ -8,12 +10,12 @@ FP8 = torch.float8_e4m3fn
 
 
 def mlx(bits, group, mode="affine", scales=torch.bfloat16, **layers):
-    """`layers`: more bits for layers whose names have such a part."""
+    """Returns an MLX form. layers: {part of a layer name: bits} for layers with other bits."""
     return dict(kind="mlx", bits=bits, group=group, mode=mode, scales=scales, layers=layers)
 
 
 def fp8(rows, cols, suffix, **config):
-    """Scales of blocks; rows or cols 0: all of them. "one" scale: rows = cols = 0."""
+    """Returns an FP8 form with a scale per rows x cols block; 0: the whole dimension."""
     return dict(kind="fp8", rows=rows, cols=cols, suffix=suffix, config=config)
 
 
@@ -31,7 +33,7 @@ FORMS = {
 
 
 def mlx_quantise(x, form, bits):
-    """Values as f32, and tensors by kind."""
+    """Returns the rounded values as f32, and the quantised tensors by suffix."""
     affine = form["mode"] == "affine"
     source = mx.array(x.float().numpy())
     if affine:
@@ -70,7 +72,7 @@ class Quantiser:
         self.form, self.tensors, self.layers, self.gone = form, {}, {}, set()
 
     def put(self, layer, x):
-        """Quantises `x` (..., rows, cols) as `layer`; returns its values."""
+        """Quantises `x` (..., rows, cols) under the name `layer`; returns the rounded values."""
         if self.form["kind"] == "fp8":
             values, tensors = fp8_quantise(x, self.form)
         else:
@@ -83,7 +85,7 @@ class Quantiser:
         return values
 
     def experts(self, key, value):
-        """All experts' gate and up, or down."""
+        """Quantises gate_up_proj or down_proj of all experts; returns the rounded values."""
         place, parts = key[:key.index("experts.")], ["down_proj"]
         if "gate_up" in key:
             parts = ["gate_proj", "up_proj"]
@@ -96,7 +98,8 @@ class Quantiser:
         return torch.cat(made, 1)
 
     def latent(self, key, value, config):
-        """kv_b_proj as mlx-lm has it: a matrix a head into and out of the latent space."""
+        """Quantises kv_b_proj in the layout of mlx-lm: embed_q and unembed_out with a matrix per
+        head; returns the rounded values."""
         place = key[:key.index("kv_b_proj")]
         heads = value.reshape(config.num_attention_heads, -1, value.shape[-1])
         plain = config.qk_nope_head_dim

@@ -1,4 +1,4 @@
-"""What all tiny checkpoints share."""
+"""Settings that all tiny checkpoints share."""
 VOCABULARY = 61
 
 

@@ -1,8 +1,12 @@
-"""Where tokens are said, by a tiny checkpoint of make_whisper.py: whisper_alignment.py FOLDER
+"""Records token timestamps of a tiny checkpoint of make_whisper.py: whisper_alignment.py FOLDER
 
-FOLDER/alignment.json: `start` and `text`, tokens; `positions` of the encoder that are sound; `starts`, the position that each token of
-text begins at and the one behind them; `probabilities` of the tokens of text among all of text. Attention and logits are those of
-transformers, what is made of them is done by the functions of OpenAI's package (openai-whisper). What is heard is as in make_whisper.py.
+FOLDER/alignment.json:
+  start, text     token ids of the prompt and of the text
+  positions       number of encoder positions that contain audio
+  starts          first position of each token of the text, and of the end token after it
+  probabilities   of the tokens of the text, among all text tokens
+transformers computes attention and logits; the functions of OpenAI's package (openai-whisper)
+compute the alignment from them. The input features are those of make_whisper.py.
 """
 
 import json
@@ -21,7 +25,7 @@ heads = json.loads((folder / "generation_config.json").read_text())["alignment_h
 bands = model.config.num_mel_bins
 count = model.config.max_source_positions * 2 * bands
 features = ((torch.arange(count) * 7919 % 1000) / 500 - 1).reshape(1, -1, bands).transpose(1, 2)
-random.seed(24)  # whose tokens are at different places
+random.seed(24)  # a seed whose tokens start at different positions
 text = [random.randrange(3, END) for _ in range(15)]
 tokens = START + [NO_TIMES] + text + [END]
 with torch.no_grad():

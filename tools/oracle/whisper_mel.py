@@ -1,8 +1,9 @@
-"""Log-mel features of transformers for tests/audio: whisper_mel.py OUT [SPEECH CLIP...]
+"""Records log-mel features of transformers for tests/audio: whisper_mel.py OUT [SPEECH CLIP...]
 
-The sound is made by a formula that the test has too: noise of a linear congruential generator under a slow swell, and
-two tones, one second, then half a second of silence. OUT: f32, 150 frames of 80 bands, then 150 frames of 128.
-SPEECH: f32, of each clip every 16th frame from the first on, of 80 bands, then of 128.
+The test computes the same sound: noise of a linear congruential generator with a slowly increasing
+amplitude and two tones for one second, then half a second of silence. OUT: f32, 150 frames of 80
+bands, then 150 frames of 128. SPEECH: f32, for each clip every 16th frame with 80 bands, then with
+128.
 """
 
 import sys

@@ -1,9 +1,10 @@
-"""Times of words by OpenAI's own code (package openai-whisper) and by transformers, with the weights of a folder of transformers, on
-sound files: whisper_words.py FOLDER OUT.json CLIP...
+"""Records word timestamps of OpenAI's package (openai-whisper), with the weights of a
+transformers folder: whisper_words.py FOLDER OUT.json CLIP...
 
-OUT.json: of each clip, by its name, `segments`: start, end, text and words (text, start, end, probability) as OpenAI's
-transcribe(word_timestamps=True, temperature=0) gives them. What transformers' return_timestamps="word" gives for the same clip is printed
-beside it: other weights (times among the tokens, nothing cut off), no rules for the lengths of words.
+OUT.json: {clip: {"segments": [{start, end, text, words: [[text, start, end, probability]]}]}}, from
+transcribe(word_timestamps=True, temperature=0). The script also prints the result of transformers'
+return_timestamps="word"; it differs, because transformers computes other attention weights
+(timestamp tokens included, no cut at the end of the audio) and does not limit word lengths.
 """
 
 import json
@@ -55,7 +56,8 @@ def transformers_words(hf, extractor, tokenizer, samples):
 
 
 def hear_as_transformers(extractor, samples):
-    """A sound that is shorter than the first window is followed by silence there, in OpenAI's code by zeros among the features."""
+    """Makes OpenAI's code pad short audio with silence, as transformers does, instead of padding
+    the features with zeros."""
     features = extractor(samples, sampling_rate=16000, return_tensors="pt", padding="max_length" if len(samples) < 480000 else "longest",
                          truncation=False).input_features[0]
     calls = []

@@ -20,7 +20,7 @@ using config::expansion;
 using config::kinds_of_layers;
 using config::Writer;
 
-// What the configuration of a type calls otherwise than most do.
+// Keys that a model type names differently from most types.
 struct KeyRow {
   std::string_view type;
   const char* usual;
@@ -43,7 +43,8 @@ constexpr KeyRow kKeys[] = {{"gpt2", "hidden_size", "n_embd"},
                             {"bailing_moe", "n_shared_experts", "num_shared_experts"},
                             {"bailing_moe", "scoring_func", "score_function"}};
 
-// Types whose configurations are made here; those of other folders are kept as they are.
+// Types whose configurations are generated here; for other types the source folder's configuration
+// is kept.
 constexpr std::string_view kDescribed[] = {"llama",
                                            "mistral",
                                            "qwen2",
@@ -99,7 +100,7 @@ const char* activation_name(Activation activation) {
   }
 }
 
-// A token's id, or null.
+// Returns a token's id, or null.
 Json token_id(const ModelFile& file, const char* role) {
   const auto id = file.metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", role));
   return id && *id >= 0 && *id < std::numeric_limits<int32_t>::max() ? Json(*id) : Json();
@@ -141,13 +142,14 @@ void write_biases(Writer& w) {
   if (w.is({"seed_oss"})) w.out["attention_out_bias"] = w.has("blk.0.attn_output.bias");
   if (w.is({"gpt2", "phi"})) return;
   if (w.is({"llama"}) && bias && !w.has("blk.0.attn_output.bias"))
-    w.refuse("that queries have a bias and the output has none");
+    w.refuse("a query bias without an output bias");
   w.out["attention_bias"] = bias;
   if (w.is({"qwen2_moe"})) w.out["qkv_bias"] = bias;
   w.out["mlp_bias"] = w.has("blk.0.ffn_up.bias");
 }
 
-// The smallest period of windows that gives `local`, the usual one first; 0: none.
+// Returns the smallest period of windows that yields `local`, preferring the default; 0 if there is
+// none.
 int32_t period_of(const std::vector<bool>& local, int32_t usual) {
   const auto layers = static_cast<int32_t>(local.size());
   if (usual > 0 && local_pattern(layers, usual) == local) return usual;
@@ -164,14 +166,14 @@ void write_window(Writer& w) {
     return;
   }
   const bool chunked = w.type.window == WindowRule::kChunked;
-  if (windowed && c.chunked != chunked) w.refuse("whether windows are chunks");
+  if (windowed && c.chunked != chunked) w.refuse("this kind of window (sliding or chunked)");
   w.out[chunked ? "attention_chunk_size" : "sliding_window"] = windowed ? Json(c.window) : Json();
   if (w.type.window == WindowRule::kFrom || w.type.window == WindowRule::kUnrotated)
     w.out["use_sliding_window"] = windowed;
   if (!windowed) return;
   const auto seen = std::ranges::count(c.local, false);
   if (w.type.window == WindowRule::kAll) {
-    if (seen > 0) w.refuse("that only some layers have a sliding window");
+    if (seen > 0) w.refuse("a sliding window in some layers only");
     return;
   }
   if (w.type.window == WindowRule::kFrom) w.out["max_window_layers"] = seen;
@@ -190,7 +192,7 @@ void write_unrotated(Writer& w) {
   if (w.is({"granitemoehybrid"}))
     w.out["position_embedding_type"] = w.c.is_rotated(0) ? "rope" : "nope";
   if (w.c.unrotated.empty() || w.is({"cohere2", "exaone4", "granitemoehybrid"})) return;
-  if (!w.is({"smollm3", "llama4_text"})) w.refuse("that layers have no RoPE");
+  if (!w.is({"smollm3", "llama4_text"})) w.refuse("layers without RoPE");
   Json rotated = Json::array();
   for (const bool unrotated : w.c.unrotated) rotated.push_back(unrotated ? 0 : 1);
   w.out["no_rope_layers"] = std::move(rotated);
@@ -209,7 +211,7 @@ void write_scales(Writer& w) {
   const bool granite = w.type.type.starts_with("granite");
   const double scale = c.attention_scale;
   if (w.type.architecture == "gemma4") {
-    if (!near(scale, 1)) w.refuse(fmt::format("a scale of scores of {}", scale));
+    if (!near(scale, 1)) w.refuse(fmt::format("an attention scale of {}", scale));
   } else if (w.is({"gemma2", "gemma3_text"})) {
     const double scalar = 1 / (scale * scale);
     const double whole = std::round(scalar);
@@ -237,7 +239,7 @@ void write_scales(Writer& w) {
   softcap("final_logit_softcapping", c.logit_softcap);
 }
 
-// Experts chosen in groups, behind layers without.
+// Writes experts chosen in groups, with leading dense layers.
 void write_grouped_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   w.out["n_routed_experts"] = e.count;
@@ -254,7 +256,7 @@ void write_grouped_experts(Writer& w) {
   w.out["topk_group"] = e.route.groups_used;
   const Json dense = dense_layers(w);
   for (size_t i = 0; i < dense.size(); ++i)
-    if (dense[i] != i) w.refuse("that layers behind the first mixture are none");
+    if (dense[i] != i) w.refuse("dense layers after the first mixture");
   w.out["first_k_dense_replace"] = dense.size();
 }
 
@@ -271,7 +273,8 @@ void write_deepseek(Writer& w) {
   write_grouped_experts(w);
 }
 
-// RoPE has dimensions of its own; yarn's factor on scores is that of the angles, too.
+// With MLA, RoPE has its own dimensions, and YaRN's factor on attention scores equals that on the
+// angles.
 void write_latent_rope(Writer& w) {
   if (w.c.latent.rank == 0) return;
   Json& set = w.out["rope_parameters"];
@@ -305,7 +308,7 @@ void write_granite_experts(Writer& w) {
   } else {
     w.out["layer_types"] =
         std::vector<std::string>(static_cast<size_t>(w.c.layers), "full_attention");
-    // No layer is of this kind, but the numbers have to fit.
+    // No layer is of this kind, but the numbers must be consistent.
     w.out["mamba_n_heads"] = 1;
     w.out["mamba_expand"] = 2;
     w.out["mamba_d_head"] = 2 * w.c.dim;
@@ -334,8 +337,8 @@ void write_llama4_experts(Writer& w) {
   w.out["attn_scale"] = shortest(static_cast<float>(w.c.unrotated_temperature));
 }
 
-// Sizes that differ between layers: mlx-lm reads them under keys for all layers, transformers
-// those of each layer.
+// Writes sizes that differ between layers: with mlx-lm's keys for all layers, and with
+// transformers' keys for each layer.
 void write_layer_sizes(Writer& w) {
   const TransformerConfig& c = w.c;
   const ExpertConfig& e = c.experts;
@@ -353,7 +356,7 @@ void write_layer_sizes(Writer& w) {
   w.out["num_kv_shared_layers"] = c.shared_kv_layers;
   w.out["use_double_wide_mlp"] = c.shared_kv_hidden > 0;
   if (c.shared_kv_hidden > 0 && c.shared_kv_hidden != 2 * c.hidden)
-    w.refuse(fmt::format("feed-forward parts of {} beside {}", c.shared_kv_hidden, c.hidden));
+    w.refuse(fmt::format("feed-forward widths of both {} and {}", c.shared_kv_hidden, c.hidden));
   w.out["hidden_size_per_layer_input"] = c.layer_input;
   w.out["vocab_size_per_layer_input"] = c.layer_input_rows;
   w.out["enable_moe_block"] = e.count > 0;
@@ -376,7 +379,7 @@ void write_experts(Writer& w) {
   w.out[qwen || olmoe ? "num_experts" : "num_local_experts"] = e.count;
   w.out["num_experts_per_tok"] = e.route.used;
   if (e.route.sigmoid || e.route.groups > 1 || e.route.scale != 1)
-    w.refuse("how experts are chosen");
+    w.refuse("this method of expert selection");
   if (qwen || olmoe) w.out["norm_topk_prob"] = e.route.normalise;
   if (qwen) {
     w.out["moe_intermediate_size"] = e.hidden;
@@ -385,7 +388,7 @@ void write_experts(Writer& w) {
     w.out["mlp_only_layers"] = dense_layers(w);
   } else {
     w.out["intermediate_size"] = e.hidden;
-    if (!olmoe && !e.route.normalise) w.refuse("that the weights of experts do not add up to 1");
+    if (!olmoe && !e.route.normalise) w.refuse("expert weights that are not normalised");
   }
   if (w.is({"gpt_oss"})) {
     w.out["swiglu_limit"] = shortest(e.moe.limit);
@@ -422,7 +425,7 @@ Json described(const ModelFile& file, const TransformerConfig& c, const FolderTy
       return std::move(w.out);
     }
   }
-  // Of recurrent layers folders say all themselves.
+  // For recurrent models, folders already have a complete configuration.
   if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed) || (recurrent && !gguf)) {
     if (file.container == Container::kGguf)
       throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", file.path,
@@ -461,7 +464,7 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
       own[key] = config[key];
     config = std::move(own);
   }
-  // Gemma 4 and LFM3 are younger than the older keys.
+  // Gemma 4 and LFM3 were published after the older keys fell out of use.
   const bool young = type.architecture == "gemma4" || type.architecture == "lfm3";
   if (c.positions == Positions::kRope && !young) add_old_rope_keys(config, type);
   config["dtype"] = dtype;

@@ -1,4 +1,4 @@
-// folder_config_write.h: config.json of transformers and mlx-lm for an opened model.
+// folder_config_write.h: generates config.json of transformers and mlx-lm for an opened model.
 #pragma once
 #include <string_view>
 
@@ -8,11 +8,10 @@
 
 namespace veery {
 
-/// The configuration of `type` that means `c`, with the keys of old programs (rope_theta,
-/// rope_scaling, torch_dtype) and of new ones (rope_parameters, dtype). A folder's own
-/// configuration is kept, but for what its weights were quantised by, and completed. `dtype` as
-/// transformers names it: "float16". Throws kUnsupported naming what such a configuration cannot
-/// say.
+/// Returns the configuration of `type` that represents `c`, with the keys of older programs
+/// (rope_theta, rope_scaling, torch_dtype) and newer ones (rope_parameters, dtype). A source
+/// folder's own configuration is kept, except its quantisation, and completed. `dtype` is a name of
+/// transformers: "float16". Throws kUnsupported naming what such a configuration cannot represent.
 Json folder_config(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
                    std::string_view dtype);
 

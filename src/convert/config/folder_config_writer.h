@@ -1,4 +1,4 @@
-// folder_config_writer.h: config.json of transformers in the making.
+// folder_config_writer.h: the state shared by functions that generate config.json.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace veery::config {
 
-/// A configuration in the making.
+/// A configuration that is being generated.
 struct Writer {
   const ModelFile& file;
   const TransformerConfig& c;
@@ -29,21 +29,20 @@ struct Writer {
                                [&](const TensorView& t) { return t.name.ends_with(end); });
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::kUnsupported, "{}: config.json of {} cannot say {}", file.path,
+    throw Error(ErrorKind::kUnsupported, "{}: config.json of {} cannot represent {}", file.path,
                 type.type, what);
   }
 };
 
-/// Layers whose feed-forward part is no mixture.
+/// Returns the numbers of layers without experts.
 Json dense_layers(const Writer& w);
-/// layer_types: "full_attention", or `recurrent`.
+/// Returns layer_types, with "full_attention" or `recurrent` for each layer.
 Json kinds_of_layers(const Writer& w, const char* recurrent);
-/// How many times as wide as a row the values of Mamba-2 are.
+/// Returns the ratio of Mamba-2's value width to the model's width.
 int64_t expansion(const Writer& w);
 
-/// Of a GGUF file whose layers are recurrent, or some of them, behind the sizes: what only such
-/// models say. False: there is nothing of that kind to say. Throws kUnsupported for a type that
-/// cannot be written.
+/// Writes, after the sizes, the settings of a GGUF model with recurrent layers. Returns false if
+/// there are no such settings. Throws kUnsupported for a type that cannot be written.
 bool write_recurrent(Writer& w);
 
 }  // namespace veery::config

@@ -24,7 +24,7 @@ std::vector<float> values_of(const ModelFile& file, const char* name) {
   return values;
 }
 
-// What llama3's scaling divides the frequency of pair i by.
+// Returns the divisor of the frequency of pair i in llama3's scaling.
 double llama3_divisor(const AnglesAttr& rope, size_t i) {
   const double wave =
       2 * std::numbers::pi * std::pow(rope.theta, 2 * static_cast<double>(i) / rope.dims);
@@ -36,8 +36,8 @@ double llama3_divisor(const AnglesAttr& rope, size_t i) {
   return 1 / ((1 - blend) / rope.factor + blend);
 }
 
-// The parameters of llama3's scaling that give these divisors. Factors of frequencies are 1 and 4
-// in all models; the original context is a power of two.
+// Finds parameters of llama3's scaling that yield these divisors. The frequency factors are 1 and 4
+// in all models, and the original context is a power of two.
 std::optional<AnglesAttr> find_llama3(const AnglesAttr& rope, const std::vector<float>& divisors) {
   AnglesAttr found = rope;
   found.scaling = RopeScaling::kLlama3;
@@ -53,7 +53,7 @@ std::optional<AnglesAttr> find_llama3(const AnglesAttr& rope, const std::vector<
   return std::nullopt;
 }
 
-// The part of a head that is turned, such that heads * part is `dims` when it is cut off.
+// Returns a fraction such that head_dim * fraction truncates to `dims`.
 double rotary_part(int32_t dims, int32_t head_dim) {
   double part = static_cast<double>(dims) / head_dim;
   while (static_cast<int32_t>(head_dim * part) < dims) part = std::nextafter(part, 2);
@@ -68,7 +68,7 @@ void add_yarn(const AnglesAttr& rope, Json& set) {
   if (rope.temperature > 0) set["llama_4_scaling_beta"] = rope.temperature;
   if (std::abs(rope.attention_factor - implied) <= 1e-6) return;
   set["attention_factor"] = rope.attention_factor;
-  // What programs read that know no attention_factor.
+  // For programs that do not know attention_factor.
   if (std::abs(rope.attention_factor - 1) <= 1e-6) set["mscale"] = set["mscale_all_dim"] = 1.0;
 }
 
@@ -108,7 +108,7 @@ Json longrope(const AnglesAttr& rope, int32_t head_dim, const std::vector<float>
   return set;
 }
 
-// The part of the pairs that turns, if the others stand still for these divisors.
+// Returns the fraction of rotating pairs if `divisors` stop all other pairs.
 std::optional<double> turning_part(const std::vector<float>& divisors, int32_t dims) {
   const auto turned = std::ranges::find(divisors, kStillDivisor) - divisors.begin();
   const double part = rotary_part(static_cast<int32_t>(2 * turned), dims);
@@ -134,12 +134,12 @@ Json global_set(const ModelFile& file, const TransformerConfig& c, const FolderT
                   static_cast<int64_t>(c.rope.original_context), c.context);
 }
 
-// Whether the type has a scaling without a word in config.json.
+// Returns whether config.json of a type implies a scaling when it states none.
 bool says_scaling(const FolderType& type) {
   return parse_json(type.defaults, "defaults").contains("rope_parameters");
 }
 
-// Whether longrope's factor is what the two contexts say.
+// Returns whether longrope's factor equals the ratio of the two contexts.
 bool is_implied_factor(const Json& config, const Json& set) {
   const auto number = [](const Json& object, const char* key) {
     return object.contains(key) && object[key].is_number() ? object[key].get<double>() : 0;
@@ -159,13 +159,13 @@ Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const Fo
   if (file.container == Container::kGguf && c.latent.rank == 0 && c.rope.dims != c.head_dim &&
       !parts)
     throw Error(ErrorKind::kUnsupported,
-                "{}: config.json of {} cannot say that RoPE turns {} of {} dimensions", file.path,
+                "{}: config.json of {} cannot represent RoPE over {} of {} dimensions", file.path,
                 type.type, c.rope.dims, c.head_dim);
   Json global = global_set(file, c, type);
   if (type.local_rope == LocalRope::kShared) {
     if (c.window > 0 && !c.local.empty() && !(c.local_rope == c.rope))
       throw Error(ErrorKind::kUnsupported,
-                  "{}: config.json of {} cannot say that local layers have other positions",
+                  "{}: config.json of {} cannot represent different RoPE of local layers",
                   file.path, type.type);
     return global;
   }
@@ -191,12 +191,13 @@ void add_old_rope_keys(Json& config, const FolderType& type) {
   }
   const std::string kind = set.value("rope_type", "default");
   config["rope_scaling"] = nullptr;
-  // Where nothing is said, some families have a scaling.
+  // Some families imply a scaling when none is stated.
   if (kind == "default" && says_scaling(type)) config["rope_scaling"] = {{"rope_type", kind}};
   if (kind == "default") return;
   if (type.type == "phi3" && set.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = set["original_max_position_embeddings"];
-  if (type.type == "phi3" && kind == "longrope") {  // more keys were refused once
+  // Older versions of transformers reject additional keys.
+  if (type.type == "phi3" && kind == "longrope") {
     if (is_implied_factor(config, set)) set.erase("factor");
     for (const char* key :
          {"rope_type", "original_max_position_embeddings", "partial_rotary_factor"})

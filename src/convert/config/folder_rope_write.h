@@ -1,4 +1,4 @@
-// folder_rope_write.h: rotary positions as config.json of transformers describes them.
+// folder_rope_write.h: generates the RoPE settings of config.json.
 #pragma once
 #include "base/json.h"
 #include "import/folder/folder_types.h"
@@ -6,14 +6,15 @@
 
 namespace veery {
 
-/// The number with the fewest digits that is this float.
+/// Returns the number with the fewest digits that rounds to this float.
 double shortest(float value);
 
-/// rope_parameters: one set, or one for each type of layer where `type` has two. Divisors that a
-/// GGUF file holds become llama3's parameters where these give the same, else those of longrope.
+/// Returns rope_parameters: one set, or one per type of layer if `type` has two. Divisors in a GGUF
+/// file become llama3 parameters if these yield the same divisors, otherwise longrope divisors.
 Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const FolderType& type);
 
-/// From rope_parameters what older programs read: rope_theta, rope_scaling, rope_local_base_freq.
+/// Adds the keys of older programs, derived from rope_parameters: rope_theta, rope_scaling,
+/// rope_local_base_freq.
 void add_old_rope_keys(Json& config, const FolderType& type);
 
 }  // namespace veery

@@ -23,13 +23,13 @@ Json kinds_of_layers(const Writer& w, const char* recurrent) {
 int64_t expansion(const Writer& w) {
   const int64_t values = w.c.recurrent.values();
   if (values % w.c.dim != 0)
-    w.refuse(fmt::format("values of {} columns beside rows of {}", values, w.c.dim));
+    w.refuse(fmt::format("a value width of {} with a model width of {}", values, w.c.dim));
   return values / w.c.dim;
 }
 
 namespace {
 
-// As transformers has it.
+// In the notation of transformers.
 Json step_limits(const RecurrentConfig& r) {
   const Json most =
       std::isinf(r.most_step) ? Json{{"__float__", "Infinity"}} : Json(shortest(r.most_step));
@@ -50,7 +50,7 @@ void write_mamba2(Writer& w) {
   w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
   w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
   w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
-  w.out["time_step_rank"] = (w.c.dim + 15) / 16;  // of no use
+  w.out["time_step_rank"] = (w.c.dim + 15) / 16;  // required but unused
   w.out["time_step_limit"] = step_limits(r);
 }
 
@@ -58,7 +58,8 @@ void write_lfm2(Writer& w) {
   w.out.erase("head_dim");
   w.out.erase("rms_norm_eps");
   if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
-    w.refuse(fmt::format("{} heads of {} beside rows of {}", w.c.heads, w.c.head_dim, w.c.dim));
+    w.refuse(
+        fmt::format("{} heads of {} with a model width of {}", w.c.heads, w.c.head_dim, w.c.dim));
   w.out["norm_eps"] = shortest(w.c.norm_eps);
   w.out["block_auto_adjust_ff_dim"] = false;
   w.out["conv_L_cache"] = w.c.recurrent.conv_width;
@@ -66,7 +67,7 @@ void write_lfm2(Writer& w) {
   w.out["layer_types"] = kinds_of_layers(w, "conv");
 }
 
-// Qwen 3.5 and Qwen3-Next.
+// Writes Qwen 3.5 and Qwen3-Next.
 void write_delta(Writer& w) {
   const RecurrentConfig& r = w.c.recurrent;
   const ExpertConfig& e = w.c.experts;
@@ -87,7 +88,7 @@ void write_delta(Writer& w) {
   w.out["mlp_only_layers"] = dense_layers(w);
 }
 
-// Behind layers without experts.
+// Writes LFM2 mixtures, which start with dense layers.
 void write_lfm2_moe(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   write_lfm2(w);
@@ -100,11 +101,11 @@ void write_lfm2_moe(Writer& w) {
   w.out["use_expert_bias"] = w.any_layer_has("exp_probs_b.bias");
   const Json dense = dense_layers(w);
   for (size_t i = 0; i < dense.size(); ++i)
-    if (dense[i] != i) w.refuse("that layers behind the first mixture are none");
+    if (dense[i] != i) w.refuse("dense layers after the first mixture");
   w.out["num_dense_layers"] = dense.size();
 }
 
-// A factor that `size` times gives `product` when it is cut to a whole number.
+// Returns a factor such that size * factor truncates to `product`.
 double factor_of(int64_t product, int64_t size) {
   const auto whole = static_cast<double>(size);
   double factor = static_cast<double>(product) / whole;
@@ -151,15 +152,15 @@ void write_rwkv7(Writer& w) {
   w.out["value_dim"] = std::vector<int64_t>(static_cast<size_t>(w.c.layers), w.c.dim);
 }
 
-// Kimi Delta Attention beside latent attention.
+// Writes Kimi Delta Attention with MLA.
 void write_kimi(Writer& w) {
   const RecurrentConfig& r = w.c.recurrent;
   const ExpertConfig& e = w.c.experts;
   const LatentConfig& l = w.c.latent;
-  if (e.count == 0 || !e.route.sigmoid) w.refuse("how experts are chosen");
+  if (e.count == 0 || !e.route.sigmoid) w.refuse("this method of expert selection");
   w.out["model_max_length"] = w.c.context;
   w.out["num_key_value_heads"] = w.c.heads;
-  w.out["head_dim"] = w.c.dim / w.c.heads;  // of no use
+  w.out["head_dim"] = w.c.dim / w.c.heads;  // required but unused
   w.out["kv_lora_rank"] = l.rank;
   w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
   w.out["qk_nope_head_dim"] = l.plain;
@@ -179,7 +180,7 @@ void write_kimi(Writer& w) {
   w.out["topk_group"] = e.route.groups_used;
   const Json dense = dense_layers(w);
   for (size_t i = 0; i < dense.size(); ++i)
-    if (dense[i] != i) w.refuse("that layers behind the first mixture are none");
+    if (dense[i] != i) w.refuse("dense layers after the first mixture");
   w.out["first_k_dense_replace"] = dense.size();
   Json kinds = Json::array();
   for (int32_t i = 0; i < w.c.layers; ++i)
@@ -187,7 +188,7 @@ void write_kimi(Writer& w) {
   w.out["mlp_layer_types"] = std::move(kinds);
 }
 
-// Layers of one part each; published files say them by letters, newer ones by names.
+// Writes layers of one part each; published files list them as letters, newer ones as names.
 void write_nemotron_h(Writer& w) {
   const RecurrentConfig& r = w.c.recurrent;
   const ExpertConfig& e = w.c.experts;
@@ -230,7 +231,7 @@ void write_nemotron_h(Writer& w) {
   w.out["topk_group"] = e.route.groups_used;
 }
 
-// Layers that are of a kind: every so many, from which on.
+// Returns the period and offset of the layers for which is() holds.
 template <typename Is>
 std::pair<int32_t, int32_t> period_of(const Writer& w, const Is& is, const char* what) {
   for (int32_t period = 1; period <= w.c.layers + 1; ++period)
@@ -248,9 +249,10 @@ void write_jamba(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   w.out.erase("head_dim");
   if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
-    w.refuse(fmt::format("{} heads of {} beside rows of {}", w.c.heads, w.c.head_dim, w.c.dim));
+    w.refuse(
+        fmt::format("{} heads of {} with a model width of {}", w.c.heads, w.c.head_dim, w.c.dim));
   const auto attends = period_of(
-      w, [&](int32_t i) { return !w.c.is_recurrent(i); }, "which layers attend");
+      w, [&](int32_t i) { return !w.c.is_recurrent(i); }, "this pattern of attention layers");
   w.out["attn_layer_period"] = attends.first;
   w.out["attn_layer_offset"] = attends.second;
   w.out["mamba_d_state"] = r.key_size;
@@ -263,7 +265,7 @@ void write_jamba(Writer& w) {
   w.out["num_experts_per_tok"] = std::max(e.route.used, 1);
   const auto mixes = period_of(
       w, [&](int32_t i) { return w.has(fmt::format("blk.{}.ffn_gate_inp.weight", i).c_str()); },
-      "which layers have experts");
+      "this pattern of expert layers");
   w.out["expert_layer_period"] = mixes.first;
   w.out["expert_layer_offset"] = mixes.second;
 }

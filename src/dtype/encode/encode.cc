@@ -20,7 +20,7 @@ float largest_magnitude(std::span<const float> x) {
   return magnitude;
 }
 
-// Rounds |value| < 2^22 to nearest even.
+// Rounds to the nearest integer, ties to even; |value| < 2^22.
 float nearest(float value) { return (value + 12582912.0F) - 12582912.0F; }
 
 void quantize(std::span<const float> x, float scale, int8_t* codes) {
@@ -36,8 +36,8 @@ void quantize(std::span<const float> x, float scale, int8_t* codes) {
               first + static_cast<size_t>(at - block.begin()), *at);
 }
 
-// Blocks of 8-bit activations: the scale is the largest magnitude / 127, without a search, so that
-// quantising on the fly gives the same bits.
+// Encodes activation blocks: the scale is the largest magnitude / 127, without a search, so that
+// activation quantisation in the kernels gives the same bits.
 void encode_block(std::span<const float> x, size_t first, BlockQ8_1& b) {
   b.d = f32_to_f16(largest_magnitude(x) / 127);
   if ((b.d & 0x7FFFU) >= 0x7C00U) refuse_scale(x, first);
@@ -85,7 +85,7 @@ void encode_plain(std::span<const float> in, std::span<std::byte> out, Convert c
   }
 }
 
-// A finite number stays one; what is infinite or no number stays as it is.
+// Encodes f16 or bf16. Rejects finite numbers that become infinite; infinities and NaN are kept.
 void encode_half(DType type, std::span<const float> in, std::span<std::byte> out) {
   const size_t lost = half_converters().front().encode(type, in, out.data());
   if (lost == in.size()) return;
@@ -94,8 +94,8 @@ void encode_half(DType type, std::span<const float> in, std::span<std::byte> out
               type == DType::kF16 ? 65504.0F : bf16_to_f32(0x7F7F));
 }
 
-// Importances relative to their mean, none so small that an element would not count at all; empty
-// where all are 0.
+// Returns the importances divided by their mean, with a lower bound so that no element is ignored;
+// empty if all are 0.
 std::vector<float> relative_weights(DType type, std::span<const float> importance) {
   double sum = 0;
   for (size_t i = 0; i < importance.size(); ++i) {

@@ -1,4 +1,4 @@
-// encode_book.cc: blocks whose codes stand for the values of a book.
+// encode_book.cc: encoders of blocks with a code book.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_book.cc"
 #include "dtype/lane_targets.h"
@@ -53,7 +53,7 @@ size_t encode_iq4_xs(const EncodeJob& job) {
   });
 }
 
-// The power of two with which the largest element is in reach, and its neighbours.
+// Tries three powers of two as the scale, around the one that just reaches the largest element.
 size_t encode_mxfp4(const EncodeJob& job) {
   return for_lanes<32, 1>(job, [&](const Blocks<32>& b, size_t first, int count) HWY_ATTR {
     float largest[kLanes];
@@ -76,7 +76,8 @@ size_t encode_mxfp4(const EncodeJob& job) {
   });
 }
 
-// The 8-bit float with which the largest element is the largest value, and some around it.
+// Tries the 8-bit float scale that maps the largest value of the book to the largest element, and
+// scales near it.
 size_t encode_nvfp4(const EncodeJob& job) {
   constexpr int kBelow = 8, kAbove = 4, kLargest = 126;
   return for_lanes<16, 4>(job, [&](const Blocks<16>& b, size_t first, int count) HWY_ATTR {

@@ -1,4 +1,4 @@
-// encode_grid.cc: blocks of 256 whose codes are points of a grid.
+// encode_grid.cc: encoders of blocks of 256 whose codes index points of a grid.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_grid.cc"
 #include "dtype/lane_targets.h"

@@ -1,5 +1,4 @@
-// encode_lanes-inl.h: from the elements of a job to lanes of blocks, and from fitted blocks to its
-// bytes.
+// encode_lanes-inl.h: loads the elements of a job into lanes of blocks, and stores fitted blocks.
 #if defined(VEERY_DTYPE_ENCODE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_ENCODE_LANES_INL_H
 #undef VEERY_DTYPE_ENCODE_LANES_INL_H
@@ -22,7 +21,8 @@ namespace HWY_NAMESPACE {
 
 inline bool fits_half(float scale) { return (f32_to_f16(scale) & 0x7FFFU) < 0x7C00U; }
 
-/// The weights of `count` elements from element `at`, in `buffer` where rows end between them.
+/// Returns the weights of `count` elements from element `at` on; gathers them in `buffer` if a row
+/// ends among them.
 inline const float* weights_at(const EncodeJob& job, size_t at, size_t count, float* buffer) {
   if (job.weights == nullptr) return nullptr;
   const size_t begin = at % job.row;
@@ -31,13 +31,13 @@ inline const float* weights_at(const EncodeJob& job, size_t at, size_t count, fl
   return buffer;
 }
 
-/// The first lane with an element that is no number or too large, or -1.
+/// Returns the first lane with an element that is NaN or too large, or -1.
 template <int kSize>
 int first_out_of_range(const Blocks<kSize>& blocks) {
-  I largest = {};  // as integers, in whose order what is no number comes last
+  I largest = {};  // compared as integers, in whose order NaN is the largest
   for (const V& x : blocks.x) {
     const I size = same_bits<I>(magnitude(x));
-    largest = choose(size > largest, size, largest);
+    largest = select(size > largest, size, largest);
   }
   const auto limit = static_cast<int32_t>(bits_of_float(kLargestEncoded));
   if (!any(largest > limit)) return -1;
@@ -47,8 +47,8 @@ int first_out_of_range(const Blocks<kSize>& blocks) {
   return static_cast<int>(at - lanes);
 }
 
-/// The weights of 16 blocks after the other, which repeat with the rows: element by element, as
-/// Blocks has them.
+/// The weights of consecutive sets of 16 blocks, transposed as in Blocks. They repeat with the
+/// rows, so each distinct set is computed once.
 template <int kSize>
 class RepeatedWeights {
  public:
@@ -64,7 +64,7 @@ class RepeatedWeights {
       std::memcpy(&lanes_[i * kSetFloats], set, sizeof set);
     }
   }
-  /// Those of set `i`, all of whose lanes are used.
+  /// Copies the weights of set `i`, all of whose lanes are in use.
   void read(size_t i, Blocks<kSize>& to) const {
     std::memcpy(to.w, &lanes_[i % period_ * kSetFloats], sizeof to.w);
   }
@@ -75,8 +75,9 @@ class RepeatedWeights {
   std::vector<float> lanes_;
 };
 
-/// Calls body(blocks, first block, how many) for all blocks of kSize, kGroup of them together at
-/// least; it returns the first one whose scale does not fit, or -1.
+/// Calls body(blocks, first block, block count) for all blocks of kSize elements, 16 at a time in
+/// multiples of kGroup. `body` returns the index of the first block whose scale does not fit, or
+/// -1.
 template <int kSize, int kGroup, typename Body>
 size_t for_lanes(const EncodeJob& job, const Body& body) {
   const size_t count = job.in.size() / kSize;

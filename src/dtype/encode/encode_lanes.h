@@ -1,4 +1,4 @@
-// encode_lanes.h: the encoders of blocks, once for each instruction set; all give the same bits.
+// encode_lanes.h: the block encoders, compiled for each instruction set; all give the same bits.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,27 +8,28 @@
 
 namespace veery {
 
-/// What no f16 scale can reach is refused before the search, so that squares stay finite in it.
+/// Larger magnitudes, which no f16 scale can reach, are rejected before the search, so that squares
+/// stay finite in it.
 constexpr float kLargestEncoded = 1e12F;
 
-/// Whole blocks of floats to encode.
+/// Input and output of a block encoder; `in` holds whole blocks.
 struct EncodeJob {
   std::span<const float> in;
-  const float* weights;  ///< of a row, which repeat; null: all 1
-  size_t row;            ///< elements of a row
+  const float* weights;  ///< error weights of one row, which repeat for each row; nullptr: all 1
+  size_t row;            ///< elements per row
   std::byte* out;
 };
 
-/// Returns the first element of the first block with an element that is no number or beyond
-/// kLargestEncoded, or with a scale that does not fit its type; in.size() if there is none.
+/// Returns the first element of the first block that has a NaN, an element beyond kLargestEncoded,
+/// or a scale that does not fit its type; in.size() if there is none.
 using LaneEncoder = size_t (*)(DType type, const EncodeJob& job);
-/// Those that run on this machine, the widest first.
+/// The encoders that this machine can run, the widest vectors first.
 using LaneEncoders = std::vector<LaneEncoder>;
 
-/// Those of `type`; throws kUnsupported where floats are not encoded to it block by block.
+/// Returns the encoders of `type`. Throws kUnsupported if the type is not encoded in blocks.
 const LaneEncoders& lane_encoders(DType type);
 
-// Of one family of types each: a file each.
+// The encoders of one family of types each; each family has its own file.
 const LaneEncoders& small_encoders();
 const LaneEncoders& super_encoders();
 const LaneEncoders& book_encoders();

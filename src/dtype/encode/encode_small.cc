@@ -1,4 +1,4 @@
-// encode_small.cc: blocks of 32 with a scale, or with a scale and an offset.
+// encode_small.cc: encoders of blocks of 32 with a scale, and optionally an offset.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_small.cc"
 #include "dtype/lane_targets.h"
@@ -11,7 +11,7 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Blocks of 32 with a scale, and an offset where kAffine.
+// Encodes blocks of 32 with a scale and, if kAffine, an offset.
 template <typename Block, bool kAffine>
 size_t encode_small(const EncodeJob& job, CodeRange range, int zero) {
   return for_lanes<32, 1>(job, [&](const Blocks<32>& b, size_t first, int count) HWY_ATTR {

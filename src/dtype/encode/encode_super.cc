@@ -1,4 +1,4 @@
-// encode_super.cc: blocks of 256 whose sub-blocks have integer scales.
+// encode_super.cc: encoders of blocks of 256 whose sub-blocks have integer scales.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_super.cc"
 #include "dtype/lane_targets.h"

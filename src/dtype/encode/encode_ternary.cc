@@ -1,4 +1,4 @@
-// encode_ternary.cc: blocks of 256 of -1, 0 and 1, or of 64 of -1 to 2, with a scale.
+// encode_ternary.cc: encoders of ternary blocks of 256 (-1, 0, 1) and of blocks of 64 (-1 to 2).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dtype/encode/encode_ternary.cc"
 #include "dtype/lane_targets.h"
@@ -32,14 +32,14 @@ size_t encode_ternary(const EncodeJob& job) {
   });
 }
 
-// The sign of the scale decides on which side of 0 there are two codes.
+// Tries both signs of the scale, because the codes reach further on one side of 0.
 size_t encode_q2(const EncodeJob& job) {
   return for_lanes<64, 1>(job, [&](const Blocks<64>& b, size_t first, int count) HWY_ATTR {
     constexpr CodeRange kRange = {-1, 2}, kMirrored = {-2, 1};
     const V one = rounded_to_half(fit_scale(b, kRange));
     const V other = rounded_to_half(V{} - fit_scale(b, kMirrored));
     const I better = squared_error(b, {other, V{}}, kRange) < squared_error(b, {one, V{}}, kRange);
-    const V fit = choose(better, other, one);
+    const V fit = select(better, other, one);
     V lanes[64];
     quantize(b, {fit, V{}}, kRange, lanes);
     int8_t codes[kLanes * 64];

@@ -1,4 +1,4 @@
-// first_fits.h: the scales and offsets with which the search for the best ones begins.
+// first_fits.h: the starting scales and offsets of the search for the best ones.
 #pragma once
 #include <span>
 
@@ -6,14 +6,15 @@
 
 namespace veery {
 
-// Few starting points suffice, since each is followed by least squares for its codes and the best
-// one by more of that. These were chosen greedily, by what each next one lowered the mean squared
-// error of, over real weights, over Gaussian ones and over those with importances.
+// Few starting points suffice, because each is refined by least squares. They were chosen greedily,
+// each by how much it lowered the mean squared error over real weights, Gaussian weights and
+// weights with importances.
 
-/// The element of largest magnitude starts at `low` times each of these.
+/// Returns the starting factors f: the element of largest magnitude is first mapped to range.low *
+/// f.
 inline std::span<const float> first_scales(CodeRange range) {
   struct Row {
-    int levels;  // up to so many codes
+    int levels;  // largest number of codes
     std::span<const float> factors;
   };
   static constexpr float k3[] = {1.25F, 1.525F, 1.6625F, 1.9375F, 2.2125F, 2.625F, 3.45F};
@@ -30,13 +31,14 @@ inline std::span<const float> first_scales(CodeRange range) {
   return row->factors;
 }
 
-/// As if there were `factor` times as many codes between the lowest element and the highest; what
-/// lies at the part `held` of the way stays where it is.
+/// A starting point of an affine fit: the range from the smallest to the largest element is treated
+/// as if it had `factor` times as many codes. The point at fraction `held` of the range stays
+/// fixed.
 struct FirstMap {
   float held, factor;
 };
 
-/// Where codes start at 0.
+/// Returns the starting points for codes that begin at 0.
 inline std::span<const FirstMap> first_maps(CodeRange range) {
   static constexpr FirstMap k4[] = {{0.5F, 1.1F}, {0.5F, 1.4F}, {0, 1.1F}, {0, 1.18F},
                                     {0, 1.35F},   {1, 1.1F},    {1, 1.2F}, {1, 1.4F}};

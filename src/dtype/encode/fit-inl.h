@@ -14,23 +14,23 @@ namespace veery {
 namespace HWY_NAMESPACE {
 
 HWY_INLINE V nearest_code(V value, CodeRange range) {
-  return nearest(
-      most(least(value, all(static_cast<float>(range.high))), all(static_cast<float>(range.low))));
+  return nearest(lane_max(lane_min(value, broadcast(static_cast<float>(range.high))),
+                          broadcast(static_cast<float>(range.low))));
 }
 
-/// x is about scale * code + offset.
+/// An affine map: x is approximated by scale * code + offset.
 struct Affine {
   V scale, offset;
 };
 
-/// The nearest codes; all as near to 0 as the range allows where the scale is 0.
+/// Computes the nearest codes; if the scale is 0, the codes closest to 0.
 template <int kSize>
 HWY_NOINLINE void quantize(const Blocks<kSize>& b, const Affine& map, CodeRange range, V* codes) {
   const V inverse = reciprocal(map.scale);
   for (int i = 0; i < kSize; ++i) codes[i] = nearest_code((b.x[i] - map.offset) * inverse, range);
 }
 
-/// The weighted squared error with the nearest codes.
+/// Returns the weighted squared error with the nearest codes.
 template <int kSize>
 HWY_NOINLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRange range) {
   const V inverse = reciprocal(map.scale);
@@ -43,12 +43,12 @@ HWY_NOINLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRang
   return sum;
 }
 
-/// The scale of scale * code that minimises the weighted squared error of each block.
+/// Returns for each block the scale that minimises the weighted squared error of scale * code.
 template <int kSize>
 V fit_scale(const Blocks<kSize>& b, CodeRange range) {
   V extreme = {};
   for (int i = 0; i < kSize; ++i)
-    extreme = choose(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
+    extreme = select(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
   const V unit = reciprocal(extreme);
   V best_scale = {}, best = {};
   const auto consider = [&](V inverse) HWY_ATTR {
@@ -62,8 +62,8 @@ V fit_scale(const Blocks<kSize>& b, CodeRange range) {
     const V scale = xq * reciprocal(qq);
     const V gain = scale * xq;  // the squared error is sum(w x^2) - gain
     const I better = gain > best;
-    best = choose(better, gain, best);
-    best_scale = choose(better, scale, best_scale);
+    best = select(better, gain, best);
+    best_scale = select(better, scale, best_scale);
     return better;
   };
   for (const float factor : first_scales(range))
@@ -73,8 +73,8 @@ V fit_scale(const Blocks<kSize>& b, CodeRange range) {
   return best_scale;
 }
 
-/// The same for scale * code + offset, scale >= 0; unless `any_offset`, the offset is at most 0.
-/// Codes start at 0.
+/// As fit_scale() for scale * code + offset with scale >= 0 and codes from 0; the offset is at most
+/// 0 unless `any_offset`.
 template <int kSize>
 class AffineFit {
  public:
@@ -84,12 +84,12 @@ class AffineFit {
   Affine run() {
     V low = b_.x[0], high = b_.x[0], sum = {};
     for (int i = 0; i < kSize; ++i) {
-      low = least(low, b_.x[i]);
-      high = most(high, b_.x[i]);
+      low = lane_min(low, b_.x[i]);
+      high = lane_max(high, b_.x[i]);
       weight_ += b_.w[i];
       sum += b_.w[i] * b_.x[i];
     }
-    if (!any_offset_) low = least(low, V{});
+    if (!any_offset_) low = lane_min(low, V{});
     mean_ = sum * reciprocal(weight_);
     for (int i = 0; i < kSize; ++i) {
       x_[i] = b_.x[i] - mean_;
@@ -97,12 +97,12 @@ class AffineFit {
     }
     const V width = high - low;
     best_ = {V{}, low};
-    const I flat = (width < 1e-7F * most(magnitude(low), magnitude(high))) | (width < 1e-20F);
-    const V per_width = reciprocal(choose(flat, V{}, width));
+    const I flat = (width < 1e-7F * lane_max(magnitude(low), magnitude(high))) | (width < 1e-20F);
+    const V per_width = reciprocal(select(flat, V{}, width));
     const auto codes = static_cast<float>(range_.high);
     for (const auto [held, factor] : first_maps(range_)) {
       V offset = low + width * (held - held / factor);
-      if (!any_offset_) offset = least(offset, V{});
+      if (!any_offset_) offset = lane_min(offset, V{});
       consider(per_width * (codes * factor), offset);
     }
     for (int k = 0; k < 3 && any(consider(reciprocal(best_.scale), best_.offset)); ++k) {
@@ -111,9 +111,9 @@ class AffineFit {
   }
 
  private:
-  // Least squares for the codes that are nearest under (x - offset) * inverse. Values count from
-  // their weighted mean and codes from that of the mean, so that little cancels even where one
-  // element outweighs all others.
+  // Solves the least squares problem for the codes nearest under (x - offset) * inverse, and keeps
+  // the result where it is better. Values are relative to their weighted mean and codes to the code
+  // of that mean, so that little cancels even if one element outweighs all others.
   HWY_NOINLINE I consider(V inverse, V offset) {
     const V from = offset - mean_;
     const V middle = nearest_code(-(from * inverse), range_);
@@ -131,26 +131,26 @@ class AffineFit {
     V gain = scale * xq + lift * sum_x_;
     V found = mean_ + lift - scale * middle;
     if (!any_offset_) {
-      // With the offset at 0 the error is that of scale * code alone.
+      // With an offset of 0 the error is that of scale * code.
       const V all_xq = xq + mean_ * q + middle * (sum_x_ + mean_ * weight_);
       const V all_qq = qq + middle * (2.0F * q + middle * weight_);
       const V alone = all_xq * reciprocal(all_qq);
       const I above = (found > 0.0F) | (scale <= 0.0F);
-      scale = choose(above, alone, scale);
-      gain = choose(above, alone * all_xq - mean_ * (2.0F * sum_x_ + mean_ * weight_), gain);
-      found = choose(above, V{}, found);
+      scale = select(above, alone, scale);
+      gain = select(above, alone * all_xq - mean_ * (2.0F * sum_x_ + mean_ * weight_), gain);
+      found = select(above, V{}, found);
     }
     const I better = (scale > 0.0F) & (inverse > 0.0F) & ((gain > gain_) | (best_.scale <= 0.0F));
-    gain_ = choose(better, gain, gain_);
-    best_.scale = choose(better, scale, best_.scale);
-    best_.offset = choose(better, found, best_.offset);
+    gain_ = select(better, gain, gain_);
+    best_.scale = select(better, scale, best_.scale);
+    best_.offset = select(better, found, best_.offset);
     return better;
   }
 
   const Blocks<kSize>& b_;
   const CodeRange range_;
   const bool any_offset_;
-  V x_[kSize];  // less the mean
+  V x_[kSize];  // elements minus mean_
   V mean_ = {}, weight_ = {}, sum_x_ = {}, gain_ = {};
   Affine best_ = {};
 };

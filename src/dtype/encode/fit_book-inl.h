@@ -1,5 +1,4 @@
-// fit_book-inl.h: weighted least-squares search for blocks whose codes stand for the values of a
-// book.
+// fit_book-inl.h: weighted least-squares search of scales for blocks with a code book.
 #if defined(VEERY_DTYPE_FIT_BOOK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_BOOK_INL_H
 #undef VEERY_DTYPE_FIT_BOOK_INL_H
@@ -18,21 +17,21 @@ struct CodedValue {
   V code, value;
 };
 
-/// The value of the book that is nearest, and its place.
+/// Returns the nearest value of the book and its index.
 HWY_INLINE CodedValue nearest_in(const Book& book, V x) {
   V code = {};
-  V value = all(book[0]);
+  V value = broadcast(book[0]);
   for (size_t k = 1; k < book.size(); ++k) {
-    const I above = x > all(0.5F * (book[k - 1] + book[k]));
-    code = choose(above, all(static_cast<float>(k)), code);
-    value = choose(above, all(book[k]), value);
+    const I above = x > broadcast(0.5F * (book[k - 1] + book[k]));
+    code = select(above, broadcast(static_cast<float>(k)), code);
+    value = select(above, broadcast(book[k]), value);
   }
   return {code, value};
 }
 
 struct BookSums {
   V qq, xq;
-  /// The squared error under `scale`, less the sum of w x^2.
+  /// Returns the squared error under `scale` minus the sum of w x^2.
   HWY_INLINE V excess(V scale) const { return scale * (scale * qq - 2.0F * xq); }
 };
 
@@ -48,19 +47,20 @@ HWY_INLINE BookSums book_sums(const Blocks<kSize>& b, const Book& book, V invers
   return s;
 }
 
-/// Those of 0 where the scale is 0.
+/// Computes the nearest codes; if the scale is 0, the code of the value nearest to 0.
 template <int kSize>
 HWY_INLINE void quantize_to_book(const Blocks<kSize>& b, const Book& book, V scale, V* codes) {
   const V inverse = reciprocal(scale);
   for (int i = 0; i < kSize; ++i) codes[i] = nearest_in(book, b.x[i] * inverse).code;
 }
 
-/// The scale of scale * book[code] that minimises the weighted squared error of each block.
+/// Returns for each block the scale that minimises the weighted squared error of scale *
+/// book[code].
 template <int kSize>
 V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
   V extreme = {};
   for (int i = 0; i < kSize; ++i)
-    extreme = choose(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
+    extreme = select(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
   const V unit = reciprocal(extreme);
   V best_scale = {}, best = {};
   const auto consider = [&](V inverse) HWY_ATTR {
@@ -68,12 +68,12 @@ V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
     const V scale = s.xq * reciprocal(s.qq);
     const V gain = scale * s.xq;  // the squared error is sum(w x^2) - gain
     const I better = gain > best;
-    best = choose(better, gain, best);
-    best_scale = choose(better, scale, best_scale);
+    best = select(better, gain, best);
+    best_scale = select(better, scale, best_scale);
     return better;
   };
-  // The extreme element goes near either end of the book. Further off other scales have smaller
-  // errors, but models with extremes that are much smaller than they were predict worse.
+  // Map the extreme element close to either end of the book. Scales further away have smaller
+  // errors, but models whose extreme elements shrink a lot predict worse.
   constexpr int kSteps = 8;
   for (const float end : {book.front(), book.back()})
     for (int k = 0; k <= kSteps; ++k)
@@ -83,8 +83,8 @@ V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
   return best_scale;
 }
 
-/// d, 8 scales of -32 to 31 and codes of two blocks of 256 at a time; a lane is 32 elements.
-/// Infinite where d does not fit f16.
+/// Fits d, eight scales in [-32, 31] and the codes of two blocks of 256 at a time; a lane is a
+/// sub-block of 32 elements. d is infinite if it does not fit f16.
 class BookFit {
  public:
   static constexpr int kGroup = 8;
@@ -102,9 +102,9 @@ class BookFit {
       const V found = total(d, scale);
       const I better = found < error;
       if (!any(better)) break;
-      error = choose(better, found, error);
-      d_ = choose(better, d, d_);
-      scale_ = choose(better, scale, scale_);
+      error = select(better, found, error);
+      d_ = select(better, d, d_);
+      scale_ = select(better, scale, scale_);
     }
     write(out);
   }
@@ -117,9 +117,10 @@ class BookFit {
   }
   V total(V d, V scale) const { return sum_over(excess(d * scale), kGroup); }
 
-  // Each sub-block alone; the largest scale is the least integer, which reaches further.
+  // Fits each sub-block alone. The largest scale becomes -32, because the integer range reaches
+  // further down than up.
   void start() {
-    const V fits = choose(b_.largest() < all(1e-15F), V{}, fit_book_scale(b_, book_));
+    const V fits = select(b_.largest() < broadcast(1e-15F), V{}, fit_book_scale(b_, book_));
     float scales[kLanes], d[kLanes];
     store(fits, scales);
     for (int begin = 0; begin < kLanes; begin += kGroup) {
@@ -129,17 +130,18 @@ class BookFit {
       for (int j = begin; j < begin + kGroup; ++j) d[j] = extreme / kLeast;
     }
     d_ = rounded_to_half(load(d));
-    scale_ = nearest(most(least(fits * reciprocal(d_), all(kMost)), all(kLeast)));
+    scale_ =
+        nearest(lane_max(lane_min(fits * reciprocal(d_), broadcast(kMost)), broadcast(kLeast)));
   }
   V improved_scales() const {
     V best_scale = scale_;
     V best = excess(d_ * scale_);
     for (const float step : {-1.0F, 1.0F}) {
-      const V trial = most(least(scale_ + step, all(kMost)), all(kLeast));
+      const V trial = lane_max(lane_min(scale_ + step, broadcast(kMost)), broadcast(kLeast));
       const V error = excess(d_ * trial);
       const I better = error < best;
-      best = choose(better, error, best);
-      best_scale = choose(better, trial, best_scale);
+      best = select(better, error, best);
+      best_scale = select(better, trial, best_scale);
     }
     return best_scale;
   }
@@ -163,7 +165,8 @@ class BookFit {
   V d_ = {}, scale_ = {};
 };
 
-/// Codes of FP4 (e2m1) whose doubled values are scaled by `half`, and the weighted squared error.
+/// Computes FP4 (e2m1) codes, whose doubled values are scaled by `half`, and returns the weighted
+/// squared error.
 template <int kSize>
 HWY_INLINE V nearest_fp4(const Blocks<kSize>& b, V half, V* codes) {
   constexpr float kValues[] = {0, 1, 2, 3, 4, 6, 8, 12};
@@ -173,23 +176,23 @@ HWY_INLINE V nearest_fp4(const Blocks<kSize>& b, V half, V* codes) {
     const V x = magnitude(b.x[i]) * inverse;
     V code = {}, value = {};
     for (int k = 1; k < 8; ++k) {
-      const I above = x > all(0.5F * (kValues[k - 1] + kValues[k]));
-      code = choose(above, all(static_cast<float>(k)), code);
-      value = choose(above, all(kValues[k]), value);
+      const I above = x > broadcast(0.5F * (kValues[k - 1] + kValues[k]));
+      code = select(above, broadcast(static_cast<float>(k)), code);
+      value = select(above, broadcast(kValues[k]), value);
     }
     const V left = magnitude(b.x[i]) - half * value;
     error += b.w[i] * left * left;
-    codes[i] = choose((b.x[i] < 0.0F) & (code > 0.0F), code + 8.0F, code);
+    codes[i] = select((b.x[i] < 0.0F) & (code > 0.0F), code + 8.0F, code);
   }
   return error;
 }
 
-/// Of `count` scales (steps of them from `first`, in the encoding that `half_of` decodes), the one
-/// with the least error.
+/// Tries `count` consecutive scale codes from `first` on, which `half_of` decodes, and keeps the
+/// one with the smallest error.
 template <int kSize, typename HalfOf>
 void fit_fp4(const Blocks<kSize>& b, const int* first, int count, HalfOf half_of, uint8_t* scales,
              int8_t* codes) {
-  V best = all(3e38F);
+  V best = broadcast(3e38F);
   V kept[kSize] = {};
   float chosen[kLanes] = {};
   for (int step = 0; step < count; ++step) {
@@ -202,8 +205,8 @@ void fit_fp4(const Blocks<kSize>& b, const int* first, int count, HalfOf half_of
     store(best, so_far);
     for (int j = 0; j < kLanes; ++j)
       if (found[j] < so_far[j]) chosen[j] = static_cast<float>(first[j] + step);
-    best = choose(better, error, best);
-    for (int i = 0; i < kSize; ++i) kept[i] = choose(better, trial[i], kept[i]);
+    best = select(better, error, best);
+    for (int i = 0; i < kSize; ++i) kept[i] = select(better, trial[i], kept[i]);
   }
   for (int j = 0; j < kLanes; ++j) scales[j] = static_cast<uint8_t>(chosen[j]);
   write_codes<kSize>(kept, codes);

@@ -1,4 +1,4 @@
-// fit_grid-inl.h: weighted least-squares search for blocks of grid points: every point is tried.
+// fit_grid-inl.h: weighted least-squares search for blocks of grid points, by trying every point.
 #if defined(VEERY_DTYPE_FIT_GRID_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_GRID_INL_H
 #undef VEERY_DTYPE_FIT_GRID_INL_H
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// One block of 256. A lane is one point of kElements elements.
+/// Fits one block of 256. A lane is one point of kElements elements.
 template <int kElements, int kDigits>
 class GridFit {
  public:
@@ -34,7 +34,7 @@ class GridFit {
     for (auto& set : sets_) set.weigh_by_size(mean);
   }
 
-  /// Infinite where d does not fit f16.
+  /// out.d is infinite if it does not fit f16.
   void run(GridBlock& out) {
     find_scales();
     start();
@@ -55,7 +55,7 @@ class GridFit {
   static constexpr int kSets = 256 / (kLanes * kElements);
 
   struct Found {
-    V cost = {};  // squared error less the sum of w x^2
+    V cost = {};  // squared error minus the sum of w x^2
     I point = {};
     I variant = {};
   };
@@ -63,10 +63,10 @@ class GridFit {
     V qq = {}, xq = {};
   };
 
-  int group() const { return format_.sub / kElements; }  // lanes of a sub-block
+  int group() const { return format_.sub / kElements; }  // lanes per sub-block
 
-  // Magnitudes stay. Where the number of minus signs must be even, the element that matters least
-  // gets the wrong one.
+  // Takes the signs, leaving magnitudes. If the number of minus signs must be even, the element
+  // with the smallest weighted magnitude gets the wrong sign.
   void take_signs(float* x, const float* weights) {
     for (int g = 0; g < 32; ++g) {
       uint32_t bits = 0;
@@ -88,7 +88,8 @@ class GridFit {
     }
   }
 
-  // The sums of costs of all ways to fill half a point that begins at element `begin`.
+  // Computes the cost of every combination of digits for the half of a point that begins at element
+  // `begin`.
   void half_costs(const Blocks<kElements>& b, V scale, int variant, int begin, V* sums) const {
     V cost[kHalf][kDigits];
     for (int i = 0; i < kHalf; ++i)
@@ -108,11 +109,11 @@ class GridFit {
     alignas(64) V first[kHalves], second[kHalves];
     half_costs(b, scale, variant, 0, first);
     half_costs(b, scale, variant, kHalf, second);
-    // Several chains of comparisons, because one would wait for itself at every point.
+    // Independent running minima hide the latency of the comparison.
     constexpr int kChains = 4;
     V cost[kChains];
     I point[kChains] = {};
-    for (V& chain : cost) chain = all(3e38F);
+    for (V& chain : cost) chain = broadcast(3e38F);
     const auto points = static_cast<int32_t>(format_.first.size());
     const uint8_t* left = format_.first.data();
     const uint8_t* right = format_.second.data();
@@ -120,28 +121,29 @@ class GridFit {
       for (int c = 0; c < kChains; ++c) {
         const V trial = first[left[p + c]] + second[right[p + c]];
         const I better = trial < cost[c];
-        cost[c] = choose(better, trial, cost[c]);
-        point[c] = choose(better, I{} + (p + c), point[c]);
+        cost[c] = select(better, trial, cost[c]);
+        point[c] = select(better, I{} + (p + c), point[c]);
       }
     Found found = {cost[0], point[0], I{} + variant};
     for (int c = 1; c < kChains; ++c) {
       const I better = cost[c] < found.cost;
-      found.cost = choose(better, cost[c], found.cost);
-      found.point = choose(better, point[c], found.point);
+      found.cost = select(better, cost[c], found.cost);
+      found.point = select(better, point[c], found.point);
     }
     return found;
   }
 
-  // The best points of a set under `scale`, with the variant that is best for those that share it.
+  // Returns the best points of a set under `scale`. Points that share a variant get the one with
+  // the smaller total cost.
   Found search(int s, V scale) const {
     Found best = best_points(sets_[s], scale, 0);
     if (format_.variants == 1) return best;
     const Found other = best_points(sets_[s], scale, 1);
     const I better =
         sum_over(other.cost, format_.variant_points) < sum_over(best.cost, format_.variant_points);
-    best.cost = choose(better, other.cost, best.cost);
-    best.point = choose(better, other.point, best.point);
-    best.variant = choose(better, other.variant, best.variant);
+    best.cost = select(better, other.cost, best.cost);
+    best.point = select(better, other.point, best.point);
+    best.variant = select(better, other.variant, best.variant);
     return best;
   }
 
@@ -165,8 +167,8 @@ class GridFit {
     return sums;
   }
 
-  // The best real scale of each sub-block: of several with any values, each element its nearest
-  // one, then with points of the grid.
+  // Finds the best real scale of each sub-block: first among several, rounding each element to its
+  // nearest value, then with points of the grid.
   void find_scales() {
     constexpr float kFactors[] = {0.5F,  0.58F, 0.66F, 0.74F, 0.82F, 0.9F, 0.98F, 1.08F,
                                   1.18F, 1.3F,  1.45F, 1.6F,  1.8F,  2.1F, 2.5F};
@@ -189,35 +191,37 @@ class GridFit {
         const V xq = sum_over(sums.xq, group());
         const V found = xq * reciprocal(sum_over(sums.qq, group()));
         const I better = found * xq > best;
-        best = choose(better, found * xq, best);
-        coarse = choose(better, found, coarse);
+        best = select(better, found * xq, best);
+        coarse = select(better, found, coarse);
       }
-      // The grid lacks most points far out, so that a smaller scale than the coarse one may be due.
+      // The grid lacks most points with large values, so a different scale than the coarse one may
+      // be better.
       best = V{};
       for (const float factor : kGridFactors) {
         const Sums sums = sums_of(s, search(s, coarse * factor));
         const V xq = sum_over(sums.xq, group());
         const V found = xq * reciprocal(sum_over(sums.qq, group()));
         const I better = (found * xq > best) & (found > 0.0F);
-        best = choose(better, found * xq, best);
-        scale_[s] = choose(better, found, scale_[s]);
+        best = select(better, found * xq, best);
+        scale_[s] = select(better, found, scale_[s]);
       }
     }
   }
 
-  // The better of the values of all variants for each element.
+  // Accumulates sums with each element rounded to the nearest value of any variant.
   Sums any_values(int s, V scale) const {
     const V inverse = reciprocal(scale);
     Sums sums;
     for (int i = 0; i < kElements; ++i) {
       const V x = sets_[s].x[i] * inverse;
-      V nearest_value = {}, least_error = all(3e38F);
+      V nearest_value = {}, least_error = broadcast(3e38F);
       for (int variant = 0; variant < format_.variants; ++variant)
         for (int k = 0; k < kDigits; ++k) {
-          const V value = all(format_.values[static_cast<size_t>(variant)][static_cast<size_t>(k)]);
+          const V value =
+              broadcast(format_.values[static_cast<size_t>(variant)][static_cast<size_t>(k)]);
           const I better = magnitude(x - value) < least_error;
-          least_error = choose(better, magnitude(x - value), least_error);
-          nearest_value = choose(better, value, nearest_value);
+          least_error = select(better, magnitude(x - value), least_error);
+          nearest_value = select(better, value, nearest_value);
         }
       sums.qq += sets_[s].w[i] * nearest_value * nearest_value;
       sums.xq += sets_[s].w[i] * nearest_value * sets_[s].x[i];
@@ -225,7 +229,7 @@ class GridFit {
     return sums;
   }
 
-  // d, so that the largest scale is the largest number, and the numbers of the others.
+  // Chooses d so that the largest scale gets the largest integer, and rounds the other scales.
   void start() {
     float largest = 0;
     for (const V& set : scale_) {
@@ -234,33 +238,33 @@ class GridFit {
       for (const float lane : lanes) largest = lane > largest ? lane : largest;
     }
     d_ = f16_to_f32(f32_to_f16(largest / static_cast<float>(2 * format_.largest_scale + 1)));
-    const V inverse = reciprocal(all(d_));
+    const V inverse = reciprocal(broadcast(d_));
     for (V& set : scale_) set = bounded(nearest((set * inverse - 1.0F) * 0.5F));
   }
 
   V bounded(V number) const {
-    return most(least(number, all(static_cast<float>(format_.largest_scale))), V{});
+    return lane_max(lane_min(number, broadcast(static_cast<float>(format_.largest_scale))), V{});
   }
 
-  // Moves each sub-block's number by one where that lowers its error.
+  // Moves each sub-block's integer scale by one where that lowers the error.
   void improve_scales() {
     for (int s = 0; s < kSets; ++s) {
       const V before = scale_[s];
-      V best = all(3e38F);
+      V best = broadcast(3e38F);
       for (const float step : {0.0F, -1.0F, 1.0F}) {
         const V trial = bounded(before + step);
         const Found found = search(s, (2.0F * trial + 1.0F) * d_);
         const V cost = sum_over(found.cost, group());
         const I better = cost < best;
-        best = choose(better, cost, best);
-        scale_[s] = choose(better, trial, scale_[s]);
-        found_[s].point = choose(better, found.point, found_[s].point);
-        found_[s].variant = choose(better, found.variant, found_[s].variant);
+        best = select(better, cost, best);
+        scale_[s] = select(better, trial, scale_[s]);
+        found_[s].point = select(better, found.point, found_[s].point);
+        found_[s].variant = select(better, found.variant, found_[s].variant);
       }
     }
   }
 
-  // Least squares of d for the points there are; whether it moved.
+  // Solves the least squares problem of d for the current points; returns whether d changed.
   bool solve() {
     V qq = {}, xq = {};
     for (int s = 0; s < kSets; ++s) {
@@ -301,7 +305,7 @@ class GridFit {
   Blocks<kElements> sets_[kSets];
   uint8_t signs_[32] = {};
   float d_ = 0;
-  V scale_[kSets] = {};  // real ones, then numbers s
+  V scale_[kSets] = {};  // real scales first, then integers s
   Found found_[kSets] = {};
 };
 

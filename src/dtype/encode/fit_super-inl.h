@@ -1,4 +1,4 @@
-// fit_super-inl.h: blocks of 256 whose sub-blocks have integer scales: all parts fitted together.
+// fit_super-inl.h: joint fit of d, dmin, integer scales and codes of blocks of 256.
 #if defined(VEERY_DTYPE_FIT_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_FIT_SUPER_INL_H
 #undef VEERY_DTYPE_FIT_SUPER_INL_H
@@ -12,17 +12,16 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// A lane is a sub-block of kSize elements; 256 / kSize of them are a block, so one or two blocks
-/// at a time.
+/// Fits one or two blocks of 256 at a time; a lane is a sub-block of kSize elements.
 template <int kSize>
 class SuperFit {
  public:
-  static constexpr int kGroup = 256 / kSize;       ///< lanes of a block
+  static constexpr int kGroup = 256 / kSize;       ///< lanes per block
   static constexpr int kBlocks = kLanes / kGroup;  ///< blocks at a time
 
   SuperFit(const Blocks<kSize>& b, const SuperFormat& format) : b_(b), format_(format) {}
 
-  /// Infinite where d or dmin does not fit f16.
+  /// out[k].d or dmin is infinite if it does not fit f16.
   void run(SuperBlock* out) {
     start();
     V error = sum_over(error_of(now_), kGroup);
@@ -33,15 +32,15 @@ class SuperFit {
       const V found = sum_over(error_of(next), kGroup);
       const I better = found < error;
       if (!any(better)) break;
-      error = choose(better, found, error);
-      now_ = {choose(better, next.d, now_.d), choose(better, next.dmin, now_.dmin),
-              choose(better, next.scale, now_.scale), choose(better, next.min, now_.min)};
+      error = select(better, found, error);
+      now_ = {select(better, next.d, now_.d), select(better, next.dmin, now_.dmin),
+              select(better, next.scale, now_.scale), select(better, next.min, now_.min)};
     }
     write(out);
   }
 
  private:
-  // d and dmin are the same in all lanes of a block; scales and minima are whole numbers.
+  // d and dmin are equal in all lanes of a block; scales and minima are integers.
   struct State {
     V d, dmin, scale, min;
     HWY_INLINE Affine map() const { return {d * scale, -(dmin * min)}; }
@@ -56,9 +55,9 @@ class SuperFit {
       fit = AffineFit<kSize>(b_, format_.codes, false).run();
     else
       fit.scale = fit_scale(b_, format_.codes);
-    const I empty = b_.largest() < all(1e-15F);
-    fit.scale = choose(empty, V{}, fit.scale);
-    fit.offset = choose(empty, V{}, fit.offset);
+    const I empty = b_.largest() < broadcast(1e-15F);
+    fit.scale = select(empty, V{}, fit.scale);
+    fit.offset = select(empty, V{}, fit.offset);
     float scales[kLanes], offsets[kLanes], d[kLanes], dmin[kLanes];
     store(fit.scale, scales);
     store(fit.offset, offsets);
@@ -81,7 +80,7 @@ class SuperFit {
     now_.min = nearest_code(-fit.offset * reciprocal(now_.dmin), {0, format_.largest_min});
   }
 
-  // Moves each sub-block's integers by one where that lowers its error.
+  // Moves each sub-block's integers by one where that lowers the error.
   void improve_integers(State& s) const {
     const State before = s;
     V best = error_of(s);
@@ -93,13 +92,14 @@ class SuperFit {
         trial.min = nearest_code(before.min + static_cast<float>(down), {0, format_.largest_min});
         const V error = error_of(trial);
         const I better = error < best;
-        best = choose(better, error, best);
-        s.scale = choose(better, trial.scale, s.scale);
-        s.min = choose(better, trial.min, s.min);
+        best = select(better, error, best);
+        s.scale = select(better, trial.scale, s.scale);
+        s.min = select(better, trial.min, s.min);
       }
   }
 
-  // Least squares of d and dmin for the present integers and codes; unchanged where there is none.
+  // Solves the least squares problem of d and dmin for the current integers and codes; leaves them
+  // unchanged if it is singular.
   void solve_reals(State& s) const {
     V codes[kSize];
     quantize(b_, s.map(), format_.codes, codes);
@@ -123,8 +123,8 @@ class SuperFit {
     const I both = (determinant > 1e-6F * aa * bb) & (bb > 0.0F) & (d > 0.0F) & (dmin >= 0.0F);
     const I alone = (bb <= 0.0F) & (aa > 0.0F);
     const V only = ax * reciprocal(aa);
-    s.d = rounded_to_half(choose(both, d, choose(alone, only, s.d)));
-    s.dmin = rounded_to_half(choose(both, dmin, s.dmin));
+    s.d = rounded_to_half(select(both, d, select(alone, only, s.d)));
+    s.dmin = rounded_to_half(select(both, dmin, s.dmin));
   }
 
   void write(SuperBlock* out) const {

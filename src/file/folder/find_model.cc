@@ -22,8 +22,8 @@ constexpr size_t kMostListed = 20;
   for (size_t i = 0; i < std::min(files.size(), kMostListed); ++i)
     list += (list.empty() ? "" : ", ") + printable(files[i]);
   if (files.size() > kMostListed) list += ", ...";
-  throw Error(ErrorKind::kInput, "{}: holds {} GGUF models, name one of them: {}", folder,
-              files.size(), list);
+  throw Error(ErrorKind::kInput, "{}: contains {} GGUF models, expected the name of one: {}",
+              folder, files.size(), list);
 }
 
 std::string find_in_folder(const std::string& folder, ModelPart part) {
@@ -39,13 +39,13 @@ std::string find_in_folder(const std::string& folder, ModelPart part) {
   if (part == ModelPart::kText || has("config.json")) return folder;
   if (has("adapter_config.json"))
     throw Error(ErrorKind::kUnsupported,
-                "{}: holds an adapter (adapter_config.json), expected a whole model", folder);
+                "{}: contains an adapter (adapter_config.json), expected a whole model", folder);
   throw Error(ErrorKind::kNotFound,
-              "{}: holds no model: expected a GGUF file, or config.json with *.safetensors",
+              "{}: contains no model, expected a GGUF file, or config.json with *.safetensors",
               folder);
 }
 
-// The folder of a file of a model folder.
+// Returns the folder that contains `path`.
 std::string folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   return folder.empty() ? "." : folder.string();
@@ -55,12 +55,12 @@ std::string folder_of_weights(const std::string& path) {
   const std::string folder = folder_of(path);
   if (!path_exists(folder + "/config.json"))
     throw Error(ErrorKind::kNotFound,
-                "{}: there is no config.json beside it, expected weights in a model folder", path);
+                "{}: no config.json in its folder, expected weights of a model folder", path);
   const std::vector<std::string> files = weight_files(folder);
   const std::string name = fs::path(path).filename().string();
   if (std::ranges::find(files, name) == files.end())
     throw Error(ErrorKind::kInput,
-                "{}: is not among the weights of its folder, which begin with {}", path,
+                "{}: is not among the weights of its folder, expected for example {}", path,
                 printable(files.front()));
   return folder;
 }
@@ -72,7 +72,7 @@ std::string find_by_file(const std::string& path, ModelPart part) {
   if (part == ModelPart::kText) return name == "tokenizer_config.json" ? folder_of(path) : path;
   if (name.ends_with(".json"))
     throw Error(ErrorKind::kFormat,
-                "{}: is no model, expected a GGUF file, a model folder or a file of its weights",
+                "{}: is not a model, expected a GGUF file, a model folder or a file of its weights",
                 path);
   return path;
 }
@@ -85,7 +85,7 @@ std::string find_model(const std::string& path, ModelPart part) {
     const ModelPlaces places = model_places();
     const std::string named = find_named_model(path, places, part);
     if (named.empty())
-      throw Error(ErrorKind::kNotFound, "{}: there is no such file or folder{}", path,
+      throw Error(ErrorKind::kNotFound, "{}: no such file or folder{}", path,
                   where_looked(path, places));
     return named;
   }

@@ -1,4 +1,4 @@
-// find_model.h: which file or folder is meant by the path of a model.
+// find_model.h: resolves the path or name of a model to a file or folder.
 #pragma once
 #include <string>
 
@@ -6,18 +6,18 @@
 
 namespace veery {
 
-/// The GGUF file or model folder that `path` means:
+/// Returns the GGUF file or model folder that `path` refers to:
 /// - a folder with config.json and safetensors: itself;
-/// - another folder: the one GGUF file in it. The parts of a split file are one; projectors of
-///   images (*mmproj*) are none;
-/// - a folder of Hugging Face's cache (models--ORG--NAME): the snapshot that refs/main names, else
-///   the newest one, by these rules;
+/// - another folder: the only GGUF model in it. All parts of a split file count as one model, image
+///   projectors (*mmproj*) do not count;
+/// - a folder of the Hugging Face cache (models--ORG--NAME): the snapshot that refs/main names, or
+///   else the newest one, resolved by these rules;
 /// - a file of a model folder (config.json, *.safetensors, *.safetensors.index.json): the folder;
 /// - any other file: itself;
-/// - what is not there: the model of that name (file/hub/model_names.h).
-/// Where kText is asked for, a folder that has no model stands for itself, too, and a
-/// tokenizer_config.json for its folder. Throws kNotFound if nothing is there, kInput if several
-/// files could be meant, naming them, kFormat if `path` is no part of a model.
+/// - a path that does not exist: the model of that name (file/hub/model_names.h).
+/// For kText, a folder without a model is returned itself, and a tokenizer_config.json is resolved
+/// to its folder. Throws kNotFound if nothing exists, kInput naming the candidates if several files
+/// match, kFormat if `path` is not part of a model.
 std::string find_model(const std::string& path, ModelPart part = ModelPart::kWeights);
 
 }  // namespace veery

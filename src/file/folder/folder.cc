@@ -20,7 +20,7 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 
 std::string file_of_tensor(JsonReader& index, std::string_view tensor, const std::string& path) {
   if (index.peek() != JsonReader::Kind::kString)
-    throw Error(ErrorKind::kFormat, "{}: the file of tensor '{}' is no text", path,
+    throw Error(ErrorKind::kFormat, "{}: the file of tensor '{}' is not a string", path,
                 printable(tensor));
   std::string name(index.string());
   if (name.empty() || name.find_first_of("/\\") != std::string::npos || name.starts_with('.') ||
@@ -32,7 +32,7 @@ std::string file_of_tensor(JsonReader& index, std::string_view tensor, const std
 }
 
 ShardIndex find_shards(const std::string& folder) {
-  // As in transformers: an index beside the single file is left over from another export.
+  // As in transformers: an index next to the single file is a leftover of another export.
   if (path_exists(folder + "/model.safetensors")) return {{"model.safetensors"}, {}};
   const std::string index = folder + "/" + kIndexName;
   if (path_exists(index)) return parse_shard_index(MappedFile(index, kIndexFile), index);
@@ -47,7 +47,7 @@ ShardIndex find_shards(const std::string& folder) {
   return shards;
 }
 
-// All tensors of the folder by name, and which file each comes from.
+// All tensors of the folder by name, with the file that contains each.
 class Pool {
  public:
   void add(const SafetensorsFile& file, const std::map<std::string, std::string>& owner_of,
@@ -59,8 +59,9 @@ class Pool {
       }
       const auto [entry, is_new] = tensors_.emplace(tensor.name, tensor);
       if (!is_new)
-        throw Error(ErrorKind::kFormat, "{}: tensor '{}' is in another file of the folder too",
-                    file.path, printable(tensor.name));
+        throw Error(ErrorKind::kFormat,
+                    "{}: tensor '{}' also appears in another file of the folder", file.path,
+                    printable(tensor.name));
     }
   }
   const StoredTensor* find(const std::string& name) const {
@@ -87,15 +88,15 @@ Fp8Blocks fp8_blocks(const Json& config) {
   return {(*size)[0].get<int64_t>(), (*size)[1].get<int64_t>()};
 }
 
-// The tensor of the same layer: "x.scales" for "x.weight".
-const StoredTensor* beside(const StoredTensor& weight, const char* kind, const Pool& pool) {
+// Returns a tensor of the same layer: "x.scales" for "x.weight"; nullptr if there is none.
+const StoredTensor* sibling(const StoredTensor& weight, const char* kind, const Pool& pool) {
   constexpr std::string_view kWeight = ".weight";
   if (!weight.name.ends_with(kWeight)) return nullptr;
   return pool.find(weight.name.substr(0, weight.name.size() - kWeight.size()) + kind);
 }
 
-// Whether `tensor` holds the scales or biases of packed codes.
-bool belongs_to_codes(const StoredTensor& tensor, const Pool& pool) {
+// Returns whether `tensor` holds the scales or biases of a quantised weight.
+bool is_scale_or_bias(const StoredTensor& tensor, const Pool& pool) {
   for (const std::string_view kind : {".scales", ".biases"})
     if (tensor.name.ends_with(kind)) {
       const std::string layer = tensor.name.substr(0, tensor.name.size() - kind.size());
@@ -105,7 +106,7 @@ bool belongs_to_codes(const StoredTensor& tensor, const Pool& pool) {
   return false;
 }
 
-// "x_blocks" and "x_scales" stand for "x" (gpt-oss).
+// gpt-oss stores "x" as "x_blocks" and "x_scales".
 constexpr std::string_view kBlocks = "_blocks";
 
 const StoredTensor* paired_scales(const StoredTensor& blocks, const Pool& pool) {
@@ -118,16 +119,17 @@ TensorView make_packed_view(const StoredTensor& codes, const StoredTensor& scale
   const std::string layer = codes.name.substr(0, codes.name.rfind('.'));
   const auto format = mlx_format(config, layer);
   if (!format)
-    throw Error(ErrorKind::kFormat, "config.json: says no quantization, but '{}' has scales",
+    throw Error(ErrorKind::kFormat,
+                "config.json: missing quantization settings, but '{}' has scales",
                 printable(codes.name));
-  return make_mlx_view(codes, scales, beside(codes, ".biases", pool), *format);
+  return make_mlx_view(codes, scales, sibling(codes, ".biases", pool), *format);
 }
 
-// A view of `tensor`; no view of what only belongs to another tensor.
+// Returns a view of `tensor`, or nullopt for scales and biases that belong to another tensor.
 std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool,
                                     const Fp8Blocks& blocks, const Json& config) {
-  if (belongs_to_codes(tensor, pool)) return std::nullopt;
-  const StoredTensor* scales = beside(tensor, ".scales", pool);
+  if (is_scale_or_bias(tensor, pool)) return std::nullopt;
+  const StoredTensor* scales = sibling(tensor, ".scales", pool);
   if (tensor.type == StoredType::kU32 && scales != nullptr)
     return make_packed_view(tensor, *scales, pool, config);
   if (const StoredTensor* paired = paired_scales(tensor, pool))
@@ -164,8 +166,7 @@ void refuse_unknown_quantization(const Json& config, const std::string& path) {
   constexpr std::string_view kKnown[] = {"",         "fp8",  "fbgemm_fp8", "compressed-tensors",
                                          "modelopt", "mxfp4"};
   if (std::ranges::find(kKnown, method) == std::end(kKnown))
-    throw Error(ErrorKind::kUnsupported,
-                "{}: quant_method is '{}', which cannot be read; expected fp8, bitnet or none",
+    throw Error(ErrorKind::kUnsupported, "{}: quant_method is '{}', expected fp8, bitnet or none",
                 path, printable(method));
 }
 
@@ -253,7 +254,7 @@ ModelFile open_folder(const std::string& path) {
   }
   for (const auto& [tensor, file] : shards.owner_of)
     if (pool.find(tensor) == nullptr)
-      throw Error(ErrorKind::kFormat, "{}/{}: has no tensor '{}', which {} promises", path, file,
+      throw Error(ErrorKind::kFormat, "{}/{}: missing tensor '{}', which {} lists", path, file,
                   printable(tensor), kIndexName);
   const Fp8Blocks blocks = fp8_blocks(*config);
   for (const auto& [name, tensor] : pool.all())

@@ -1,4 +1,4 @@
-// folder.h: model folders as Hugging Face's transformers writes them.
+// folder.h: model folders in the layout of Hugging Face transformers.
 #pragma once
 #include <map>
 #include <string>
@@ -10,33 +10,36 @@
 
 namespace veery {
 
-/// Opens config.json and the weights beside it: those that model.safetensors.index.json names, else
-/// model.safetensors, else all *.safetensors but adapters and second copies (consolidated*).
-/// Tensors keep the names of the files; where weights have scales beside them (fp8:
-/// `weight_scale_inv`, `weight_scale`), the scaled values are one tensor. Throws kNotFound, kFormat
-/// or kUnsupported in one line that names file and tensor.
+/// Opens config.json and the weights next to it: the files that model.safetensors.index.json lists,
+/// or else model.safetensors, or else all *.safetensors except adapters and duplicates
+/// (consolidated*). Tensors keep their names. Weights with separate scales (fp8:
+/// `weight_scale_inv`, `weight_scale`) become one tensor of scaled values. Throws kNotFound,
+/// kFormat or kUnsupported with a one-line message that names file and tensor.
 ModelFile open_folder(const std::string& path);
 
-/// The names of the files that open_folder() takes weights from, at least one. Throws likewise.
+/// Returns the names of the files that open_folder() reads weights from, at least one. Throws as
+/// open_folder() does.
 std::vector<std::string> weight_files(const std::string& folder);
 
-/// Parses a configuration: JSON whose top level is an object. Throws kNotFound, kLimit, or kFormat
-/// if it is no such JSON.
+/// Parses a configuration file: JSON whose top level is an object. Throws kNotFound, kLimit, or
+/// kFormat for anything else.
 Json read_json_file(const std::string& path);
 
-/// The same of what Python wrote, which has names for numbers that JSON has none for: a bare
-/// Infinity, -Infinity or NaN becomes {"__float__": "Infinity"}, as newer writers have it.
+/// As read_json_file() for files written by Python, which may contain numbers that JSON lacks: a
+/// bare Infinity, -Infinity or NaN becomes {"__float__": "Infinity"}, the notation of newer
+/// writers.
 Json read_python_json(const std::string& path);
 std::string with_named_numbers(std::string_view text);
 
-/// The files of a folder and, where an index says it, which of them has which tensor.
+/// The weight files of a folder and, if there is an index, the file of each tensor.
 struct ShardIndex {
-  std::vector<std::string> files;               ///< names in the folder, sorted
-  std::map<std::string, std::string> owner_of;  ///< tensor -> file; empty: all of all files
+  std::vector<std::string> files;  ///< names in the folder, sorted
+  /// Tensor -> file; empty: every tensor of every file.
+  std::map<std::string, std::string> owner_of;
 };
 
-/// Reads what model.safetensors.index.json holds. Throws kFormat naming `path` and what is wrong,
-/// also for a file that would lie outside of the folder.
+/// Parses model.safetensors.index.json. Throws kFormat naming `path` and the fault, including file
+/// names that would lie outside the folder.
 ShardIndex parse_shard_index(const JsonText& text, const std::string& path);
 
 }  // namespace veery

@@ -20,7 +20,7 @@ using Mode = MlxFormat::Mode;
 struct ModeRow {
   std::string_view name;
   Mode mode;
-  int64_t group;  // what is taken where a file says none
+  int64_t group;  // default group size and bits of the mode
   int bits;
 };
 constexpr ModeRow kModes[] = {{"affine", Mode::kAffine, 64, 4},
@@ -30,14 +30,14 @@ constexpr ModeRow kModes[] = {{"affine", Mode::kAffine, 64, 4},
 
 constexpr float kE2m1[16] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
 
-// What all rows share. Codes are one stream of bits a row, lowest first.
+// The packed data of a weight. The codes of a row form one bit stream, lowest bits first.
 struct Packed {
   StoredTensor codes, scales, biases;
   MlxFormat format;
   int64_t cols = 0;
 
   int64_t groups() const { return cols / format.group; }
-  // Codes of the columns [begin, begin + count).
+  // Unpacks the codes of the columns [begin, begin + count).
   void unpack(int64_t row, int64_t begin, int64_t count, uint8_t* out) const {
     const int64_t row_bytes = cols * format.bits / 8;
     const std::byte* bytes = codes.data.data() + row * row_bytes;
@@ -49,13 +49,13 @@ struct Packed {
       out[i] = static_cast<uint8_t>(pair >> (bit % 8) & mask);
     }
   }
-  // Scales of a byte.
+  // Returns an 8-bit scale.
   uint8_t scale(int64_t row, int64_t group) const {
     return static_cast<uint8_t>(scales.data[static_cast<size_t>(row * groups() + group)]);
   }
 };
 
-// Two codes to a byte: i in the low half, i + count / 2 in the high half.
+// Packs two codes per byte: i in the low nibble, i + count / 2 in the high nibble.
 void pack_halves(const uint8_t* codes, int count, uint8_t* out) {
   for (int i = 0; i < count / 2; ++i)
     out[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[i + count / 2] & 15) << 4);
@@ -98,7 +98,7 @@ class BlockSource final : public RowSource {
   Packed packed_;
 };
 
-// Groups as they lie in the file, each with its scale and bias.
+// Stores affine groups, each with its scale and bias.
 class AffineSource final : public RowSource {
  public:
   AffineSource(Packed packed, const AffineFormat& format)
@@ -120,7 +120,7 @@ class AffineSource final : public RowSource {
     const std::byte* at = tensor.data.data() + index * byte_size(tensor.type);
     if (to_dtype(tensor.type) == format_.scale) {
       std::memcpy(out, at, static_cast<size_t>(format_.scale_bytes()));
-    } else {  // of two types: f32
+    } else {  // scale and bias have different types: use f32
       const float value = affine_scale(*to_dtype(tensor.type), at);
       std::memcpy(out, &value, sizeof value);
     }
@@ -130,7 +130,7 @@ class AffineSource final : public RowSource {
   AffineFormat format_;
 };
 
-// NVFP4 whose rows are no whole blocks of 64.
+// NVFP4 as f32, for rows that are not whole blocks of 64.
 class FloatSource final : public RowSource {
  public:
   explicit FloatSource(Packed packed) : packed_(std::move(packed)) {}
@@ -160,7 +160,7 @@ void check_shapes(const Packed& p, bool has_biases) {
                      name(p.codes.type), p.codes.shape.size(), p.scales.shape.size()));
   const int64_t bits = p.codes.shape[1] * 32;
   if (p.codes.data.empty() || bits % p.format.bits != 0 || p.cols % p.format.group != 0)
-    fail(fmt::format("rows of {} words are no whole groups", p.codes.shape[1]));
+    fail(fmt::format("rows of {} words do not form whole groups", p.codes.shape[1]));
   if (p.scales.shape != std::vector<int64_t>{p.codes.shape[0], p.groups()})
     fail(fmt::format("scales are {} x {}, expected {} x {}", p.scales.shape[0], p.scales.shape[1],
                      p.codes.shape[0], p.groups()));
@@ -168,23 +168,26 @@ void check_shapes(const Packed& p, bool has_biases) {
     return type == StoredType::kF32 || type == StoredType::kF16 || type == StoredType::kBF16;
   };
   if (p.format.mode == Mode::kAffine) {
-    if (!has_biases || p.biases.shape != p.scales.shape) fail("has no biases as many as scales");
-    if (!is_float(p.scales.type) || !is_float(p.biases.type)) fail("scales are no floats");
+    if (!has_biases || p.biases.shape != p.scales.shape)
+      fail("biases are missing or differ in shape from the scales");
+    if (!is_float(p.scales.type) || !is_float(p.biases.type))
+      fail("scales or biases are not floats");
   } else if (p.scales.type != StoredType::kU8) {
     fail(fmt::format("scales have type {}, expected U8", name(p.scales.type)));
   }
 }
 
-// Experts are one more dimension, whose matrices lie one below the other.
+// Merges the expert dimension into the rows.
 StoredTensor flat(StoredTensor tensor) {
   if (tensor.shape.size() == 3) tensor.shape = {tensor.shape[0] * tensor.shape[1], tensor.shape[2]};
   return tensor;
 }
 
-// Neighbours in a byte -> halves of a block.
-class NeighbourSource final : public RowSource {
+// Converts bytes that hold two adjacent elements to blocks whose bytes hold elements half a block
+// apart.
+class AdjacentNibblesSource final : public RowSource {
  public:
-  NeighbourSource(const StoredTensor& blocks, const StoredTensor& scales)
+  AdjacentNibblesSource(const StoredTensor& blocks, const StoredTensor& scales)
       : blocks_(blocks.data), scales_(scales.data), across_(scales.shape.back()) {}
   void read(int64_t first, int64_t last, std::byte* out) const override {
     for (int64_t b = first * across_; b < last * across_; ++b) {
@@ -207,7 +210,7 @@ class NeighbourSource final : public RowSource {
   int64_t across_;
 };
 
-// A size from 1 to 2^16, or the fallback if it is absent or null.
+// Returns a size from 1 to 65536, or the fallback if it is absent or null.
 int64_t size_or(const Json& object, const char* key, int64_t fallback, const std::string& name) {
   const auto value = object.find(key);
   if (value == object.end() || value->is_null()) return fallback;
@@ -223,7 +226,7 @@ MlxFormat read_format(const Json& own, const Json& common, const std::string& na
     const auto mode = object.find("mode");
     return mode != object.end() && mode->is_string() ? mode->get<std::string>() : "";
   };
-  // A layer that has its own sizes and no mode is affine, whatever the others are.
+  // A layer with its own sizes but no mode is affine, regardless of the model's mode.
   const bool sized = &own != &common && (own.contains("bits") || own.contains("group_size"));
   std::string mode = mode_of(own);
   if (mode.empty() && !sized) mode = mode_of(common);
@@ -236,7 +239,8 @@ MlxFormat read_format(const Json& own, const Json& common, const std::string& na
   const std::string others = mode_of(common).empty() ? "affine" : mode_of(common);
   const bool same = mode == others;
   MlxFormat format{row->mode, row->group, row->bits};
-  // A layer's null means the mode's own size; what it leaves out is the model's.
+  // In a layer's settings, null means the default of the mode; an absent size means that of the
+  // model.
   const bool says_group = own.contains("group_size");
   format.group = size_or(
       own, "group_size",
@@ -281,11 +285,11 @@ TensorView make_mxfp4_view(const std::string& name, const StoredTensor& blocks,
   if (blocks.type != StoredType::kU8 || scales.type != StoredType::kU8 || scales.shape.size() < 2 ||
       blocks.shape != shape || blocks.data.empty())
     throw Error(ErrorKind::kFormat,
-                "tensor '{}': expected bytes of 16 for each of its scales, which are bytes too",
+                "tensor '{}': expected 16 bytes for each scale, and scales of one byte",
                 printable(blocks.name));
   TensorView view{name, DType::kMXFP4, scales.shape, {}};
   view.shape.back() *= 32;
-  view.source = std::make_shared<NeighbourSource>(blocks, scales);
+  view.source = std::make_shared<AdjacentNibblesSource>(blocks, scales);
   return view;
 }
 

@@ -1,4 +1,4 @@
-// mlx.h: weights quantised by MLX.
+// mlx.h: weights quantised by MLX, and MXFP4 weights of gpt-oss.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace veery {
 
-/// How one tensor is quantised. Source: MLX's documentation of mlx.core.quantize.
+/// The quantisation of a tensor. Source: MLX's documentation of mlx.core.quantize.
 ///   affine       groups of 32, 64 or 128; scale * q + bias, q of 2, 3, 4, 5, 6 or 8 bits
 ///   mxfp4, mxfp8 groups of 32; 2^(scale - 127) * e2m1 or e4m3 (OCP Microscaling, version 1.0)
 ///   nvfp4        groups of 16; an e4m3 scale * e2m1
@@ -22,22 +22,23 @@ struct MlxFormat {
   bool operator==(const MlxFormat&) const = default;
 };
 
-/// As config.json spells it.
+/// Returns the name of a mode as config.json spells it.
 std::string_view mlx_mode_name(MlxFormat::Mode mode);
 
-/// The format of `name` (without ".weight") that `quantization` or `quantization_config` of a
-/// config.json gives, with what it says of single layers; absent where there is none. Throws
-/// kFormat or kUnsupported naming the layer.
+/// Returns the format of the layer `name` (without ".weight") according to `quantization` or
+/// `quantization_config` of a config.json, including settings of single layers; nullopt if neither
+/// exists. Throws kFormat or kUnsupported naming the layer.
 std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name);
 
-/// The weight whose codes, scales and biases (null but for affine) are given, in the type of its
-/// format; NVFP4 whose rows are no whole blocks of 64 in f32. Throws kFormat naming the tensor if
-/// shapes or types do not fit the format.
+/// Returns the weight with the given codes, scales and biases (nullptr except for affine) in the
+/// type of its format; NVFP4 with rows that are not whole blocks of 64 becomes f32. Throws kFormat
+/// naming the tensor if shapes or types do not fit the format.
 TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
                          const StoredTensor* biases, const MlxFormat& format);
 
-/// A weight in blocks of MXFP4 as gpt-oss keeps it: `blocks` (..., rows, cols / 32, 16) bytes with
-/// two neighbours each, the first in the low half; `scales` (..., rows, cols / 32). Throws kFormat.
+/// Returns an MXFP4 weight of gpt-oss: `blocks` has shape (..., rows, cols / 32, 16), each byte
+/// with two adjacent elements, the first in the low nibble; `scales` has shape (..., rows, cols /
+/// 32). Throws kFormat.
 TensorView make_mxfp4_view(const std::string& name, const StoredTensor& blocks,
                            const StoredTensor& scales);
 

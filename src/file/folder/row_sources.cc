@@ -83,7 +83,7 @@ class Sum final : public RowSource {
   float addend_;
 };
 
-// Rows of another tensor; of one with a single row, its elements from `begin` on.
+// Rows of another tensor; for a tensor of one row, its elements from `begin` on.
 class Slice final : public RowSource {
  public:
   Slice(const TensorView& whole, int64_t begin, size_t size)
@@ -99,10 +99,10 @@ class Slice final : public RowSource {
  private:
   TensorView whole_;
   int64_t begin_;
-  size_t size_;  // of a part of a single row
+  size_t size_;  // size of the part of a single row
 };
 
-// Units (rows of a matrix, elements of a vector) in another order.
+// Rows of a matrix, or elements of a vector, in another order.
 class Reordered final : public RowSource {
  public:
   Reordered(const TensorView& whole, std::span<const int64_t> order)
@@ -138,7 +138,7 @@ const Table& table_of(StoredType type) {
   return type == StoredType::kF8_E4M3 ? e4m3 : e5m2;
 }
 
-// The scales of blocks of rows and columns.
+// Scales of the blocks of a matrix.
 struct Fp8Scales {
   std::vector<float> values;
   Fp8Blocks blocks;
@@ -200,7 +200,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ", "));
 }
 
-// The size of the blocks that `count` scales divide `size` elements into.
+// Returns the block size with which `count` scales cover `size` elements; 0 if there is none.
 int64_t block_size(int64_t size, int64_t count, int64_t wanted) {
   if (count < 1) return 0;
   const int64_t block = wanted > 0 && count > 1 ? wanted : blocks_in(size, count);

@@ -1,4 +1,4 @@
-// Tensors made of the rows of others.
+// Implements tensors that are views of rows of other tensors.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// Units of a tensor, which may be computed: rows of a matrix, elements of a vector.
+// The units of a stored or computed tensor: rows of a matrix, elements of a vector.
 class Units {
  public:
   explicit Units(TensorView tensor)
@@ -19,7 +19,7 @@ class Units {
   bool is_matrix() const { return tensor_.shape.size() > 1; }
   int64_t columns() const { return tensor_.shape.back(); }
   int64_t count() const { return is_matrix() ? tensor_.elements() / columns() : columns(); }
-  size_t bytes() const { return bytes_; }  // of one
+  size_t bytes() const { return bytes_; }  // bytes of one unit
   void read(int64_t first, int64_t last, std::byte* out) const {
     if (is_matrix()) return read_rows(tensor_, first, last, out);
     std::vector<std::byte> buffer;
@@ -91,7 +91,7 @@ class Picked final : public RowSource {
 
  private:
   TensorView whole_;
-  int64_t count_;  // of a period
+  int64_t count_;  // rows taken from each period
   RowPick pick_;
 };
 
@@ -131,7 +131,7 @@ class Decoded final : public RowSource {
   TensorView from_;
 };
 
-// Groups as blocks of 32 with f16 scales.
+// Converts affine groups to blocks of 32 with f16 scales.
 template <typename Block>
 class Regrouped final : public RowSource {
  public:
@@ -163,7 +163,7 @@ class Regrouped final : public RowSource {
   TensorView from_;
 };
 
-// Whether f16 holds all scales and biases of groups.
+// Returns whether all scales and biases are exact in f16.
 bool has_f16_scales(const TensorView& tensor) {
   const AffineFormat format = affine_format(tensor.dtype);
   if (format.scale == DType::kF16) return true;

@@ -1,4 +1,4 @@
-// safetensors.h: reading and writing safetensors files.
+// safetensors.h: reads and writes safetensors files.
 #pragma once
 #include <map>
 #include <memory>
@@ -14,11 +14,12 @@
 
 namespace veery {
 
-// Source: the safetensors format description (huggingface/safetensors, README). u64 length of the
-// header, the header in JSON, the tensors without gaps. Offsets count from the end of the header.
+// Source: the safetensors format description (huggingface/safetensors, README): the length of the
+// header as u64, the header in JSON, the tensors without gaps. Offsets are relative to the end of
+// the header.
 
-/// Element types as headers spell them. Not all can be weights on their own: packed integers and
-/// 8-bit floats need scales beside them.
+/// Element types as headers spell them. Packed integers and 8-bit floats only form weights together
+/// with separate scales.
 enum class StoredType : uint8_t {
   kBool,
   kU8,
@@ -40,14 +41,15 @@ enum class StoredType : uint8_t {
 };
 std::string_view name(StoredType type);
 int64_t byte_size(StoredType type);  ///< of one element
-/// The type of a view with the same bytes; absent where there is none.
+/// Returns the DType with the same representation; nullopt if there is none.
 std::optional<DType> to_dtype(StoredType type);
 
 struct StoredTensor {
   std::string name;
   StoredType type = StoredType::kF32;
-  std::vector<int64_t> shape;       ///< slowest first; empty: one number; sizes of 0 are allowed
-  std::span<const std::byte> data;  ///< at any address
+  /// Slowest dimension first; empty: a scalar; sizes of 0 are allowed.
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;  ///< may be unaligned
 };
 
 struct SafetensorsFile {
@@ -59,27 +61,27 @@ struct SafetensorsFile {
   const StoredTensor* find(std::string_view name) const;
 };
 
-/// Maps and checks `path`. Throws kFormat naming the tensor, what was found and what was expected:
-/// a header over kSafetensorsHeader, anything but the format's own structure in it (so nothing
-/// can nest), names given twice, shapes that overflow or do not fit the bytes, ranges that overlap,
-/// leave gaps or go beyond the file; kUnsupported for an unknown type.
+/// Maps and checks `path`. Throws kFormat naming the tensor, what was found and what was expected,
+/// for: a header longer than kSafetensorsHeader or with any other structure than the format's
+/// (which bounds nesting), duplicate names, shapes that overflow or do not match the bytes, ranges
+/// that overlap, leave gaps or exceed the file. Throws kUnsupported for an unknown type.
 SafetensorsFile open_safetensors(const std::string& path);
 
-/// The same on bytes in memory; `name` stands for the path in messages.
+/// As open_safetensors() for bytes in memory; `name` replaces the path in messages.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
 
-/// Writes a file piece by piece, to a temporary name beside `path`. The data start at a multiple of
-/// 64; tensors lie in order of falling element size, then of names, so each is aligned to its
-/// elements. Without commit() nothing is left.
+/// Writes a file in pieces, under a temporary name next to `path`. The data start at a multiple of
+/// 64. Tensors are ordered by decreasing element size, then by name, so each is aligned to its
+/// elements. Without commit() the file is removed.
 class SafetensorsWriter {
  public:
-  /// Writes the header. Of `tensors`, names, types and shapes are looked at. Throws kInput naming a
-  /// tensor that the format cannot hold or that appears twice, kIo.
+  /// Writes the header, from the names, types and shapes of `tensors`. Throws kIo, or kInput naming
+  /// a tensor that the format cannot represent or that appears twice.
   SafetensorsWriter(const std::string& path, std::span<const StoredTensor> tensors,
                     const std::map<std::string, std::string>& metadata = {});
-  /// Bytes of the data of tensors[index], from `offset` on. Pieces may come in any order.
+  /// Writes bytes of the data of tensors[index] from `offset` on. Pieces may come in any order.
   void write(size_t index, size_t offset, std::span<const std::byte> bytes);
-  /// Gives the file its name, once all bytes are there.
+  /// Renames the file to its final name. All bytes must have been written.
   void commit();
 
  private:
@@ -89,7 +91,7 @@ class SafetensorsWriter {
   };
   PendingFile file_;
   std::vector<Place> places_;
-  size_t left_ = 0;  ///< bytes that are to come
+  size_t left_ = 0;  ///< bytes that are still to be written
 };
 
 }  // namespace veery

@@ -44,13 +44,13 @@ constexpr bool in_order() {
     if (static_cast<size_t>(kTypes[i].type) != i || kTypes[i].name.empty()) return false;
   return true;
 }
-static_assert(in_order(), "one row a type, in the order of the enumeration");
+static_assert(in_order(), "one row per type, in the order of the enumeration");
 
 const TypeRow& row_of(StoredType type) { return kTypes[static_cast<size_t>(type)]; }
 
 constexpr size_t kMaxDims = 8;
 
-// One tensor as the header describes it, before it is believed.
+// A tensor as the header describes it, not yet validated.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -58,8 +58,8 @@ struct Entry {
   bool has_dtype = false, has_shape = false, has_offsets = false;
 };
 
-// Reads the header. Only {name: {dtype, shape, data_offsets}} and {__metadata__: {text: text}} get
-// through, so memory stays in proportion to its length.
+// Reads the header. Accepts only {name: {dtype, shape, data_offsets}} and {__metadata__: {text:
+// text}}, so that memory use is proportional to its length.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, const std::string& file)
@@ -90,22 +90,21 @@ class HeaderReader {
 
   [[noreturn]] void unexpected(std::string_view place, std::string_view found,
                                std::string_view expected) const {
-    throw Error(ErrorKind::kFormat, "{}: {} has {} where {} is expected", file_, place, found,
-                expected);
+    throw Error(ErrorKind::kFormat, "{}: {}: found {}, expected {}", file_, place, found, expected);
   }
   void expect(Kind kind, std::string_view place, std::string_view expected) {
-    constexpr std::string_view kFound[] = {"null",   "a bool",   "a number",
-                                           "a text", "an array", "an object"};
+    constexpr std::string_view kFound[] = {"null",     "a bool",   "a number",
+                                           "a string", "an array", "an object"};
     if (const Kind found = reader_.peek(); found != kind)
       unexpected(place, kFound[static_cast<size_t>(found)], expected);
   }
   void read_metadata() {
     constexpr std::string_view kPlace = "__metadata__";
-    if (reader_.peek() == Kind::kNull) return reader_.null();  // mlx writes it
+    if (reader_.peek() == Kind::kNull) return reader_.null();  // written by mlx
     expect(Kind::kObject, kPlace, "an object");
     reader_.begin_object();
     for (std::string_view key; reader_.next_key(key);) {
-      expect(Kind::kString, kPlace, "a text");
+      expect(Kind::kString, kPlace, "a string");
       metadata_[std::string(key)] = reader_.string();
     }
   }
@@ -113,14 +112,14 @@ class HeaderReader {
     const std::string label = fmt::format("tensor '{}'", printable(entry.name));
     const auto once = [&](bool& seen, std::string_view field) {
       if (std::exchange(seen, true))
-        throw Error(ErrorKind::kFormat, "{}: {} has '{}' twice", file_, label, field);
+        throw Error(ErrorKind::kFormat, "{}: {} has duplicate field '{}'", file_, label, field);
     };
     expect(Kind::kObject, label, "an object");
     reader_.begin_object();
     for (std::string_view field; reader_.next_key(field);) {
       if (field == "dtype") {
         once(entry.has_dtype, field);
-        expect(Kind::kString, label, "the name of a type");
+        expect(Kind::kString, label, "a type name");
         entry.dtype = reader_.string();
       } else if (field == "shape") {
         once(entry.has_shape, field);
@@ -137,11 +136,11 @@ class HeaderReader {
                                                    {entry.has_shape, "shape"},
                                                    {entry.has_offsets, "data_offsets"}};
     for (const auto& [seen, field] : fields)
-      if (!seen) throw Error(ErrorKind::kFormat, "{}: {} has no {}", file_, label, field);
+      if (!seen) throw Error(ErrorKind::kFormat, "{}: {}: missing {}", file_, label, field);
   }
   void read_numbers(std::vector<uint64_t>& items, size_t most, const std::string& label,
                     std::string_view field) {
-    constexpr std::string_view kWhole = "a whole number";
+    constexpr std::string_view kWhole = "an integer";
     expect(Kind::kArray, label, "an array");
     reader_.begin_array();
     while (reader_.next_item()) {
@@ -169,7 +168,7 @@ StoredType read_type(const Entry& entry, const std::string& file) {
               printable(entry.name), printable(entry.dtype));
 }
 
-// Shape and bytes of one tensor; its place is not yet compared with the others'.
+// Checks shape and size of a tensor; overlaps with others are checked later.
 StoredTensor check(const Entry& entry, std::span<const std::byte> data, const std::string& file) {
   StoredTensor tensor{entry.name, read_type(entry, file), {}, {}};
   const auto fail = [&](const std::string& what) {
@@ -204,7 +203,7 @@ void check_names(std::vector<std::string_view> names, const std::string& file) {
     throw Error(ErrorKind::kFormat, "{}: tensor '{}' appears twice", file, printable(*twice));
 }
 
-// Tensors follow one another without gaps up to the end of the file.
+// Checks that tensors follow one another without gaps up to the end of the file.
 void check_places(const std::vector<StoredTensor>& tensors, std::span<const std::byte> data,
                   const std::string& file) {
   uint64_t end = 0;
@@ -215,8 +214,8 @@ void check_places(const std::vector<StoredTensor>& tensors, std::span<const std:
       throw Error(ErrorKind::kFormat, "{}: tensor '{}' at byte {} overlaps '{}', which ends at {}",
                   file, printable(tensor.name), begin, printable(last->name), end);
     if (begin > end)
-      throw Error(ErrorKind::kFormat, "{}: nothing describes the {} bytes before tensor '{}'", file,
-                  begin - end, printable(tensor.name));
+      throw Error(ErrorKind::kFormat, "{}: gap of {} bytes before tensor '{}'", file, begin - end,
+                  printable(tensor.name));
     end = begin + tensor.data.size();
     last = &tensor;
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kDataAlignment = 64;
 
-// The bytes that the data take.
+// Returns the size of the data in bytes.
 size_t checked_size(const StoredTensor& tensor) {
   if (tensor.name.empty() || tensor.name == "__metadata__")
     throw Error(ErrorKind::kInput, "write safetensors: a tensor cannot have the name '{}'",

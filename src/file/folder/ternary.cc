@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kBlock = 256;  // elements of TQ2_0
+constexpr int64_t kBlock = 256;  // elements of a TQ2_0 block
 constexpr int64_t kPerByte = 4;
 
 std::string text_of(const Json& config, const char* key) {
@@ -27,7 +27,7 @@ class Ternary : public RowSource {
       : data_(codes.data), rows_(codes.shape[0]), cols_(codes.shape[1]), scale_(scale) {}
 
  protected:
-  // 0, 1 or 2 of row `r`; 3 is none of BitNet's.
+  // Returns the code of row `r`: 0, 1 or 2; 3 is not used by BitNet.
   int code(int64_t r, int64_t c) const {
     const auto byte = static_cast<int>(data_[static_cast<size_t>(r % rows_ * cols_ + c)]);
     return byte >> (2 * (r / rows_)) & 3;
@@ -45,7 +45,7 @@ class Ternary : public RowSource {
   }
 
   std::span<const std::byte> data_;
-  int64_t rows_, cols_;  // as packed
+  int64_t rows_, cols_;  // of the packed tensor
   float scale_;
 };
 
@@ -74,7 +74,7 @@ bool has_ternary_weights(const Json& config) {
   if (text_of(config, "quant_method") != "bitnet") return false;
   if (const std::string mode = text_of(config, "quantization_mode"); mode == "online")
     throw Error(ErrorKind::kUnsupported,
-                "config.json: quantization_mode is 'online', expected weights that are packed");
+                "config.json: quantization_mode is 'online', expected packed weights");
   return true;
 }
 

@@ -14,9 +14,10 @@ namespace {
 
 using gguf::ValueType;
 
-static_assert(std::endian::native == std::endian::little, "GGUF's numbers are read as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "GGUF numbers are read without byte swapping");
 
-// Types of ggml that veery cannot read, so that a message can name them.
+// ggml types that veery does not support, named for messages.
 struct NamedType {
   uint32_t ggml;
   std::string_view name;
@@ -26,7 +27,7 @@ constexpr NamedType kOtherTypes[] = {
     {21, "iq3_s"},   {22, "iq2_s"},  {23, "iq4_xs"},  {29, "iq1_m"}, {34, "tq1_0"},
     {35, "tq2_0"},   {39, "mxfp4"},  {40, "nvfp4"},   {41, "q1_0"}};
 
-// Reads forward through the file; what is being read is named in every error.
+// Reads forward through the file; errors name the field that is being read.
 class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, const std::string& file) : bytes_(bytes), file_(file) {}
@@ -55,7 +56,8 @@ class Cursor {
     return {data, static_cast<size_t>(length)};
   }
 
-  // A count of things of at least `least` bytes each, so that memory for them may be reserved.
+  // Reads a count of items of at least `least` bytes each, and checks it against the rest of the
+  // file, so that memory for them can be reserved.
   template <typename What>
   uint64_t read_count(uint64_t least, const What& what) {
     const auto count = read<uint64_t>(what);
@@ -67,7 +69,7 @@ class Cursor {
   }
 
  private:
-  // Descriptions are functions: they are needed once a file is bad, and read for every string.
+  // `what` may be a function, so that a description is only built when an error occurs.
   template <typename What>
   static std::string describe(const What& what) {
     if constexpr (std::is_invocable_v<What>)
@@ -184,7 +186,7 @@ uint64_t read_version(Cursor& in) {
   const auto version = in.read<uint32_t>("version");
   if (version != 0 && (version & 0xFFFFU) == 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: version is {} when read as little endian; big-endian files cannot be read",
+                "{}: version is {} when read as little endian; big-endian files are not supported",
                 in.file(), version);
   if (version < gguf::kOldestVersion || version > gguf::kNewestVersion)
     throw Error(ErrorKind::kFormat, "{}: version is {}, expected {} to {}", in.file(), version,
@@ -203,12 +205,12 @@ void check_magic(Cursor& in) {
                 printable(found), gguf::kMagic);
 }
 
-// One tensor's description, before its place in the file is checked.
+// The description of a tensor, before its position in the file is checked.
 struct Entry {
   TensorView view;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  int64_t block = 1, block_bytes = 0;  // as they are stored
+  int64_t block = 1, block_bytes = 0;  // of the stored type
   bool is_q2 = false;
   std::string label;  // for messages
 };
@@ -231,7 +233,7 @@ void read_type(Cursor& in, Entry& entry) {
   }
   for (const NamedType& other : kOtherTypes)
     if (other.ggml == number)
-      throw Error(ErrorKind::kUnsupported, "{}: {} has type {} ({}), which cannot be read yet",
+      throw Error(ErrorKind::kUnsupported, "{}: {} has type {} ({}), which is not supported",
                   in.file(), label, number, other.name);
   throw Error(ErrorKind::kFormat, "{}: {} has the unknown type {}", in.file(), label, number);
 }
@@ -251,7 +253,7 @@ std::vector<int64_t> read_shape(Cursor& in, const std::string& label) {
     if (__builtin_mul_overflow(product, size, &product))
       throw Error(ErrorKind::kFormat, "{}: {} has more elements than 63 bits can count", in.file(),
                   label);
-    shape[dims - 1 - i] = size;  // files name the fastest first
+    shape[dims - 1 - i] = size;  // files store the fastest dimension first
   }
   return shape;
 }
@@ -289,7 +291,7 @@ void check_names(const std::vector<Entry>& entries, const std::string& file) {
       throw Error(ErrorKind::kFormat, "{}: {} appears twice", file, sorted[i]->label);
 }
 
-// Places every tensor in `data`, the part of the file behind the aligned header.
+// Resolves the data of each tensor in `data`, the part of the file after the aligned header.
 void place(std::vector<Entry>& entries, std::span<const std::byte> data, uint64_t alignment,
            const std::string& file) {
   std::vector<const Entry*> sorted;
@@ -324,7 +326,7 @@ uint64_t gguf::alignment_of(const Metadata& metadata, const std::string& file) {
   if (number == nullptr || *number <= 0 || static_cast<uint64_t>(*number) > kLargest ||
       !std::has_single_bit(static_cast<uint64_t>(*number)))
     throw Error(ErrorKind::kFormat, "{}: {} is {}, expected a power of two up to {}", file,
-                gguf::kAlignmentKey, number == nullptr ? "no number" : std::to_string(*number),
+                gguf::kAlignmentKey, number == nullptr ? "not a number" : std::to_string(*number),
                 kLargest);
   return static_cast<uint64_t>(*number);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxParts = 65535;  // split.no has 16 bits
 
-// 0: not split.
+// Returns the number of parts; 0 if the model is not split.
 int64_t parts_of(const ModelFile& model) {
   const int64_t count = model.metadata.integer(gguf::kSplitCountKey).value_or(0);
   if (count < 0 || count > kMaxParts)
@@ -39,7 +39,7 @@ void check_part(const ModelFile& part, int64_t number, int64_t count) {
                 found.value_or(-1) + 1, parts_of(part), number + 1, count);
 }
 
-// Adds the tensors of `part`, and the keys that are not there yet.
+// Adds the tensors of `part` to `model`, and the keys that `model` lacks.
 void append(ModelFile& model, ModelFile part) {
   for (const auto& [key, value] : part.metadata.all())
     if (model.metadata.find(key) == nullptr) model.metadata.set(key, value);
@@ -108,8 +108,9 @@ SplitGgufWriter::SplitGgufWriter(const std::string& path, const Metadata& metada
     parts_.back().end = i + 1;
   }
   if (std::ssize(parts_) > kMaxParts)
-    throw Error(ErrorKind::kLimit, "{}: {} parts of at most {} bytes, at most {} have a number",
-                path, parts_.size(), limit, kMaxParts);
+    throw Error(ErrorKind::kLimit,
+                "{}: needs {} parts of at most {} bytes, expected at most {} parts", path,
+                parts_.size(), limit, kMaxParts);
   for (const std::string& name : names()) file_to_write(name, rules_);
   open_next();
 }
@@ -165,7 +166,7 @@ void SplitGgufWriter::write(std::span<const std::byte> bytes) {
 void SplitGgufWriter::commit() {
   VEERY_CHECK(writers_.size() == parts_.size() && left_ == 0);
   writers_.back()->finish();
-  std::vector<std::string> created;  // where nothing was before
+  std::vector<std::string> created;  // parts that replaced no file
   const PendingHold together;
   try {
     for (size_t i = 0; i < writers_.size(); ++i) {

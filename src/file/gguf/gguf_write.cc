@@ -14,8 +14,7 @@ namespace {
 
 using gguf::ValueType;
 
-// Appends the format's primitives to a buffer; the header of a file is made whole before it is
-// written.
+// Appends primitives of the format to a buffer, in which the header is built before it is written.
 class Header {
  public:
   template <typename T>
@@ -135,7 +134,7 @@ void check(const TensorView& tensor) {
                 printable(tensor.name), tensor.shape.back(), type.block, type.name);
 }
 
-// Keys that programs read as one type only.
+// Keys that other programs expect in one specific type.
 struct TypedKey {
   std::string_view key;
   ValueType type;
@@ -144,7 +143,8 @@ constexpr TypedKey kTypedKeys[] = {{gguf::kSplitNumberKey, ValueType::kUint16},
                                    {gguf::kSplitCountKey, ValueType::kUint16},
                                    {gguf::kSplitTensorsKey, ValueType::kInt32}};
 
-// False if the key may have any type, or the value does not fit.
+// Writes a key of kTypedKeys; returns false if the key is not in that table or the value does not
+// fit its type.
 bool put_typed(Header& out, std::string_view key, const MetaValue& value) {
   const auto row = std::ranges::find(kTypedKeys, key, &TypedKey::key);
   const auto* number = std::get_if<int64_t>(&value);

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";  // as llama.cpp names them
+constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";  // names used by llama.cpp
 
 void check_finite(const std::string& file, const std::string& name,
                   const std::vector<float>& values) {
@@ -25,7 +25,7 @@ class Reader {
  public:
   Reader(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
   bool at_end() const { return at_ == bytes_.size(); }
-  /// A count or length that is followed by at least `unit` bytes for each.
+  /// Reads a count or length, which must be followed by at least `unit` bytes per item.
   size_t count(const char* what, size_t unit) {
     int32_t value;
     copy(&value, sizeof value, what);
@@ -47,7 +47,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-// Sums over rows to means; `counts` has one number for each expert.
+// Divides sums over rows by their counts; `counts` has one number per expert.
 std::vector<float> means(const std::vector<float>& sums, const std::vector<float>& counts) {
   std::vector<float> result(sums.size(), 1.0F);
   const size_t columns = sums.size() / counts.size();
@@ -82,8 +82,8 @@ ImportanceMatrix from_gguf(const ModelFile& file) {
     matrix.datasets.assign(datasets->begin(), datasets->end());
   matrix.chunks = file.metadata.integer("imatrix.chunk_count").value_or(0);
   if (matrix.values.empty())
-    throw Error(ErrorKind::kFormat, "{}: has no tensor NAME.in_sum2, so it is no importance matrix",
-                file.path);
+    throw Error(ErrorKind::kFormat,
+                "{}: missing tensor NAME.in_sum2, expected an importance matrix", file.path);
   return matrix;
 }
 

@@ -10,7 +10,7 @@ namespace veery::gguf {
 namespace {
 
 constexpr AffineFormat kGroups{2, kQ2Elements, DType::kF16};
-constexpr uint16_t kSign = 0x8000;  // of an f16
+constexpr uint16_t kSign = 0x8000;  // sign bit of an f16
 
 class Q2Groups final : public RowSource {
  public:
@@ -31,7 +31,7 @@ class Q2Groups final : public RowSource {
 
  private:
   std::span<const std::byte> data_;
-  size_t blocks_;  // of a row
+  size_t blocks_;  // blocks per row
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// q2_groups.h: ggml's Q2_0, which is read as groups with a scale and a bias.
+// q2_groups.h: reads ggml's Q2_0 as affine groups.
 #pragma once
 #include <cstdint>
 
@@ -7,12 +7,12 @@
 
 namespace veery::gguf {
 
-/// ggml's number of Q2_0: blocks of 64 elements d * (q - 1) in 18 bytes, d as f16, then the codes q
-/// of 2 bits as one stream, lowest bits first. Source: ggml-common.h of llama.cpp.
+/// ggml's type number of Q2_0: blocks of 64 elements d * (q - 1) in 18 bytes: d as f16, then the
+/// 2-bit codes q as one bit stream, lowest bits first. Source: ggml-common.h of llama.cpp.
 inline constexpr uint32_t kQ2Number = 42;
 inline constexpr int64_t kQ2Elements = 64, kQ2Bytes = sizeof(BlockQ2_0);
 
-/// The type in which Q2_0 is read: groups of 64 with 2 bits, scale d and bias -d have the same
+/// Returns the type in which Q2_0 is read: 2-bit groups of 64. Scale d and bias -d give the same
 /// values.
 DType q2_group_type();
 

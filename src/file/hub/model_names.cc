@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kGguf = ".gguf";
 
-// `file` is the one that scripts/models.sh puts into the own folder, `repository` the one that a
-// hub has of the same model.
+// A model with a short name: `file` is where scripts/models.sh stores it in the local folder,
+// `repository` the same model on a hub.
 struct KnownModel {
   std::string_view name, file, repository;
 };
@@ -39,7 +39,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// "~" is the home, as in the variables that the Hugging Face library reads.
+// Replaces a leading "~" by $HOME, in the variables that the Hugging Face library reads as well.
 std::string expanded(const std::string& path) {
   if (path != "~" && !path.starts_with("~/")) return path;
   return variable("HOME") + path.substr(1);
@@ -54,15 +54,15 @@ std::string cache_home() {
   return cache.empty() ? join(variable("HOME"), ".cache") : cache;
 }
 
-// Returns what a known model is run from, its folder instead of its weights; empty if the own
-// folder does not have it.
+// Returns the file of a known model, or its folder if it is not GGUF; empty if the local folder
+// does not have it.
 std::string path_of(const KnownModel& known, const ModelPlaces& places) {
   const std::string file = join(places.own, known.file);
   if (!path_exists(file)) return "";
   return known.file.ends_with(kGguf) ? file : fs::path(file).parent_path().string();
 }
 
-// The GGUF models of a snapshot and of the folders in it, as paths from there.
+// Returns the GGUF models in a snapshot and its subfolders, as relative paths.
 std::vector<std::string> ggufs_of(const std::string& snapshot) {
   const std::vector<std::string> names = visible_names(snapshot);
   std::vector<std::string> models = gguf_models(snapshot, names);
@@ -92,7 +92,7 @@ std::string choose(const std::string& name, const RepositoryFile& wanted,
   return join(snapshot, choose_gguf(name, wanted.file, snapshot, models));
 }
 
-// Of the files that are parts of the model `first` too.
+// Returns the size of the model `first`, including all parts of a split file.
 uint64_t bytes_of_gguf(const std::string& first) {
   const fs::path path(first);
   const std::string folder = path.parent_path().string();
@@ -116,7 +116,8 @@ uint64_t bytes_of_folder(const std::string& folder) {
   return bytes;
 }
 
-// The shortest FILE that means the model `path` alone: the last word of its name, or the name.
+// Returns the shortest FILE that refers to `path` only: the last word of its name, or the whole
+// name.
 std::string file_for(const std::string& path, const std::vector<std::string>& models) {
   const std::string stem = model_stem(path);
   const size_t cut = stem.find_last_of("-.");
@@ -177,7 +178,8 @@ std::string find_named_model(const std::string& name, const ModelPlaces& places,
     try {
       return find_named_model(std::string(known->repository), places, part);
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kNotFound) return "";  // another file of the repository
+      // The cache has the repository, but another file of it.
+      if (error.kind() == ErrorKind::kNotFound) return "";
       throw;
     }
   }
@@ -190,16 +192,16 @@ std::string find_named_model(const std::string& name, const ModelPlaces& places,
 
 std::string where_looked(const std::string& name, const ModelPlaces& places) {
   if (const KnownModel* known = known_model(name))
-    return fmt::format(", nor {}, nor {} in {}: 'veery pull {}' fetches it",
+    return fmt::format(", nor {}, nor {} in {}; 'veery pull {}' downloads it",
                        join(places.own, known->file), known->repository, places.hub, name);
   const RepositoryFile wanted = parse_repository(name);
   if (wanted.repository.empty() || lower_ascii(name).ends_with(kGguf)) return "";
   if (wanted.repository.find('/') != std::string::npos)
-    return fmt::format(", nor {}, and nothing is fetched unasked: 'veery pull {}' does",
+    return fmt::format(", nor {}; 'veery pull {}' downloads it",
                        join(places.hub, cache_folder(wanted.repository)), name);
   std::string names;
   for (const KnownModel& known : kKnownModels) names += fmt::format("{}, ", known.name);
-  return fmt::format(", nor a model of that name: there are {}and ORG/NAME of those in {}", names,
+  return fmt::format(", nor a model of that name, expected {}or ORG/NAME of those in {}", names,
                      places.hub);
 }
 

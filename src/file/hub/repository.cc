@@ -16,7 +16,7 @@ constexpr std::string_view kUsualType = "Q4_K_M";
 [[noreturn]] void refuse(const std::string& name, const std::string& place,
                          const std::vector<std::string>& models) {
   throw Error(ErrorKind::kInput,
-              "{}: could be several files of {}, expected ORG/NAME:FILE with the name of one: {}",
+              "{}: matches several files of {}, expected ORG/NAME:FILE with the name of one: {}",
               name, place, some_of(models, 20));
 }
 
@@ -88,8 +88,8 @@ std::string choose_gguf(const std::string& name, const std::string& file, const 
   }
   const std::vector<std::string> found = matching_models(models, file);
   if (found.empty())
-    throw Error(ErrorKind::kNotFound, "{}: no file is called {} in {}, there are: {}", name,
-                printable(file), place, some_of(models, 20));
+    throw Error(ErrorKind::kNotFound, "{}: no file named {} in {}, found {}", name, printable(file),
+                place, some_of(models, 20));
   if (found.size() > 1) refuse(name, place, found);
   return found.front();
 }

@@ -1,4 +1,4 @@
-// repository.h: names of models on a hub, and which of a model's files a name means.
+// repository.h: repository names on a hub, and the choice of a GGUF file by its short name.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,37 +6,37 @@
 
 namespace veery {
 
-/// With what the folders of models in Hugging Face's cache begin: models--ORG--NAME.
+/// Prefix of model folders in the Hugging Face cache: models--ORG--NAME.
 inline constexpr std::string_view kCacheFolderPrefix = "models--";
 
-/// The parts of ORG/NAME[:FILE].
+/// The two parts of ORG/NAME[:FILE].
 struct RepositoryFile {
-  std::string repository;  ///< ORG/NAME, or NAME of the oldest models
-  std::string file;        ///< behind the colon; empty: there is none
+  std::string repository;  ///< ORG/NAME, or NAME for the oldest models
+  std::string file;        ///< part after the colon; empty if there is none
 };
 
-/// Whether a hub allows `name`, ORG/NAME or NAME, as that of a model.
+/// Returns whether `name` is a valid repository name (ORG/NAME or NAME).
 bool is_repository(std::string_view name);
 
-/// The parts of `name`; empty ones if it is not of that form.
+/// Splits `name`; returns empty parts if it does not have that form.
 RepositoryFile parse_repository(const std::string& name);
 
-/// models--ORG--NAME.
+/// Returns models--ORG--NAME.
 std::string cache_folder(const std::string& repository);
 
 std::string lower_ascii(std::string_view text);
 
-/// The file name of a GGUF model without number of the part and ending.
+/// Returns the file name of a GGUF model without part number and extension.
 std::string model_stem(const std::string& model);
 
-/// Those of the GGUF files `models` that `file` can mean: by the whole name with or without .gguf,
-/// else by the last words of the name between '-' or '.'. Capitals do not count.
+/// Returns those of the GGUF files `models` that `file` matches: by the whole name with or without
+/// .gguf, or else by the last words between '-' or '.'; case is ignored.
 std::vector<std::string> matching_models(const std::vector<std::string>& models,
                                          std::string_view file);
 
-/// The one of the GGUF files `models` that is meant by `file`; where that is empty the Q4_K_M file,
-/// else the only one. `name` and `place` are for messages. Throws kNotFound if no file is called
-/// so, kInput if several could be meant, naming them.
+/// Returns the one of the GGUF files `models` that matches `file`; if `file` is empty, the Q4_K_M
+/// file, or else the only one. `name` and `place` are for messages. Throws kNotFound if no file
+/// matches, kInput naming the candidates if several do.
 std::string choose_gguf(const std::string& name, const std::string& file, const std::string& place,
                         const std::vector<std::string>& models);
 

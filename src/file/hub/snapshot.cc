@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The snapshot that a reference of the cache names; empty if there is none.
+// Returns the snapshot that refs/main of a cache folder names; empty if there is none.
 std::string named_snapshot(const std::string& folder) {
   constexpr size_t kLongest = 256;
   const std::string reference = (fs::path(folder) / "refs" / "main").string();

@@ -7,7 +7,7 @@ namespace veery {
 namespace {
 
 constexpr size_t kAlignment = 64;  // of the data
-constexpr size_t kBefore = 10;     // magic, version, length of the header
+constexpr size_t kBefore = 10;     // bytes before the header: magic, version, header length
 
 void write(const std::string& path, const std::string& type, std::span<const int64_t> shape,
            std::span<const std::byte> bytes, size_t count) {

@@ -1,4 +1,4 @@
-// npy.h: arrays as NumPy's .npy files, version 1.0
+// npy.h: writes NumPy's .npy files, version 1.0
 // (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 #pragma once
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace veery {
 
-/// What stands before the data: `type` as NumPy writes it ("<f4"), row-major.
+/// Returns the bytes before the data. `type` is NumPy's descriptor ("<f4"), the order is row-major.
 std::string npy_header(const std::string& type, std::span<const int64_t> shape);
 
-/// Writes a new file, whole or not at all. The product of `shape` is the number of values. Throws
-/// as PendingFile does.
+/// Writes a new file atomically. The product of `shape` must be the number of values. Throws as
+/// PendingFile does.
 void write_npy(const std::string& path, std::span<const int64_t> shape,
                std::span<const float> values);
 void write_npy(const std::string& path, std::span<const int64_t> shape,

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxLinks = 40;  // as many as Linux follows
+constexpr int kMaxLinks = 40;  // the limit of Linux
 
-// What is there, links followed; none if nothing is.
+// Returns the status of `path`, following links; nullopt if it does not exist.
 std::optional<struct stat> status_of(const std::string& path) {
   struct stat found = {};
   if (::stat(path.c_str(), &found) == 0) return found;
@@ -32,7 +32,7 @@ bool same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// The path of an input that may be the name of a model; of one that cannot be read: as it is.
+// Resolves an input that may be the name of a model; returns it unchanged if that fails.
 std::string path_of(const std::string& input) {
   struct stat found = {};
   if (::stat(input.c_str(), &found) == 0) return input;
@@ -41,7 +41,7 @@ std::string path_of(const std::string& input) {
     return named.empty() ? input : named;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;
-    return input;  // whoever reads it says what is wrong
+    return input;  // the reader of the input reports the error
   }
 }
 
@@ -58,14 +58,14 @@ bool is_read(const struct stat& output, const std::string& meant) {
   return false;
 }
 
-// Where links lead, the last one perhaps to nothing.
+// Follows symbolic links; the last one may be dangling.
 std::string without_links(const std::string& path) {
   fs::path at = path;
   std::error_code code;
   for (int i = 0; i < kMaxLinks && fs::is_symlink(fs::symlink_status(at, code)); ++i) {
     const fs::path target = fs::read_symlink(at, code);
     if (code) break;
-    at = at.parent_path() / target;  // an absolute target replaces all
+    at = at.parent_path() / target;  // an absolute target replaces the whole path
   }
   return at.string();
 }
@@ -104,11 +104,12 @@ std::string file_to_write(const std::string& path, const OutputRules& rules) {
   check_name(path, "a file");
   const auto found = status_of(path);
   if (found && !S_ISREG(found->st_mode))
-    throw Error(ErrorKind::kInput, "{}: is {}, and a file cannot be put in place of that",
+    throw Error(ErrorKind::kInput, "{}: is {}, expected a regular file or a new name",
                 shown_path(path), kind_of_file(found->st_mode));
   if (found && std::ranges::any_of(
                    rules.inputs, [&](const std::string& input) { return is_read(*found, input); }))
-    throw Error(ErrorKind::kInput, "{} is the file that is read", shown_path(path));
+    throw Error(ErrorKind::kInput, "{}: is also the input, expected another name",
+                shown_path(path));
   if (found && rules.existing == Existing::kRefuse)
     throw Error(ErrorKind::kInput, "{}: exists already, expected a new name (--force replaces it)",
                 shown_path(path));

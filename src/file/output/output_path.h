@@ -1,4 +1,4 @@
-// output_path.h: where a file or a folder may be written, and what is never replaced.
+// output_path.h: checks where files and folders may be written, and protects inputs.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,26 +8,27 @@
 
 namespace veery {
 
-/// What becomes of a regular file that has the name of an output already.
+/// Treatment of a regular file that already has the name of an output.
 enum class Existing : uint8_t { kRefuse, kReplace };
 
 struct OutputRules {
   Existing existing = Existing::kReplace;
-  /// Files, and folders whose files, are read: by device and inode they are never replaced.
+  /// Input files, and folders whose files are inputs. They are identified by device and inode and
+  /// never replaced.
   std::vector<std::string> inputs;
-  /// Gets the names of files that were replaced, when they were; null: nobody asks.
+  /// Receives the names of replaced files; may be nullptr.
   std::vector<std::string>* replaced = nullptr;
 };
 
-/// What a model is read from: its path, and all files that it maps.
+/// Returns the paths that a model is read from: its own and those of all mapped files.
 std::vector<std::string> inputs_of(const ModelFile& file);
 
-/// The name that a file written as `path` gets: symbolic links are followed, also those that lead
-/// to nothing, so that they stay links. Throws kInput, naming what is there, if that is no regular
-/// file, an input, or a file that the rules keep; kIo if its folder cannot be written to.
+/// Returns the path that a file written as `path` gets: symbolic links are followed (even dangling
+/// ones), so they are kept. Throws kInput naming what exists there if it is not a regular file, is
+/// an input, or must be kept according to the rules; kIo if its folder is not writable.
 std::string file_to_write(const std::string& path, const OutputRules& rules);
 
-/// The same for a new folder: nothing may be there.
+/// As file_to_write() for a new folder: nothing may exist at `path`.
 std::string folder_to_write(const std::string& path);
 
 }  // namespace veery

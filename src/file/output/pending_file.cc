@@ -42,7 +42,8 @@ void PendingFile::write(const void* data, size_t size) {
 void PendingFile::write_at(uint64_t position, const void* data, size_t size) const {
   const char* at = static_cast<const char*>(data);
   while (size > 0) {
-    constexpr size_t kLargestWrite = size_t{1} << 30;  // the system may refuse more than 2 GiB
+    // Some systems reject writes of more than 2 GiB.
+    constexpr size_t kLargestWrite = size_t{1} << 30;
     const ssize_t written =
         ::pwrite(fd_, at, std::min(size, kLargestWrite), static_cast<off_t>(position));
     if (written < 0 && errno == EINTR) continue;
@@ -60,7 +61,7 @@ void PendingFile::pad(uint64_t alignment) {
   write(kZeros, size);
 }
 
-// A full disk may show only here.
+// fsync() or close() may be the first to report a full disk.
 void PendingFile::finish() {
   if (fd_ < 0) return;
   if (::fsync(fd_) != 0) fail("cannot be written", position_, errno);

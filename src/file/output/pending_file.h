@@ -1,4 +1,4 @@
-// pending_file.h: a file that exists under its own name only once it is whole.
+// pending_file.h: a file that gets its final name only after it is complete.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace veery {
 
-/// Smallest multiple of `alignment` that is not below `size`.
+/// Returns the smallest multiple of `alignment` that is at least `size`.
 constexpr uint64_t round_up(uint64_t size, uint64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-/// Writes to a temporary name beside `path`; commit() renames. Without commit() nothing is left,
-/// nor after discard_pending_outputs(). A file that is replaced hands on its permissions. Throws
-/// what file_to_write() does, and kIo naming the file (a full disk included).
+/// Writes under a temporary name next to `path`; commit() renames the file. Without commit(), or
+/// after discard_pending_outputs(), the file is removed. A replaced file passes on its permissions.
+/// Throws as file_to_write() does, and kIo naming the file (including a full disk).
 class PendingFile {
  public:
   explicit PendingFile(const std::string& path, const OutputRules& rules = {});
@@ -26,11 +26,11 @@ class PendingFile {
   ~PendingFile();
 
   void write(const void* data, size_t size);
-  /// The same at a place of the file that need not be its end; safe to call from several threads.
+  /// Writes at any position; safe to call from several threads.
   void write_at(uint64_t position, const void* data, size_t size) const;
-  /// Zeros up to the next multiple of `alignment`.
+  /// Writes zeros up to the next multiple of `alignment`.
   void pad(uint64_t alignment);
-  /// All bytes are on the disk: what is left to commit() needs no more room.
+  /// Flushes everything to disk, so that commit() needs no more space.
   void finish();
   void commit();
   uint64_t position() const { return position_; }
@@ -41,10 +41,10 @@ class PendingFile {
 
   std::string path_;
   bool replace_;
-  std::vector<std::string>* replaced_;  // null: nobody asks, or there is no file to replace
+  std::vector<std::string>* replaced_;  // nullptr: no receiver, or no file to replace
   int fd_ = -1;
   uint64_t position_ = 0;
-  PendingOutput output_;  // last: the descriptor is there when it is made
+  PendingOutput output_;  // last member: the descriptor must be open when it is constructed
 };
 
 }  // namespace veery

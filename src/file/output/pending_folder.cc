@@ -15,7 +15,7 @@ PendingFolder::PendingFolder(const std::string& path)
         std::error_code code;
         if (!std::filesystem::create_directory(temporary, code))
           throw Error(ErrorKind::kIo, "{}: cannot be created: {}", shown_path(path),
-                      code ? code.message() : temporary + " is there");
+                      code ? code.message() : temporary + " exists");
       }) {}
 
 void PendingFolder::write(const std::string& name, std::string_view text) const {
@@ -32,7 +32,7 @@ void PendingFolder::write(const std::string& name, std::string_view text) const 
 }
 
 void PendingFolder::commit() {
-  folder_to_write(path_);  // names what came there meanwhile
+  folder_to_write(path_);  // reports what was created there in the meantime
   if (const int code = output_.put_in_place(false))
     throw Error(ErrorKind::kIo, "{}: cannot be put in place: {}", shown_path(path_),
                 std::strerror(code));

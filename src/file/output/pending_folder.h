@@ -1,4 +1,4 @@
-// pending_folder.h: a folder that exists under its own name only once it is whole.
+// pending_folder.h: a folder that gets its final name only after it is complete.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,18 +7,18 @@
 
 namespace veery {
 
-/// A new folder under a temporary name beside `path`; commit() renames it. Without commit() nothing
-/// is left, nor after discard_pending_outputs(). Symbolic links are followed, also to nothing.
+/// A new folder under a temporary name next to `path`; commit() renames it. Without commit(), or
+/// after discard_pending_outputs(), it is removed. Symbolic links are followed, even dangling ones.
 class PendingFolder {
  public:
-  /// Throws kInput if there is something under that name, kIo.
+  /// Throws kInput if `path` exists, kIo.
   explicit PendingFolder(const std::string& path);
 
-  /// Where a file of the folder is to be written until commit().
+  /// Returns the path under which to write a file of the folder before commit().
   std::string file(const std::string& name) const { return output_.temporary() + "/" + name; }
-  /// A whole small file; `name` may lie in a subfolder, which is made. Throws kIo.
+  /// Writes a small file; `name` may contain a subfolder, which is created. Throws kIo.
   void write(const std::string& name, std::string_view text) const;
-  /// Throws kInput if something came under the name meanwhile, kIo.
+  /// Renames the folder. Throws kInput if `path` was created in the meantime, kIo.
   void commit();
 
  private:

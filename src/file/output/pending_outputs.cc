@@ -18,12 +18,12 @@ namespace {
 
 struct Registry {
   std::recursive_mutex mutex;
-  std::set<std::string> names;  // temporary ones
+  std::set<std::string> names;  // temporary names
   unsigned made = 0;
   bool closed = false;
 };
 
-// Never destroyed: the thread that discards may outlive the statics of a program that ends.
+// Never destroyed: the thread that discards outputs may run after static destructors.
 Registry& registry() {
   static Registry* const all = new Registry;
   return *all;
@@ -34,7 +34,8 @@ void remove_now(const std::string& name) {
   std::filesystem::remove_all(name, ignored);
 }
 
-// 0 or errno. Not all file systems can refuse to replace; there it is looked up just before.
+// Renames without replacing, unless `replace`; returns 0 or errno. Not all file systems support
+// that atomically; then existence is checked just before.
 int rename_to(const std::string& from, const std::string& to, bool replace) {
   struct stat found = {};
   const bool there = ::lstat(to.c_str(), &found) == 0;
@@ -56,7 +57,7 @@ PendingOutput::PendingOutput(std::string target,
   Registry& all = registry();
   const PendingHold hold;
   if (all.closed)
-    throw Error(ErrorKind::kIo, "{}: is not written, the program is being ended",
+    throw Error(ErrorKind::kIo, "{}: not written, the program is shutting down",
                 shown_path(target_));
   temporary_ = fmt::format("{}.{}.{}.part", target_, ::getpid(), all.made++);
   const auto entry = all.names.insert(temporary_).first;

@@ -1,4 +1,4 @@
-// pending_outputs.h: the temporary files and folders of this process, so that none outlives it.
+// pending_outputs.h: tracks the temporary files and folders of this process, so that none remains.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -6,8 +6,8 @@
 
 namespace veery {
 
-/// While one lives, nothing appears under a temporary name or gets its own, but by the same thread:
-/// what is put in place under one is put in place together.
+/// While an instance exists, other threads can neither create nor rename pending outputs, so the
+/// outputs that this thread puts in place appear together.
 class PendingHold {
  public:
   PendingHold();
@@ -16,10 +16,10 @@ class PendingHold {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// A temporary name of its own beside `target`; removed with what it has unless put in place.
+/// A unique temporary name next to `target`; removed with its contents unless put in place.
 class PendingOutput {
  public:
-  /// `create` makes file or folder of that name; what it throws is passed on. Throws kIo after
+  /// `create` creates a file or folder of that name; its exceptions propagate. Throws kIo after
   /// discard_pending_outputs().
   PendingOutput(std::string target, const std::function<void(const std::string&)>& create);
   PendingOutput(const PendingOutput&) = delete;
@@ -27,8 +27,8 @@ class PendingOutput {
   ~PendingOutput();
 
   const std::string& temporary() const { return temporary_; }
-  /// Renames it to the target. Returns 0 or what errno says: EEXIST where something has the name
-  /// that is no file or must not be replaced.
+  /// Renames it to the target. Returns 0 or an errno: EEXIST if the target is not a regular file or
+  /// must not be replaced.
   int put_in_place(bool replace);
 
  private:
@@ -36,8 +36,8 @@ class PendingOutput {
   std::string temporary_;  ///< empty: in place
 };
 
-/// Removes all that is pending, and lets none appear or get its name from now on: for a program
-/// that is about to end while other threads write.
+/// Removes all pending outputs and prevents new ones and renames; for a program that is about to
+/// exit while other threads still write.
 void discard_pending_outputs();
 
 }  // namespace veery

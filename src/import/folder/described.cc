@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// What some families call the same, and what the others call it.
+// Keys of some families and the common keys that they are renamed to.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"n_embd", "hidden_size"},
     {"n_inner", "intermediate_size"},
@@ -75,7 +75,7 @@ bool has_tensor(const ModelFile& file, std::string_view part) {
   });
 }
 
-// MPT has its numbers of attention apart.
+// MPT nests its attention settings in attn_config; moves them to the top level.
 void lift_attention(Json& config) {
   const auto nested = config.find("attn_config");
   if (nested == config.end() || !nested->is_object()) return;
@@ -84,8 +84,8 @@ void lift_attention(Json& config) {
     if (!config.contains(key)) config[key] = value;
 }
 
-// Falcon's keys of heads count only where its other keys let them.
-void settle_falcon(Json& config) {
+// Falcon's head counts depend on its other keys.
+void normalise_falcon(Json& config) {
   const auto flag = [&](const char* key, bool usual) {
     const auto found = config.find(key);
     return found != config.end() && found->is_boolean() ? found->get<bool>() : usual;
@@ -96,14 +96,14 @@ void settle_falcon(Json& config) {
   if (!newer && flag("multi_query", true)) config["num_key_value_heads"] = 1;
 }
 
-// Of xLSTM's two names for the number of layers the other one counts.
-void settle_xlstm(Json& config) {
+// xLSTM has two keys for the number of layers; num_blocks takes precedence.
+void normalise_xlstm(Json& config) {
   const auto blocks = config.find("num_blocks");
   if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
 }
 
-// What the package `xlstm` calls the sizes; the activation of feed-forward parts is nested.
-void settle_xlstm_lm(const ModelFile& file, Json& config) {
+// Renames the keys of the package `xlstm`, in which the activation of feed-forward parts is nested.
+void normalise_xlstm_lm(const ModelFile& file, Json& config) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"embedding_dim", "hidden_size"},
       {"num_blocks", "num_hidden_layers"},
@@ -125,7 +125,8 @@ void settle_xlstm_lm(const ModelFile& file, Json& config) {
                 dump_json(*kind));
 }
 
-// As many as a model may have, 0 where the file does not say.
+// Returns the number of layers, limited to the largest valid number; 0 if the file does not state
+// it.
 int64_t layers_of(const Json& config) {
   constexpr const char* kLayers = "num_hidden_layers";
   const auto found = config.find(kLayers);
@@ -134,8 +135,8 @@ int64_t layers_of(const Json& config) {
   return static_cast<int64_t>(std::min(found->get<uint64_t>(), most));
 }
 
-// The kinds of the layers of Cohere 2's mixtures where no list says them: dense layers before the
-// others have a period of their own.
+// Returns the layer kinds of Cohere 2 mixture models. Without a list, leading dense layers have
+// their own period.
 Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t dense) {
   const auto list = config.find(key);
   if (list != config.end() && list->is_array()) return *list;
@@ -160,9 +161,9 @@ Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t d
   return kinds;
 }
 
-// Cohere 2's mixtures: RoPE turns layers with the window and, unless they have a period, dense
-// ones; the epsilon that is null belongs to the kind of norm that the model has not.
-void settle_cohere_moe(const ModelFile& file, Json& config) {
+// Cohere 2 mixture models: RoPE applies to layers with a window and, unless dense layers have their
+// own period, to dense layers. The epsilon of the unused kind of norm is null.
+void normalise_cohere_moe(const ModelFile& file, Json& config) {
   const auto eps = config.find("rms_norm_eps");
   if (eps != config.end() && eps->is_null()) config.erase("rms_norm_eps");
   const int64_t layers = layers_of(config);
@@ -172,7 +173,7 @@ void settle_cohere_moe(const ModelFile& file, Json& config) {
   const Json windows = cohere_kinds(config, "layer_types", layers, dense);
   const Json parts = cohere_kinds(config, "mlp_layer_types", layers, dense);
   if (parts.size() != windows.size())
-    throw Error(ErrorKind::kFormat, "{}: mlp_layer_types has {} entries, layer_types has {}",
+    throw Error(ErrorKind::kFormat, "{}: mlp_layer_types has {} entries, but layer_types has {}",
                 file.path, parts.size(), windows.size());
   const auto period = config.find("prefix_dense_sliding_window_pattern");
   const bool turns_dense = period == config.end() || *period == 1;
@@ -184,9 +185,9 @@ void settle_cohere_moe(const ModelFile& file, Json& config) {
   if (windows.size() == static_cast<size_t>(layers)) config["no_rope_layers"] = turned;
 }
 
-// Nemotron-H lists its layers, older files by a letter each: as names, which the number of layers
-// follows.
-void settle_nemotron_h(const ModelFile& file, Json& config) {
+// Nemotron-H lists its layers by name, in older files by letter. Converts letters to names and sets
+// the number of layers accordingly.
+void normalise_nemotron_h(const ModelFile& file, Json& config) {
   constexpr std::pair<char, const char*> kLetters[] = {
       {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
   constexpr const char* kPattern = "hybrid_override_pattern";
@@ -207,16 +208,15 @@ void settle_nemotron_h(const ModelFile& file, Json& config) {
                       : item == "full_attention" ? Json("attention")
                                                  : item);
   } else {
-    throw Error(ErrorKind::kFormat, "{}: {} and layers_block_type are missing", file.path,
-                kPattern);
+    throw Error(ErrorKind::kFormat, "{}: missing {} or layers_block_type", file.path, kPattern);
   }
   if (std::ranges::find(names, Json("moe")) == names.end()) config["n_routed_experts"] = 0;
   config["num_hidden_layers"] = names.size();
   config["layers_block_type"] = std::move(names);
 }
 
-// Falcon-H1 may leave the size of recurrent heads to its reader.
-void settle_falcon_h1(Json& config) {
+// Computes the size of Falcon-H1's recurrent heads if the file omits it.
+void normalise_falcon_h1(Json& config) {
   const auto head = config.find("mamba_d_head");
   if (head != config.end() && *head != "auto" && !head->is_null()) return;
   const auto size = [&](const char* key, int64_t usual) {
@@ -232,9 +232,9 @@ void settle_falcon_h1(Json& config) {
   config["mamba_d_head"] = values / size("mamba_n_heads", 128);
 }
 
-// RWKV-7 has projections that others call keys. Its width of the channel mix is a multiple of the
-// model's unless it is given.
-void settle_rwkv7(Json& config) {
+// RWKV-7 has no attention heads, so both head counts become 1. The width of the channel mix is a
+// multiple of the model's width unless it is given.
+void normalise_rwkv7(Json& config) {
   config["num_attention_heads"] = config["num_key_value_heads"] = 1;
   const auto given = config.find("intermediate_size");
   if (given != config.end() && !given->is_null()) return;
@@ -249,14 +249,14 @@ void settle_rwkv7(Json& config) {
       (static_cast<int64_t>(hidden) + kMultiple - 1) / kMultiple * kMultiple;
 }
 
-// A single expert of Jamba is a dense layer.
-void settle_jamba(Json& config) {
+// Jamba: a single expert is a dense layer.
+void normalise_jamba(Json& config) {
   const auto experts = config.find("num_experts");
   if (experts != config.end() && *experts == 1) *experts = 0;
 }
 
-// LFM3's layers where no list says them.
-void settle_lfm3(Json& config) {
+// Generates the layer kinds of LFM3 if there is no list.
+void normalise_lfm3(Json& config) {
   const auto list = config.find("layer_types");
   if (list != config.end() && !list->is_null()) return;
   const int64_t count = config.contains("num_hidden_layers") ? layers_of(config) : 24;
@@ -268,27 +268,28 @@ void settle_lfm3(Json& config) {
   config["layer_types"] = std::move(names);
 }
 
-// Ling 2.0 says the width of one shared expert once more; the published model does not look at it.
-void settle_bailing(Json& config) { config.erase("moe_shared_expert_intermediate_size"); }
+// Ling 2.0 repeats the width of one shared expert; the published code ignores that key.
+void normalise_bailing(Json& config) { config.erase("moe_shared_expert_intermediate_size"); }
 
-// HunYuan says for each layer what is the same for all of them.
+// HunYuan repeats values for each layer; replaces the lists by the common value.
 void merge_layers(const ModelFile& file, Json& config) {
   for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
     const auto found = config.find(key);
     if (found == config.end() || !found->is_array() || found->empty()) continue;
     const Json first = found->front();
     if (std::ranges::any_of(*found, [&](const Json& item) { return item != first; }))
-      throw Error(ErrorKind::kUnsupported, "{}: {} is not the same for each layer", file.path, key);
+      throw Error(ErrorKind::kUnsupported, "{}: {} differs between layers, expected one value",
+                  file.path, key);
     config[key] = first;
   }
 }
 
-// GPT-NeoX does not look at the names that the others have.
-void settle_neox(Json& config) {
+// GPT-NeoX ignores the common names of these keys.
+void normalise_neox(Json& config) {
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) config.erase(key);
 }
 
-// For folders whose config.json does not say what they are.
+// Guesses the model type from tensor names, for folders whose config.json does not state it.
 std::string_view type_by_weights(const ModelFile& file) {
   const bool head_norms = has_tensor(file, "layers.0.self_attn.q_norm.weight");
   if (has_tensor(file, "layers.0.pre_feedforward_layernorm.weight"))
@@ -321,12 +322,13 @@ const FolderType* find_type(const ModelFile& file, std::string& found) {
   const auto classes = text.find("architectures");
   if (named != text.end() && named->is_string()) {
     found = named->get<std::string>();
-    // Ling 1 has the name of Ling 2.0, which some programs give another one.
+    // Ling 1 and Ling 2.0 share the name "bailing_moe"; some programs rename the latter to
+    // "bailing_moe_v2".
     const Json first = Json::array({"BailingMoeForCausalLM"});
     if (found == "bailing_moe" && classes != text.end() && *classes == first)
       found = "bailing_moe_v1";
     if (found == "bailing_moe_v2") found = "bailing_moe";
-    // Jina's second BERT has no name of its own there.
+    // Jina's second BERT calls itself "bert"; its position type identifies it.
     const auto positions = text.find("position_embedding_type");
     if (found == "bert" && positions != text.end() && *positions == "alibi") found = "jina_bert_v2";
     return find_folder_type(found);
@@ -347,16 +349,16 @@ Described described(const ModelFile& file) {
   Json& config = result.config;
   std::string found;
   const FolderType* type = find_type(file, found);
-  if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
+  if (type != nullptr && type->type == "gpt_neox") normalise_neox(config);
   lift_attention(config);
-  if (type != nullptr && type->type == "nemotron_h") settle_nemotron_h(file, config);
-  if (type != nullptr && type->type == "rwkv7") settle_rwkv7(config);
-  if (type != nullptr && type->type == "jamba") settle_jamba(config);
-  if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
-  if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
-  if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
-  if (type != nullptr && type->type == "bailing_moe") settle_bailing(config);
-  // Their layers are all of one kind, which has a name of its own.
+  if (type != nullptr && type->type == "nemotron_h") normalise_nemotron_h(file, config);
+  if (type != nullptr && type->type == "rwkv7") normalise_rwkv7(config);
+  if (type != nullptr && type->type == "jamba") normalise_jamba(config);
+  if (type != nullptr && type->type == "lfm3") normalise_lfm3(config);
+  if (type != nullptr && type->type == "falcon_h1") normalise_falcon_h1(config);
+  if (type != nullptr && type->type == "cohere2_moe") normalise_cohere_moe(file, config);
+  if (type != nullptr && type->type == "bailing_moe") normalise_bailing(config);
+  // All layers of these types are of one kind, which the list names differently.
   if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
     config.erase("layer_types");
   for (const auto& [theirs, ours] : kOtherNames) {
@@ -366,10 +368,10 @@ Described described(const ModelFile& file) {
     result.names[ours] = theirs;
   }
   merge_layers(file, config);
-  if (type != nullptr && type->type == "falcon") settle_falcon(config);
-  if (type != nullptr && type->type == "xlstm_lm") settle_xlstm_lm(file, config);
-  if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
-  if (type != nullptr && type->type == "whisper") settle_whisper(config);
+  if (type != nullptr && type->type == "falcon") normalise_falcon(config);
+  if (type != nullptr && type->type == "xlstm_lm") normalise_xlstm_lm(file, config);
+  if (type != nullptr && type->type == "xlstm") normalise_xlstm(config);
+  if (type != nullptr && type->type == "whisper") normalise_whisper(config);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// described.h: config.json under the names that most families use.
+// described.h: config.json with the key names of most families.
 #pragma once
 #include <map>
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace veery {
 
-/// The row of a folder, from model_type, `architectures`, or its tensors (any names); nullptr if it
-/// is not known, with `found` set to what the file calls it.
+/// Returns the row of a folder, found by model_type, `architectures` or its tensors (with any
+/// names); nullptr if the type is unknown. Sets `found` to the type as stated in the file.
 const FolderType* find_type(const ModelFile& file, std::string& found);
 
-/// What config.json says of the text model: all of it, or its text_config.
+/// Returns the description of the text model: the whole config.json, or its text_config.
 const Json& text_config(const Json& config);
 
-/// The text part under the names that most families use, and what the file calls them.
+/// The text part with common key names, and the original name of each renamed key.
 struct Described {
   Json config;
   std::map<std::string, std::string> names;
 };
-/// Throws kUnsupported where a key differs between layers that have to be alike.
+/// Throws kUnsupported if a key differs between layers but must not.
 Described described(const ModelFile& file);
 
-/// Reads `described`, which has to last as long.
+/// Returns a reader of `described`, which must outlive it.
 JsonFields fields_of(const ModelFile& file, const Described& described, const FolderType* type);
 
 }  // namespace veery

@@ -10,7 +10,8 @@
 namespace veery {
 namespace {
 
-// The first of `keys` that the file itself has, else the first with a default; 0: none.
+// Returns the value of the first of `keys` that the file has, else of the first with a default,
+// else 0.
 int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (fields.given(key)) return fields.size_or_zero(key);
@@ -56,7 +57,7 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
     e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
     if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
-  // Cohere 2 takes the softmax of the chosen alone.
+  // Cohere 2 computes the softmax over the selected experts only.
   constexpr const char* kStrategy = "shared_expert_combination_strategy";
   if (const std::string strategy = fields.text_or(kStrategy, ""); !strategy.empty()) {
     if (strategy != "average" && strategy != "sum")
@@ -65,7 +66,8 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
     if (!e.route.sigmoid) e.route.normalise = true;
     if (strategy == "average" && e.shared_hidden > 0) e.scale = 0.5F;
   }
-  // Others have such a key for training only. Noise of 0 lets only equals share.
+  // Other families use such a key in training only. Jitter of 0 still treats equal scores as ties,
+  // so a tiny positive number is used.
   if (c.architecture == "phimoe")
     e.route.jitter = std::max(static_cast<float>(fields.number("router_jitter_noise")),
                               std::numeric_limits<float>::min());

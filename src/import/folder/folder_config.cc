@@ -22,14 +22,14 @@
 namespace veery {
 namespace {
 
-// Rows of a matrix of the file; 0 if it is not there.
+// Returns the number of rows of a matrix; 0 if it does not exist.
 int64_t rows_of(const ModelFile& file, std::string_view name) {
   const TensorView* tensor = file.find(name);
   return tensor == nullptr || tensor->shape.size() != 2 ? 0 : tensor->shape[0];
 }
 
-// LFM2's width of the feed-forward part is two thirds of what the file says, times a factor,
-// rounded up.
+// LFM2: the width of the feed-forward part is 2/3 of the stated one, times a factor, rounded up to
+// a multiple.
 int64_t adjusted_hidden(const JsonFields& fields, int64_t hidden) {
   if (!fields.flag_or("block_auto_adjust_ff_dim", false)) return hidden;
   const int64_t multiple = fields.size("block_multiple_of");
@@ -46,7 +46,7 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConf
                  : adjusted_hidden(fields, fields.size("intermediate_size"));
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
   c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
-  // Folders with a prefix of its own for it may say nothing of it.
+  // Folders that store the MTP layer under its own prefix may not state it in config.json.
   if (rows_of(file, fmt::format("blk.{}.nextn.eh_proj.weight", c.layers).c_str()) > 0)
     c.further_layers = 1;
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
@@ -82,8 +82,8 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConf
   c.vocab = embedding.shape[0];
 }
 
-// The first Gemma means the other formula where it says "gelu", later ones have a key of their own
-// and do not look at the usual one.
+// Gemma 1 means the tanh approximation by "gelu". Later Gemmas have their own key and ignore the
+// usual one.
 Activation read_activation(const JsonFields& fields, std::string_view architecture) {
   const bool gemma = architecture == "gemma";
   std::string name = gemma ? "" : fields.text_or("hidden_activation", "");
@@ -103,7 +103,7 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
       fields.where(), printable(name));
 }
 
-// The layers that layer_types calls local. Absent: no such list.
+// Returns which layers layer_types marks as local; nullopt if there is no such list.
 std::optional<std::vector<bool>> listed_layers(const JsonFields& fields,
                                                const TransformerConfig& c) {
   const int32_t layers = c.layers;
@@ -127,7 +127,7 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields,
   return local;
 }
 
-// no_rope_layers has a 1 for each layer with RoPE, a 0 for each without.
+// no_rope_layers has a 1 for each layer with RoPE and a 0 for each without.
 void read_unrotated(const JsonFields& fields, TransformerConfig& c) {
   if (fields.text_or("position_embedding_type", "rope") == "nope")
     c.unrotated.assign(static_cast<size_t>(c.layers), true);
@@ -176,7 +176,7 @@ void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c
   }
 }
 
-// Llama 4: what its head norms and the queries of layers without RoPE are.
+// Llama 4: reads the head norms and the attention temperature of layers without RoPE.
 void read_unrotated_temperature(const JsonFields& fields, TransformerConfig& c) {
   const Json* tuning = fields.find("attn_temperature_tuning");
   if (tuning == nullptr) return;
@@ -186,7 +186,7 @@ void read_unrotated_temperature(const JsonFields& fields, TransformerConfig& c) 
   c.unrotated_temperature = fields.number("attn_scale");
 }
 
-// Factors that some families have, and what they do to their attention.
+// Reads the scale factors of some families, and settings that affect attention scores.
 void read_scales(const JsonFields& fields, TransformerConfig& c) {
   const double plain = fields.flag_or("scale_attn_weights", true)
                            ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.head_dim))
@@ -207,13 +207,14 @@ void read_scales(const JsonFields& fields, TransformerConfig& c) {
   c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
   if (fields.has("clip_qkv"))
-    throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is given", fields.where());
-  if (fields.flag_or("scale_attn_by_inverse_layer_idx", false))
-    throw Error(ErrorKind::kUnsupported, "{}: scale_attn_by_inverse_layer_idx is true",
+    throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is set, which is not supported",
                 fields.where());
+  if (fields.flag_or("scale_attn_by_inverse_layer_idx", false))
+    throw Error(ErrorKind::kUnsupported,
+                "{}: scale_attn_by_inverse_layer_idx is true, expected false", fields.where());
 }
 
-// Compressed attention; RoPE is that of the dimensions that it turns.
+// Reads multi-head latent attention (MLA); RoPE applies to the rotated dimensions only.
 void read_latent(const JsonFields& fields, const FolderType& type, TransformerConfig& c) {
   LatentConfig& l = c.latent;
   l.rank = static_cast<int32_t>(fields.size_or_zero("kv_lora_rank"));
@@ -228,7 +229,7 @@ void read_latent(const JsonFields& fields, const FolderType& type, TransformerCo
   c.kv_heads = 1;
 }
 
-// What the layers have learned of xIELU. Only the alphas must be there.
+// Reads the learned xIELU parameters of all layers. Only the alphas are required.
 void read_xielu(const ModelFile& file, TransformerConfig& c) {
   for (int32_t layer = 0; c.activation == Activation::kXielu && layer < c.layers; ++layer) {
     XieluNumbers numbers;
@@ -247,7 +248,7 @@ void read_xielu(const ModelFile& file, TransformerConfig& c) {
   }
 }
 
-// What a family can do, and this program cannot: the value that a key must have.
+// The value that a key must have, because the other one is not implemented.
 struct RequiredRow {
   std::string_view type;
   const char* key;
@@ -279,11 +280,11 @@ void refuse_others(const JsonFields& fields, const FolderType& type, const Trans
                 fields.where(), narrow, c.dim);
 }
 
-// What encoders have otherwise. Their windows are given as a whole, half of which a layer sees to
-// each side; only those of EmbeddingGemma 2 are what it sees to each side.
+// Reads settings of encoders. Windows are stated as a total, of which a layer sees half on each
+// side; only EmbeddingGemma 2 states the size of one side.
 void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderType& type,
                   TransformerConfig& c) {
-  // A text says whether images or all of the input see both sides.
+  // A string states whether images or the whole input attend in both directions.
   constexpr const char* kBoth = "use_bidirectional_attention";
   const Json* both = fields.find(kBoth);
   const bool is_text = both != nullptr && both->is_string();
@@ -308,7 +309,7 @@ void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderT
                 printable(kind));
 }
 
-// Jina's second BERT is there in two forms; the later one has norms of queries and keys, too.
+// Jina's second BERT exists in two variants; the later one also normalises queries and keys.
 void check_jina(const JsonFields& fields, const ModelFile& file) {
   if (const std::string kind = fields.text_or("feed_forward_type", "geglu"); kind != "geglu")
     throw Error(ErrorKind::kUnsupported, "{}: feed_forward_type is '{}', expected geglu",
@@ -316,13 +317,15 @@ void check_jina(const JsonFields& fields, const ModelFile& file) {
   for (const TensorView& tensor : file.tensors)
     for (const char* part : {".layer_norm_", ".up_gated_layer."})
       if (tensor.name.find(part) != std::string::npos)
-        throw Error(ErrorKind::kUnsupported,
-                    "{}: tensor {} is of a form of Jina's BERT with norms of queries and keys, "
-                    "expected the one with gated_layers",
-                    file.path, printable(tensor.name));
+        throw Error(
+            ErrorKind::kUnsupported,
+            "{}: tensor {} belongs to the variant of Jina's BERT with norms of queries and keys, "
+            "expected the variant with gated_layers",
+            file.path, printable(tensor.name));
 }
 
-// Returns tie_word_embeddings as config.json states or its model type implies it, if either does.
+// Returns tie_word_embeddings as stated by config.json or implied by its model type; nullopt if
+// neither determines it.
 std::optional<bool> says_tied(const JsonFields& fields, const ModelFile& file) {
   if (fields.given("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
   const auto outer = file.config->find("tie_word_embeddings");
@@ -331,8 +334,8 @@ std::optional<bool> says_tied(const JsonFields& fields, const ModelFile& file) {
   return std::nullopt;
 }
 
-// A head that the file has goes before what its configuration says, as in transformers 5. Many
-// files repeat the embedding.
+// As in transformers 5, an output head in the file takes precedence over the configuration, unless
+// it only repeats the embedding, as many files do.
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
   const TensorView* head = file.find("output.weight");
   const std::optional<bool> said = says_tied(fields, file);
@@ -391,7 +394,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
     std::string known;
     for (const FolderType& row : folder_types())
       known += (known.empty() ? "" : ", ") + std::string(row.type);
-    throw Error(ErrorKind::kUnsupported, "{}: model_type '{}' is not known; known are: {}",
+    throw Error(ErrorKind::kUnsupported, "{}: unknown model_type '{}', expected one of {}",
                 file.path, printable(found), known);
   }
   const Architecture& architecture = find_architecture(type->architecture);
@@ -401,7 +404,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
-  // It has both kinds of norms, by the name of their epsilon.
+  // Cohere 2 mixture models have either kind of norm; the name of the epsilon tells which.
   const bool rms = fields.given("rms_norm_eps") && fields.name("rms_norm_eps") == "rms_norm_eps";
   if (c.architecture == "cohere2moe" && !rms) c.norm = Norm::kLayer;
   read_latent(fields, *type, c);

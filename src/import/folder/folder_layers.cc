@@ -1,5 +1,5 @@
-// What config.json says of layers that differ in the size of heads, the number of key heads and the
-// feed-forward part.
+// Reads settings of config.json that differ between layers: head size, key head count, feed-forward
+// width.
 #include <algorithm>
 #include <charconv>
 
@@ -17,7 +17,7 @@ struct HeadSizes {
 
 constexpr const char* kPerLayer = "per_layer_config";
 
-// The layer that a key of per_layer_config stands for: JSON has numbers as texts there.
+// Parses a key of per_layer_config as a layer number; JSON keys are strings.
 size_t layer_of(const JsonFields& fields, const std::string& key, const TransformerConfig& c) {
   size_t layer = 0;
   const char* const end = key.data() + key.size();
@@ -28,7 +28,7 @@ size_t layer_of(const JsonFields& fields, const std::string& key, const Transfor
   return layer;
 }
 
-// What per_layer_config says of single layers.
+// Applies the settings of per_layer_config to single layers.
 void read_single_layers(const JsonFields& fields, const TransformerConfig& c,
                         std::vector<HeadSizes>& sizes) {
   const Json* all = fields.find(kPerLayer);
@@ -51,7 +51,7 @@ void read_single_layers(const JsonFields& fields, const TransformerConfig& c,
   }
 }
 
-// What keys for all layers without a window say; where there are none, the weights do.
+// Applies the keys for all layers without a window; missing ones are derived from the weights.
 void read_global_layers(const JsonFields& fields, const ModelFile& file, const TransformerConfig& c,
                         std::vector<HeadSizes>& sizes) {
   for (int32_t i = 0; i < c.layers; ++i) {
@@ -69,7 +69,8 @@ void read_global_layers(const JsonFields& fields, const ModelFile& file, const T
   }
 }
 
-// The sizes that all layers with or without a window have; `fallback`: there are no such layers.
+// Returns the common sizes of all layers with or without a window; `fallback` if there are no such
+// layers.
 HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool local,
                  const std::vector<HeadSizes>& sizes, const HeadSizes& fallback) {
   const HeadSizes* found = nullptr;
@@ -81,10 +82,10 @@ HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool loca
                   fields.where(), c.heads, own.kv_heads, i);
     if (found != nullptr && own != *found)
       throw Error(ErrorKind::kUnsupported,
-                  "{}: layer {} has {} key heads of {} dimensions, expected {} of {}, as layers "
-                  "before it that {}",
+                  "{}: layer {} has {} key heads of {} dimensions, expected {} of {}, as in "
+                  "previous layers {}",
                   fields.where(), i, own.kv_heads, own.head_dim, found->kv_heads, found->head_dim,
-                  local ? "have a window" : "see everything");
+                  local ? "with a window" : "with full attention");
     found = &own;
   }
   return found == nullptr ? fallback : *found;
@@ -93,7 +94,7 @@ HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool loca
 }  // namespace
 
 void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
-  if (c.window > 0) c.local.back() = false;  // whatever layer_types says, as transformers does
+  if (c.window > 0) c.local.back() = false;  // as in transformers, regardless of layer_types
   const int64_t shared = fields.size_or_zero("num_kv_shared_layers");
   if (shared >= c.layers)
     throw Error(ErrorKind::kFormat, "{}: num_kv_shared_layers is {}, expected less than {}, all",

@@ -15,17 +15,16 @@ constexpr const char* kScaling = "rope_scaling";
 constexpr const char* kGlobal = "full_attention";
 constexpr const char* kLocal = "sliding_attention";
 
-// The object under `key`; nullptr if there is none.
+// Returns the object under `key`; nullptr if there is none.
 const Json* object_of(const JsonFields& fields, const char* key) {
   const Json* found = fields.find(key);
   if (found != nullptr && !found->is_object())
-    throw Error(ErrorKind::kFormat,
-                "{}: {}, the parameters of RoPE, is a JSON {}, expected an object", fields.where(),
-                key, found->type_name());
+    throw Error(ErrorKind::kFormat, "{}: {} (RoPE parameters) is a JSON {}, expected an object",
+                fields.where(), key, found->type_name());
   return found;
 }
 
-// The set of one type of layers; nullptr if there is none.
+// Returns the parameters of one type of layer; nullptr if there are none.
 const Json* nested(const JsonFields& fields, const Json* parameters, const char* layers) {
   if (parameters == nullptr) return nullptr;
   const auto found = parameters->find(layers);
@@ -41,20 +40,21 @@ std::string type_of(const Json& set) {
   return type != set.end() && type->is_string() ? type->get<std::string>() : "";
 }
 
-// Stretches what was trained on the original context.
+// Returns whether a RoPE type extends a model beyond its original context.
 bool knows_original(std::string_view type) {
   return type == "llama3" || type == "yarn" || type == "longrope" || type == "su";
 }
 
-// Gives `set` what stands beside it under `key`, where it has nothing of its own.
+// Copies the top-level field `key` to `set` as `as`, unless `set` has one.
 void take(const JsonFields& fields, const char* key, Json& set, const char* as) {
   const Json* beside = fields.find(key);
   if (beside == nullptr || set.contains(as)) return;
-  fields.number(key);  // here its place is known
+  fields.number(key);  // throws an error that names the top-level key
   set[as] = *beside;
 }
 
-// The kind, under its newer name, and what stands beside the set; `base`: the key of its base.
+// Completes `set`: the kind under its newer name, and values that are only stated at the top level.
+// `base` is the top-level key of the base frequency.
 void complete(const JsonFields& fields, const FolderType& type, const char* base, Json& set) {
   const auto kind = set.find("rope_type");
   if (kind == set.end() || kind->is_null()) set["rope_type"] = set.value("type", Json("default"));
@@ -65,14 +65,14 @@ void complete(const JsonFields& fields, const FolderType& type, const char* base
   take(fields, "partial_rotary_factor", set, "partial_rotary_factor");
 }
 
-// Layers with a window have a set of their own, to which rope_scaling does not belong.
+// Reads separate sets. Layers with a window have their own, to which rope_scaling does not apply.
 RopeSets two_sets(const JsonFields& fields, const FolderType& type) {
   const Json* parameters = object_of(fields, kParameters);
   const Json* scaling = object_of(fields, kScaling);
   const Json* global = nested(fields, parameters, kGlobal);
   const Json* local = nested(fields, parameters, kLocal);
   if (scaling != nullptr && parameters != nullptr && global == nullptr)
-    throw Error(ErrorKind::kFormat, "{}: {} stands beside {} without {}", fields.where(), kScaling,
+    throw Error(ErrorKind::kFormat, "{}: found {} next to {} without {}", fields.where(), kScaling,
                 kParameters, kGlobal);
   RopeSets sets{global == nullptr ? Json::object() : *global,
                 local == nullptr ? Json::object() : *local,
@@ -110,7 +110,7 @@ RopeSets one_set(const JsonFields& fields, const FolderType& type) {
 }
 
 double number_at(const JsonFields& set, const char* key) {
-  if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: {} is missing", set.where(), key);
+  if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: missing {}", set.where(), key);
   return set.number(key);
 }
 
@@ -140,36 +140,36 @@ void read_llama3(const JsonFields& set, AnglesAttr& rope) {
                 set.where(), rope.high_freq_factor, rope.low_freq_factor);
 }
 
-// The divisors are a weight; here is only what they do to the magnitude.
+// Reads longrope's effect on the magnitude; the divisors themselves become a tensor.
 void read_longrope(const JsonFields& set, AnglesAttr& rope) {
   const double implied =
       rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_context));
   rope.attention_factor = set.number_or("attention_factor", implied);
-  // Phi-3.5-MoE says it itself, for both sets of divisors.
+  // Phi-3.5-MoE states the magnitude explicitly, for both sets of divisors.
   const double magnitude = set.number_or("long_mscale", rope.attention_factor);
   if (set.number_or("short_mscale", magnitude) != magnitude)
     throw Error(ErrorKind::kUnsupported, "{}: short_mscale is {}, expected long_mscale, {}",
                 set.where(), set.number_or("short_mscale", magnitude), magnitude);
   rope.attention_factor = magnitude;
   for (const char* key : {"short_factor", "long_factor"})
-    if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: {} is missing", set.where(), key);
+    if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: missing {}", set.where(), key);
 }
 
-// theta and dims are set.
+// Reads scaling; rope.theta and rope.dims must be set.
 void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr& rope) {
   const std::string type = set.text_or("rope_type", "default");
-  // The sections of mrope have the same position in text.
+  // In text, all sections of mrope have the same position.
   if (type == "default" || type == "mrope") return;
-  if (type == "proportional") {  // its divisors are a weight
+  if (type == "proportional") {  // the divisors become a tensor
     rope.factor = set.number_or("factor", 1);
     if (rope.factor != 1) rope.scaling = RopeScaling::kLinear;
     return;
   }
   const bool longrope = type == "longrope" || type == "su";
-  // Who says null means the ratio of the contexts.
+  // A factor of null means the ratio of the context lengths.
   const bool implied = longrope || (type == "yarn" && set.is_null("factor"));
   if (type == "dynamic") {
-    // It begins beyond the trained context, which sessions never reach.
+    // Dynamic scaling starts beyond the trained context, which sessions never exceed.
     if (!set.has("alpha")) number_at(set, "factor");
     return;
   }
@@ -189,15 +189,15 @@ void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr&
   if (longrope) read_longrope(set, rope);
 }
 
-// All pairs of a head have a frequency; those behind the part that turns have 0.
+// With proportional RoPE all pairs have a frequency; those beyond the rotated part have 0.
 bool proportional(const JsonFields& set) {
   return set.text_or("rope_type", "default") == "proportional";
 }
 
-// How many dimensions of a head are turned.
-int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
-                    int32_t head_dim) {
-  // Of compressed attention the file says which part is turned; a factor only repeats it.
+// Returns the number of rotated dimensions per head.
+int32_t rotated_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
+                     int32_t head_dim) {
+  // MLA states the rotated part separately; a factor only repeats it.
   const bool latent = c.latent.rank > 0;
   const int32_t all = latent ? c.latent.turned : head_dim;
   const double part = proportional(set) || latent ? 1 : set.number_or("partial_rotary_factor", 1);
@@ -205,13 +205,13 @@ int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const Trans
   if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
     dims = static_cast<int32_t>(std::min<int64_t>(given, all));
   if (dims < 2 || dims % 2 != 0)
-    throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
+    throw Error(ErrorKind::kFormat, "{}: RoPE rotates {} of {} dimensions, expected an even number",
                 fields.where(), dims, head_dim);
   if (part == 1 || fields.usual("partial_rotary_factor") != nullptr) return dims;
-  // Families that turn whole heads do not look at it, unless something else changes their angles.
+  // Families that rotate whole heads ignore the factor, unless other settings change their angles.
   if (set.text_or("rope_type", "default") != "default")
     throw Error(ErrorKind::kUnsupported,
-                "{}: partial_rotary_factor is {}, expected 1: {} turns whole heads", set.where(),
+                "{}: partial_rotary_factor is {}, expected 1: {} rotates whole heads", set.where(),
                 part, c.architecture);
   return all;
 }
@@ -221,8 +221,8 @@ AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::strin
   const JsonFields set(json, Json::object(), where);
   AnglesAttr rope;
   rope.theta = number_at(set, "rope_theta");
-  rope.dims = turned_dims(fields, set, c, head_dim);
-  // HunYuan's dynamic scaling is the same everywhere.
+  rope.dims = rotated_dims(fields, set, c, head_dim);
+  // HunYuan's dynamic scaling is the same at all positions.
   if (set.has("alpha")) rope.theta *= std::pow(set.number("alpha"), rope.dims / (rope.dims - 2.0));
   if (!range_of_number("rope_theta").holds(rope.theta))
     throw Error(ErrorKind::kFormat, "{}: rope_theta becomes {} with alpha, expected {}", where,
@@ -231,8 +231,8 @@ AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::strin
   return rope;
 }
 
-// A base for each layer, 0: it has no RoPE. One base for layers that see everything and one for
-// those with a window are kept as such.
+// Reads one base per layer, 0 for layers without RoPE. If layers with full attention share one base
+// and layers with a window another, only the two bases are stored.
 void read_layer_thetas(const JsonFields& fields, TransformerConfig& c) {
   constexpr const char* kKey = "layer_rope_theta";
   const Json* list = fields.find(kKey);
@@ -275,7 +275,7 @@ void read_rope(const JsonFields& fields, const FolderType& type, TransformerConf
   c.local_rope = sets.local == sets.global && local == c.head_dim
                      ? c.rope
                      : read_set(fields, sets.local, sets.where, c, local);
-  // The divisors of those that see everything are a weight.
+  // The divisors of proportional RoPE become a tensor, which only layers with full attention use.
   if (type_of(sets.local) == "proportional")
     throw Error(ErrorKind::kUnsupported, "{}: rope_type of {} is proportional, expected default",
                 sets.where, kLocal);

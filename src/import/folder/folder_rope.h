@@ -1,4 +1,4 @@
-// folder_rope.h: how config.json of transformers describes rotary positions.
+// folder_rope.h: reads the rotary position settings of config.json.
 #pragma once
 #include <vector>
 
@@ -8,34 +8,36 @@
 
 namespace veery {
 
-/// The parameters of RoPE, of layers that see everything and of those with a window, with the keys
-/// of transformers 5: rope_type and rope_theta are there, and partial_rotary_factor and
-/// original_max_position_embeddings where they are said at all or belong to the type.
+/// RoPE parameters of layers with full attention and of layers with a window, with the keys of
+/// transformers 5. rope_type and rope_theta are always set; partial_rotary_factor and
+/// original_max_position_embeddings only if stated or required by the type.
 struct RopeSets {
   Json global, local;
-  std::string where;  ///< the file, and the object that they come from
+  std::string where;  ///< the file and the object that they come from, for messages
 };
-/// What transformers 5 takes of rope_parameters (one set, or one for each type of layer) and of the
-/// older rope_scaling, rope_theta, rope_local_base_freq and partial_rotary_factor where several are
-/// there: a rope_scaling that is not empty replaces rope_parameters, with the base in it, or, where
-/// layers with a window have a set of their own, goes over that of the others; what a set has
-/// itself goes before what stands beside it. Throws kFormat naming a key that is no object.
+/// Resolves rope_parameters (one set, or one per type of layer) and the older rope_scaling,
+/// rope_theta, rope_local_base_freq and partial_rotary_factor as transformers 5 does. A non-empty
+/// rope_scaling replaces rope_parameters, including its base; if layers with a window have their
+/// own set, it is merged into the set of the other layers. Values within a set take precedence over
+/// top-level ones. Throws kFormat naming a key that is not an object.
 RopeSets rope_sets(const JsonFields& fields, const FolderType& type);
 
-/// Fills in rope and local_rope. c.head_dim and c.context must be set; a context that scaling makes
-/// longer becomes longer. Throws kUnsupported for a rope_type that is not known, kFormat for a
-/// number that is missing or outside its range.
+/// Fills in rope and local_rope. c.head_dim and c.context must be set; scaling may increase
+/// c.context. Throws kUnsupported for an unknown rope_type, kFormat for a number that is missing or
+/// out of range.
 void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c);
 
-/// What mscale_all_dim makes of queries and of keys; 1 where there is none.
+/// Returns the factor that mscale_all_dim applies to queries and keys; 1 if there is none.
 double read_yarn_magnitude(const JsonFields& fields, const FolderType& type);
 
-/// Divisors, one a pair: the two sets of longrope, or one set for all texts; empty: there are none.
+/// Frequency divisors, one per pair: two sets for longrope, or one for all context lengths; empty
+/// if there are none.
 struct RopeFactors {
   std::vector<float> shorter, longer, all;
 };
-/// Of `dims` dimensions of which the first `part` of the pairs turn, the others have a frequency of
-/// (as good as) 0: what GGUF's converters write for such pairs.
+/// Divisor for pairs that do not rotate, as written by GGUF's converters; makes their frequency
+/// practically 0. proportional_divisors() returns the divisors of `dims` dimensions of which the
+/// first `part` of the pairs rotate.
 inline constexpr float kStillDivisor = 1e30F;
 std::vector<float> proportional_divisors(int32_t dims, double part);
 bool has_rope_factors(const RopeSets& sets);

@@ -14,7 +14,7 @@ constexpr const char* kDeepseek3 =
         "n_group":8,"topk_group":4,"norm_topk_prob":true,"topk_method":"noaux_tc",
         "scoring_func":"sigmoid"})";
 
-// Their attention looks at all positions of a context as long as index_topk.
+// Attention is dense while the context is at most index_topk long.
 constexpr const char* kDeepseek32 =
     R"({"hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,
         "num_attention_heads":128,"max_position_embeddings":163840,"rms_norm_eps":1e-6,

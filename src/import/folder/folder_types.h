@@ -1,30 +1,30 @@
-// folder_types.h: the kinds of models that config.json of transformers names.
+// folder_types.h: the model types in config.json of transformers, with their defaults.
 #pragma once
 #include <span>
 #include <string_view>
 
 namespace veery {
 
-/// Which layers have the sliding window where config.json has no list of layer_types.
+/// Selects the layers with a sliding window if config.json has no layer_types.
 enum class WindowRule : uint8_t {
-  kNone,       ///< none, whatever the file says
-  kAll,        ///< all
-  kPattern,    ///< all but every sliding_window_pattern-th
-  kFrom,       ///< those from max_window_layers on, if use_sliding_window
-  kUnrotated,  ///< those without RoPE, if use_sliding_window
-  kChunked,    ///< those with RoPE, and what they see are chunks of attention_chunk_size
-  kLeading,    ///< all but the first of every global_attn_every_n_layers
+  kNone,       ///< none, regardless of the file
+  kAll,        ///< all layers
+  kPattern,    ///< all except every sliding_window_pattern-th
+  kFrom,       ///< layers from max_window_layers on, if use_sliding_window
+  kUnrotated,  ///< layers without RoPE, if use_sliding_window
+  kChunked,    ///< layers with RoPE, which attend within chunks of attention_chunk_size
+  kLeading,    ///< all except the first of every global_attn_every_n_layers
 };
 
-/// RoPE of layers with a window.
+/// RoPE parameters of layers with a window.
 enum class LocalRope : uint8_t {
-  kShared,  ///< that of the others
-  kOwn,     ///< parameters of its own; older files have the base as rope_local_base_freq
-  kUsual,   ///< parameters of its own, which older files cannot say
+  kShared,  ///< same as the other layers
+  kOwn,     ///< separate; older files state the base as rope_local_base_freq
+  kUsual,   ///< separate; older files cannot state them, so defaults apply
 };
 
-/// model_type and class as transformers has them, our name of the architecture, and what
-/// transformers takes where the file says nothing (JSON).
+/// A model type: model_type and class in transformers, our architecture name, and transformers'
+/// defaults as JSON.
 struct FolderType {
   std::string_view type, class_name, architecture;
   WindowRule window;
@@ -34,7 +34,7 @@ struct FolderType {
 
 std::span<const FolderType> folder_types();
 
-/// nullptr if there is none.
+/// Return the row with this name, or nullptr.
 const FolderType* find_folder_type(std::string_view type);
 const FolderType* find_folder_class(std::string_view class_name);
 

@@ -13,7 +13,7 @@ namespace {
               printable(dump_json(item)));
 }
 
-// A list of names of kinds, or a text of their letters.
+// Parses a list of kind names, or a string of their initials.
 std::vector<bool> listed(const JsonFields& fields, const char* key) {
   const Json& list = *fields.find(key);
   std::vector<bool> layers;
@@ -34,7 +34,7 @@ std::vector<bool> listed(const JsonFields& fields, const char* key) {
   return layers;
 }
 
-// Every so many layers behind the first ones.
+// Marks the layers before index_skip_topk_offset, and every index_topk_freq-th layer after them.
 std::vector<bool> periodic(const JsonFields& fields, int32_t layers) {
   const int64_t period = std::max<int64_t>(fields.size_or_zero("index_topk_freq"), 1);
   const int64_t offset =

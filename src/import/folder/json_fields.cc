@@ -39,8 +39,8 @@ const Json* JsonFields::usual(const char* key) const {
 
 int64_t JsonFields::size(const char* key) const {
   const Json* value = find(key);
-  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, name(key));
-  // Some writers give sizes as 4096.0.
+  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: missing {}", where_, name(key));
+  // Some programs write sizes as 4096.0.
   double number = -1;
   if (value->is_number()) number = value->get<double>();
   const NumberRange range = range_of_size(key);
@@ -56,7 +56,7 @@ int64_t JsonFields::size_or_zero(const char* key) const {
 
 double JsonFields::number(const char* key) const {
   const Json* value = find(key);
-  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, name(key));
+  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: missing {}", where_, name(key));
   const NumberRange range = range_of_number(key);
   if (!value->is_number() || !range.holds(value->get<double>())) fail(key, *value, range.text());
   return value->get<double>();
@@ -76,7 +76,7 @@ bool JsonFields::flag_or(const char* key, bool fallback) const {
 std::string JsonFields::text_or(const char* key, const char* fallback) const {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
-  if (!value->is_string()) fail(key, *value, "a text");
+  if (!value->is_string()) fail(key, *value, "a string");
   return value->get<std::string>();
 }
 

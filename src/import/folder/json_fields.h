@@ -1,4 +1,4 @@
-// json_fields.h: checked access to the fields of a foreign JSON object.
+// json_fields.h: checked access to the fields of an untrusted JSON object.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,11 +8,12 @@
 
 namespace veery {
 
-/// A field that is absent has its default; one that is null has none. Throws kFormat naming file,
-/// field, what was found and what was expected. What numbers may be is in number_ranges.h.
+/// Reads fields of an object. An absent field has its default; a null field has no value. Throws
+/// kFormat naming file, field, what was found and what was expected. number_ranges.h has the valid
+/// ranges of numbers.
 class JsonFields {
  public:
-  /// `names`: what the file calls a field, where it is another name than ours.
+  /// `names` maps our field names to those in the file, if they differ.
   JsonFields(const Json& object, Json defaults, std::string where,
              std::map<std::string, std::string> names = {})
       : object_(object),
@@ -21,22 +22,22 @@ class JsonFields {
         names_(std::move(names)) {}
 
   const std::string& where() const { return where_; }
-  /// What the file calls it.
+  /// Returns the name of a field in the file.
   std::string name(const char* key) const;
-  /// The field or its default; nullptr if there is neither or it is null.
+  /// Returns the field or its default; nullptr if it is null or neither exists.
   const Json* find(const char* key) const;
   bool has(const char* key) const { return find(key) != nullptr; }
-  /// Whether the object itself has it.
+  /// Returns whether the object itself has the field.
   bool given(const char* key) const;
-  /// Whether the object has it, as null.
+  /// Returns whether the object has the field with the value null.
   bool is_null(const char* key) const;
 
-  /// The default, whatever the object has; nullptr: none.
+  /// Returns the default of a field, regardless of the object; nullptr if there is none.
   const Json* usual(const char* key) const;
 
-  int64_t size(const char* key) const;          ///< a whole number above 0, must be there
+  int64_t size(const char* key) const;          ///< an integer above 0; required
   int64_t size_or_zero(const char* key) const;  ///< 0 if absent or 0
-  double number(const char* key) const;         ///< within its range, must be there
+  double number(const char* key) const;         ///< within the range of the key; required
   double number_or(const char* key, double fallback) const;
   bool flag_or(const char* key, bool fallback) const;
   std::string text_or(const char* key, const char* fallback) const;

@@ -14,7 +14,7 @@ namespace {
 
 using Keys = std::initializer_list<const char*>;
 
-// The first of the keys that is there, else the first of all, which an error then names.
+// Returns the first of the keys that exists, else the first one, for the error message.
 const char* key_of(const JsonFields& fields, Keys keys) {
   const auto found = std::ranges::find_if(keys, [&](const char* key) { return fields.has(key); });
   return found == keys.end() ? *keys.begin() : *found;
@@ -23,7 +23,7 @@ int32_t size_of(const JsonFields& fields, Keys keys) {
   return static_cast<int32_t>(fields.size(key_of(fields, keys)));
 }
 
-// Layers by name: which are recurrent. `names`: what recurrent ones are called, what others are.
+// The names of layer kinds in config.json: one for recurrent layers, several for other layers.
 struct LayerNames {
   std::string_view recurrent, others[4];
 };
@@ -46,7 +46,7 @@ std::vector<bool> named_layers(const JsonFields& fields, const char* key, int32_
   return flags;
 }
 
-// All layers but those whose numbers are listed.
+// Returns flags that are true for all layers except the listed ones.
 std::vector<bool> unlisted_layers(const JsonFields& fields, const char* key, int32_t layers) {
   const Json& list = *fields.find(key);
   std::vector<bool> flags(static_cast<size_t>(layers), true);
@@ -82,7 +82,7 @@ void read_delta(const JsonFields& fields, TransformerConfig& c) {
   check_heads(fields, r, {"linear_num_value_heads"}, {"linear_num_key_heads"});
 }
 
-// Bounds of the step, as numbers or as transformers writes what JSON has no number for.
+// Reads a bound of the step size, a number or transformers' notation of infinity.
 float limit_of(const JsonFields& fields, const Json& item) {
   if (item.is_number()) return item.get<float>();
   const auto marked = item.is_object() ? item.find("__float__") : item.end();
@@ -91,7 +91,7 @@ float limit_of(const JsonFields& fields, const Json& item) {
               dump_json(item));
 }
 
-// Which layers are Mamba's; true: none is.
+// Reads which layers are Mamba layers. Returns true if none is.
 bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   for (const char* list : {"layer_types", "layers_block_type"}) {
@@ -117,7 +117,8 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   return false;
 }
 
-// The sizes of Mamba follow from the width. Every so many layers, from one on, attend.
+// Mamba 1: derives the sizes from the width. Every attn_layer_period-th layer, from
+// attn_layer_offset on, is an attention layer.
 void read_mamba1(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   const int64_t period = fields.size("attn_layer_period");
@@ -167,7 +168,7 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   }
 }
 
-// One of the numbers in a list.
+// Returns item `at` of a list of factors; 1 if there is no list.
 float listed_factor(const JsonFields& fields, const char* key, size_t count, size_t at) {
   const Json* list = fields.find(key);
   if (list == nullptr) return 1;
@@ -180,8 +181,8 @@ float listed_factor(const JsonFields& fields, const char* key, size_t count, siz
   return static_cast<float>(value);
 }
 
-// Published files of Kimi Linear have an object with numbers of layers from 1 on, newer ones keys
-// as Qwen's.
+// Published files of Kimi Linear have an object with 1-based layer numbers, newer ones the same
+// keys as Qwen.
 void read_kda(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   constexpr const char* kNested = "linear_attn_config";
@@ -195,7 +196,7 @@ void read_kda(const JsonFields& fields, TransformerConfig& c) {
     const JsonFields nested(*fields.find(kNested), Json::object(), fields.where() + ": " + kNested);
     const Json* list = nested.find("kda_layers");
     if (list == nullptr || !list->is_array())
-      throw Error(ErrorKind::kFormat, "{}: kda_layers is no list", nested.where());
+      throw Error(ErrorKind::kFormat, "{}: kda_layers is not a list", nested.where());
     r.layers.assign(static_cast<size_t>(c.layers), false);
     for (const Json& item : *list) {
       if (!item.is_number_unsigned() || item.get<uint64_t>() < 1 ||
@@ -213,7 +214,7 @@ void read_kda(const JsonFields& fields, TransformerConfig& c) {
   r.value_size = r.key_size;
 }
 
-// xLSTM gives its sizes as factors of the width.
+// xLSTM states its sizes as factors of the width.
 void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   const auto part = [&](const char* factor) {
@@ -238,8 +239,8 @@ void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
              multiple;
 }
 
-// Heads of one size fill the width; layers that attend instead, and values of another width, are
-// not known here.
+// RWKV-7: the heads cover the whole width. Hybrid models with attention layers, or with a different
+// value width, are not supported.
 void read_rwkv7(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   r.key_size = r.value_size = size_of(fields, {"head_dim"});
@@ -248,8 +249,8 @@ void read_rwkv7(const JsonFields& fields, TransformerConfig& c) {
                 fields.where(), r.key_size, fields.name("hidden_size"), c.dim);
   r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
   if (fields.has("attn"))
-    throw Error(ErrorKind::kUnsupported, "{}: attn is given: some layers are attention",
-                fields.where());
+    throw Error(ErrorKind::kUnsupported,
+                "{}: attn is given, expected a model without attention layers", fields.where());
   const Json* values = fields.find("value_dim");
   if (values == nullptr) return;
   for (const Json& item : values->is_array() ? *values : Json::array({*values}))
@@ -294,7 +295,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
     case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);
     case Mixer::kRwkv7: return read_rwkv7(fields, c);
-    case Mixer::kXlstmBlocks: return;  // all of it are sizes of tensors
+    case Mixer::kXlstmBlocks: return;  // all its settings are sizes of tensors
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }
 }

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// Of the rows that are pooled.
+// Returns the columns of the pooled rows.
 int64_t row_columns(const TransformerConfig& config) {
   return config.projected > 0 ? config.projected : config.dim;
 }
@@ -41,14 +41,13 @@ const PoolingName& row_of(PoolingKind kind) {
   return *std::ranges::find(kPoolings, kind, &PoolingName::kind);
 }
 
-// The layers behind the pooled row, as tensors of the file.
+// Adds the dense layers after pooling, as tensors of the file.
 void add_dense(ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
   int64_t width = row_columns(config);
   for (const SentenceDense& layer : setup.files.dense) {
     const std::string name = fmt::format("dense.{}", setup.embedding.dense.size());
     if (layer.in != width)
-      throw Error(ErrorKind::kFormat,
-                  "{}: a dense layer takes {} columns, what comes before has {}", file.path,
+      throw Error(ErrorKind::kFormat, "{}: a dense layer expects {} columns, found {}", file.path,
                   layer.in, width);
     file.tensors.push_back(layer.weight);
     file.tensors.back().name = name + ".weight";
@@ -65,7 +64,7 @@ void add_dense(ModelFile& file, const TransformerConfig& config, SentenceSetup& 
 
 constexpr const char* kHead = "cls.output.weight";
 
-// The form in which a decoder is asked is known of Qwen3-Reranker only.
+// Only Qwen3-Reranker's prompt format for decoder-based scoring is supported.
 void read_yes_no(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
   setup.yes_no = config.architecture == "qwen3" && !setup.files.given;
   setup.yes_no |= config.architecture == "qwen3" && setup.files.is_ranker;
@@ -74,12 +73,12 @@ void read_yes_no(const ModelFile& file, const TransformerConfig& config, Sentenc
   setup.sigmoid = true;
 }
 
-// What transformers' classes with a head for scores do.
+// Sets activation and pooling of the score head as in transformers' classes.
 void read_head(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
   if (config.mask == Mask::kCausal) read_yes_no(file, config, setup);
   const bool modern = config.architecture == "modern-bert";
   setup.score.activation = modern ? Activation::kGeluErf : Activation::kTanh;
-  // llama.cpp takes the mean where the file says nothing.
+  // Default of llama.cpp: mean pooling.
   const auto pooled = file.metadata.integer(config.architecture + ".classifier.pooling_type");
   if (modern && file.container == Container::kGguf && pooled.value_or(1) == 1)
     setup.score.pooling = Pooling::kMean;
@@ -94,7 +93,7 @@ void read_head(const ModelFile& file, const TransformerConfig& config, SentenceS
   if (!setup.yes_no || labels.labels == 1) setup.sigmoid = labels.sigmoid;
 }
 
-// Whether a line of a folder's README.md begins so.
+// Returns whether a line of the folder's README.md starts with `title`.
 bool has_card(const std::string& folder, std::string_view title) {
   const std::string path = folder + "/README.md";
   if (!path_exists(path)) return false;
@@ -142,14 +141,15 @@ SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& conf
     files.normalize = true;
   }
   if (!files.transformer.empty())
-    throw Error(ErrorKind::kUnsupported, "{}: the transformer lies in the folder {}: open that one",
+    throw Error(ErrorKind::kUnsupported,
+                "{}: the transformer is in the subfolder {}, expected the path of that folder",
                 file.path, printable(files.transformer));
   if (!files.include_prompt)
     throw Error(ErrorKind::kUnsupported, "{}: include_prompt is false, expected true", file.path);
   const int64_t columns = row_columns(config);
   if (files.pooled_width > 0 && files.pooled_width != columns)
-    throw Error(ErrorKind::kFormat, "{}: rows of {} columns are pooled, the model gives {}",
-                file.path, files.pooled_width, columns);
+    throw Error(ErrorKind::kFormat, "{}: Pooling expects {} columns, found {}", file.path,
+                files.pooled_width, columns);
   setup.embedding.pooling = pooling_of(files.pooling);
   setup.embedding.normalize = files.normalize;
   add_dense(file, config, setup);

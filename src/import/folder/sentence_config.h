@@ -1,4 +1,4 @@
-// sentence_config.h: how a model's texts become embeddings or scores, whatever container says so.
+// sentence_config.h: how texts become embeddings or scores, independent of the container.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,32 +8,33 @@
 
 namespace veery {
 
-/// "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean", "none".
+/// Returns "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean" or "none".
 std::string_view name(PoolingKind kind);
-/// Throws kInput naming those that there are.
+/// Throws kInput listing the valid names.
 PoolingKind pooling_from_name(std::string_view name);
-/// What a definition does for it; absent for kNone.
+/// Returns the pooling that a definition performs; nullopt for kNone.
 std::optional<Pooling> pooling_of(PoolingKind kind);
 
-/// What the files say, and what is made of it in a graph.
+/// The settings in the files, and the resulting configuration of a graph.
 struct SentenceSetup {
   SentenceConfig files;
   EmbeddingConfig embedding;
   ScoreConfig score;
-  bool sigmoid = false;  ///< scores are sigmoids of what the head gives
-  /// A decoder that is asked in the form of Qwen3-Reranker whether the document answers the query:
-  /// its head gives a score, or two, of "yes" and "no".
+  bool sigmoid = false;  ///< scores are sigmoids of the head's output
+  /// A decoder that is prompted in the format of Qwen3-Reranker whether the document answers the
+  /// query. Its head returns a score, or the two logits of "yes" and "no".
   bool yes_no = false;
 };
 
-/// Adds the tensors of dense layers to `file` under the names of EmbeddingConfig. Where the files
-/// say nothing, an encoder's rows are averaged, a decoder's last row is taken, and embeddings have
-/// length 1. Throws as read_sentence_folder(), and kFormat naming both widths where a layer does
-/// not take what comes before it.
+/// Adds the tensors of dense layers to `file` under the names of EmbeddingConfig. Defaults: mean
+/// pooling for encoders, last-token pooling for decoders, embeddings normalised to length 1. Throws
+/// as read_sentence_folder(), and kFormat naming both widths if a dense layer does not match its
+/// input.
 SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& config);
 
-/// Whether the files are those of a model for scores: a head for them, LogitScore of modules.json,
-/// or the card of Qwen3-Reranker (README.md), whose other files are those of a decoder.
+/// Returns whether the files describe a scoring model: a head for scores, LogitScore in
+/// modules.json, or the model card of Qwen3-Reranker (README.md), which otherwise looks like any
+/// decoder.
 bool makes_scores(const ModelFile& file, const TransformerConfig& config);
 
 }  // namespace veery

@@ -31,7 +31,8 @@ constexpr Named<Kind> kModules[] = {{"Transformer", Kind::kTransformer},
                                     {"Normalize", Kind::kNormalize},
                                     {"Dropout", Kind::kDropout},
                                     {"LogitScore", Kind::kLogitScore}};
-// sentence-transformers 5.4 and later write one `pooling_mode`, earlier ones a flag each.
+// sentence-transformers 5.4 and later writes one `pooling_mode`, earlier versions one flag per
+// mode.
 constexpr Named<PoolingKind> kPoolings[] = {{"cls", PoolingKind::kCls},
                                             {"mean", PoolingKind::kMean},
                                             {"lasttoken", PoolingKind::kLast},
@@ -51,7 +52,7 @@ constexpr Named<Similarity> kSimilarities[] = {{"cosine", Similarity::kCosine},
                                                {"euclidean", Similarity::kEuclidean},
                                                {"manhattan", Similarity::kManhattan}};
 
-// The value of that name. `what` is what the name is for.
+// Returns the value with this name. `what` describes it in messages.
 template <typename T, size_t N>
 T value_of(const Named<T> (&names)[N], std::string_view name, const std::string& what) {
   std::string known;
@@ -79,13 +80,14 @@ std::string checked_path(std::string path, const std::string& where) {
   return path;
 }
 
-// A cross-encoder: the model alone, which has a head for scores, or with LogitScore behind it.
+// Returns whether the modules form a cross-encoder: only the model, which has a score head, or the
+// model followed by LogitScore.
 bool is_ranker(const std::vector<SentenceModule>& modules) {
   return !modules.empty() && modules[0].kind == Kind::kTransformer &&
          (modules.size() == 1 || (modules.size() == 2 && modules[1].kind == Kind::kLogitScore));
 }
 
-// What leads from rows to a vector in another order is another model.
+// Accepts Transformer, Pooling, Dense, Normalize in this order, or the modules of a cross-encoder.
 void check_order(const std::vector<SentenceModule>& modules, const std::string& where) {
   const auto count = [&](Kind kind) {
     return std::ranges::count(modules, kind, &SentenceModule::kind);
@@ -102,7 +104,7 @@ void check_order(const std::vector<SentenceModule>& modules, const std::string& 
     const bool early = !pooled && (module.kind == Kind::kDense || module.kind == Kind::kNormalize);
     if (early || (normalized && module.kind == Kind::kDense))
       throw Error(ErrorKind::kUnsupported,
-                  "{}: a module stands before Pooling or a Dense behind Normalize, expected "
+                  "{}: found a module before Pooling or a Dense after Normalize, expected "
                   "Transformer, Pooling, Dense, Normalize",
                   where);
     pooled |= module.kind == Kind::kPooling;
@@ -110,7 +112,7 @@ void check_order(const std::vector<SentenceModule>& modules, const std::string& 
   }
 }
 
-// A module that works on something else than the pooled vector.
+// Rejects modules that read or write anything other than the pooled vector.
 void check_input(const JsonFields& fields) {
   for (const char* key : {"module_input_name", "module_output_name"})
     if (const std::string name = fields.text_or(key, "sentence_embedding");
@@ -132,7 +134,7 @@ TensorView view_of(const SafetensorsFile& file, const char* name,
                    const std::vector<int64_t>& shape) {
   const StoredTensor* tensor = file.find(name);
   if (tensor == nullptr)
-    throw Error(ErrorKind::kFormat, "{}: has no tensor '{}'", shown_path(file.path), name);
+    throw Error(ErrorKind::kFormat, "{}: missing tensor '{}'", shown_path(file.path), name);
   const auto dtype = to_dtype(tensor->type);
   if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16)
     throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' is of type {}, expected F32, F16 or BF16",
@@ -154,7 +156,7 @@ SentenceDense read_dense(const std::string& folder, SentenceConfig& config) {
       parse_dense(read_json_file(folder + "/config.json"), folder + "/config.json");
   const std::string path = folder + "/model.safetensors";
   if (!path_exists(path) && path_exists(folder + "/pytorch_model.bin"))
-    throw Error(ErrorKind::kUnsupported, "{}: has pytorch_model.bin alone, expected {}",
+    throw Error(ErrorKind::kUnsupported, "{}: has only pytorch_model.bin, expected {}",
                 shown_path(folder), "model.safetensors");
   SafetensorsFile file = open_safetensors(path);
   layer.weight = view_of(file, "linear.weight", {layer.out, layer.in});
@@ -163,13 +165,13 @@ SentenceDense read_dense(const std::string& folder, SentenceConfig& config) {
   return layer;
 }
 
-// Each takes what the one before gives.
+// Checks that each dense layer matches the output of the previous one.
 void check_widths(const SentenceConfig& config, const std::string& where) {
   int64_t width = config.pooled_width;
   for (const SentenceDense& layer : config.dense) {
     if (width > 0 && layer.in != width)
-      throw Error(ErrorKind::kFormat, "{}: a Dense takes {} numbers, what is before it gives {}",
-                  where, layer.in, width);
+      throw Error(ErrorKind::kFormat, "{}: a Dense expects {} inputs, found {}", where, layer.in,
+                  width);
     width = layer.out;
   }
 }
@@ -218,14 +220,14 @@ void parse_logit_score(const Json& json, const std::string& where, SentenceConfi
   const JsonFields fields(checked_object(json, where), Json::object(), where);
   if (!fields.has("false_token_id"))
     throw Error(ErrorKind::kUnsupported,
-                "{}: has no false_token_id, expected two tokens that are compared", where);
+                "{}: missing false_token_id, expected two tokens to compare", where);
   config.yes = fields.size_or_zero("true_token_id");
   config.no = fields.size_or_zero("false_token_id");
 }
 
 namespace {
 
-// What the flags of a Pooling that has no pooling_mode ask for: the mean where there are none.
+// Returns the poolings whose flags are set; mean pooling if there are no flags.
 std::vector<PoolingKind> flagged_poolings(const Json& json, const JsonFields& fields) {
   std::vector<PoolingKind> modes;
   bool has_flags = false;
@@ -245,7 +247,7 @@ void parse_pooling(const Json& json, const std::string& where, SentenceConfig& c
   std::vector<PoolingKind> modes;
   const auto add = [&](const Json& mode) {
     if (!mode.is_string())
-      throw Error(ErrorKind::kFormat, "{}: pooling_mode is {}, expected a text", where,
+      throw Error(ErrorKind::kFormat, "{}: pooling_mode is {}, expected a string", where,
                   printable(dump_json(mode), 60));
     modes.push_back(value_of(kPoolings, mode.string(), where + ": pooling_mode"));
   };
@@ -289,13 +291,13 @@ void parse_sentence_settings(const Json& json, const std::string& where, Sentenc
   if (const Json* prompts = fields.find("prompts"))
     for (const auto& [name, text] : checked_object(*prompts, where + ": prompts").items()) {
       if (!text.is_string() && !text.is_null())
-        throw Error(ErrorKind::kFormat, "{}: the prompt \"{}\" is {}, expected a text", where,
+        throw Error(ErrorKind::kFormat, "{}: the prompt \"{}\" is {}, expected a string", where,
                     printable(name), printable(dump_json(text), 60));
       config.prompts[name] = text.is_string() ? text.string() : "";
     }
   config.default_prompt = fields.text_or("default_prompt_name", "");
   if (!config.default_prompt.empty() && !config.prompts.contains(config.default_prompt))
-    throw Error(ErrorKind::kFormat, "{}: default_prompt_name is \"{}\", which is no prompt there",
+    throw Error(ErrorKind::kFormat, "{}: default_prompt_name is \"{}\", expected a key of prompts",
                 where, printable(config.default_prompt));
   config.similarity = value_of(kSimilarities, fields.text_or("similarity_fn_name", "cosine"),
                                where + ": similarity_fn_name");

@@ -1,5 +1,5 @@
-// sentence_folder.h: what makes one vector, or one score, of a model's rows: what folders of
-// sentence-transformers and GGUF files of encoders say.
+// sentence_folder.h: reads pooling and scoring settings from sentence-transformers folders and from
+// GGUF files of encoders.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -17,7 +17,7 @@ enum class PoolingKind : uint8_t { kCls, kMean, kLast, kMax, kMeanSqrtLen, kWeig
 enum class DenseActivation : uint8_t { kIdentity, kTanh };
 enum class Similarity : uint8_t { kCosine, kDot, kEuclidean, kManhattan };
 
-/// activation(x weight^T + bias) of the pooled vector.
+/// A dense layer after pooling: activation(x weight^T + bias).
 struct SentenceDense {
   int64_t in = 0, out = 0;
   DenseActivation activation = DenseActivation::kTanh;
@@ -27,55 +27,57 @@ struct SentenceDense {
 };
 
 struct SentenceConfig {
-  bool given = false;  ///< the files say how rows become a vector; else all here is a default
+  bool given = false;  ///< the files contain such settings; otherwise all members are defaults
   PoolingKind pooling = PoolingKind::kMean;
-  bool is_ranker = false;            ///< the rows become a score: nothing is pooled for a vector
-  int64_t pooled_width = 0;          ///< of the vector that is pooled; 0: not said
-  bool include_prompt = true;        ///< rows of the prompt are pooled too
-  std::vector<SentenceDense> dense;  ///< in this order, behind pooling
-  bool normalize = false;            ///< to length 1, last of all
-  int64_t max_length = 0;            ///< tokens, special ones included; 0: not said
-  bool lower_case = false;           ///< texts are put into lower case before the tokenizer
+  bool is_ranker = false;                      ///< the output is a score, not an embedding
+  int64_t pooled_width = 0;                    ///< width of the pooled vector; 0: not stated
+  bool include_prompt = true;                  ///< tokens of the prompt are pooled too
+  std::vector<SentenceDense> dense;            ///< in order of application, after pooling
+  bool normalize = false;                      ///< to length 1, as the last step
+  int64_t max_length = 0;                      ///< in tokens, including special ones; 0: not stated
+  bool lower_case = false;                     ///< texts are lower-cased before tokenisation
   std::map<std::string, std::string> prompts;  ///< by name
   std::string default_prompt;                  ///< a name in `prompts`; empty: none
   Similarity similarity = Similarity::kCosine;
-  int64_t yes = -1, no = -1;  ///< LogitScore: the tokens whose logits are compared; -1: not said
-  std::vector<std::string> labels;  ///< of a GGUF file's head for scores, if it says them
-  std::string transformer;          ///< the subfolder with the model itself; empty: the folder
-  std::vector<std::shared_ptr<MappedFile>> mappings;  ///< what the tensors look into
+  int64_t yes = -1, no = -1;        ///< LogitScore: the token ids to compare; -1: not stated
+  std::vector<std::string> labels;  ///< labels of a GGUF file's score head, if stated
+  std::string transformer;          ///< subfolder with the model; empty: the folder itself
+  std::vector<std::shared_ptr<MappedFile>> mappings;  ///< keep the data of the tensors alive
 };
 
-/// One entry of modules.json.
+/// An entry of modules.json.
 struct SentenceModule {
   enum class Kind : uint8_t { kTransformer, kPooling, kDense, kNormalize, kDropout, kLogitScore };
   Kind kind;
-  std::string path;  ///< a name in the folder, or empty: the folder itself
+  std::string path;  ///< a name in the folder; empty: the folder itself
 };
 
-/// The parts of the files, each from JSON that may be anything; `where` names it in messages. They
-/// throw kFormat, or kUnsupported naming what is not done.
+/// Parse the individual files from untrusted JSON; `where` names the file in messages. Throw
+/// kFormat, or kUnsupported naming the unsupported setting.
 std::vector<SentenceModule> parse_sentence_modules(const Json& json, const std::string& where);
 void parse_logit_score(const Json& json, const std::string& where, SentenceConfig& config);
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config);
 SentenceDense parse_dense(const Json& json, const std::string& where);
 void parse_sentence_settings(const Json& json, const std::string& where, SentenceConfig& config);
 
-/// Reads modules.json and all that it names, sentence_bert_config.json and
-/// config_sentence_transformers.json. Files that are not there leave defaults. A module's subfolder
-/// is one plain name and no link. Throws as above, kNotFound for a module whose files are missing.
+/// Reads modules.json and everything that it names, sentence_bert_config.json and
+/// config_sentence_transformers.json. Missing files leave the defaults. The subfolder of a module
+/// must be a single name and not a link. Throws as above, and kNotFound if the files of a module
+/// are missing.
 SentenceConfig read_sentence_folder(const std::string& folder);
 
-/// The same from ARCH.pooling_type, ARCH.dense_2_feat_in and its like, and dense_2.weight,
-/// dense_3.weight. Vectors are normalised, as all who serve these files do it.
+/// Reads the same settings from a GGUF file: ARCH.pooling_type, ARCH.dense_2_feat_in and similar
+/// keys, and dense_2.weight, dense_3.weight. Vectors are normalised, as other programs do for these
+/// files.
 SentenceConfig read_gguf_sentence(const ModelFile& file);
 
-/// How a cross-encoder's logits become scores.
+/// Conversion of a cross-encoder's logits to scores.
 struct ScoreLabels {
   int64_t labels = 2;    ///< transformers' default
-  bool sigmoid = false;  ///< else they stay as they are
+  bool sigmoid = false;  ///< otherwise scores are the logits
 };
 
-/// From config.json: num_labels or id2label, and what sentence-transformers adds to it.
+/// Parses config.json: num_labels or id2label, and sentence-transformers' additions.
 ScoreLabels parse_score_config(const Json& json, const std::string& where);
 
 }  // namespace veery

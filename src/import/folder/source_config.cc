@@ -2,8 +2,8 @@
 
 namespace veery {
 
-// num_hidden_layers is the number of the encoder's layers there.
-void settle_whisper(Json& config) {
+// In Whisper's config.json, num_hidden_layers is the number of encoder layers.
+void normalise_whisper(Json& config) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"decoder_layers", "num_hidden_layers"},
       {"decoder_attention_heads", "num_attention_heads"},

@@ -1,4 +1,4 @@
-// source_config.h: what config.json says of an encoder of sound beside its decoder.
+// source_config.h: reads the settings of an audio encoder in config.json.
 #pragma once
 #include "base/json.h"
 #include "import/folder/json_fields.h"
@@ -6,10 +6,10 @@
 
 namespace veery {
 
-/// Gives the numbers of the decoder the names that decoders have alone.
-void settle_whisper(Json& config);
+/// Renames the decoder's keys to those of decoder-only models.
+void normalise_whisper(Json& config);
 
-/// Fills in c.source; c.dim must be known. Throws kFormat naming file, key, what was found and what
+/// Fills in c.source; c.dim must be set. Throws kFormat naming file, key, what was found and what
 /// was expected.
 void read_source(const JsonFields& fields, TransformerConfig& c);
 

@@ -9,8 +9,8 @@ constexpr int64_t kMost = 1 << 24;
 
 int64_t checked(const Json& value, const std::string& where, const char* key) {
   if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > kMost)
-    throw Error(ErrorKind::kFormat, "{}: {} has an entry that is no number from -1 to {}", where,
-                key, kMost);
+    throw Error(ErrorKind::kFormat, "{}: {} has an invalid entry, expected integers from -1 to {}",
+                where, key, kMost);
   return value.get<int64_t>();
 }
 

@@ -20,7 +20,7 @@ std::string_view without_prefix(std::string_view name) {
   return name;
 }
 
-// The prefix of a tensor of a layer; empty if it is none.
+// Returns the prefix of a layer tensor's name; empty for other tensors.
 std::string_view layer_list(std::string_view name) {
   for (const std::string_view list : kLayerLists)
     if (name.starts_with(list)) return list;
@@ -34,7 +34,7 @@ std::string_view look_up(const Table& table, std::string_view name) {
   return {};
 }
 
-// What a family calls it.
+// Returns a family's name for `ours`; empty if there is none.
 std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
                               std::string_view ours) {
   for (const StyledRow& row : table)
@@ -55,7 +55,8 @@ std::string_view layer_part(std::string_view architecture, std::string_view part
   return norm.empty() ? look_up(kLayer, part) : norm;
 }
 
-// The name of a part of a mixture, "mlp.experts.3.gate_proj": "ffn_gate.3". Empty if it is none.
+// Converts the name of an expert part, "mlp.experts.3.gate_proj" to "ffn_gate.3"; empty for other
+// names.
 std::string mixture_part(std::string_view part) {
   const auto mixture = std::ranges::find_if(
       kMixtures, [&](std::string_view prefix) { return part.starts_with(prefix); });
@@ -74,7 +75,7 @@ std::string mixture_part(std::string_view part) {
   return ours.empty() || !digits ? std::string() : fmt::format("{}.{}", ours, number);
 }
 
-// Norms that are kept head by head: "self_attn.q_layernorm.norms.3" is "attn_q_norm.3".
+// Norms stored per head: "self_attn.q_layernorm.norms.3" is "attn_q_norm.3".
 constexpr NameRow kHeadNorms[] = {{"self_attn.q_layernorm.norms.", "attn_q_norm."},
                                   {"self_attn.k_layernorm.norms.", "attn_k_norm."}};
 
@@ -92,7 +93,7 @@ std::string head_norm_name(std::string_view ours) {
   return {};
 }
 
-// Who writes in another style than llama's.
+// Model types whose names follow another style than llama's.
 struct StyleRow {
   std::string_view type;
   unsigned styles;
@@ -128,7 +129,7 @@ unsigned style_of(const FolderType& type, FolderKind kind) {
   return kind == FolderKind::kMlx ? styles & ~unsigned{kKimiHf} : styles;
 }
 
-// What stands before names: of tensors of the model, of its head, and what its layers are called.
+// Prefixes of tensor names: of the model, of its output head, and of its layer list.
 struct Places {
   std::string_view model, head, layers;
 };
@@ -191,7 +192,7 @@ constexpr MixtureNames kMixtureNames[] = {
     {"qwen3_next", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
     {"qwen3_5_moe_text", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."}};
 
-// "ffn_gate.3" -> "mlp.experts.3.gate_proj". Empty if it is no part of a mixture.
+// Converts "ffn_gate.3" to "mlp.experts.3.gate_proj"; empty if it is not part of a mixture.
 std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string_view ours) {
   constexpr std::string_view kOurs[] = {"ffn_gate", "ffn_up", "ffn_down"};
   const bool mlx = kind == FolderKind::kMlx, kimi = names.type == "kimi_linear";
@@ -207,7 +208,7 @@ std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string
   for (size_t i = 0; i < std::size(kOurs); ++i) {
     if (!ours.starts_with(kOurs[i])) continue;
     const std::string_view rest = ours.substr(kOurs[i].size());
-    // Of layers without experts, too.
+    // These names also apply to layers without experts.
     if (rest.empty() && (kimi || (mlx && names.type == "lfm2_moe")))
       return fmt::format("{}{}", prefix, kProjections[i]);
     if (rest == "_shexp" && !names.shared.empty())
@@ -308,7 +309,7 @@ int64_t named_layer(std::string_view name) {
   return std::max<int64_t>(layer, 0);
 }
 
-bool names_no_weight(std::string_view name) {
+bool is_auxiliary_tensor(std::string_view name) {
   return std::ranges::any_of(kNoWeights, [&](std::string_view end) { return name.ends_with(end); });
 }
 

@@ -1,10 +1,10 @@
-// name_tables.h: what folders of transformers and of MLX call tensors, and what we call them.
+// name_tables.h: tables of tensor names in folders of transformers and MLX, and their GGUF names.
 #pragma once
 #include <string_view>
 
 namespace veery::names {
 
-// Families that name alike.
+// Naming styles, each shared by several families.
 enum Style : unsigned {
   kLlama = 1,
   kPhi = 2,
@@ -17,24 +17,25 @@ enum Style : unsigned {
   kIntern = 256,
   kApertus = 512,
   kGptj = 1024,
-  kReadOnly = 2048,  // no folders are written in it
+  kReadOnly = 2048,  // only read, never written
   kLfm = 4096,
-  kNested = 8192,  // names of its own in folders of MLX alone
+  kNested = 8192,  // differs from Hugging Face in MLX folders only
   kMamba = 16384,
-  kHybrid = 32768,  // the recurrent layers of several families
+  kHybrid = 32768,  // recurrent layers of several families
   kBamba = 65536,
   kXlstm = 131072,
   kLfm3 = 262144,
   kKimi = 524288,
   kRwkv = 1048576,
-  kKimiHf = 2097152,  // its names that MLX does not have
+  kKimiHf = 2097152,  // names that only Hugging Face folders use
   kBailing = 4194304
 };
 
 struct NameRow {
   std::string_view theirs, ours;
 };
-// `styles`: who writes the name, the first of several; all of them are read.
+// `styles` are the families that use the name when writing (the first matching row wins); all names
+// are accepted when reading.
 struct StyledRow {
   std::string_view theirs, ours;
   unsigned styles;
@@ -268,7 +269,7 @@ inline constexpr StyledRow kLayer[] = {
     {"xlstm.mlstm_cell.igate", "mlstm_igate", kReadOnly},
     {"xlstm.mlstm_cell.fgate", "mlstm_fgate", kReadOnly},
     {"xlstm.mlstm_cell.outnorm", "mlstm_norm", kReadOnly},
-    {"xlstm.fgate", "slstm_i", kReadOnly},  // the package takes each for the other
+    {"xlstm.fgate", "slstm_i", kReadOnly},  // the package swaps these two names
     {"xlstm.igate", "slstm_f", kReadOnly},
     {"xlstm.zgate", "slstm_z", kReadOnly},
     {"xlstm.ogate", "slstm_o", kReadOnly},
@@ -300,7 +301,7 @@ inline constexpr StyledRow kLayer[] = {
     {"linear_attn.in_proj_a", "ssm_alpha", kLlama},
     {"linear_attn.in_proj_b", "ssm_beta", kLlama},
     {"linear_attn.dt", "ssm_alpha", kReadOnly},
-    {"linear_attn.dt", "ssm_steps", kLlama},  // their bias, when it is written
+    {"linear_attn.dt", "ssm_steps", kLlama},  // on writing: the bias of the steps
     {"linear_attn.A_log", "ssm_a", kLlama},
     {"linear_attn.conv1d", "ssm_conv1d", kLlama},
     {"linear_attn.norm", "ssm_norm", kLlama},
@@ -331,7 +332,7 @@ inline constexpr StyledRow kLayer[] = {
     {"ffn.value", "channel_mix_value", kRwkv},
     {"self_attn.q_layernorm", "attn_q_norm", kPhi | kLfm},
     {"self_attn.k_layernorm", "attn_k_norm", kPhi | kLfm}};
-// Mixtures of experts: what the part of a layer is called, and what is in it.
+// Mixtures of experts: the prefix of the mixture within a layer, and the names within it.
 inline constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward.",
                                                  "mixer."};
 inline constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
@@ -364,12 +365,11 @@ inline constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
                                        {"experts.gate_up_proj", "ffn_gate_up_exps"},
                                        {"input_linear", "ffn_gate_up_exps"},
                                        {"output_linear", "ffn_down_exps"}};
-// Of one expert: "experts.3.w1".
+// Names within one expert: "experts.3.w1".
 inline constexpr NameRow kExpert[] = {{"w1", "ffn_gate"},    {"w3", "ffn_up"},
                                       {"w2", "ffn_down"},    {"gate_proj", "ffn_gate"},
                                       {"up_proj", "ffn_up"}, {"down_proj", "ffn_down"}};
-// Ends of names that say neither weight nor bias.
-// `mlx`: written by MLX too.
+// Suffixes that are neither weight nor bias. `mlx`: MLX writes them too.
 struct EndRow {
   std::string_view theirs, ours;
   bool mlx;
@@ -420,7 +420,7 @@ inline constexpr EndRow kEnds[] = {
     {"act_fn.alpha_n", "act_fn.alpha_n.weight", true},
     {"act_fn.beta", "act_fn.beta.weight", true},
     {"act_fn.eps", "act_fn.eps.weight", true}};
-// The second norm of a layer without norms behind its parts, and the norms of one with them.
+// The second norm of layers without output norms, and the norms of layers with them.
 inline constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
 inline constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
                                              {"pre_feedforward_layernorm", "ffn_norm"},
@@ -429,7 +429,7 @@ inline constexpr NameRow kMixtureNorms[] = {{"post_attention_layernorm", "post_a
                                             {"pre_mlp_layernorm", "ffn_norm"},
                                             {"post_mlp_layernorm", "post_ffw_norm"}};
 
-// What the text part is called in models that have other parts too; longer ones first.
+// Prefixes of the text model in models with several parts; longer ones first.
 inline constexpr std::string_view kPrefixes[] = {"language_model.model.",
                                                  "model.language_model.",
                                                  "model.text_model.",
@@ -445,10 +445,10 @@ inline constexpr std::string_view kPrefixes[] = {"language_model.model.",
                                                  "bert.",
                                                  "roberta.",
                                                  "encoder."};
-// What the list of layers is called.
+// Prefixes of the layer list.
 inline constexpr std::string_view kLayerLists[] = {"layers.", "layer.", "h.", "blocks."};
 
-// What lies beside weights and is no weight of a layer.
+// Suffixes of entries that are not weights of a layer.
 inline constexpr std::string_view kNoWeights[] = {
     "position_ids", "rotary_emb.inv_freq", "_scale",     "_scale_inv",
     "_zero_point",  "masked_bias",         ".attn.bias", ".attention.bias"};

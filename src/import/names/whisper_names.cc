@@ -11,8 +11,8 @@ namespace {
 struct Row {
   std::string_view theirs, ours;
 };
-// Keys and values of what the decoder attends to are made of the encoder's output, by weights of
-// the decoder's layers.
+// Cross-attention keys and values are computed from the encoder's output by weights of the
+// decoder's layers.
 constexpr Row kLayer[] = {{"self_attn_layer_norm", "attn_norm"},
                           {"self_attn.q_proj", "attn_q"},
                           {"self_attn.k_proj", "attn_k"},

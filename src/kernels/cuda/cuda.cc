@@ -152,14 +152,14 @@ class CudaMachine : public gpu::Machine {
 
   Memory allocate(size_t size) override {
     make_current();
-    Memory memory(pool_.take(size), size, *this);
+    Memory memory(pool_.allocate(size), size, *this);
     if (size > 0)
       driver_.check(driver_.memory_set(address(memory.data()), 0, size), "clearing memory");
     return memory;
   }
   void release(std::byte* data) noexcept override {
     driver_.context_set(context_);
-    pool_.give(data);
+    pool_.release(data);
   }
   MemoryPool* pool() override { return &pool_; }
   void upload(std::byte* to, const void* host, size_t size) override {

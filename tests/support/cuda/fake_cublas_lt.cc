@@ -8,7 +8,7 @@
 namespace veery::cuda {
 namespace lt {
 
-// What handles of the library stand for.
+// The objects that the library's handles point to.
 struct Handle_ {};
 struct Product_ {
   int sums, scale;
@@ -56,12 +56,12 @@ int64_t size_of(const lt::Layout_& layout) { return layout.type == lt::kBF16 ? 2
 size_t bytes_of(const lt::Layout_& m) {
   return (static_cast<size_t>(m.stride) * (m.cols - 1) + m.rows) * static_cast<size_t>(size_of(m));
 }
-// Whether a matrix lies on the device, 16 bytes at a time.
-bool lies_well(const void* at, const lt::Layout_& m) {
+// Returns whether a matrix is in device memory and aligned to 16 bytes.
+bool is_valid_device_matrix(const void* at, const lt::Layout_& m) {
   return reinterpret_cast<uintptr_t>(at) % 16 == 0 && m.stride * size_of(m) % 16 == 0 &&
          m.stride >= static_cast<int64_t>(m.rows) && is_on_fake(at, bytes_of(m));
 }
-// a^T b + c, column after column.
+// Returns whether the matrices form the supported product a^T b + c, column-major.
 bool fit(const lt::Product_& p, const lt::Layout_& a, const lt::Layout_& b, const lt::Layout_& c,
          const lt::Layout_& d) {
   return p.sums == lt::kSumsF32 && p.scale == lt::kF32 && p.transpose_a == lt::kTransposed &&
@@ -73,7 +73,7 @@ bool fit(const lt::Product_& p, const lt::Layout_& a, const lt::Layout_& b, cons
 Status find(lt::Handle, lt::Product p, Layout a, Layout b, Layout c, Layout d, lt::Wishes wishes,
             int wanted, lt::Found* found, int* count) {
   if (wanted != 1 || wishes->workspace == 0 || !fit(*p, *a, *b, *c, *d))
-    return fault("matrices that do not fit");
+    return fault("mismatched matrices");
   *count = state.searches++ == state.fail_search ? 0 : 1;
   found->status = kOk;
   found->algorithm.data[0] = kMagic;
@@ -84,16 +84,16 @@ Status multiply(lt::Handle, lt::Product p, const void* alpha, const void* a_data
                 const void* b_data, Layout b, const void* beta, const void* c_data, Layout c,
                 void* d_data, Layout d, const lt::Algorithm* algorithm, void* workspace,
                 size_t bytes, Stream) {
-  if (!fit(*p, *a, *b, *c, *d) || algorithm->data[0] != kMagic)
-    return fault("matrices that do not fit");
-  if (!is_on_fake(workspace, bytes)) return fault("a workspace that is not there");
-  if (!lies_well(a_data, *a) || !lies_well(b_data, *b) || !lies_well(d_data, *d))
-    return fault("a matrix that lies elsewhere");
+  if (!fit(*p, *a, *b, *c, *d) || algorithm->data[0] != kMagic) return fault("mismatched matrices");
+  if (!is_on_fake(workspace, bytes)) return fault("workspace outside device memory");
+  if (!is_valid_device_matrix(a_data, *a) || !is_valid_device_matrix(b_data, *b) ||
+      !is_valid_device_matrix(d_data, *d))
+    return fault("matrix outside device memory or misaligned");
   float scale = 0, added = 0;
   std::memcpy(&scale, alpha, sizeof scale);
   std::memcpy(&added, beta, sizeof added);
-  if (added != 0 && (added != 1 || c->type != lt::kF32 || !lies_well(c_data, *c)))
-    return fault("a residual that lies elsewhere");
+  if (added != 0 && (added != 1 || c->type != lt::kF32 || !is_valid_device_matrix(c_data, *c)))
+    return fault("residual outside device memory or misaligned");
   const gpu::MatrixProduct product{
       .weights = static_cast<const uint16_t*>(a_data),
       .x = static_cast<const uint16_t*>(b_data),
@@ -118,7 +118,7 @@ CublasLt make_library() {
   l.product_create = [](lt::Product* to, int sums, int scale) { return create(to, sums, scale); };
   l.product_set = [](lt::Product product, int what, const void* value, size_t size) {
     if (what != lt::kTransposeA || size != sizeof product->transpose_a)
-      return fault("an unknown attribute");
+      return fault("unknown attribute");
     return std::memcpy(&product->transpose_a, value, size), kOk;
   };
   l.product_destroy = [](lt::Product product) { return destroy(product); };
@@ -129,7 +129,7 @@ CublasLt make_library() {
   l.wishes_create = [](lt::Wishes* to) { return create(to); };
   l.wishes_set = [](lt::Wishes wishes, int what, const void* value, size_t size) {
     if (what != lt::kMostWorkspace || size != sizeof wishes->workspace)
-      return fault("an unknown wish");
+      return fault("unknown preference");
     return std::memcpy(&wishes->workspace, value, size), kOk;
   };
   l.wishes_destroy = [](lt::Wishes wishes) { return destroy(wishes); };

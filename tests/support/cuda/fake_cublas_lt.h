@@ -1,5 +1,5 @@
-// fake_cublas_lt.h: a cublasLt beside fake_cuda.h, which checks what matrices it is told of and
-// multiplies them on the host.
+// fake_cublas_lt.h: a fake cublasLt for fake_cuda.h, which validates the matrices and multiplies
+// them on the host.
 #pragma once
 #include <string>
 
@@ -8,15 +8,15 @@
 namespace veery::cuda {
 
 struct FakeLtState {
-  int objects = 0;       ///< handles, products, layouts and wishes that exist
-  int recorded = 0;      ///< products put into a stream that was recorded
-  int begun = 0;         ///< products begun at once
-  int searches = 0;      ///< for an algorithm
-  int fail_search = -1;  ///< this search finds none
-  std::string fault;     ///< the first thing that was wrong with a product
+  int objects = 0;       ///< existing handles, products, layouts and preferences
+  int recorded = 0;      ///< products recorded in a captured stream
+  int begun = 0;         ///< products started immediately
+  int searches = 0;      ///< heuristic searches for an algorithm
+  int fail_search = -1;  ///< index of the search that returns no algorithm
+  std::string fault;     ///< the first invalid use
 };
 FakeLtState& fake_lt_state();
-/// A fresh one: the state is reset.
+/// Returns the fake library and resets its state.
 const CublasLt& fake_cublas_lt();
 
 }  // namespace veery::cuda

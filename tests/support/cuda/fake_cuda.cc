@@ -11,7 +11,7 @@
 
 namespace veery::cuda {
 
-// What handles of the driver stand for.
+// The objects that the driver's handles point to.
 struct Function_ {
   gpu::KernelId kernel;
 };
@@ -21,7 +21,7 @@ struct GraphNode_ {
 };
 struct Graph_ {
   std::vector<std::shared_ptr<GraphNode_>> nodes;
-  std::map<uint32_t*, uint32_t> conditions;  // with what they are when it is launched
+  std::map<uint32_t*, uint32_t> conditions;  // with their values at launch
   std::vector<std::shared_ptr<uint32_t>> kept;
 
   void add(std::function<void()> run) {
@@ -33,7 +33,7 @@ struct GraphExec_ {
 };
 struct Stream_ {};
 struct Event_ {
-  double milliseconds = -1;  // when it was last recorded
+  double milliseconds = -1;  // time of the last record; -1 before the first
 };
 
 namespace {
@@ -42,9 +42,9 @@ constexpr Result kOk = 0, kOutOfMemory = 2, kInvalid = 1;
 
 FakeState state;
 std::map<Pointer, size_t> blocks;
-Graph_* recorded = nullptr;  // while a stream is captured
+Graph_* recorded = nullptr;  // the graph being recorded while a stream is captured
 
-// Whether bytes from `at` on are within a block.
+// Returns whether [at, at + size) is within one allocated block.
 bool is_ours(Pointer at, size_t size) {
   auto next = blocks.upper_bound(at);
   if (next == blocks.begin()) return false;
@@ -86,7 +86,7 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
   for (unsigned i = 0; i < config->count; ++i) {
     const LaunchAttribute& how = config->attributes[i];
     if (how.id == kProgrammaticOrder) ++state.early;
-    // Clusters are whole, and GPUs before 9.0 have none.
+    // Clusters must be complete, and GPUs before compute capability 9.0 do not support them.
     if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
       return kInvalid;
   }
@@ -151,17 +151,18 @@ Result get_nodes(Graph graph, GraphNode* nodes, size_t* count) {
   for (size_t i = 0; i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i].get();
   return *count = graph->nodes.size(), kOk;
 }
-// Nodes run in the order in which they are added, each behind the last one.
-bool is_last(Graph graph, const GraphNode* behind, size_t count) {
-  return count == 0 ? graph->nodes.empty()
-                    : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *behind;
+// Nodes run in the order in which they are added, so each must depend on the previous one.
+bool is_last(Graph graph, const GraphNode* dependencies, size_t count) {
+  return count == 0
+             ? graph->nodes.empty()
+             : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *dependencies;
 }
-Result add_node(GraphNode* node, Graph graph, const GraphNode* behind, const void* edges,
+Result add_node(GraphNode* node, Graph graph, const GraphNode* dependencies, const void* edges,
                 size_t count, NodeParameters* parameters) {
   const ConditionalNode& c = parameters->conditional;
   auto* condition = reinterpret_cast<uint32_t*>(c.condition);
   if (parameters->kind != kConditionalNode || c.kind != kWhile || c.size != 1 || edges != nullptr ||
-      !is_last(graph, behind, count) || !graph->conditions.contains(condition))
+      !is_last(graph, dependencies, count) || !graph->conditions.contains(condition))
     return kInvalid;
   auto made = std::make_shared<GraphNode_>();
   made->body = std::make_shared<Graph_>();
@@ -176,9 +177,10 @@ Result add_node(GraphNode* node, Graph graph, const GraphNode* behind, const voi
   graph->nodes.push_back(std::move(made));
   return kOk;
 }
-Result capture_into(Stream, Graph graph, const GraphNode* behind, const void* edges, size_t count,
-                    int) {
-  if (recorded != nullptr || edges != nullptr || !is_last(graph, behind, count)) return kInvalid;
+Result capture_into(Stream, Graph graph, const GraphNode* dependencies, const void* edges,
+                    size_t count, int) {
+  if (recorded != nullptr || edges != nullptr || !is_last(graph, dependencies, count))
+    return kInvalid;
   return recorded = graph, kOk;
 }
 void add_loops(Driver& d) {

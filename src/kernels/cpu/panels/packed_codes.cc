@@ -66,26 +66,26 @@ void from_fields(const Bytes* fields, const CodeBook& book, CodedBlock& b) {
 }
 
 template <typename Block>
-void take_apart_at(const std::byte* at, CodedBlock& out) {
+void unpack_block_at(const std::byte* at, CodedBlock& out) {
   Block block;
   std::memcpy(&block, at, sizeof block);
-  take_apart(block, out);
+  unpack_block(block, out);
 }
 
-using TakeApart = void (*)(const std::byte*, CodedBlock&);
+using UnpackBlock = void (*)(const std::byte*, CodedBlock&);
 
-TakeApart take_apart_of(DType type) {
+UnpackBlock unpack_block_of(DType type) {
   switch (type) {
-    case DType::kIQ4_XS: return take_apart_at<BlockIQ4_XS>;
-    case DType::kIQ3_XXS: return take_apart_at<BlockIQ3_XXS>;
-    case DType::kIQ3_S: return take_apart_at<BlockIQ3_S>;
-    case DType::kIQ2_XXS: return take_apart_at<BlockIQ2_XXS>;
-    case DType::kIQ2_XS: return take_apart_at<BlockIQ2_XS>;
-    case DType::kIQ2_S: return take_apart_at<BlockIQ2_S>;
-    case DType::kIQ1_S: return take_apart_at<BlockIQ1_S>;
-    case DType::kIQ1_M: return take_apart_at<BlockIQ1_M>;
-    case DType::kTQ1_0: return take_apart_at<BlockTQ1_0>;
-    case DType::kTQ2_0: return take_apart_at<BlockTQ2_0>;
+    case DType::kIQ4_XS: return unpack_block_at<BlockIQ4_XS>;
+    case DType::kIQ3_XXS: return unpack_block_at<BlockIQ3_XXS>;
+    case DType::kIQ3_S: return unpack_block_at<BlockIQ3_S>;
+    case DType::kIQ2_XXS: return unpack_block_at<BlockIQ2_XXS>;
+    case DType::kIQ2_XS: return unpack_block_at<BlockIQ2_XS>;
+    case DType::kIQ2_S: return unpack_block_at<BlockIQ2_S>;
+    case DType::kIQ1_S: return unpack_block_at<BlockIQ1_S>;
+    case DType::kIQ1_M: return unpack_block_at<BlockIQ1_M>;
+    case DType::kTQ1_0: return unpack_block_at<BlockTQ1_0>;
+    case DType::kTQ2_0: return unpack_block_at<BlockTQ2_0>;
     default: throw Error(ErrorKind::kBug, "{} weights have no code book", info(type).name);
   }
 }
@@ -95,7 +95,7 @@ TakeApart take_apart_of(DType type) {
 void pack_coded_panel(DType type, const std::byte* source, const PanelPlace& place, Bytes* out) {
   const CodeBook book = code_book(type);
   const std::array<Bytes, 256> codes = codes_of(book);
-  const TakeApart take = take_apart_of(type);
+  const UnpackBlock take = unpack_block_of(type);
   const int fields = field_bytes(book);
   const int64_t blocks = place.cols / kSuperBlock;
   Bytes records[kLanes][kSuperBlock];

@@ -95,7 +95,7 @@ void take(const BlockQ8_K& b, Parts& to) {
 template <typename Block>
 void coded(DType type, const Block& b, Parts& to) {
   CodedBlock parts;
-  take_apart(b, parts);
+  unpack_block(b, parts);
   std::memcpy(to.codes, parts.values, 256);
   std::memcpy(to.scales, parts.scales, 16);
   to.wide = f16_to_f32(parts.d) * code_book(type).factor;

@@ -1,5 +1,5 @@
 // Foundation.h: the declarations of Apple's Foundation that metal_driver.mm uses, so that a
-// compiler without Apple's headers can check it; nothing of this runs.
+// compiler without Apple's headers can check that file. Not executed.
 #pragma once
 #include <cstddef>
 #include <cstdint>

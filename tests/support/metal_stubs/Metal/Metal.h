@@ -1,5 +1,5 @@
 // Metal.h: the declarations of Apple's Metal that metal_driver.mm uses (Apple's documentation of
-// the framework), so that a compiler without Apple's headers can check it; nothing of this runs.
+// the framework), so that a compiler without Apple's headers can check that file. Not executed.
 #pragma once
 #import <Foundation/Foundation.h>
 
