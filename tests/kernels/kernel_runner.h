@@ -1,5 +1,5 @@
-// kernel_runner.h: matrices, slots and caches for kernel tests, and a way to run one op with a
-// number of workers.
+// kernel_runner.h: matrices, slots and caches for kernel tests; runs one op with any number of
+// workers.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class Bytes {
   std::vector<std::byte> storage_;
 };
 
-/// An f32 or i32 matrix; `pad` more columns than it shows, so that strides matter.
+/// An f32 or i32 matrix with `pad` extra columns, so that the stride differs from the width.
 struct Matrix {
   Matrix(int64_t rows, int32_t cols, DType type = DType::kF32, int pad = 3)
       : bytes(std::make_shared<Bytes>(static_cast<size_t>(rows * (cols + pad) * 4))) {
@@ -52,15 +52,15 @@ inline Matrix indices(const std::vector<int32_t>& values) {
   return m;
 }
 
-/// Rows of some sequences and the pages of their caches.
+/// Rows of some sequences, and the pages of their KV caches.
 struct Batch {
   std::vector<int32_t> positions, span_of;
   std::vector<Span> spans;
-  std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< of each sequence; copies share it
+  std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< per sequence; shared by copies
   std::vector<PageTable> tables;
   int page_count = 0;
 
-  /// Sequences with room for `capacity` positions each; their pages are interleaved.
+  /// Creates sequences with a capacity of `capacity` positions each; their pages are interleaved.
   Batch(int sequences, int capacity)
       : pages(std::make_shared<std::vector<std::vector<int32_t>>>(static_cast<size_t>(sequences))) {
     for (int p = 0; p < (capacity + kPagePositions - 1) / kPagePositions; ++p)
@@ -74,7 +74,7 @@ struct Batch {
       span_of.push_back(static_cast<int32_t>(spans.size()) - 1);
     }
   }
-  /// Without its rows.
+  /// Returns the same batch without rows.
   Batch empty() const {
     Batch copy = *this;
     copy.positions.clear();
@@ -101,7 +101,7 @@ struct Cache {
         static_cast<int64_t>(byte_size(type, int64_t{kPagePositions} * kv_heads * head_dim));
     const size_t size = static_cast<size_t>(page * batch.page_count);
     bytes = std::make_shared<Bytes>(size);
-    std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN, where nothing was written
+    std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN until written
     operand = {bytes->data(),       page, kv_heads,
                kv_heads * head_dim, type, keys ? Layout::kKeyPages : Layout::kValuePages};
   }
@@ -115,7 +115,7 @@ struct RunWith {
   bool exact = false;
 };
 
-/// Runs one op with several outputs; the workers take their turns in each phase.
+/// Runs one op with several outputs. In each phase the workers run one after the other.
 inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
                     const Attr& attr, const Slots& slots, RunWith with = {}) {
   Dispatch d;
@@ -126,7 +126,7 @@ inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Ope
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
   const RunExtent extent{rows, std::max(1, slots.span_count), with.workers};
   Bytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
-  // NaN, where a kernel reads what it has not written.
+  // NaN, so that reading uninitialised work memory shows.
   if (kernel.work != nullptr) std::fill_n(work.data(), kernel.work(d, extent), std::byte{0xff});
   d.work = work.data();
   const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, extent) : 0;

@@ -1,3 +1,4 @@
+// Loops that measure peak rates of a core: f32 fma, bf16 and int8 dot products, memory reads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/peak_rates.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -15,64 +16,66 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sums that do not wait for one another: enough to hide the latency of an instruction, and with
-// their operands no more than there are registers (vectors of AVX2 take two).
+// Independent accumulators: enough to hide the latency of an instruction, few enough to fit the
+// registers together with their operands (with AVX2 a vector takes two registers).
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-constexpr int kChains = 12;
+constexpr int kAccumulators = 12;
 #else
-constexpr int kChains = 6;
+constexpr int kAccumulators = 6;
 #endif
-constexpr int kSteps = 8;  // of every chain in a turn
+constexpr int kSteps = 8;  // updates of every accumulator per turn
 
 }  // namespace
 
 double fma_turns(int64_t turns) {
-  F32 sums[kChains];
-  unroll<kChains>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
+  F32 sums[kAccumulators];
+  unroll<kAccumulators>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
   const F32 factor = set(0.75F), term = set(0.5F);
   for (int64_t turn = 0; turn < turns; ++turn)
-    unroll<kSteps>(
-        [&](auto) { unroll<kChains>([&](auto i) { sums[i] = fma(sums[i], factor, term); }); });
+    unroll<kSteps>([&](auto) {
+      unroll<kAccumulators>([&](auto i) { sums[i] = fma(sums[i], factor, term); });
+    });
   F32 all = zero();
-  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
-  volatile float used = sum(all);  // or nothing of this would be computed
+  unroll<kAccumulators>([&](auto i) { all = add(all, sums[i]); });
+  volatile float used = sum(all);  // keeps the compiler from removing the loop
   static_cast<void>(used);
-  return static_cast<double>(turns) * kSteps * kChains * 16 * 2;
+  return static_cast<double>(turns) * kSteps * kAccumulators * 16 * 2;
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
 double bf16_turns(int64_t turns) {
-  F32 sums[kChains];
-  unroll<kChains>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
+  F32 sums[kAccumulators];
+  unroll<kAccumulators>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
   const I32 a = set(int32_t{0x3f003f00}), b = set(int32_t{0x3e803e80});
   for (int64_t turn = 0; turn < turns; ++turn)
     unroll<kSteps>(
-        [&](auto) { unroll<kChains>([&](auto i) { sums[i] = dot2_bf16(sums[i], a, b); }); });
+        [&](auto) { unroll<kAccumulators>([&](auto i) { sums[i] = dot2_bf16(sums[i], a, b); }); });
   F32 all = zero();
-  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  unroll<kAccumulators>([&](auto i) { all = add(all, sums[i]); });
   volatile float used = sum(all);
   static_cast<void>(used);
-  return static_cast<double>(turns) * kSteps * kChains * 16 * 4;
+  return static_cast<double>(turns) * kSteps * kAccumulators * 16 * 4;
 }
 #else
 double bf16_turns(int64_t turns) { return fma_turns(turns); }
 #endif
 
 double dot4_turns(int64_t turns) {
-  alignas(64) uint8_t values[kSteps][kChains][64];
+  alignas(64) uint8_t values[kSteps][kAccumulators][64];
   std::memset(values, 3, sizeof values);
-  I32 sums[kChains];
-  unroll<kChains>([&](auto i) { sums[i] = set(int32_t{i}); });  // equal ones would be one
+  I32 sums[kAccumulators];
+  unroll<kAccumulators>([&](auto i) { sums[i] = set(int32_t{i}); });  // distinct: no merging
   const I32 factor = set(int32_t{0x01ff02fe});
   for (int64_t turn = 0; turn < turns; ++turn)
     unroll<kSteps>([&](auto step) {
-      unroll<kChains>([&](auto i) { sums[i] = dot4(sums[i], load_int(values[step][i]), factor); });
+      unroll<kAccumulators>(
+          [&](auto i) { sums[i] = dot4(sums[i], load_int(values[step][i]), factor); });
     });
   I32 all = zero_int();
-  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  unroll<kAccumulators>([&](auto i) { all = add(all, sums[i]); });
   volatile int32_t used = sum(all);
   static_cast<void>(used);
-  return static_cast<double>(turns) * kSteps * kChains * 16 * 4 * 2;
+  return static_cast<double>(turns) * kSteps * kAccumulators * 16 * 4 * 2;
 }
 
 uint64_t read_bytes(const std::byte* data, size_t bytes) {
@@ -96,7 +99,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Tile 0 of a panel, 1 of rows; six sums hide the latency of a product.
+// Tile 0 is a panel, tile 1 token rows; six tiles of sums hide the latency of a tile product.
 constexpr int kSums = 6;
 constexpr TileConfig tiles_of_sums() {
   TileConfig config = full_tiles();
@@ -104,7 +107,7 @@ constexpr TileConfig tiles_of_sums() {
   config.row_bytes[1] = kByteRowBytes;
   return config;
 }
-// A function of its own: tools/check_targets.py knows it by its name.
+// Not inlined, because tools/check_targets.py permits AMX instructions in it by its name.
 template <int... kIndex>
 [[gnu::noinline]] double multiply_tiles(int64_t turns, std::integer_sequence<int, kIndex...>) {
   alignas(64) static constexpr std::byte kZeros[kTileBytes] = {};
