@@ -18,8 +18,9 @@ class Convolution {
       weight_[j] = j <= before_ ? a_.weight.row(j)[c] : 0.0F;
   }
 
-  /// The first rows of the span also read the inputs kept from before it, which this function then
-  /// replaces. One thread does both, so that no kept input is overwritten before it is read.
+  /// Computes the first rows of the span, which also read the stored inputs of earlier positions,
+  /// then replaces these. One thread does both, so that no stored input is overwritten before it is
+  /// read.
   VEERY_GPU void begin() {
     float past[Conv1dParams::kMaxWidth];
     const bool continues = a_.state && of_.position > 0;

@@ -169,7 +169,7 @@ class Scan {
     }
     sync_warp();
   }
-  // Element i of a vector that is stored as four chains.
+  // Returns element i of a vector that is stored as four interleaved parts.
   VEERY_GPU float element(const VEERY_SHARED float* vector, int i) const {
     return vector[i % 4 * a_.plan.pitch + i / 4];
   }
@@ -260,12 +260,12 @@ class Scan {
       if (4 * j + chain() < a_.keys) to[(4 * j + chain()) * 16] = s[j];
   }
 
-  /// (0 + 1) + (2 + 3) of the four chains.
+  /// Combines the sums of the four accumulators: (0 + 1) + (2 + 3).
   static VEERY_GPU float joined(float sum) {
     sum = sum + shuffle_xor(sum, 1);
     return sum + shuffle_xor(sum, 2);
   }
-  // This chain's part of a vector.
+  // Returns the part of a vector that belongs to this lane's accumulator.
   VEERY_GPU const VEERY_SHARED float* own(const VEERY_SHARED float* vector) const {
     return vector + chain() * a_.plan.pitch;
   }

@@ -32,7 +32,7 @@ VEERY_GPU Float64 sum_of_chains(Float64 sum) {
   return sum;
 }
 
-/// The pieces of its row that a thread block has.
+/// A thread block's pieces of its row.
 struct Pieces {
   int begin, end;
 };
@@ -154,8 +154,8 @@ VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKParams& a, const VEERY_D
   return best;
 }
 
-/// Writes the `count` largest of the found keys in order. Many equal ones are searched for one
-/// after the other.
+/// Writes the `count` largest of the found keys in order. If more than kMaxSorted keys were found
+/// (many equal logits), searches the row for one key after the other.
 VEERY_GPU void write_top(const VEERY_THREAD TopKParams& a, int64_t r, VEERY_SHARED uint64_t* keys,
                          VEERY_SHARED uint64_t* top_keys VEERY_CONTEXT) {
   using P = TopKSmem;

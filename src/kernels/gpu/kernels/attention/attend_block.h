@@ -86,8 +86,8 @@ class Attention {
   VEERY_GPU void store_query(int h, int i, float q) {
     queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
   }
-  /// Stores element i of the newest key or value, which is not in the cache yet, to where its KV
-  /// block is read from.
+  /// Stores element i of the newest key or value, which is not in the cache yet, into the memory
+  /// from which its KV block is read.
   VEERY_GPU void store_new(bool key, int i, float v) {
     const int p = static_cast<int>(position_ % kKvBlock);
     const int at = key ? p / 16 * layout_.key_group : layout_.values;
@@ -108,7 +108,7 @@ class Attention {
       if (thread() == 0) init_mbarrier(mbarrier_);
     sync_block();
   }
-  /// Issues the copies of the keys and values of a KV block, up to what the row sees.
+  /// Issues the copies of the keys and values of a KV block, up to the last position the row sees.
   VEERY_GPU void copy_block(int64_t block) {
     if constexpr (kStaged)
       if (warp() == 0) copy_block_pieces(block);
@@ -223,7 +223,8 @@ class Attention {
     else if (own == 1)
       score_queries<1>(block);
   }
-  // A thread has two positions. The score of each query is one chain over the dimensions.
+  // A thread has two positions. The score of each query is accumulated sequentially over the
+  // dimensions.
   template <int kCount>
   VEERY_GPU void score_queries(int64_t block) {
     const int at = 2 * (thread() % kSetThreads);
@@ -296,8 +297,8 @@ class Attention {
     if (lane() == 0) stats_[2 * warp()] = max_score, stats_[2 * warp() + 1] = sum;
   }
 
-  // A thread has some dimensions: chains over the positions. Of a bf16 pair the odd position comes
-  // first.
+  // A thread has some dimensions, which it accumulates sequentially over the positions. The odd
+  // position of a bf16 pair comes first.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
     const int own = thread_queries();
     VEERY_UNROLL(4)

@@ -1,13 +1,13 @@
 // attend_block_mma.h: the scores and weighted values of attend_block.h by tensor cores, if
 // Element::kMma. Up to kMaxHeads queries are the rows of mma_m16n8k16_bf16(). attend_prefill_mma.h
-// has the same chains.
+// accumulates in the same order.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// For an Attention and one KV block. The columns of a product are any positions or dimensions: of
-/// 16 neighbours the even ones are one product, the odd ones another.
+/// For an Attention and one KV block. The columns of a product are positions or dimensions: the
+/// even ones of 16 consecutive columns form one product, the odd ones another.
 template <typename Attn>
 class BlockMma {
  public:

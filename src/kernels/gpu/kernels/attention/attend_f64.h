@@ -1,4 +1,4 @@
-// attend_f64.h: attention of heads that are no multiple of 16 wide, in the order of
+// attend_f64.h: attention of heads whose width is not a multiple of 16, in the order of
 // kernels/reference/attend.cc: position after position, in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"

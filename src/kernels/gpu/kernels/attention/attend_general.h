@@ -66,9 +66,9 @@ struct QueryValues<true> {
   using T = BF16;
 };
 
-/// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are 0, as
-/// in products of bf16. Positions of rows of the run are counted from the first row of their span.
-/// Chosen positions are treated as contiguous, in the order of their list.
+/// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are
+/// flushed to 0, as in bf16 products. Positions of rows of the run are counted from the first row
+/// of their span. Chosen positions are treated as contiguous, in the order of their list.
 template <int kDims, bool kFlush, int kHeads>
 class GeneralAttention {
  public:
@@ -150,8 +150,8 @@ class GeneralAttention {
     return page_of(cache, a_.run, sequence_, position);
   }
 
-  // Dimensions [first, first + count) of all queries times key(i). kPairs: of two dimensions the
-  // odd one comes first.
+  // Multiplies dimensions [first, first + count) of all queries with key(i). kPairs: the odd one of
+  // two dimensions comes first.
   template <bool kPairs, typename Key>
   VEERY_GPU void score_chain(int first, int count, const VEERY_THREAD Key& key,
                              VEERY_THREAD float (&s)[kHeads]) const {
@@ -194,7 +194,7 @@ class GeneralAttention {
         score_chain<kFlush && kType == Stored::kBF16>(0, a_.key_dim, key, s);
     });
   }
-  // A chain over each 32 codes, and one over these sums times their scale.
+  // Accumulates over each 32 codes, then accumulates these sums times their scale.
   VEERY_GPU void score_q8(VEERY_DEVICE uint8_t* page, int64_t position,
                           VEERY_THREAD float (&s)[kHeads]) const {
     for (int b = 0; b < a_.key_dim; b += 32) {
@@ -252,7 +252,7 @@ class GeneralAttention {
       if (k < heads_) states[k].max_score = stats_[2 * k], states[k].sum = stats_[2 * k + 1];
   }
 
-  // A thread has some dimensions: chains over the positions [low, high] of the KV block.
+  // A thread has some dimensions, and accumulates them over positions [low, high] of the KV block.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     const int64_t begin = block * kKvBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);

@@ -27,7 +27,7 @@ VEERY_GPU TileHeads tile_heads(const AttendParams& a, int part) {
   const int kv = part / parts, before = part % parts * kMaxHeads, left = group - before;
   return {kv, kv * group + before, left < kMaxHeads ? left : kMaxHeads};
 }
-/// The tile of a thread block, and what its queries see.
+/// The tile of a thread block, and the positions that its queries see.
 class PrefillTile {
  public:
   VEERY_GPU PrefillTile(const AttendParams& params, const RowRange& rows, int part)
@@ -152,7 +152,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane has 4 positions of each query: chains over the dimensions.
+  // A lane has 4 positions of each query, and accumulates their scores over the dimensions.
   VEERY_GPU void score(float (&scores)[kQueriesPerWarp][4]) const {
     const uint8_t* keys =
         shared_memory() + layout_.keys + lane() / 4 * layout_.key_group + lane() % 4 * 8;
@@ -251,7 +251,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane has some dimensions of each query: chains over the positions.
+  // A lane has some dimensions of each query, and accumulates them over the positions.
   VEERY_GPU void add_values(int64_t block, float (&part)[kQueriesPerWarp][kDims]) const {
     const int64_t begin = block * kKvBlock, from = first_seen(begin_);
     const int low = static_cast<int>(from > begin ? from - begin : 0);

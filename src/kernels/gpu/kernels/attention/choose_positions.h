@@ -1,6 +1,6 @@
-// choose_positions.h: chooses the positions that attention reads, if it does not read all. The
-// choice is that of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores
-// the lowest position.
+// choose_positions.h: chooses the positions of sparse attention. The choice is that of
+// kernels/cpu/attend/choose_positions.cc: scores are accumulated in the same order, and the lowest
+// position wins ties.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/params/attend_params.h"

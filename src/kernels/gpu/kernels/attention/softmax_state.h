@@ -11,15 +11,15 @@ VEERY_CONSTANT float kNoScore = -3e38F;
 VEERY_CONSTANT int kSingleBlockSegments = 16;  ///< the first KV blocks are segments of one block
 VEERY_CONSTANT int kMaxDirectMerge = 4;        ///< states that are merged without a MergeChain
 
-/// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
-/// the odd one comes first, and subnormal numbers are 0.
+/// How elements of the cache are multiplied. bf16: queries and weights are rounded to bf16, the odd
+/// element of a pair comes first, and subnormal numbers are flushed to 0.
 template <typename T>
 struct Element;
 struct BF16 {
   uint16_t bits;
 };
-/// bf16 multiplied by tensor cores: subnormal elements are kept, and sums are those of
-/// mma_m16n8k16_bf16(), 16 dimensions or positions after the other.
+/// bf16 multiplied by tensor cores: subnormal elements are kept, and mma_m16n8k16_bf16() adds 16
+/// dimensions or positions at a time, in order.
 struct BF16Mma : BF16 {};
 struct F16 {
   uint16_t bits;
@@ -89,7 +89,7 @@ VEERY_GPU SoftmaxMerge merge(float max_score, float sum, float other, float othe
           add};
 }
 
-/// Of one query: maximum, sum of weights, and this thread's dimensions of the values.
+/// The state of one query: maximum, sum of weights, and this thread's dimensions of the values.
 template <int kDims>
 struct State {
   float max_score = kNoScore, sum = 0;
@@ -112,8 +112,8 @@ struct State {
   }
 };
 
-/// Segments are those of the CPU's attend.h: 16 of one KV block, 16 of two, 16 of four ... Whether
-/// one ends after block `b`.
+/// Returns whether a segment ends after block b. Segments are those of the CPU's attend.h: 16 of
+/// one KV block, 16 of two, 16 of four, and so on.
 VEERY_GPU bool ends_segment(int64_t b) {
   const auto own = static_cast<int32_t>(b);
   int32_t begin = 0;
@@ -135,7 +135,7 @@ struct Factors {
 
 /// Computes the Factors of one query, by a warp, from maxima and sums alone, so that values wait
 /// for memory only. Each lane has one KV block. The running maximum is a prefix scan over the
-/// lanes; only the sums are chains.
+/// lanes; only the sums are accumulated sequentially.
 template <typename T>
 class MergeChain {
  public:

@@ -1,8 +1,8 @@
 // gemm_direct.h: products whose warps read weights and activations from device memory directly, and
 // what all products share: weight panels, mma fragments, the epilogue. Quantised weights give the
-// bits of kernels/cpu: exact integer sums of blocks by tensor cores, then one fma chain over the
-// blocks in order. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
-// columns, 16 columns after the other, and the sums of pieces are added in order.
+// bits of kernels/cpu: exact integer sums of blocks by tensor cores, accumulated sequentially by
+// fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
+// columns, 16 columns at a time, and the sums of pieces are added in order.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
@@ -87,7 +87,7 @@ VEERY_GPU void look_up_codes(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD u
   a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
 }
 
-/// A lane's part of an A fragment (16 rows, 32 columns) as it is stored.
+/// A lane's part of an A fragment (16 rows, 32 columns) in its packed layout.
 template <int kBits>
 struct FragmentWords {
   Four<uint32_t> words;
@@ -193,8 +193,8 @@ class GemmDirect {
   VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
   VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
 
-  /// row_of(r): the row of the activations that row r of the 8 kGroups is. Rows past the end repeat
-  /// another one and are not stored.
+  /// row_of(r) returns the activation row for row r of the 8 kGroups rows. Rows past the end repeat
+  /// another row and are not stored.
   template <typename RowOf>
   VEERY_GPU GemmDirect(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
                        int panel, const VEERY_THREAD RowOf& row_of)
@@ -382,7 +382,7 @@ class GemmDirect {
     add_super_block(u, all, lows);
   }
 
-  // One step of the fma chains.
+  // One step of the sequential accumulation.
   VEERY_GPU void add_super_block(int u, const VEERY_THREAD int32_t (&all)[kPanels][kGroups][4],
                                  const VEERY_THREAD int32_t (&lows)[kPanels][kGroups][4]) {
     VEERY_UNROLL(4)

@@ -5,7 +5,7 @@
 
 namespace veery::gpu {
 
-/// Whether finish_outputs() has the activation: none, or silu.
+/// Returns whether finish_outputs() supports the activation: none or silu.
 VEERY_GPU bool has_fast_activation(const ActivationParams& gate) { return gate.kind <= 1; }
 /// Rows first, first + step, .. below `rows`.
 struct OutputRows {

@@ -1,6 +1,6 @@
-// gemm_exact.h: products as sequential fma chains over weights converted to f32, y = fma(x[k],
-// w[k], y) with k in order: for float weights, and for all weights with --exact. The bits are those
-// of kernels/cpu/codec/float.cc.
+// gemm_exact.h: products by sequential accumulation over weights converted to f32, y = fma(x[k],
+// w[k], y) with ascending k: for float weights, and for all weights with --exact. The bits are
+// those of kernels/cpu/codec/float.cc.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_exact_smem.h"
@@ -13,7 +13,7 @@ namespace veery::gpu {
 template <int kRows, bool kFlushed>
 class GemmExact {
  public:
-  /// `row_of(r)`: the row of the activations that row r is.
+  /// row_of(r) returns the activation row for row r.
   template <typename RowOf>
   VEERY_GPU GemmExact(const VEERY_THREAD Activations& act,
                       const VEERY_THREAD RowOf& row_of VEERY_CONTEXT)

@@ -1,6 +1,6 @@
 // gemm_simdgroup.h: GEMM of quantised weights on Metal by 8 x 8 simdgroup matrices of f16 with f32
 // sums. Integers up to 2,048 are exact in f16, and sums of 32 int8 products are below 2^24, so that
-// they are exact in any order. The fma chains are those of gemm_direct.h.
+// they are exact in any order. The accumulation order is that of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_simdgroup_smem.h"
@@ -221,7 +221,7 @@ class MatrixProduct {
       }
     }
   }
-  // One step of the fma chains.
+  // One step of the sequential accumulation.
   VEERY_GPU void end_super_block(int u) {
     const float scale = own_.floats(layout_.scale)[u];
     float d[16], least[16] = {};

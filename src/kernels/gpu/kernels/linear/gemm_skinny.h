@@ -30,8 +30,8 @@ struct SkinnySums {
   }
 };
 
-/// What a weight tile adds to the sums of its panel. compute() computes what does not depend on the
-/// sums before it.
+/// The contribution of a weight tile to the sums of its panel. compute() computes the part that
+/// does not depend on earlier sums.
 template <WeightFormat kFormat, int kGroups>
 class SkinnyTile {
  public:

@@ -8,9 +8,9 @@
 
 namespace veery::gpu {
 
-/// What a weight tile adds to the fma chains of its panel: sum = fma(factor, value, sum), unit
+/// The contribution of a weight tile to the sums of its panel: sum = fma(factor, value, sum), unit
 /// after unit. Lane 4 g + t has row g + 8 (t % 2). If the format has minima, the lanes with t >= 2
-/// have those of the row; otherwise they repeat the others.
+/// have the minima of the row; otherwise they repeat the other lanes.
 template <WeightFormat kFormat, int kTerms>
 struct GemvTile {
   static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
@@ -61,8 +61,8 @@ struct GemvTile {
     }
   };
 
-  // All columns of B are the codes of the block; with residual quantisation every second one has
-  // those of the residual.
+  // All columns of B are the codes of the block. With residual quantisation every second column has
+  // the codes of the residual.
   VEERY_GPU void compute_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
     const int t = lane() % 4;
     const uint8_t* codes =

@@ -34,7 +34,7 @@ VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THR
   return shuffle(sum_16_lanes(low + high), 0);
 }
 
-/// 1 / sqrt(mean(x^2) + eps) of n elements, computed by a warp; all lanes get it.
+/// Returns 1 / sqrt(mean(x^2) + eps) of n elements, computed by a warp, in all lanes.
 VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
   const float total = sum_in_lanes(x, n, [](float v, float sum) { return fma(v, v, sum); });
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
@@ -58,7 +58,7 @@ struct Row {
   VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
 };
 
-/// Issues the copy of the norm's weights to shared memory, before the row is there.
+/// Issues the copy of the norm's weights to shared memory, before the row has been computed.
 VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
                                  VEERY_SHARED float* shared VEERY_CONTEXT) {
   for (int i = 4 * thread(); i < n; i += 4 * threads())
@@ -67,8 +67,8 @@ VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
   commit_copies();
 }
 /// Loads the row of a thread block. With a norm `shared` has 4 floats and, if `staged`, n more for
-/// the row, as a chain of sums over device memory is slow. `weights`: where copy_norm_weights() put
-/// them, or nullptr.
+/// the row, because summing over device memory is slow. `weights`: the destination of
+/// copy_norm_weights(), or nullptr.
 VEERY_GPU Row load_row_with_norm(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n,
                                  bool staged, VEERY_SHARED float* shared,
                                  const VEERY_SHARED float* weights VEERY_CONTEXT) {

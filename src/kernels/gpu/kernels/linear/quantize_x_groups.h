@@ -53,7 +53,7 @@ VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int c
 }
 VEERY_GPU bool is_aligned_16(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
 
-// Where a lane's codes are stored.
+// The slot for a lane's codes.
 struct LaneSlot {
   int row;  // of the group
 

@@ -54,7 +54,8 @@ class FlashAttention {
   VEERY_GPU int value_dim() const { return kExactDim ? kDim : a_.value_dim; }
   VEERY_STATIC int kTiles = kFlashPositions / 8;
   VEERY_STATIC float kLog2E = 1.44269504F;
-  /// A running maximum may be too small by so many powers of two before the sums are rescaled.
+  /// The running maximum may lag behind the true maximum by this many powers of two before the sums
+  /// are rescaled.
   VEERY_STATIC float kSlack = 8;
   VEERY_STATIC float kHidden = -3e38F, kLowest = -1e30F;
 
@@ -294,7 +295,7 @@ class FlashAttention {
   int inverse_;      ///< 2^16 / slots_
   int kv_, head_, heads_, sequence_;
   const uint8_t *key_block_, *value_block_;
-  /// Of the rows of a lane: maxima, the lane's share of the sums of weights, values.
+  /// State of the lane's rows: maxima, the lane's share of the sums of weights, values.
   float max_score_[kM][2], sum_[kM][2] = {};
   float values_[kM][kDim / 8][4] = {};
 };
