@@ -282,8 +282,8 @@ TEST(SparseAttention, CountsForTheLogits) {
 
 class TinyGguf : public ::testing::TestWithParam<const char*> {};
 
-// Equal bits, unless the conversion changes the order of sums (permuted rows of Q and K) or rounds
-// (factors of angles).
+// The bits are equal, unless the conversion changes the order of sums (permuted rows of Q and K) or
+// rounds a number (scale factors of RoPE).
 TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("model.gguf");

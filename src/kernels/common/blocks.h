@@ -9,8 +9,8 @@ inline float* block_of(const Operand& state, const Slots& slots, int sequence, i
   const PageTable& table = slots.table(state.group, sequence);
   return reinterpret_cast<float*>(state.data + table.pages[position % table.count] * state.stride);
 }
-/// Returns the number of state blocks of a sequence: states after that many last positions of a run
-/// are stored.
+/// Returns the number of state blocks of a sequence. A run stores the states after this many of its
+/// last positions.
 inline int64_t blocks_kept(const Operand& state, const Slots& slots, int sequence) {
   return slots.table(state.group, sequence).count;
 }

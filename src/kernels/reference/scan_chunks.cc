@@ -95,11 +95,11 @@ class Chunk {
   double decay(int64_t count, int64_t k) const {
     return decay_[static_cast<size_t>(count * head_.keys() + k)];
   }
-  // Returns the remaining factor, after `count` positions, of the state before the chunk.
+  // Returns the factor of the state before the chunk in the state after `count` positions.
   double carried(int64_t count, int64_t k) const {
     return std::exp(decay(count, k) + m_.front() - at(m_, count));
   }
-  // Returns the remaining factor, after `count` positions, of the update of position j.
+  // Returns the factor of the update of position j in the state after `count` positions.
   double kept(int64_t count, int64_t j, int64_t k) const {
     return attr_.exponential ? 1 : std::exp(decay(count, k) - decay(j + 1, k));
   }

@@ -74,7 +74,7 @@ TEST_P(GpuScan, KeepsTheBlocksOfTheCpu) {
       rows.add(0, kRows - 9, 0);
       run.go(rows, 0, blocks, result);
       for (float& x : blocks.memory)
-        if (std::isnan(x)) x = 0;  // never written
+        if (std::isnan(x)) x = 0;  // NaN marks memory that the run did not write
       return blocks.memory;
     };
     EXPECT_EQ(kept(scan_on(GetParam())), kept(test::scan_with({supported_targets().front()})))

@@ -39,7 +39,7 @@ struct ActivationGroup {
   int8_t* quads = nullptr;           ///< [cols / 4][w][4]: values / scale, within +-127
   float* scale = nullptr;            ///< [blocks][w]
   float* moment = nullptr;           ///< kPer32: [blocks][w] scale * float(sum)
-  int32_t* start = nullptr;          ///< kPer32: [3][blocks][w] sum times -8, -16 and -128: offsets
+  int32_t* start = nullptr;          ///< kPer32: [3][blocks][w] -8, -16 and -128 times sum(quads)
   int32_t* extra = nullptr;          ///< kPer32: [w] number of outlier blocks
   OutlierBlock* outliers = nullptr;  ///< kPer32: [outlier_limit(blocks)][w] by ascending block
   int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad

@@ -231,8 +231,8 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
   }
 }
 
-// Normalises a state and writes the output. An attention sink merges last, as a score whose value
-// is 0.
+// Normalises a state and writes the output. An attention sink is merged last, as a position whose
+// value vector is zero.
 HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
   float* out = p.d.out().row<float>(row) + head * p.value_dims;
   const bool sink = static_cast<bool>(p.d.in[AttendIn::kSinks]);

@@ -29,7 +29,8 @@ struct Merged {
 };
 HWY_INLINE Merged merge(float largest, float total, float added_largest, float added_sum) {
   const bool grows = added_largest > largest;
-  // A shortcut for the first scores with the same result: exp() of that difference is 0.
+  // For the first scores the rescaling factor exp(kNothing - largest) would be 0, so exp() is
+  // skipped.
   if (grows && largest == kNothing) return {added_largest, added_sum, {0, 1}};
   const float low = grows ? largest : added_largest;
   const float high = grows ? added_largest : largest;

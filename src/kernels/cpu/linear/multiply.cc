@@ -43,12 +43,13 @@ ActivationGroup activations_of(const Product& p, std::byte* base, const Panel& p
                           group_width(p.group_rows(group)));
 }
 
-// Returns the microkernel that takes most of the next `count` panels (4, 2 or 1) at once. Panels
-// are combined only if their weights have the same microkernel.
+// A microkernel and the number of panels that it multiplies at once.
 struct Chosen {
   DirectFn fn;
   int panels;
 };
+// Returns the microkernel for most of the next `count` panels (4, 2 or 1). Panels are combined only
+// if their weights have the same microkernel.
 HWY_INLINE Chosen choose_direct(const Product& p, const Panel* panels, int count, int width) {
   const auto fn = [&](int i, int log) {
     return p.weights[panels[i].weight].kernels->direct[log][width];
@@ -117,8 +118,8 @@ HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index,
   }
 }
 
-// The panels that are multiplied together: `count` of output i from `panel` on; if gated, `count`
-// of each weight.
+// The panels that are multiplied together: `count` panels of output i, starting with `panel`. If
+// gated, these panels of both weights.
 struct PanelSet {
   int i = 0;
   int64_t panel = -1;

@@ -52,7 +52,7 @@ struct Product {
   bool packed = false;                         ///< few rows: panels are not expanded
   int64_t ahead = 0;                           ///< prefetch distance, bytes
   bool quantises_residual =
-      false;  ///< rows 2 r and 2 r + 1 are row r of x: int8, and what that leaves over
+      false;  ///< rows 2 r and 2 r + 1 are row r of x, as int8, and its residual
 
   /// Returns the number of output matrices: a gated pair of weights has one.
   int outputs() const { return gated ? 1 : count; }

@@ -12,8 +12,8 @@
 #define VEERY_KERNELS_CPU_ARGMAX_CC
 namespace veery::argmax {
 
-// The first phase computes the maximum of each piece of a row. The second phase searches the first
-// piece that has the largest maximum for its index.
+// The first phase computes the maximum of each piece of a row. The second phase takes the first
+// piece with the largest maximum and finds the index of that element.
 constexpr int64_t kPiece = 4096;
 
 inline int64_t pieces(const Dispatch& d) { return (d.in[UnaryIn::kX].cols + kPiece - 1) / kPiece; }

@@ -52,7 +52,7 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
-/// The shared memory of the block, 16-byte aligned. Its size is a parameter of the launch.
+/// Returns the shared memory of the block, 16-byte aligned. Its size is a parameter of the launch.
 VEERY_GPU uint8_t* shared_memory() {
   extern __shared__ __align__(16) uint8_t memory[];
   return memory;

@@ -17,7 +17,7 @@ using namespace metal;
 
 #define VEERY_DEVICE device
 #define VEERY_SHARED threadgroup
-#if !defined(VEERY_THREAD)  // defined by tests/support/metal_shim, where `thread` is no keyword
+#if !defined(VEERY_THREAD)  // tests/support/metal_shim defines it: `thread` is a name in C++
 #define VEERY_THREAD thread
 #endif
 #define VEERY_CONSTANT constant constexpr
@@ -84,7 +84,7 @@ VEERY_GPU uint16_t float_to_f16(float x) { return as_type<uint16_t>(static_cast<
 
 /// Launches do not overlap.
 VEERY_GPU void wait_for_dependencies() {}
-/// Never called: products do not search for the largest output on Metal (GemmParams::argmax_keys).
+/// Never called: on Metal, products do not compute an argmax (GemmParams::argmax_keys).
 VEERY_GPU void atomic_max(VEERY_DEVICE uint64_t*, uint64_t) {}
 
 // Rows are not staged in shared memory, because a pointer has a fixed memory space and shared

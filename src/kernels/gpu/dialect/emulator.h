@@ -147,7 +147,8 @@ inline void mma_bytes(int32_t (&c)[4], const uint32_t (&words)[6], int columns) 
       const int row = i / 2, high = k / 16;  // row g or g + 8, lower or upper 16 columns
       const int a = byte_of(4 * g + k % 16 / 4, 2 * high + row, k % 4);
       const int b = byte_of(4 * (2 * t + i % 2) + k % 16 / 4, 4 + high, k % 4);
-      // Sums wrap, as on a GPU: sums of absent rows may begin with any value.
+      // Unsigned, so that overflow wraps as on a GPU: sums of absent rows start with arbitrary
+      // values.
       c[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a * b));
     }
   sync_warp();

@@ -187,7 +187,8 @@ void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uin
                                   (k / 32 * 4 + column / 16 * 2 + i / 2) * 4 + column % 4];
         const auto other =
             static_cast<int8_t>(x[n * stride + k / 16 * 128 + (2 * t + i % 2) * 16 + column % 16]);
-        // Sums of absent rows wrap, as on a GPU.
+        // Unsigned, so that overflow wraps as on a GPU: sums of absent rows start with arbitrary
+        // values.
         c[n][i] = static_cast<int32_t>(static_cast<uint32_t>(c[n][i]) +
                                        static_cast<uint32_t>(int{own} * int{other}));
       }

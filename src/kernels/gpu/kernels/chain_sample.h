@@ -40,7 +40,8 @@ VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, f
   sync_block();
 }
 
-/// The number of most probable tokens that top-p leaves; -1: more than `count`.
+/// Returns the number of most probable tokens that top-p leaves, or -1 if these are more than
+/// `count`.
 VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) {
   double sum = 0;
   for (int32_t i = 0; i < count; ++i) {

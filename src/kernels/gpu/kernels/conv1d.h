@@ -1,5 +1,5 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
-// kernels/cpu/recurrence/conv1d.cc. A thread has one channel.
+// kernels/cpu/recurrence/conv1d.cc. Each thread processes one channel.
 #pragma once
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
@@ -44,7 +44,7 @@ class Convolution {
       }
     }
   }
-  /// Whether begin() computes row `i` of the span.
+  /// Returns whether begin() computes row `i` of the span.
   VEERY_GPU bool is_first(int i) const { return i == 0 || i < before_; }
   VEERY_GPU void row(int i) {
     store_output(i, [&](int j) { return x(i + j - before_); });

@@ -79,7 +79,7 @@ VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
   a.out.row(s)[c] = to_f32(sum);
 }
 
-/// Sums of equal parts of a row.
+/// Computes the sums of equal parts of a row.
 VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -94,8 +94,8 @@ VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
   }
 }
 
-/// The output of a weight with one row. One thread per row of x; each product and each sum is
-/// rounded (kernels/reference/linear.cc).
+/// Computes the output of a weight with one row. One thread per row of x; each product and each sum
+/// is rounded (kernels/reference/linear.cc).
 VEERY_GPU void linear_one(const VEERY_THREAD LinearOneParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = int64_t{block_x()} * threads() + thread();

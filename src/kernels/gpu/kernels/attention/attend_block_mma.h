@@ -6,8 +6,9 @@
 
 namespace veery::gpu {
 
-/// For an Attention and one KV block. The columns of a product are positions or dimensions: the
-/// even ones of 16 consecutive columns form one product, the odd ones another.
+/// The tensor core variant of score() and add_values() for one KV block. The columns of a product
+/// are positions or dimensions: the even ones of 16 consecutive columns form one product, the odd
+/// ones another.
 template <typename Attn>
 class BlockMma {
  public:
@@ -19,7 +20,7 @@ class BlockMma {
         high_(static_cast<int>(attn.position_ - begin() < kKvBlock - 1 ? attn.position_ - begin()
                                                                        : kKvBlock - 1)) {}
 
-  /// A warp has 16 positions at a time.
+  /// Computes scores. A warp processes 16 positions at a time.
   VEERY_GPU void score() const {
     const int g = lane() / 4, t = lane() % 4;
     for (int first = 16 * warp(); first < kKvBlock; first += 16 * warps()) {
@@ -44,8 +45,8 @@ class BlockMma {
       }
     }
   }
-  /// A warp has 16 dimensions at a time. Groups of 16 positions that the row does not see are
-  /// skipped.
+  /// Accumulates the weighted values. A warp processes 16 dimensions at a time. Groups of 16
+  /// positions that the row does not see are skipped.
   template <typename States>
   VEERY_GPU void add_values(States& states) const {
     const int g = lane() / 4, t = lane() % 4;

@@ -126,8 +126,8 @@ VEERY_GPU bool ends_segment(int64_t b) {
   return own < begin + 15 * 128 && ((own - begin + 1) & 127) == 0;
 }
 
-/// The factors of a KV block's values: into its segment, and, if that ends there, of the segment
-/// into the whole.
+/// Factors of a merge: a segment is multiplied by `keep` and a KV block by `add`. If the segment
+/// ends there, the result is multiplied by whole_keep and the segment by whole_add.
 struct Factors {
   VEERY_STATIC float kOpen = -1;  ///< whole_add if the segment continues
   float keep, add, whole_keep, whole_add;
@@ -139,8 +139,8 @@ struct Factors {
 template <typename T>
 class MergeChain {
  public:
-  /// The factors of the next `count` KV blocks, at most kWarp; `last` is the last one of all.
-  /// `parts`: the state of block `begin`. A lane gets those of block begin + lane().
+  /// Returns the factors of the next `count` KV blocks, at most kWarp; `last` is the last one of
+  /// all. `parts`: the state of block `begin`. A lane gets those of block begin + lane().
   VEERY_GPU Factors next_factors(const VEERY_DEVICE float* parts, int size, int64_t begin,
                                  int count, int64_t last) {
     const VEERY_DEVICE float* own = parts + (lane() < count ? lane() : 0) * size;
@@ -166,7 +166,7 @@ class MergeChain {
   VEERY_GPU float sum() const { return total_sum_; }
 
  private:
-  // The maximum over lanes `first` to this one, and `carried`.
+  // Returns the maximum over lanes `first` to this one, and `carried`.
   static VEERY_GPU float prefix_max(float max_score, int first, float carried) {
     VEERY_UNROLL(5)
     for (int by = 1; by < kWarp; by *= 2) {
@@ -175,13 +175,14 @@ class MergeChain {
     }
     return max_f32(carried, max_score);
   }
-  // The merge of a lane's state with those from lane `first` on, and `carried`, without the sum.
+  // Returns the merge of a lane's state with those from lane `first` on, and `carried`, without the
+  // sum.
   static VEERY_GPU SoftmaxMerge step(float max_score, int first, float carried) {
     const float all = prefix_max(max_score, first, carried);
     const float others = shuffle(all, lane() > 0 ? lane() - 1 : 0);
     return merge<T>(lane() > first ? others : carried, 0, max_score, 0);
   }
-  // The sum up to each lane over the lanes in `which`, in order.
+  // Returns the sum up to each lane over the lanes in `which`, in order.
   static VEERY_GPU float ordered_sum(float own, const VEERY_THREAD SoftmaxMerge& m, int count,
                                      uint32_t which, float sum) {
     float found = sum;

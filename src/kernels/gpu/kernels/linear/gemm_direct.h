@@ -8,8 +8,9 @@
 
 namespace veery::gpu {
 
-/// The epilogue of output n of weight `i` and token row r. `up` is the output of the second weight
-/// of a gated product. Returns the order_key() of the output if only the argmax is requested.
+/// Applies the epilogue to output n of weight `i` and token row r. `up` is the output of the second
+/// weight of a gated product. Returns the order_key() of the output if only the argmax is
+/// requested.
 VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n, float y,
                                  float up, float residual) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
@@ -25,7 +26,7 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, in
   a.out.row(r)[column] = y;
   return 0;
 }
-/// The residual of output n of weight i, or 0.
+/// Returns the residual of output n of weight i, or 0.
 VEERY_GPU float residual_of(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n) {
   return a.residual ? a.residual.row(r)[a.column[i] + n] : 0.0F;
 }

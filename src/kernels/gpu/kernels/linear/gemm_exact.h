@@ -20,7 +20,7 @@ class GemmExact {
       : VEERY_CONTEXT_INIT act_(act),
         row_(static_cast<uint64_t>(row_of(lane() % kRows)) * static_cast<uint64_t>(act.stride)) {}
 
-  /// Multiplies one weight, or two in succession; `first` and `last` are the sums of each.
+  /// Multiplies one weight, or two in succession; `first` and `last` receive their sums.
   template <typename WeightOf>
   VEERY_GPU void multiply_all(int weights, const VEERY_THREAD WeightOf& weight_of, int pair,
                               VEERY_THREAD float (&first)[kRows],
@@ -236,7 +236,7 @@ class GemmExact {
     }
   }
 
-  /// The factor and the addend of a code of half h of the block of 32 at column c.
+  /// Returns the factor and the addend of a code of half h of the block of 32 at column c.
   template <WeightFormat kFormat>
   VEERY_GPU static Two<float> scales(const VEERY_SHARED uint8_t* panel, int k, int c, int h) {
     using P = GemmExactSmem<kFormat, kRows>;

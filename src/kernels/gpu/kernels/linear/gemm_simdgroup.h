@@ -47,7 +47,7 @@ class MatrixProduct {
         layout_(activation_layout(act.kind, act.cols)),
         own_(row_at(lane())) {}
 
-  /// The products of the lane's row with the 16 outputs.
+  /// Computes the products of the lane's row with the 16 outputs.
   VEERY_GPU void multiply(VEERY_THREAD float (&y)[16]) {
     for (int first = 0; first < blocks_; first += Plan::kBlocks) {
       load_blocks(first, Plan::kBlocks, layout_.codes);
@@ -114,7 +114,7 @@ class MatrixProduct {
     sync_warp();
   }
 
-  /// Sums of half h, or of all 32 columns, of the loaded block `b` of x.
+  /// Computes the sums of half h, or of all 32 columns, of the loaded block `b` of x.
   VEERY_GPU void multiply_columns(int b, int h) {
     SimdgroupF32 c[2][Plan::kGroups];
     VEERY_UNROLL(2)
@@ -144,7 +144,7 @@ class MatrixProduct {
         simdgroup_store_tile(c[m][n], sums_offset() + 8 * m * Plan::kRows + 8 * n, Plan::kRows);
     sync_warp();
   }
-  /// The sum of the lane's row and output n.
+  /// Returns the sum of the lane's row and output n.
   VEERY_GPU float sum_of(int n) const { return sums_offset()[n * Plan::kRows + lane()]; }
   VEERY_GPU bool has_row() const { return lane() < 8 * groups_; }
 

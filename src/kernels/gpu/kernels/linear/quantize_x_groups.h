@@ -9,12 +9,12 @@
 
 namespace veery::gpu {
 
-// A lane's share of 32 columns of a row, which four lanes have together: four columns of each half,
-// from 4 (lane() % 4) on.
+// A lane's share of 32 columns of a row. Four lanes hold these columns: each has four columns of
+// each half, from 4 (lane() % 4) on.
 using Part = float[2][4];
 
-// take(half, first column) for each half of kParts parts from column k on that begins before column
-// `cols`.
+// Calls take(half, first column) for each half of kParts parts, from column k on, that begins
+// before column `cols`.
 template <int kParts, typename Parts, typename Take>
 VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   const auto go = [&](bool all) {
@@ -28,7 +28,7 @@ VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   else if (kParts < 8)  // eight parts exist or not as a whole
     go(false);
 }
-// From a multiple of 16 bytes.
+// Loads parts; x is a multiple of 16 bytes.
 template <int kParts>
 VEERY_GPU void load_parts(const float* x, int k, int cols, Part (&v)[kParts]) {
   for_halves<kParts>(k, cols, v, [&](float(&to)[4], int column) {
@@ -53,7 +53,7 @@ VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int c
 }
 VEERY_GPU bool is_aligned_16(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
 
-// The slot for a lane's codes.
+// The place of a lane's codes in a group.
 struct LaneSlot {
   int row;  // of the group
 
@@ -324,7 +324,7 @@ class GroupQuantizer {
   VEERY_GPU int rows() const { return count_ >> term_bits_; }
   VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
   VEERY_GPU bool has_row(int i) const { return row(i) < rows_; }
-  // The lane's slot among those of the block.
+  // Returns the lane's slot among those of the block.
   VEERY_GPU int slot() const { return lane() / 4 & (count_ - 1); }
   VEERY_GPU ActivationGroup group() const {
     Activations act = a_.act;
@@ -334,7 +334,7 @@ class GroupQuantizer {
   VEERY_GPU float* shared(int offset) const {
     return reinterpret_cast<float*>(shared_memory()) + offset;
   }
-  // The largest magnitudes of the blocks of 32 of slot i.
+  // Returns the largest magnitudes of the blocks of 32 of slot i.
   VEERY_GPU float* max_abs(int i) const { return shared(i * (cols_ / 32)); }
   VEERY_GPU float& inverse(int i) const { return *shared(layout_.inverse + i); }
   VEERY_GPU float* weights() const { return shared(layout_.weights); }

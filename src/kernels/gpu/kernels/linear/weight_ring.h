@@ -96,7 +96,7 @@ class WeightRing {
   /// Tickets of each slot.
   VEERY_GPU int tickets() const { return ticket_count(slots_, chunks_); }
   VEERY_GPU Iterator first() const { return tiles_from(of_); }
-  /// The panel of slot `own`, and its weight.
+  /// Returns the panel of slot `own`, and its weight.
   VEERY_GPU PanelIndex panel_of(int own) const {
     const bool gated = a_.gated != 0;
     const PanelIndex of = find_panel(a_, block_x() + (gated ? own / 2 : own) * blocks_x());
