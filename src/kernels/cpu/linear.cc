@@ -113,7 +113,8 @@ int64_t most_rows(const Dispatch& d, int64_t rows) {
   return d.in[LinearIn::kX].rows < 0 ? rows : d.in[LinearIn::kX].rows;
 }
 
-// Returns the product for memory sizes, which do not depend on the instruction set.
+// Returns the product from which memory sizes are computed; they do not depend on the instruction
+// set.
 Product sized(const Dispatch& d, int64_t rows, bool exact) {
   return product(d, most_rows(d, rows), Target::kPlain, exact);
 }

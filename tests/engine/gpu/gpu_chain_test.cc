@@ -96,7 +96,8 @@ Matrix table_of(int32_t vocab, uint64_t seed) {
   return table;
 }
 
-/// The tokens of the sampler, and how many of them the most probable tokens determine.
+/// The tokens of the sampler. The first `known` of them can be sampled from the results of top_k()
+/// alone.
 struct Expected {
   std::vector<int32_t> ids;
   size_t known = 0;

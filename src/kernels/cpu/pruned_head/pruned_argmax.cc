@@ -73,8 +73,8 @@ bool pruning_pays(const Product& p, int64_t candidates, int64_t multiplied) {
   return read < panels * SplitPanels::kWhole;
 }
 
-// Decides whether the next runs prune, and whether they read two parts at once. Each pause is twice
-// as long as the previous one plus 1.
+// Decides whether the next runs prune, and whether they read two parts at once. After a pause of n
+// runs the next one has 2 n + 1.
 void update_history(const Product& p, const PruningCounts* counts, int workers,
                     PruningHistory& history) {
   constexpr int32_t kLongest = 127;

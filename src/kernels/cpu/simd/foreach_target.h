@@ -16,7 +16,8 @@
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | VEERY_UNUSED_SVE)
 #endif
-// On ARM the compiler's baseline already has NEON; this keeps the plain copy as well.
+// On ARM the compiler's baseline includes NEON, so Highway would omit the plain copy. This keeps
+// it.
 #if defined(__aarch64__) && !defined(HWY_COMPILE_ALL_ATTAINABLE)
 #define HWY_COMPILE_ALL_ATTAINABLE
 #endif

@@ -15,8 +15,8 @@ struct TileGroup {
   // Only for kPer32:
   const float* moment = nullptr;  ///< [blocks][16] scale * float(sum)
   /// Residuals of outlier blocks (activations.h). For each block that is an outlier block of at
-  /// least one row, in ascending order: a tile, 16 scales and the block index. Other rows are
-  /// zeros.
+  /// least one row, in ascending order: a tile, 16 scales and the block index. Rows for which the
+  /// block is not an outlier block are zeros.
   const std::byte* residual = nullptr;
   const float* residual_scale = nullptr;
   const int32_t* residual_block = nullptr;  ///< [blocks] indices; element `blocks` is their number

@@ -21,7 +21,7 @@ VEERY_GPU Float64 product_f64(float a, float b) {
   if (of_x - 1 >= 0xfeU || of_y - 1 >= 0xfeU) return to_f64(a) * to_f64(b);
   const uint64_t p = uint64_t{(x & 0x7fffffU) | 0x800000U} * ((y & 0x7fffffU) | 0x800000U);
   const auto high = static_cast<uint32_t>(p >> 47);
-  // The leading bit of p adds 1 to the exponent.
+  // p includes its leading bit, so the addition increments the exponent.
   return {(static_cast<uint64_t>((x ^ y) >> 31) << 63 | uint64_t{of_x + of_y + high + 768} << 52) +
           (p << (6 - high))};
 }

@@ -117,8 +117,8 @@ VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
     write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
 }
 
-/// The row is in shared memory, after the moments. Each warp computes the moments of a part of the
-/// row.
+/// Shared memory: mean and 1 / sqrt(variance) of each group, then the row if it is staged. Each
+/// warp computes the moments of some groups.
 VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();

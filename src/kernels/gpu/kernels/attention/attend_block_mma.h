@@ -96,8 +96,9 @@ class BlockMma {
     return static_cast<uint32_t>(float_to_bits(x.x)) >> 16 |
            (static_cast<uint32_t>(float_to_bits(x.y)) & 0xffff0000U);
   }
-  /// Adds the products of 16 elements of each query, `stride` apart from `first` on, with `rows`.
-  /// Lane 4 g + t has elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of columns 2 g and 2 g + 1.
+  /// c[0] and c[1] += the products of elements [first, first + 16) of each query with the even and
+  /// the odd columns of `rows`. Queries are `stride` apart. In lane 4 g + t the words of `rows` are
+  /// elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of columns 2 g (lower half) and 2 g + 1.
   VEERY_GPU void multiply(const float* queries, int stride, int first, const uint32_t (&rows)[4],
                           float (&c)[2][4]) const {
     uint32_t own[4] = {0, 0, 0, 0};

@@ -122,7 +122,8 @@ VEERY_GPU bool ends_segment(int64_t b) {
     if (own < end) return ((own - begin + 1) & (length - 1)) == 0;
     begin = end;
   }
-  // The last 16 segments have 128 blocks; the very last one has no end.
+  // The last 16 segments have 128 blocks each, except the very last one, which has all further
+  // blocks.
   return own < begin + 15 * 128 && ((own - begin + 1) & 127) == 0;
 }
 

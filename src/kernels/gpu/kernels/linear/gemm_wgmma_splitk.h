@@ -97,7 +97,8 @@ class GemmWgmmaSplitk
     copy_rows(u, stage);
   }
 
-  // Ordered accumulation: the sums of a panel, [4 numbers][lane], of products and of minima.
+  // Ordered accumulation. Shared memory has the sums of a panel: [group][lane][4] sums of products,
+  // then of minima.
 
   static VEERY_GPU Four<float>* sums() {
     return reinterpret_cast<Four<float>*>(shared_memory() + GemmWgmmaSplitkSmem::kSums +

@@ -13,8 +13,8 @@ namespace veery::gpu {
 // each half, from 4 (lane() % 4) on.
 using Part = float[2][4];
 
-// Calls take(half, first column) for each half of kParts parts, from column k on, that begins
-// before column `cols`.
+// Splits the columns from k on into kParts parts of two halves, and calls take(half, first column)
+// for each half that begins before column `cols`.
 template <int kParts, typename Parts, typename Take>
 VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   const auto go = [&](bool all) {
@@ -320,11 +320,11 @@ class GroupQuantizer {
   }
 
  private:
-  // Row i of the block.
+  // The block has rows() token rows; row(i) is the index of its row i in x.
   VEERY_GPU int rows() const { return count_ >> term_bits_; }
   VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
   VEERY_GPU bool has_row(int i) const { return row(i) < rows_; }
-  // Returns the lane's slot among those of the block.
+  // Returns the slot of the lane's row in the block.
   VEERY_GPU int slot() const { return lane() / 4 & (count_ - 1); }
   VEERY_GPU ActivationGroup group() const {
     Activations act = a_.act;
