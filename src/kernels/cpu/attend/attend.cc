@@ -112,8 +112,8 @@ HWY_INLINE Stored transposed_values(const Stored& keys, int first, int end, int 
 // Gathers the keys of elements [begin, begin + last] of the list of chosen positions, as f32.
 HWY_INLINE Stored chosen_keys(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
                               int last, float* buffer) {
-  const int32_t* places = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
-  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, places,
+  const int32_t* positions = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
+  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, positions,
               last + 1, buffer);
   return {reinterpret_cast<const std::byte*>(buffer), KvFormat::kF32};
 }

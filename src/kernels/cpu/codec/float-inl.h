@@ -67,9 +67,10 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
   const auto* x = T::activations(g) + first * kVectors * T::kTerms * S + from;
   const int64_t size = blocks * T::kUnit;
   const int64_t near = std::min(ahead.distance / P, size);
-  const int64_t turn = (size - near) / T::kUnit;  // from this block on, prefetch the next panels
+  const int64_t switch_at =
+      (size - near) / T::kUnit;  // from this block on, prefetch the next panels
   for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t to = b < turn ? near : near + ahead.skip;
+    const int64_t to = b < switch_at ? near : near + ahead.skip;
     decltype(T::scale(nullptr)) scale[P];
     for (int p = 0; p < P; ++p) {
       if (near != 0 && T::kUnit > 64) prefetch(w[p] + 64 * kVectors, to, 64);
