@@ -41,7 +41,7 @@ void scan_tangent(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-/// The inputs whose gradients the three outputs of a backward op are.
+/// The inputs of the forward op for which a backward op returns gradients, as its three outputs.
 struct Wanted {
   std::array<int, 3> inputs;
 };
