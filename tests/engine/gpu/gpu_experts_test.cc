@@ -260,8 +260,8 @@ float bf16_product(const float* x, const uint16_t* w, int64_t cols) {
 }
 
 // One row, and rows in small and in large tiles. The last unit, the last K tile and the last piece
-// of 256 columns are incomplete. The CPU adds up in another order: with n roundings each, an output
-// is off by n 2^-24 of the sum of its products' magnitudes on both sides.
+// of 256 columns are incomplete. The CPU accumulates in another order. With n roundings, an output
+// of either side has an error of up to n 2^-24 times the sum of the magnitudes of its products.
 TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(6);

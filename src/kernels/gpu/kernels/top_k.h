@@ -121,8 +121,9 @@ VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int pie
   return sum_of_chains(sum);
 }
 
-/// The `count` largest group maxima are `count` logits of the row, so logits below the smallest of
-/// them are not among the result, and few others are left to sort. `keys`: shared memory.
+/// The smallest of the `count` largest group maxima is a lower bound for the result, because
+/// `count` logits of the row reach it. Few other logits do, so there are few to sort. `keys`:
+/// shared memory.
 VEERY_GPU void sum_and_find(const VEERY_THREAD TopKParams& a, int64_t r,
                             VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
   using P = TopKSmem;

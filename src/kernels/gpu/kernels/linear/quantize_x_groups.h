@@ -244,8 +244,8 @@ VEERY_GPU void write_k_tile_bf16(uint8_t* k_tile, int columns, const LaneSlot& o
   }
 }
 
-// Quantises the residuals of outlier blocks; their codes are computed again. Eight lanes have one
-// block, which is entry lane() / 8 from e on.
+// Quantises the residuals of outlier blocks, after computing their codes again. Eight lanes process
+// one block: the one of entry e + lane() / 8 of the list.
 VEERY_GPU void write_outlier_residuals(const ActivationGroup& to, const Row& row, int slot,
                                        const float* max_abs, int e) {
   const int32_t* list = to.outliers(slot);

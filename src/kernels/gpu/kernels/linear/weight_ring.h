@@ -109,8 +109,8 @@ class WeightRing {
     sync_warp();
     if (left_ > 0) issue(0);
   }
-  /// Issues as many copies as there are stages; once, before the first tile is waited for. To be
-  /// called after more urgent loads have arrived, as these would queue up after all copies.
+  /// Issues the copies for all other stages. Called once, before the warp waits for its first tile,
+  /// and after more urgent loads have arrived: these would otherwise queue up after all copies.
   VEERY_GPU void fill() {
     for (int i = 1; i < layout_.stages && left_ > 0; ++i) issue(i);
   }
