@@ -185,7 +185,9 @@ TEST_P(SplitRows, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
     for (int64_t k = 0; k < cols; ++k) {
       BlockQ8_0& block = row_of(weights, r, cols)[k / 32];
       block.d = f32_to_f16(0.1F);
-      const int other = k % 2 == 0 ? 31 : 33;  // 63 and 2 x 32 in steps of 16, or 8: 16 + 32, 64
+      // Both rows have the sum 31 + 33 = 32 + 32. Rounded down to steps of 16 (or 8) these are
+      // 16 + 32 (24 + 32) and 32 + 32.
+      const int other = k % 2 == 0 ? 31 : 33;
       block.qs[k % 32] = static_cast<int8_t>(r == 35 ? other : r == 99 ? 32 : 3);
     }
   p.set_weights(0, weights);

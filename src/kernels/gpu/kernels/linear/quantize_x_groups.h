@@ -144,7 +144,8 @@ VEERY_GPU Two<uint32_t> to_digits(uint32_t codes, int shift) {
   const uint32_t high = (more + everywhere(128U - (128U >> right))) ^ 0x80808080U;
   return {high, (codes << shift) & everywhere(0xfU << shift & 0xfU)};
 }
-// Two sums as f16: sum / 64, rounded, of both, then the remainders.
+// Splits two sums into numbers that are exact in f16: first sum / 64, rounded, of both, then the
+// two remainders.
 VEERY_GPU Two<uint32_t> split_sums_f16(int even, int odd) {
   const auto pair = [](int x, int y) {
     return float_to_f16(static_cast<float>(x)) | uint32_t{float_to_f16(static_cast<float>(y))}
