@@ -1,4 +1,4 @@
-// A plan allocates nothing while it runs: every operator new of the process is counted.
+// Plans do not allocate while they run. The test counts every operator new of the process.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// Not inlined: the compiler would compare malloc and free with the operators that it knows.
+// Not inlined, because the compiler would warn about mismatched malloc() and operator delete.
 #define VEERY_COUNTED __attribute__((noinline))
 
 VEERY_COUNTED void* operator new(std::size_t size) { return counted(size, 1); }
@@ -53,14 +53,14 @@ TEST_P(Allocation, NoneInARunAfterWarmUp) {
   session.decode_greedy(5, out);
   session.rewind(70);
   const long before = allocations;
-  EXPECT_GT(before, 0);  // the counter counts
+  EXPECT_GT(before, 0);  // the counter works
   session.decode_greedy(5, out);
   EXPECT_EQ(allocations - before, 0);
   session.plan(70).run();
   EXPECT_EQ(allocations - before, 0);
 }
 
-// Mixtures, chunks, sinks and compressed attention too: small models of random weights.
+// Mixtures of experts, chunked attention, sinks and latent attention: small random models.
 TEST(AllocationOfMixtures, NoneInARunAfterWarmUp) {
   for (const char* name : {"gpt-oss", "qwen2moe", "deepseek-v3", "llama4"}) {
     Model model(test::fixture_path(std::string("tiny/") + name), {.threads = 1});

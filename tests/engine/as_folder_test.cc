@@ -1,4 +1,4 @@
-// Models written as folders of Hugging Face's and MLX's form, read again.
+// Models written as Hugging Face and MLX folders, and read again.
 #include "convert/as_folder.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All but those whose families have no form to write.
+// All tiny folders except those of families that cannot be written.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
       "ernie4_5moe", "internlm2", "falcon",      "bloom",          "mpt",       "opt",
@@ -55,13 +55,13 @@ std::vector<int32_t> prompt_of(const std::string& name) {
       .get<std::vector<int32_t>>();
 }
 
-// What config.json says of the text model.
+// Returns the part of config.json about the text model.
 Json config_of(const std::string& folder) {
   const Json config = read_json_file(folder + "/config.json");
   return text_config(config);
 }
 
-// Its tensors, with the names that a folder of the text model alone has.
+// Returns the tensors, with the names of a folder that has only the text model.
 ModelFile open_text(const std::string& folder) {
   constexpr std::string_view kNested = "model.language_model.";
   ModelFile file = open_folder(folder);
@@ -76,7 +76,7 @@ void convert(const std::string& in, const std::string& out, const FolderOptions&
   write_folder(file, plan_folder(file, options), out, pool, options);
 }
 
-// Logits of all positions, in exact arithmetic.
+// Returns the logits of all positions, computed with --exact.
 std::vector<float> logits_of(const std::string& path, std::span<const int32_t> ids) {
   Model model(path, {.threads = 1, .exact = true});
   test::Session session(model);
@@ -109,8 +109,8 @@ TEST_P(AsFolder, FloatsGiveTheSameLogitsInBothForms) {
   }
 }
 
-// Steps of Mamba-2 have a bias of their own beside that of the projection: only the sum of both is
-// known.
+// The step sizes of Mamba-2 have two biases, their own and that of the projection; GGUF stores only
+// the sum.
 bool is_step_bias(std::string_view name) {
   return name.ends_with(".in_proj.bias") || name.ends_with(".dt_bias");
 }
@@ -119,7 +119,7 @@ bool has_two_biases(const ModelFile& file) {
                              [](const TensorView& t) { return t.name.ends_with(".in_proj.bias"); });
 }
 
-// What the folder held before is in it again, tensor for tensor.
+// A folder written from a folder has the same tensors.
 TEST_P(AsFolderOfFloats, HasTheSameTensors) {
   const test::TemporaryFolder temporary;
   const std::string out = temporary.file("out");
@@ -154,7 +154,7 @@ std::vector<float> values_of(const TensorView& tensor) {
   return values;
 }
 
-// The names of types that GGUF has one architecture for, and what it is read as.
+// Returns the model_type that a GGUF file is read as, for types that share a GGUF architecture.
 std::string type_from_gguf(const std::string& type) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"helium", "llama"},
@@ -204,7 +204,7 @@ constexpr const char* kSaidByBoth[] = {"vocab_size",
                                        "hidden_size_per_layer_input",
                                        "enable_moe_block"};
 
-// Of which GGUF files no folders are made, and why.
+// GGUF files that cannot be converted to folders, and the reasons.
 const std::map<std::string, std::string>& refused_from_gguf() {
   static const std::map<std::string, std::string> refused = {
       {"internlm3", "a query bias without an output bias"},
@@ -238,7 +238,8 @@ const std::map<std::string, std::string>& refused_from_gguf() {
   return refused;
 }
 
-// What comes back from GGUF means the same; its tensors are the same where the family is.
+// A folder converted to GGUF and back gives the same logits; its tensors are equal if the family is
+// the same.
 TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
   const auto& refused = refused_from_gguf();
   const test::TemporaryFolder temporary;
@@ -261,7 +262,7 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
   for (const char* key : kSaidByBoth) {
     const Json said = before_config.value(key, Json());
     if (said.is_null() || said == 0 || !after_config.contains(key)) continue;
-    // Of no use, or to be made larger.
+    // Keys that the model type ignores, or whose value its configuration class enlarges.
     if (type == "xlstm" && key == std::string("num_hidden_layers")) continue;
     const bool other = type == "granitemoehybrid" || type == "lfm2";
     if (other && key == std::string("intermediate_size")) continue;
@@ -279,8 +280,8 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
     const TensorView& own = after.at(tensor.name);
     EXPECT_EQ(own.shape, tensor.shape) << tensor.name;
     const std::vector<float> x = values_of(own), y = values_of(tensor);
-    // GGUF has norms of Gemma, Nemotron and Qwen 3.5 with their 1, where the last bits of small
-    // numbers are lost.
+    // GGUF stores the norm weights of Gemma, Nemotron and Qwen 3.5 plus 1, which loses the last
+    // bits of small numbers.
     const bool sum =
         (type.starts_with("gemma") || type == "nemotron" || type.starts_with("qwen3_")) &&
         tensor.name.ends_with("norm.weight");
@@ -288,7 +289,7 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
     const bool steps = has_two_biases(before) && is_step_bias(tensor.name);
     for (size_t k = 0; k < y.size() && !steps; ++k)
       ASSERT_NEAR(x[k], y[k], sum || rate ? 0x1p-22 : 0) << tensor.name;
-    // Some biases of routing and what belongs to decays are never rounded.
+    // Some routing biases and decay parameters are never rounded.
     const auto is = [&](const char* end) { return tensor.name.ends_with(end); };
     const bool exact = is("e_score_correction_bias") || is("expert_bias") || rate || is(".D") ||
                        is(".dt_bias") || is("mamba.norm.weight") || is("mixer.norm.weight") ||
@@ -303,7 +304,7 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
   return name;
 }
 
-// The message of an error of `kind` that converting throws.
+// Returns the message of the error of `kind` that the conversion throws.
 std::string refusal(ErrorKind kind, const std::string& in, const std::string& out,
                     const FolderOptions& options) {
   try {
@@ -326,7 +327,7 @@ TEST(AsFolderFiles, ShardsHoldNoMoreThanTheyMay) {
   EXPECT_EQ(logits_of(out, ids), logits_of(folder_of("qwen3"), ids));
 }
 
-TEST(AsFolderFiles, NothingIsLeftOfWhatIsRefused) {
+TEST(AsFolderFiles, RefusedConversionsLeaveNoFiles) {
   const test::TemporaryFolder temporary;
   const std::string out = temporary.file("out");
   ModelFile file = open_model(folder_of("qwen3"));
@@ -402,8 +403,8 @@ TEST(AsFolderFiles, GgufBecomesAFolderWithTheSameLogits) {
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
 }
 
-// What the folder's codes, scales and biases stand for.
-TEST(AsFolderFiles, QuantisedFoldersMeanWhatTheirFloatsMean) {
+// A quantised MLX folder and the f32 folder converted from it give the same logits.
+TEST(AsFolderFiles, QuantisedFoldersEqualTheirDequantisedFolders) {
   const test::TinyModel model;
   const std::vector<int32_t> ids = {1, 70, 200, 5, 9, 258, 33};
   for (const MlxFormat& format :
@@ -421,7 +422,7 @@ TEST(AsFolderFiles, QuantisedFoldersMeanWhatTheirFloatsMean) {
     EXPECT_EQ(config["quantization"]["bits"], format.bits);
     EXPECT_EQ(config["quantization"]["mode"], mlx_mode_name(format.mode));
     EXPECT_EQ(config["quantization"], config["quantization_config"]);
-    // 48 columns of down_proj are no whole groups of 32.
+    // The 48 columns of down_proj are not a multiple of 32.
     EXPECT_FALSE(config["quantization"].contains("model.layers.0.mlp.down_proj"));
     convert(out, out + "-hf", {.dtype = DType::kF32});
     EXPECT_EQ(logits_of(out, ids), logits_of(out + "-hf", ids)) << format.bits;
@@ -451,7 +452,7 @@ TEST(AsFolder, AFileThatShrinksMeanwhileLeavesNoFolder) {
   EXPECT_EQ(folder.entries(), 1U);
 }
 
-TEST(AsFolder, WhatAGgufFileSaysOfItselfComesBackFromTheFolder) {
+TEST(AsFolder, GgufMetadataSurvivesTheFolder) {
   const test::TinyModel model;
   const test::TemporaryFolder folder;
   ModelFile file = open_model(model.path());
@@ -472,7 +473,7 @@ TEST(AsFolder, WhatAGgufFileSaysOfItselfComesBackFromTheFolder) {
   EXPECT_EQ(metadata.find("general.file_type"), nullptr);
 }
 
-TEST(AsFolder, TensorsThatNothingIsKnownOfAreRefusedByName) {
+TEST(AsFolder, UnknownTensorsAreRefusedByName) {
   const test::TinyModel model;
   ModelFile file = open_model(model.path());
   TensorView strange = file.at("blk.0.attn_q.weight");

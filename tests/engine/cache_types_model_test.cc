@@ -1,4 +1,4 @@
-// Real weights with caches of every type, against a cache in f32.
+// Real weights with KV caches of every type, against an f32 cache.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 struct Types {
   const char* name;
   DType keys, values;
-  double tie;    ///< greedy text may leave that of f32 where its two best logits are nearer
-  double drift;  ///< most relative difference of perplexity
+  double tie;    ///< greedy text may diverge if the two best logits of f32 are closer than this
+  double drift;  ///< maximum relative difference of perplexity
 };
 constexpr Types kTypes[] = {
     {"f16", DType::kF16, DType::kF16, 0.1, 2.5e-3},
@@ -45,7 +45,7 @@ std::vector<int32_t> text(const Model& model, size_t count) {
   return ids;
 }
 
-// The most probable token and how far ahead of the next it is.
+// Returns the most probable token, and the difference of its logit to the second largest.
 std::pair<int32_t, double> best(std::span<const float> logits) {
   const auto first = std::max_element(logits.begin(), logits.end());
   float second = -INFINITY;

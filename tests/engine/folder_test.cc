@@ -1,5 +1,5 @@
-// Folders of small random checkpoints against what transformers computes with them, and the same
-// weights as GGUF. tools/oracle/make_tiny.py makes the folders.
+// Folders of small random checkpoints against the results of transformers, and against the same
+// weights as GGUF. tools/oracle/make_tiny.py creates the folders.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "bloom",
                                     "mpt",
                                     "stablelm-heads"};
-// Not written as GGUF.
+// Folders that cannot be written as GGUF.
 constexpr const char* kFoldersOnly[] = {
     "qwen35",         "qwen35moe",      "qwen3next",      "mamba2",         "mamba2-limits",
     "lfm2",           "lfm2moe",        "xlstm",          "xlstm-fused",    "xlstm-lm",
@@ -157,7 +157,7 @@ TEST_P(TinyFolder, ExactLogitsAndGreedyTokensAreTransformers) {
     const auto ids = prompt["ids"].get<std::vector<int32_t>>();
     const auto expected = prompt["greedy"].get<std::vector<int32_t>>();
     Model model(folder_of(GetParam()), options_for(true));
-    // Which divisors longrope takes depends on how long the text becomes.
+    // The divisors of longrope depend on the maximum length of the sequence.
     test::Session session(model, std::ssize(ids) + std::ssize(expected));
     const auto bests = prompt["best"].get<std::vector<int32_t>>();
     const size_t shown = prompt["logits"].size();
@@ -201,7 +201,7 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
 INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), test_name);
 INSTANTIATE_TEST_SUITE_P(FoldersOnly, TinyFolder, ::testing::ValuesIn(kFoldersOnly), test_name);
 
-// A folder written as GGUF with its tensors as they are.
+// Writes a folder as GGUF without changing the types of its tensors.
 void write_as_gguf(const std::string& folder, const std::string& path) {
   const ModelFile file = open_as_gguf(folder);
   const std::vector<TensorPlan> plans = keep_types(file);
@@ -217,8 +217,9 @@ std::vector<float> exact_logits(const std::string& path, std::span<const int32_t
   return {session.logits().begin(), session.logits().end()};
 }
 
-// Up to as many positions as are chosen nothing chooses them, and the logits are the same.
-TEST(SparseAttention, IsThereWhereSequencesMayBecomeLonger) {
+// If sequences cannot be longer than the number of chosen positions, positions are not chosen, and
+// the logits are the same.
+TEST(SparseAttention, IsUsedIfSequencesMayBecomeLonger) {
   LoadOptions options = options_for(true);
   for (const char* name : {"deepseek-v32", "glm5"}) {
     const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
@@ -238,7 +239,7 @@ TEST(SparseAttention, IsThereWhereSequencesMayBecomeLonger) {
   }
 }
 
-// Chunks, threads, types of the cache: what a row attends to is a matter of the row.
+// The chosen positions of a row do not depend on prefill chunks or threads, for any cache type.
 TEST(SparseAttention, HasOneAnswerInAnyChunkOrTeam) {
   const char* const name = "deepseek-v32-sparse";
   const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
@@ -261,7 +262,7 @@ TEST(SparseAttention, HasOneAnswerInAnyChunkOrTeam) {
   }
 }
 
-// What a layer attends to shows in the logits: without its choice, with one position more.
+// Logits change if a layer does not choose positions, or chooses one more.
 TEST(SparseAttention, CountsForTheLogits) {
   for (const char* name : {"deepseek-v32-sparse", "glm5-sparse"}) {
     const Json prompt = prompts_of(name)[0];
@@ -281,8 +282,8 @@ TEST(SparseAttention, CountsForTheLogits) {
 
 class TinyGguf : public ::testing::TestWithParam<const char*> {};
 
-// To the bit where nothing is computed in another order or rounded: rows of Q and K that change
-// places do the one, factors on angles the other.
+// The bits are equal, unless the conversion changes the order of sums (permuted rows of Q and K) or
+// rounds a number (scale factors of RoPE).
 TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("model.gguf");
@@ -291,7 +292,7 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   const ModelFile written = open_gguf(path);
   const std::string name = *written.metadata.text("general.architecture");
   const double theta = read_config(open_model(folder_of(GetParam()))).rope.theta;
-  // Sums over value heads in another order, factors in weights.
+  // Sums over value heads have another order, and factors are merged into weights.
   const bool tiled = name.starts_with("qwen35") || name == "falcon-h1";
   const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved &&
                          !written.metadata.number(name + ".rope.scaling.attn_factor") &&
@@ -309,8 +310,8 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
 INSTANTIATE_TEST_SUITE_P(All, TinyGguf, ::testing::ValuesIn(kFolders), test_name);
 INSTANTIATE_TEST_SUITE_P(Recurrent, TinyGguf, ::testing::ValuesIn(kFoldersOnly), test_name);
 
-// What older GGUF files of DeepSeek hold: the two matrices of each head as one, the first turned
-// back, and sizes of heads that are not compressed.
+// The format of older DeepSeek GGUF files: the two matrices of each head are stored as one, the
+// first one transposed back, and head sizes are those without compression.
 class OlderDeepSeek {
  public:
   explicit OlderDeepSeek(const std::string& folder) : file_(open_as_gguf(folder)) {
@@ -375,7 +376,7 @@ TEST(FolderModel, OlderFilesOfDeepSeekGiveTheSameBits) {
   }
 }
 
-// Older GGUF files of mixtures have a tensor an expert.
+// Older GGUF files of mixtures have one tensor per expert.
 TEST(FolderModel, ATensorAnExpertGivesTheSameBits) {
   constexpr std::string_view kEnd = "_exps.weight";
   for (const char* name : {"mixtral", "qwen3moe"}) {
@@ -406,8 +407,8 @@ TEST(FolderModel, ATensorAnExpertGivesTheSameBits) {
   }
 }
 
-// Longrope: a short and a long sequence side by side give what they give alone, and a fork keeps
-// what its sequence has.
+// Longrope: a short and a long sequence in one run have the bits that they have alone, and a fork
+// inherits the divisors of its sequence.
 TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   Model model(folder_of("phi3-longrope"), options_for(true));
   const auto ids = prompts_of("phi3-longrope")[1]["ids"].get<std::vector<int32_t>>();
@@ -433,7 +434,7 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   EXPECT_TRUE(std::ranges::equal(runner.logits(0), longer));
 }
 
-// What other programs need to know of a file, as llama.cpp's converter says it.
+// The metadata keys are those that llama.cpp's converter writes.
 TEST(GgufKeys, AreThoseOfOtherPrograms) {
   struct Row {
     const char* folder;
@@ -488,7 +489,7 @@ TEST(GgufKeys, AreThoseOfOtherPrograms) {
   }
 }
 
-// The keys of a folder as GGUF, under another architecture's name.
+// Returns the GGUF metadata with the keys renamed to another architecture.
 Metadata renamed_keys(const Metadata& metadata, const std::string& to) {
   const std::string from = *metadata.text("general.architecture") + ".";
   Metadata result;
@@ -498,7 +499,7 @@ Metadata renamed_keys(const Metadata& metadata, const std::string& to) {
   return result;
 }
 
-// Files of other programs that say the same in other keys.
+// Files of other programs with equivalent keys.
 TEST(GgufKeys, OfOtherProgramsGiveTheSameBits) {
   struct Row {
     const char* folder;
@@ -514,7 +515,7 @@ TEST(GgufKeys, OfOtherProgramsGiveTheSameBits) {
          keys.set("granitehybrid.feed_forward_length", int64_t{14});
          keys.set("granitehybrid.expert_shared_feed_forward_length", int64_t{30});
        }},
-      {"falcon-new", "falcon",  // llama.cpp's converter writes no more than this
+      {"falcon-new", "falcon",  // llama.cpp's converter writes only these keys
        [](Metadata& keys) {
          Metadata fewer;
          for (const auto& [key, value] : keys.all())
@@ -557,7 +558,7 @@ TEST(GgufKeys, SizesThatDifferFromLayerToLayerAreRefused) {
   }
 }
 
-// Files from before there were keys for them.
+// Files that were written before these keys existed.
 TEST(GgufKeys, OlderFilesOfMiniCpmHaveTheScalesOfTheFirstOne) {
   ModelFile file = open_as_gguf(folder_of("minicpm"));
   Metadata older;

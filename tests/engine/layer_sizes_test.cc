@@ -17,8 +17,8 @@ std::string folder_of(const std::string& name) { return test::fixture_path("tiny
 
 std::vector<float> copy_of(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
 
-// Layers that read the keys of others compute only the rows whose logits are wanted: however a text
-// is cut, whatever runs beside it, and after a fork or a rewind the logits have the same bits.
+// Layers that read the keys of other layers compute only the rows whose logits are requested. The
+// logits have the same bits for any split into runs, in any batch, and after forks and rewinds.
 TEST(LayerSizes, RowsThatAreLeftOutChangeNoBit) {
   for (const char* name : {"gemma4", "gemma4-published", "gemma4-moe"})
     for (const bool exact : {false, true}) {
@@ -41,7 +41,7 @@ TEST(LayerSizes, RowsThatAreLeftOutChangeNoBit) {
         for (int32_t i = 0; i < count; ++i) sequences.push_back(runner.open());
         for (size_t done = 0; done + 9 <= ids.size(); done += 9) {
           std::vector<RunPart> parts;
-          // Of some the logits are not wanted, of others those of several rows.
+          // Some parts request no logits, others the logits of several rows.
           for (int32_t i = 0; i < count; ++i)
             parts.push_back({sequences[static_cast<size_t>(i)], std::span(ids).subspan(done, 9),
                              i % 3 == 1 ? 0 : 1 + i % 4});
@@ -64,7 +64,7 @@ TEST(LayerSizes, RowsThatAreLeftOutChangeNoBit) {
     }
 }
 
-// Where an architecture has two kinds of layers, there are two numbers and no more.
+// An architecture with two kinds of layers has exactly two sets of sizes.
 TEST(LayerSizes, SizesOfLayersAreThoseOfTheirKind) {
   struct Row {
     const char* key;
@@ -94,7 +94,7 @@ TEST(LayerSizes, SizesOfLayersAreThoseOfTheirKind) {
   }
 }
 
-// GGUF files have the embedding cut to the tokens that there are, and the table of layers not.
+// In GGUF files the embedding is cut to the number of tokens, but the per-layer embeddings are not.
 TEST(LayerSizes, TheTableOfLayersMayHaveMoreRowsThanTheEmbedding) {
   ModelFile file = open_as_gguf(folder_of("gemma4"));
   const auto table =

@@ -1,5 +1,5 @@
-// A row's result depends on nothing but what comes before it: not on chunks, threads, instruction
-// set or fusion.
+// The bits of a row depend only on the tokens before it, not on prefill chunks, threads or the
+// instruction set. Fusion changes little.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Models with recurrent layers: what a sequence keeps of fixed size follows it through forks,
-// snapshots and rewinding, and one answer for any way to run it.
+// Models with recurrent layers: the recurrent state follows its sequence through forks, snapshots
+// and rewinding, and the bits do not depend on the split into runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ TEST_P(Recurrent, ChunksAndThreadsDoNotMatter) {
   }
 }
 
-// What is kept of a sequence does not grow, and gates keep it finite, far beyond the 128 positions
-// of the configuration.
+// The recurrent state does not grow, and gates keep it finite, far beyond the 128 positions of the
+// configuration.
 TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
 #ifdef NDEBUG
   constexpr int32_t kTokens = 100'000;
@@ -73,7 +73,7 @@ TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
       session.feed(std::span(&id, 1));
       const auto logits = session.logits();
       ASSERT_TRUE(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) << i;
-      // Greedy for a while, then any token, so that no cycle lasts.
+      // Greedy for a while, then a random token, to leave cycles.
       id = i % 64 < 48 ? static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin())
                        : static_cast<int32_t>(random.next() % logits.size());
     }
@@ -88,7 +88,7 @@ TEST(EndlessAnswer, IsForModelsWithoutAttention) {
     EXPECT_THROW(Model(folder_of(name), {.threads = 1, .context = 500'000}), Error) << name;
 }
 
-TEST_P(Recurrent, WhatRunsBesideDoesNotMatter) {
+TEST_P(Recurrent, OtherSequencesOfARunDoNotMatter) {
   Model model(folder_of(GetParam()), {.threads = 2});
   Runner runner(model, {.sequences = 8});
   std::vector<Ids> texts;
@@ -110,7 +110,7 @@ TEST_P(Recurrent, WhatRunsBesideDoesNotMatter) {
         << i;
 }
 
-TEST_P(Recurrent, SnapshotsAreWhereASequenceCanGoBackTo) {
+TEST_P(Recurrent, SequencesRewindToSnapshots) {
   Model model(folder_of(GetParam()), {.threads = 1});
   const Ids ids = random_ids(60, 2);
   test::Session session(model);
@@ -134,7 +134,7 @@ TEST_P(Recurrent, SnapshotsAreWhereASequenceCanGoBackTo) {
     EXPECT_STREQ(error.what(),
                  "rewind: what layers held at token 30 is no longer kept, the nearest is token 20");
   }
-  // Twice, so that what was shared with the snapshot is still whole.
+  // Twice, to test that the snapshot is intact after the first rewind.
   for (int turn = 0; turn < 2; ++turn) {
     session.rewind(20);
     const Ids other = random_ids(9, 3U + static_cast<uint64_t>(turn));
@@ -147,7 +147,7 @@ TEST_P(Recurrent, SnapshotsAreWhereASequenceCanGoBackTo) {
   }
 }
 
-TEST_P(Recurrent, MemoryForSnapshotsIsSharedOut) {
+TEST_P(Recurrent, SnapshotMemoryIsDistributed) {
   Model model(folder_of(GetParam()), {.threads = 1});
   Runner runner(model, {.snapshots = 3, .snapshot_every = 10});
   const Ids ids = random_ids(100, 4);
@@ -156,7 +156,7 @@ TEST_P(Recurrent, MemoryForSnapshotsIsSharedOut) {
     const RunPart part{sequence, std::span(ids).subspan(static_cast<size_t>(at), 10), 1};
     runner.run({&part, 1});
   }
-  // The last one stays, and the others lie apart.
+  // The last snapshot is kept; the others are spaced out.
   EXPECT_EQ(runner.nearest(sequence, 100), 100);
   const int32_t before = runner.nearest(sequence, 99);
   EXPECT_GT(before, 0);
@@ -168,7 +168,7 @@ TEST_P(Recurrent, MemoryForSnapshotsIsSharedOut) {
   EXPECT_EQ(copy(runner.logits(0)), after(model, ids));
 }
 
-// What is done to sequences at random, against sequences that are read anew.
+// Random operations on sequences, against freshly evaluated sequences.
 TEST_P(Recurrent, AnyUseGivesWhatAFreshSequenceGives) {
   Model model(folder_of(GetParam()), {.threads = 1});
   Runner runner(model, {.sequences = 3, .snapshots = 4, .snapshot_every = 16});

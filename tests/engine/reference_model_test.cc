@@ -1,4 +1,4 @@
-// Real weights against what transformers computes in float32 on the dequantised weights
+// Real weights against the results of transformers in float32 on the dequantised weights
 // (tools/oracle).
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ int32_t best(std::span<const float> x) {
   return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
 }
 
-// Follows the reference until the tokens differ, which may happen only where its two best are
-// closer than `tie`.
+// Decodes greedily until the tokens differ from the reference, which is permitted only if the
+// reference's two best logits are closer than `tie`.
 void expect_greedy(test::Session& session, const Json& prompt, double tie) {
   const auto ids = prompt["greedy"]["ids"].get<std::vector<int32_t>>();
   const auto gaps = prompt["greedy"]["gaps"].get<std::vector<double>>();
@@ -80,9 +80,9 @@ TEST_P(Reference, ExactLogitsAndGreedyTokens) {
   RecordProperty("worst", std::to_string(worst));
 }
 
-// The steps in which the most probable token is not the reference's, fed with the reference's
-// tokens, so that each step counts for itself: how many, and how far apart the reference's two best
-// are there.
+// The steps whose most probable token differs from the reference: their number, and the largest gap
+// between the reference's two best logits. Each step is fed the reference's tokens, so steps are
+// independent.
 struct Departures {
   int steps = 0, different = 0;
   double widest = 0;

@@ -1,4 +1,4 @@
-// Files that are whole as GGUF but no usable model: one error each, which names the thing.
+// Valid GGUF files that are not usable models: each gives an error that names the cause.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 struct Parts {
   Metadata metadata;
   std::vector<TensorView> tensors;
-  std::deque<std::vector<std::byte>> bytes;  ///< of tensors that a case replaces
+  std::deque<std::vector<std::byte>> bytes;  ///< data of replaced tensors
 
   TensorView& at(const std::string& name) {
     return *std::find_if(tensors.begin(), tensors.end(),

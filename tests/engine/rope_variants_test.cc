@@ -1,5 +1,5 @@
-// The many ways in which config.json describes rotary positions, against what transformers makes of
-// them. tools/oracle/rope_variants.py records it.
+// The many ways in which config.json describes RoPE, against the results of transformers, which
+// tools/oracle/rope_variants.py records.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace veery {
 namespace {
 
-// The checkpoint that a case starts from, with the configuration that it has.
+// Writes the checkpoint of a case with its configuration.
 void write_folder(const Json& variant, const test::TemporaryFolder& folder) {
   const std::string base = "tiny/" + variant["base"].get<std::string>();
   Json config = test::read_fixture(base + "/config.json");
@@ -47,7 +47,7 @@ double relative_error(std::span<const float> logits, const std::vector<double>& 
   return worst / largest;
 }
 
-TEST(RopeVariants, WhatTransformersTakesIsTaken) {
+TEST(RopeVariants, AcceptsWhatTransformersAccepts) {
   const Json file = test::read_fixture("rope_variants.json");
   ASSERT_GT(file["cases"].size(), 100U);
   for (const Json& variant : file["cases"]) {
@@ -68,7 +68,7 @@ TEST(RopeVariants, WhatTransformersTakesIsTaken) {
   }
 }
 
-// A folder is written with old and new keys, of which each alone has to mean the same.
+// A folder is written with old and new keys; each of them alone must have the same meaning.
 TEST(RopeVariants, AWrittenFolderMeansTheSame) {
   const Json file = test::read_fixture("rope_variants.json");
   for (const Json& variant : file["cases"]) {
@@ -85,7 +85,7 @@ TEST(RopeVariants, AWrittenFolderMeansTheSame) {
               1e-5);
     Json config = read_json_file(path + "/config.json");
     EXPECT_EQ(config.erase("rope_parameters"), 1U);
-    // Of these the old keys cannot say everything.
+    // The old keys cannot express these configurations completely.
     if (config.value("sliding_window", Json()).is_number()) continue;
     std::filesystem::remove(path + "/config.json");
     std::ofstream(path + "/config.json") << dump_json(config);

@@ -1,5 +1,5 @@
-// Many sequences in one run: each gives the bits that it gives alone, whatever runs beside it and
-// whatever pages it shares.
+// Many sequences in one run: each has the bits that it has alone, for any batch and any shared
+// pages.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -26,7 +26,7 @@ class ManySequences : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  /// Every sequence another text of another length.
+  /// Returns the prompt of a sequence; texts and lengths differ.
   std::span<const int32_t> prompt(int i) const {
     return std::span(text_).subspan(static_cast<size_t>(37 * i),
                                     static_cast<size_t>(5 + 11 * (i % 7)));
@@ -106,7 +106,7 @@ TEST_P(ManySequences, TheMostProbableTokenIsThatOfTheLogits) {
   };
   for (RunPart& part : parts) part.wants = Wants::kBest;
   again();
-  // Beside one that wants logits, and as the only one that has an output at all.
+  // Next to a part that requests logits, and as the only part with an output.
   parts[1].wants = Wants::kLogits;
   again();
   EXPECT_EQ(copy(runner.logits(1)), alone(prompt(1)));
@@ -117,8 +117,8 @@ TEST_P(ManySequences, TheMostProbableTokenIsThatOfTheLogits) {
   EXPECT_EQ(runner.best(0), expected[0]);
 }
 
-// The fork point lies in the middle of a page, past the window of local layers; afterwards both
-// write to the shared page and beyond it.
+// The fork point is in the middle of a page, after the window of local layers. Then both sequences
+// write to the shared page and to later ones.
 TEST_P(ManySequences, ASharedPrefixIsAsGoodAsItsOwn) {
   Runner runner(*model_, {.sequences = 3});
   const int32_t first = runner.open();
@@ -127,7 +127,7 @@ TEST_P(ManySequences, ASharedPrefixIsAsGoodAsItsOwn) {
   const int32_t pages = runner.used_pages();
   const int32_t second = runner.fork(first, 650);
   EXPECT_EQ(runner.position(second), 650);
-  EXPECT_EQ(runner.used_pages(), pages);  // nothing is copied until somebody writes
+  EXPECT_EQ(runner.used_pages(), pages);  // pages are copied on write
   std::vector<int32_t> other(whole.begin(), whole.begin() + 650);
   const auto tail = std::span(text_).subspan(2000, 220);
   other.insert(other.end(), tail.begin(), tail.end());
@@ -148,7 +148,7 @@ TEST_P(ManySequences, AreRefusedBeforeAnythingMoves) {
   const int32_t a = runner.open();
   const int32_t b = runner.open();
   EXPECT_THROW(runner.open(), Error);
-  feed(runner, a, std::span(text_).first(300));  // takes both pages
+  feed(runner, a, std::span(text_).first(300));  // uses both pages
   const auto refused = [&](std::vector<RunPart> parts, ErrorKind kind) {
     try {
       runner.run(parts);
@@ -164,12 +164,12 @@ TEST_P(ManySequences, AreRefusedBeforeAnythingMoves) {
   refused({{a, one, 1}, {a, one, 1}}, ErrorKind::kInput);
   refused({{a, one, 2}}, ErrorKind::kInput);
   refused({{7, one, 1}}, ErrorKind::kInput);
-  refused({{a, std::span(text_).first(257), 1}}, ErrorKind::kLimit);  // more than a run holds
+  refused({{a, std::span(text_).first(257), 1}}, ErrorKind::kLimit);  // exceeds the rows of a run
   const int32_t nonsense = -1;
   refused({{a, {&nonsense, 1}, 1}}, ErrorKind::kInput);
   EXPECT_THROW(runner.fork(a, 301), Error);
   runner.rewind(a, 200);
-  feed(runner, b, one);  // the page given back serves
+  feed(runner, b, one);  // reuses the released page
   EXPECT_EQ(runner.position(b), 1);
 }
 

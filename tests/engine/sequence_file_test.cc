@@ -1,5 +1,5 @@
-// Sequences in files: what is loaded goes on as what was saved would have, to the bit; what is no
-// such file is refused and leaves nothing behind.
+// Saved sequences: a loaded sequence continues with the same bits as the saved one. Invalid files
+// are refused and leave the sequence unchanged.
 #include "engine/sequence_file.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Ids random_ids(size_t count, uint64_t seed) {
 
 std::string tiny(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
-// The fixture with room for more positions, so that caches have several pages.
+// Returns the fixture with a longer context, so that KV caches have several pages.
 std::string with_context(const test::TemporaryFolder& folder, const std::string& name) {
   const std::string path = folder.file(name);
   std::filesystem::copy(tiny(name), path, std::filesystem::copy_options::recursive);
@@ -40,7 +40,7 @@ std::string with_context(const test::TemporaryFolder& folder, const std::string&
   return path;
 }
 
-// Saves in the middle, loads with another model object and another session, and goes on.
+// Saves a sequence, loads it with another model object and another session, and continues.
 void goes_on_alike(const std::string& path, const LoadOptions& options, size_t count) {
   const test::TemporaryFolder folder;
   const std::string file = folder.file("session"), again = folder.file("again");
@@ -60,7 +60,7 @@ void goes_on_alike(const std::string& path, const LoadOptions& options, size_t c
 
   Model fresh(path, options);
   test::Session loaded(fresh);
-  loaded.feed(other);  // what was there is gone
+  loaded.feed(other);  // loading discards this
   EXPECT_EQ(loaded.read(file), ids);
   EXPECT_EQ(loaded.position(), std::ssize(ids));
   loaded.write(ids, again);
@@ -83,7 +83,7 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
   std::ranges::replace(name, '-', '_');
   return name;
 }
-// Attention, with windows, with compressed keys, beside recurrences, and recurrences alone.
+// Attention, sliding windows, latent attention, hybrids with recurrences, and recurrences alone.
 INSTANTIATE_TEST_SUITE_P(All, SequenceFiles,
                          ::testing::Values("qwen3", "gpt-oss", "deepseek-v3", "gemma4", "qwen35",
                                            "kimi-linear", "lfm2", "mamba2", "jamba", "xlstm",
@@ -95,7 +95,7 @@ TEST(SequenceFile, SeveralPagesAndWindowsThatHaveLeftSomeBehind) {
   goes_on_alike(with_context(folder, "gemma3"), {.threads = 2}, 1100);
 }
 
-// What is written may be less than the sequence has: the snapshot says what recurrent layers held.
+// A prefix of a sequence can be saved; a snapshot provides the recurrent state.
 TEST(SequenceFile, ABeginningOfASequence) {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("session");
@@ -138,7 +138,7 @@ class DamagedSequenceFile : public ::testing::Test {
     bytes_ = test::read_text(path_);
     std::memcpy(&header_, bytes_.data(), sizeof(header_));
   }
-  // What loading these bytes is refused with; the sequence is as good as new then.
+  // Returns the error of loading these bytes; the sequence must then be usable and empty.
   std::pair<ErrorKind, std::string> refused(std::string bytes) {
     folder_.write("bad", bytes);
     test::Session session(model_);

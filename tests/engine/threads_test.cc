@@ -1,5 +1,5 @@
-// Workers in one plan: what they compute together is what one computes alone. It needs no real
-// weights, so ThreadSanitizer and AddressSanitizer see it in the tests of every preset.
+// Several workers give the bits of one worker. Needs no real weights, so the sanitizer presets run
+// it too.
 #include <gtest/gtest.h>
 
 #include "support/session.h"

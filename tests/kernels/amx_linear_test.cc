@@ -20,7 +20,7 @@ constexpr DType kSupers[] = {DType::kQ2_K,    DType::kQ3_K,  DType::kQ4_K,   DTy
 
 constexpr DType kAffine8 = affine_type({8, 64, DType::kBF16});
 
-// The tiles in plain C++, and those of the processor where it has them.
+// Emulated tiles, and those of the processor if it has AMX.
 std::vector<Target> tile_targets() {
   std::vector<Target> targets = {Target::kAmxEmulated};
   if (amx_usable()) targets.push_back(Target::kAmx);
@@ -42,7 +42,7 @@ class AmxLinear : public ::testing::Test {
     Problem p(types, heights, cols, rows, options);
     expect_output(p, p.expected(), describe(Target::kAmx, types, rows), workers);
   }
-  // Against the kernels without tiles, which are tested against the contract elsewhere.
+  // Compares with the kernels without tiles, which other tests compare with the contract.
   static void expect_same_as_vectors(const std::vector<DType>& types,
                                      const std::vector<int64_t>& heights, int64_t cols,
                                      int64_t rows, Options options = {}, int workers = 2) {
@@ -68,7 +68,7 @@ TEST(Amx, RefusalSaysWhy) {
   if (!chosen) GTEST_SKIP() << "the real tiles are not tested: " << amx_refusal();
 }
 
-TEST_F(AmxLinear, TilesAreUsedWhereThereAreManyRows) {
+TEST_F(AmxLinear, TilesAreUsedForManyRows) {
   Problem p({DType::kQ4_0}, {16}, 64, 64);
   Dispatch d = p.dispatch();
   d.out().layout = Layout::kRowMajor;
@@ -106,10 +106,10 @@ TEST_F(AmxLinear, GroupsOfCodesFollowTheContract) {
     }
 }
 
-TEST_F(AmxLinear, TwoTermsFollowTheContract) {
+TEST_F(AmxLinear, ResidualQuantisationFollowsTheContract) {
   for (const DType type : {DType::kQ4_1, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
     for (const int64_t rows : {3, 6, 8, 9, 33})
-      expect_contract({type}, {35}, 512, rows, {.norm = rows == 9, .two_terms = true});
+      expect_contract({type}, {35}, 512, rows, {.norm = rows == 9, .quantises_residual = true});
 }
 
 TEST_F(AmxLinear, OddShapes) {
@@ -123,7 +123,7 @@ TEST_F(AmxLinear, OddShapes) {
   }
 }
 
-// One group of rows has panels expanded on the way, several blocks at a time.
+// One group of rows: panels are expanded in a software pipeline of several blocks (amx_few-inl.h).
 TEST_F(AmxLinear, OneGroupOfRows) {
   for (const DType type : kBlocks)
     for (int64_t blocks = 1; blocks <= 11; ++blocks)
@@ -131,7 +131,7 @@ TEST_F(AmxLinear, OneGroupOfRows) {
   for (const int workers : {1, 3}) expect_contract({DType::kQ4_0}, {100}, 288, 14, {}, workers);
 }
 
-// Activations that all have the largest integer, weights and scales at both ends of theirs: no sum
+// All activations have the largest integer, weights and scales have their extreme values. No sum
 // may be rounded before its last addition.
 TEST_F(AmxLinear, TheLargestSumsAreExact) {
   for (const DType type : {DType::kQ8_0, affine_type({8, 32, DType::kF16}), DType::kQ2_K,
@@ -178,8 +178,8 @@ TEST_F(AmxLinear, TheLargestSumsAreExact) {
       }
 }
 
-// More rows than are taken in one go, more columns than stay in the cache with them, more panels
-// than are finished together.
+// More rows than a block of groups has, more columns than a column range has, more panels than a
+// batch has.
 TEST_F(AmxLinear, LargeProducts) {
   expect_same_as_vectors({DType::kQ4_1}, {40}, 64, 530);
   expect_same_as_vectors({DType::kQ4_0}, {150}, 1312, 512);
@@ -207,11 +207,11 @@ TEST_F(AmxLinear, NormBiasAndResidualComeInOrder) {
           {.norm = (mask & 1) != 0, .residual = (mask & 2) != 0, .bias = (mask & 4) != 0});
 }
 
-TEST_F(AmxLinear, WhatEncodersHaveIsThatOfTheVectors) {
+TEST_F(AmxLinear, EncoderShapesHaveTheBitsOfTheVectors) {
   constexpr DType kType = DType::kQ8_0;
   for (const int64_t rows : {18, 56, 130}) {
     expect_same_as_vectors({kType}, {35}, 1536, rows,
-                           {.residual = true, .bias = true, .two_terms = true});
+                           {.residual = true, .bias = true, .quantises_residual = true});
     expect_same_as_vectors({kType}, {35}, 384, rows, {.residual = true, .bias = true});
     expect_same_as_vectors({kType}, {35}, 384, rows, {.gate = Activation::kGeluErf, .bias = true});
     expect_same_as_vectors({kType, kType, kType}, {24, 24, 24}, 384, rows, {.bias = true});

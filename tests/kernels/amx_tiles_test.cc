@@ -80,8 +80,8 @@ TEST(EmulatedTiles, RoundToNearestEvenAndFlushDenormals) {
   put(a, 0, 0, 1), put(a, 0, 1, 1);
   put(b, 0, 0, 16777216), put(b, 0, 1, 1);              // 2^24 + 1: halfway, to even
   put(b, 0, 2, 16777216), put(b, 0, 3, 3);              // 2^24 + 3: halfway, to even
-  put(b, 0, 4, 0x1p-127F), put(b, 0, 5, 0);             // a denormal counts as 0
-  put(b, 0, 6, 0x1.8p-126F), put(b, 0, 7, -0x1p-126F);  // and becomes 0
+  put(b, 0, 4, 0x1p-127F), put(b, 0, 5, 0);             // a subnormal operand is flushed
+  put(b, 0, 6, 0x1.8p-126F), put(b, 0, 7, -0x1p-126F);  // a subnormal result is flushed
   put(b, 0, 8, 1), put(b, 0, 9, -1);
   const Block c = product(EmulatedTiles(), full_tiles(), a, b, 1);
   EXPECT_EQ(get(c, 0, 0), 16777216.0F);
@@ -92,7 +92,7 @@ TEST(EmulatedTiles, RoundToNearestEvenAndFlushDenormals) {
   EXPECT_FALSE(std::signbit(get(c, 0, 4)));
 }
 
-TEST(EmulatedTiles, RefuseWhatWouldBeAnIllegalInstruction) {
+TEST(EmulatedTiles, RefuseIllegalInstructions) {
   Block block;
   EmulatedTiles tiles;
   EXPECT_ANY_THROW(tiles.load<0>(block.bytes));
@@ -113,7 +113,7 @@ TEST(EmulatedTiles, RefuseWhatWouldBeAnIllegalInstruction) {
   EXPECT_ANY_THROW((tiles.dot<0, 1, 2>()));
 }
 
-TEST(AmxTiles, GiveWhatTheEmulatedOnesGive) {
+TEST(AmxTiles, EqualTheEmulatedTiles) {
   if (!amx_usable()) GTEST_SKIP() << "the real tiles are not tested: " << amx_refusal();
 #if defined(__x86_64__)
   std::mt19937 rng(2);
@@ -144,7 +144,7 @@ Block byte_product(Tiles tiles, int rows, const Block& a, const Block& b) {
   return c;
 }
 
-// Row m and lane n of what 32 columns of `a` and of a panel `b` give twice.
+// Returns twice the product of row m of `a` with lane n of panel `b`, over 32 columns.
 template <bool kUnsigned>
 int32_t byte_sum(const Block& a, const Block& b, int m, int n) {
   int32_t sum = 0;

@@ -9,9 +9,9 @@ namespace {
 struct Setting {
   AttendAttr attr;
   int n;      ///< dimensions of a key
-  int v = 0;  ///< of a value; 0: as n
+  int v = 0;  ///< dimensions of a value; 0: n
   bool sinks = false;
-  std::vector<int32_t> prefixes = {};  ///< of the sequences
+  std::vector<int32_t> prefixes = {};  ///< Slots::prefixes
 };
 const Setting kSettings[] = {
     {{.heads = 3, .kv_heads = 3, .scale = 0.2F, .mask = Mask::kFull}, 32},
@@ -67,7 +67,7 @@ struct Scene {
     sinks = random_matrix(1, s.attr.heads, random, 3);
   }
 
-  /// Some spans as a run of their own, into their rows of `out`.
+  /// Runs some spans as a separate run, writing to their rows of `out`.
   void attend(Matrix& out, size_t first, size_t count, RunWith with) const {
     Batch rows = batch.empty();
     for (size_t i = first; i < first + count; ++i)
@@ -88,7 +88,7 @@ struct Scene {
     attend(out, 0, batch.spans.size(), with);
     return out;
   }
-  // With what no kernel may write behind each row.
+  // Returns an output matrix with a guard value after each row.
   Matrix empty() const {
     Matrix out(q.operand.rows, setting.attr.heads * setting.v);
     for (int64_t r = 0; r < out.operand.rows; ++r) std::fill_n(out[r] + out.operand.cols, 3, 0.25F);
@@ -145,7 +145,7 @@ TEST(AttendRows, ASpanHasOneAnswerAloneAmongOthersAndInAnyTeam) {
   }
 }
 
-// Beyond 2048 positions segments are longer.
+// After 2048 positions segments are longer.
 TEST(AttendRows, LongSpans) {
   const Scene scene(
       {{.heads = 2, .kv_heads = 1, .scale = 0.3F, .window = 1500, .mask = Mask::kSymmetric}, 12},
@@ -159,7 +159,7 @@ TEST(AttendRows, LongSpans) {
   }
 }
 
-// What rows of the run give, pages of f32 give.
+// Rows of the run give the same bits as an f32 KV cache.
 TEST(AttendRows, AreTheBitsOfACacheOfF32) {
   for (const Setting& s : kSettings) {
     if (s.n % 16 != 0 || s.v % 16 != 0) continue;

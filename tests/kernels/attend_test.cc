@@ -6,16 +6,16 @@
 namespace veery::test {
 namespace {
 
-/// Sequences whose caches are filled; queries for some rows of them.
+/// Sequences with filled caches, and queries for some of their rows.
 struct Scene {
   AttendAttr attr;
   int n;  ///< dimensions of a key
-  int v;  ///< of a value
+  int v;  ///< dimensions of a value
   Batch batch;
   Matrix q, sinks;
   bool has_sinks;
   Cache keys, values;
-  std::vector<int32_t> prefixes = {};  ///< of the sequences, see Slots::prefixes
+  std::vector<int32_t> prefixes = {};  ///< Slots::prefixes
 
   Scene(const AttendAttr& a, int head_dim, DType key_type, DType value_type,
         const std::vector<int>& lengths, const Batch& rows, int value_dim = 0,
@@ -42,7 +42,7 @@ struct Scene {
     }
   }
 
-  /// The rows [first, first + count) of the batch as a run of their own.
+  /// Runs rows [first, first + count) of the batch as a separate run.
   void attend(Matrix& out, int first, int count, RunWith with) const {
     Batch rows = batch.empty();
     for (const Span& span : batch.spans) {
@@ -69,8 +69,8 @@ struct Scene {
   }
 };
 
-// All but the reference. Under AddressSanitizer the plain copy would take minutes: without it, all
-// tests have it.
+// All targets except the reference, and under AddressSanitizer except kPlain, which would take
+// minutes.
 std::vector<Target> fast_targets() {
   std::vector<Target> targets = supported_targets();
   targets.pop_back();
@@ -82,7 +82,7 @@ struct Setting {
   AttendAttr attr;
   int n;
   DType keys, values;
-  int v = 0;  ///< 0: as n
+  int v = 0;  ///< 0: n
   bool sinks = false;
 };
 const Setting kSettings[] = {
@@ -125,7 +125,7 @@ const Setting kSettings[] = {
      DType::kQ8_0,
      32,
      true},
-    // Values that are parts of their keys; the other cache is not looked at.
+    // Values are part of the keys; the value cache is not read.
     {{.heads = 5, .kv_heads = 1, .scale = 0.1F, .shared = 32}, 48, DType::kF16, DType::kF32, 32},
     {{.heads = 20, .kv_heads = 1, .scale = 0.1F, .shared = 64}, 96, DType::kQ8_0, DType::kF32, 64},
     {{.heads = 4, .kv_heads = 2, .scale = 0.1F, .window = 90, .shared = 16},
@@ -136,7 +136,7 @@ const Setting kSettings[] = {
     {{.heads = 3, .kv_heads = 1, .scale = 0.1F, .shared = 80}, 80, DType::kF32, DType::kF32, 80},
 };
 
-// Two prompts, one from its start and one continued, and single rows of others.
+// Two prompts, one from its beginning and one continued, and single rows of other sequences.
 Batch mixed_rows() {
   Batch batch(5, 1024);
   batch.add(0, 0, 150);
@@ -149,7 +149,8 @@ Batch mixed_rows() {
 }
 const std::vector<int> kLengths = {150, 438, 1, 993, 128};
 
-// Queries by keys and weights by values of bf16 are products of bf16, unless they shall be exact.
+// Compares with the reference. Products with bf16 caches are bf16 products, unless exact ones are
+// requested.
 void expect_reference(const Scene& scene) {
   const bool rounds = scene.attr.shared == 0 && (scene.keys.operand.dtype == DType::kBF16 ||
                                                  scene.values.operand.dtype == DType::kBF16);
@@ -231,7 +232,7 @@ const MaskSetting kMasks[] = {
 };
 Scene masked(const MaskSetting& s) {
   Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
-  // Within a tile, of none, of one position, beyond the end of the run, and of the first pages.
+  // Prefixes that end within a tile, are empty, have one position, exceed the run, end in a page.
   if (s.prefixes) scene.prefixes = {70, 0, 1, 2000, 100};
   return scene;
 }
@@ -240,7 +241,7 @@ TEST(Attend, FastIsTheReferenceForEveryMask) {
   for (const MaskSetting& s : kMasks) expect_reference(masked(s));
 }
 
-// A span that sees what is behind its rows has one answer as a whole only.
+// A span whose rows see later rows gives the same bits only as a whole.
 TEST(Attend, ASpanHasOneAnswerForEveryMask) {
   for (const MaskSetting& s : kMasks) {
     const Scene scene = masked(s);
@@ -256,8 +257,8 @@ TEST(Attend, ASpanHasOneAnswerForEveryMask) {
   }
 }
 
-// Values, queries and keys of 2^-145 to 2^-56, and weights down to those that exp() has least.
-TEST(Attend, Bf16KnowsNoSubnormalNumbers) {
+// Values, queries and keys of 2^-145 to 2^-56, and weights down to the smallest result of exp().
+TEST(Attend, Bf16FlushesSubnormalNumbers) {
   constexpr int kRows = 150, n = 32;
   std::mt19937 rng(3);
   const auto tiny = [&](int32_t cols, int bits) {
@@ -284,7 +285,7 @@ TEST(Attend, Bf16KnowsNoSubnormalNumbers) {
   for (Target target : fast_targets()) expect_same_bits(attend(target), first, name(target).data());
 }
 
-// Without queries the scores are those of ALiBi alone.
+// If all queries are zero, the scores are those of ALiBi alone.
 TEST(Attend, ScoresFallWithTheDistanceByTheSlopeOfAHead) {
   const double slopes[] = {0.25, 1.0 / 16, 1.0 / 64, 1.0 / 256, 0.5, 1.0 / 8};
   Random random(5);
@@ -306,7 +307,7 @@ TEST(Attend, ScoresFallWithTheDistanceByTheSlopeOfAHead) {
     }
 }
 
-// What a head sees of shared values is what it sees of a copy of them.
+// Latent attention gives the same result as a copy of the values in a cache of their own.
 TEST(Attend, ValuesInKeysAreThoseBesideThem) {
   Random random(5);
   Batch batch(1, 300);
@@ -360,7 +361,7 @@ TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
 }
 
 TEST(Attend, LongContextSegmentsGrow) {
-  // Beyond 2048 and 6144 positions segments are longer.
+  // After 2048 and 6144 positions segments are longer.
   Batch batch(1, 7000);
   batch.add(0, 6990, 9);
   const Scene scene({.heads = 2, .kv_heads = 1, .scale = 0.3F}, 16, DType::kF32, DType::kF32,

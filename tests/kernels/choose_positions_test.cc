@@ -1,4 +1,4 @@
-// The positions that sparse attention looks at, and attention to them.
+// The choice of positions for sparse attention, and attention to chosen positions.
 #include <numeric>
 
 #include "kernels/common/top_positions.h"
@@ -20,8 +20,8 @@ std::vector<int32_t> list_of(const Matrix& chosen, int64_t row) {
   return {list, list + chosen.operand.cols};
 }
 
-// Numbers of which every product and sum is exact; the first of each 32 is what q8_0 scales by, and
-// counts nothing.
+// Integers, whose products and sums are exact. The first of each 32 determines the scale of q8_0;
+// queries are 0 there, so it does not affect scores.
 Matrix whole_numbers(int64_t rows, int32_t cols, Random& random, float first) {
   Matrix m(rows, cols);
   for (int64_t r = 0; r < rows; ++r)
@@ -30,7 +30,7 @@ Matrix whole_numbers(int64_t rows, int32_t cols, Random& random, float first) {
   return m;
 }
 
-/// Two sequences with keys; queries of some of their rows. Many scores are equal.
+/// Two sequences with keys, and queries of some of their rows. Many scores are equal.
 struct Scene {
   static constexpr int kLength[2] = {700, 300};
   int n;
@@ -57,7 +57,8 @@ struct Scene {
     weights = whole_numbers(batch.slots().rows, kHeads, random, 1);
   }
 
-  /// The positions that a row sees by their scores, which depend on no type: by the formula.
+  /// Returns the positions that a row sees, ordered by their scores, which are computed by the
+  /// formula.
   std::vector<int32_t> ranked(int64_t row) const {
     const Span& span = batch.spans[static_cast<size_t>(batch.span_of[static_cast<size_t>(row)])];
     const int64_t seen = batch.positions[static_cast<size_t>(row)] + 1;
@@ -82,7 +83,7 @@ struct Scene {
     return ranks;
   }
 
-  /// Of the rows [first, first + count) of the batch, as a run of their own.
+  /// Chooses for rows [first, first + count) of the batch, as a separate run.
   void choose(const Matrix& out, int first, int count, RunWith with) const {
     Batch rows = batch.empty();
     for (const Span& span : batch.spans) {
@@ -123,7 +124,7 @@ TEST(ChoosePositions, AreThoseOfTheLargestScoresAndTheLowestAmongEqualOnes) {
     }
 }
 
-// Keys of a size that vectors do not have are left to the reference kernel.
+// Keys whose size is not a multiple of 16 are handled by the reference kernel.
 TEST(ChoosePositions, TakesKeysOfAnySize) {
   const Scene scene(20, DType::kBF16, 40);
   const Matrix chosen = scene.choose({fast_targets()[0], 2});
@@ -145,7 +146,7 @@ TEST(ChoosePositions, ARowHasOneAnswerInAnyChunkOrTeam) {
     }
 }
 
-// Rows of the run, as where nothing is kept, of a sequence that begins in it.
+// Rows of the run without a cache; the sequence begins in the run.
 TEST(ChoosePositions, OfRowsOfTheRunAreThoseOfACache) {
   const Scene scene(32, DType::kF32, 100);
   Batch batch(1, 800);
@@ -186,7 +187,7 @@ TEST(TopPositions, KeepTheSameInAnyOrder) {
   }
 }
 
-/// Attention of some heads with values inside of the keys of one cache.
+/// Latent attention of some heads: values are part of the keys.
 struct Attention {
   static constexpr int kSize = 48, kShared = 32, kQueries = 7, kLength = 600, kRows = 19;
   AttendAttr attr{.heads = kQueries, .kv_heads = 1, .scale = 0.3F, .shared = kShared};
@@ -224,7 +225,7 @@ struct Attention {
   }
 };
 
-// Every row has `used` positions of its own among those that it sees.
+// Returns `used` random positions for every row, among those that it sees.
 Matrix some_positions(int used) {
   Matrix chosen(Attention::kRows, used, DType::kI32);
   Random random(2);
@@ -262,8 +263,8 @@ TEST(AttendChosen, ARowHasOneAnswerOnEveryTargetInAnyChunkOrTeam) {
                          name(target).data());
 }
 
-// Up to as many positions as may be chosen rows attend to all, which no list could say otherwise;
-// beyond, a list of neighbours gives what a cache of them alone does.
+// Rows with at most `used` visible positions attend to all of them. For other rows, a list of
+// consecutive positions gives the same bits as a cache with these positions only.
 TEST(AttendChosen, AListIsACacheOfItsPositions) {
   const Attention scene(DType::kF16);
   Matrix every(Attention::kRows, Attention::kLength, DType::kI32);

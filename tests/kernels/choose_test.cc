@@ -1,4 +1,4 @@
-// What the choice of a kernel says where there is none.
+// The error of choose_kernel() if no kernel accepts the operands.
 #include <gtest/gtest.h>
 
 #include <string>

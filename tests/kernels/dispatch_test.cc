@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// Shares of different lengths, none for some.
+// Shares of different lengths, some of them empty.
 int64_t items_of(int owner) { return owner % 3 == 1 ? 0 : 100 + 37 * owner; }
 
 TEST(TakeItems, EachIsTakenOnce) {
@@ -29,7 +29,7 @@ TEST(TakeItems, EachIsTakenOnce) {
   }
 }
 
-TEST(TakeItems, WhoComesFirstTakesAll) {
+TEST(TakeItems, TheFirstWorkerTakesAll) {
   std::vector<std::atomic<int32_t>> taken(3);
   const auto count = [&](int index) {
     int64_t items = 0;
@@ -41,7 +41,7 @@ TEST(TakeItems, WhoComesFirstTakesAll) {
   EXPECT_EQ(0, count(2));
 }
 
-TEST(TakeItems, FixedSharesAreTheOwn) {
+TEST(TakeItems, WithoutStealingEachWorkerTakesItsShare) {
   std::vector<int64_t> items;
   take_items({2, 3, nullptr}, items_of, [&](int owner, int64_t item) {
     EXPECT_EQ(2, owner);

@@ -33,7 +33,7 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
         if (target == Target::kReference) continue;
         for (int workers : {1, 2, 3}) {
           fast.emplace_back(rows, cols);
-          fast.back()[0][cols] = 77;  // beside the matrix
+          fast.back()[0][cols] = 77;  // a guard outside the matrix
           run(u.op, in, fast.back().operand, u.attr, plain_slots(rows),
               {.target = target, .workers = workers});
           expect_near(fast.back(), expected, 1e-6, u.op->name.data());
@@ -79,7 +79,7 @@ TEST(Elementwise, GeluErfIsExactFarFromZero) {
   }
 }
 
-// What was published for it: alpha_p 0.8 and alpha_n 0.8 at beta 0.5.
+// The published parameters: alpha_p 0.8, alpha_n 0.8, beta 0.5.
 TEST(Elementwise, XieluIsItsFormula) {
   const ActivateAttr attr = ActivateAttr::xielu(0.8F, 0.8F, 0.5F, -1e-6F);
   const float points[] = {-1e30F, -90, -3, -0.5F, -1e-3F, 0, 1e-3F, 0.5F, 3, 40};
@@ -97,8 +97,8 @@ TEST(Elementwise, XieluIsItsFormula) {
   }
 }
 
-// One row for all rows, and one element for each part of a row.
-TEST(Elementwise, OneInputMayBeSpread) {
+// One row for all rows, and one element per part of a row.
+TEST(Elementwise, OneInputMayBeBroadcast) {
   Random random(5);
   const Matrix a = random_matrix(7, 60, random);
   const struct {
@@ -133,7 +133,7 @@ TEST(Elementwise, OneInputMayBeSpread) {
   }
 }
 
-TEST(Elementwise, WhatIsNoNumberStaysSo) {
+TEST(Elementwise, NansPropagate) {
   Matrix x(1, 3);
   std::fill_n(x[0], 3, std::nanf(""));
   for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kRelu),
@@ -155,7 +155,7 @@ TEST(Argmax, FastIsTheReference) {
       const auto next = [&] {
         return static_cast<int32_t>(random.next() % static_cast<uint32_t>(cols));
       };
-      x[r][next()] = x[r][next()] = 9;  // equals, maybe in different pieces
+      x[r][next()] = x[r][next()] = 9;  // equal maxima, possibly in different pieces
     }
     Matrix expected(5, 1, DType::kI32);
     run(op::kArgmax, {x.operand}, expected.operand, {}, plain_slots(5));

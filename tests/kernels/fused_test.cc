@@ -28,7 +28,7 @@ TEST(Fused, RoundsOnceWhateverTheBits) {
   for (int i = 0; i < 300000; ++i) expect_as_std_fma(any(), any(), any());
 }
 
-// Sums that lie on, or next to, the middle between two floats, where rounding twice goes wrong.
+// Sums at or next to the middle of two floats, for which rounding twice gives wrong results.
 TEST(Fused, RoundsOnceNearTheMiddleOfTwoFloats) {
   Random random(6);
   for (int i = 0; i < 300000; ++i) {

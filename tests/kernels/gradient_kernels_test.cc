@@ -3,7 +3,7 @@
 namespace veery::test {
 namespace {
 
-/// One differentiable op: its inputs, and what else it takes.
+/// A differentiable op with its inputs, attributes and spans.
 struct Case {
   Op op;
   std::vector<Operand> in;
@@ -15,7 +15,8 @@ struct Case {
   void forward() const { run(op, in, out.operand, attr, slots, {.workers = 3}); }
 };
 
-/// The gradient of sum(weight * forward) by input `which`, by central differences, against `grad`.
+/// Compares `grad` with the gradient of sum(weight * forward) by input `which`, computed by central
+/// differences.
 void expect_gradient(const Case& c, const Matrix& weight, size_t which, const Matrix& grad) {
   const Operand& x = c.in[which];
   const auto loss = [&] {
@@ -39,7 +40,7 @@ void expect_gradient(const Case& c, const Matrix& weight, size_t which, const Ma
         at = kept;
         return (up - down) / width;
       };
-      // Richardson: removes the error of second order.
+      // Richardson extrapolation removes the second-order error.
       const double expected = (4 * slope(0.01F) - slope(0.02F)) / 3;
       ASSERT_NEAR(grad[r][k], expected, c.tolerance * (1 + std::abs(expected)))
           << "at " << r << ", " << k;
@@ -50,7 +51,7 @@ void expect_gradient(const Case& c, const Matrix& weight, size_t which, const Ma
 TEST(GradientKernels, OfActivations) {
   Random random(1);
   Matrix x = random_matrix(3, 17, random, 2);
-  // ReLU has no slope at 0, differences must not reach over it.
+  // ReLU has no derivative at 0, so differences must not cross it.
   for (int r = 0; r < 3; ++r)
     for (int c = 0; c < 17; ++c)
       if (std::abs(x[r][c]) < 0.03F) x[r][c] = 0.03F;

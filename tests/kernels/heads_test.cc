@@ -1,5 +1,4 @@
-// Products of each head with a matrix of its own against the contract of products, over types,
-// targets, workers and rows.
+// Per-head linears against the contract of linear.h, over types, targets, workers and rows.
 #include <gtest/gtest.h>
 
 #include "kernels/kernel_runner.h"
@@ -15,7 +14,7 @@ struct Sizes {
   int64_t in = 64, out = 35, rest = 5;
 };
 
-// The weights of all heads in panels and in rows.
+// The weights of all heads, packed and row-major.
 class Heads {
  public:
   Heads(DType type, const Sizes& s)

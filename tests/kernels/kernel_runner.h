@@ -1,5 +1,5 @@
-// kernel_runner.h: matrices, slots and caches for kernel tests, and a way to run one op with a
-// number of workers.
+// kernel_runner.h: matrices, slots and caches for kernel tests; runs one op with any number of
+// workers.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class AlignedBytes {
   std::vector<std::byte> storage_;
 };
 
-/// An f32 or i32 matrix; `pad` more columns than it shows, so that strides matter.
+/// An f32 or i32 matrix with `pad` extra columns, so that the stride differs from the width.
 struct Matrix {
   Matrix(int64_t rows, int32_t cols, DType type = DType::kF32, int pad = 3)
       : bytes(std::make_shared<AlignedBytes>(static_cast<size_t>(rows * (cols + pad) * 4))) {
@@ -52,15 +52,15 @@ inline Matrix indices(const std::vector<int32_t>& values) {
   return m;
 }
 
-/// Rows of some sequences and the pages of their caches.
+/// Rows of some sequences, and the pages of their KV caches.
 struct Batch {
   std::vector<int32_t> positions, span_of;
   std::vector<Span> spans;
-  std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< of each sequence; copies share it
+  std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< per sequence; shared by copies
   std::vector<PageTable> tables;
   int page_count = 0;
 
-  /// Sequences with room for `capacity` positions each; their pages are interleaved.
+  /// Creates sequences with a capacity of `capacity` positions each; their pages are interleaved.
   Batch(int sequences, int capacity)
       : pages(std::make_shared<std::vector<std::vector<int32_t>>>(static_cast<size_t>(sequences))) {
     for (int p = 0; p < (capacity + kPagePositions - 1) / kPagePositions; ++p)
@@ -119,7 +119,7 @@ struct RunWith {
   bool exact = false;
 };
 
-/// Runs one op with several outputs; the workers take their turns in each phase.
+/// Runs one op with several outputs. In each phase the workers run one after the other.
 inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
                     const Attr& attr, const Slots& slots, RunWith with = {}) {
   Dispatch d;

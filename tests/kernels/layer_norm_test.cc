@@ -22,7 +22,7 @@ TEST(LayerNorm, FastIsTheReferenceInOneBitPattern) {
           if (target == Target::kReference) continue;
           for (int workers : {1, 2, 3}) {
             fast.emplace_back(4, cols);
-            fast.back()[3][cols] = 77;  // beside the matrix
+            fast.back()[3][cols] = 77;  // a guard outside the matrix
             run(op::kLayerNorm, {x.operand, w.operand, third}, fast.back().operand, attr,
                 plain_slots(4), {.target = target, .workers = workers});
             expect_near(fast.back(), expected, 1e-4);

@@ -1,4 +1,4 @@
-// Products recorded once, on x86-64: every other machine has to give the same bits.
+// Products recorded once on x86-64. Every other machine must reproduce their bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using test::Problem;
 
-// No library's random numbers of normal distribution: they need logarithms.
+// std::normal_distribution is not used, because it depends on the library's logarithm.
 float activation(size_t i) {
   const auto n = static_cast<int>(i * 2654435761U >> 7U & 0xfff) - 2048;
   return static_cast<float>(n) / (i / 40 % 3 == 0 ? 256.0F : 4096.0F);

@@ -1,5 +1,5 @@
-// linear_oracle.h: the contract of kernels/cpu/linear.h once more, one output at a time, in
-// scalar code that knows neither panels nor vectors; and random weights.
+// linear_oracle.h: an independent implementation of the contract of kernels/cpu/linear.h, one
+// output at a time, in scalar code without panels; and random weights.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace veery::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// All types that have a panel layout.
+/// Returns all types that have a panel layout.
 inline std::vector<DType> packed_types() {
   std::vector<DType> types;
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i)
@@ -28,8 +28,8 @@ inline std::vector<DType> packed_types() {
   return types;
 }
 
-/// The same with only some of the groups of codes: each number of bits, group and scale occurs. The
-/// code is compiled once for a number of bits.
+/// Returns the same with a subset of the affine types, in which each number of bits, group size and
+/// scale type occurs.
 inline std::vector<DType> typical_types() {
   std::vector<DType> types = packed_types();
   std::erase_if(types, is_affine);
@@ -43,7 +43,7 @@ inline std::vector<DType> typical_types() {
   return types;
 }
 
-/// Random bytes for the integers, scales of about 1/100 for the f16.
+/// Generates weights with random codes, and scales of about 1/100.
 class RandomWeight {
  public:
   RandomWeight(DType type, int64_t rows, int64_t cols, uint32_t seed)
@@ -63,7 +63,7 @@ class RandomWeight {
   Bytes take() { return std::move(bytes_); }
 
  private:
-  /// A number up to `most`.
+  /// Stores a random scale of up to `most`.
   void put(DType type, float most, uint8_t* to) {
     const float v = uniform_(rng_) * most;
     const uint16_t half = type == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
@@ -100,7 +100,7 @@ class RandomWeight {
     int64_t index = 0;
     each_block([&](uint8_t* block) {
       if (type_ != DType::kMXFP8) return put(DType::kF32, 0.01F, block);
-      // In the first blocks the least and the largest that there are.
+      // The first blocks have the smallest and the largest scales.
       *block = index < 4   ? *block % 4
                : index < 6 ? kScaleLimitMXFP8 - 1
                            : static_cast<uint8_t>(110 + *block % 12);
@@ -126,7 +126,7 @@ class RandomWeight {
           upper = static_cast<uint8_t>((upper & 0x8F) | 0x20);
         });
         break;
-      case DType::kMXFP4:  // up to 2^-7; in the first blocks also the least that there is
+      case DType::kMXFP4:  // up to 2^-7; the first blocks also have the smallest scale
         each_block([&](uint8_t* block) {
           *block = index < 20 ? *block % 4 : static_cast<uint8_t>(110 + *block % 12);
           ++index;
@@ -147,8 +147,8 @@ inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed
 }
 
 struct QuantisedRow {
-  std::vector<int> q, residual;     ///< residual: of outlier blocks, else 0
-  std::vector<float> scale, finer;  ///< finer: of rest, 0 where there is none
+  std::vector<int> q, residual;     ///< residual: 0 except in outlier blocks
+  std::vector<float> scale, finer;  ///< finer: scale of the residual, 0 if there is none
 };
 
 inline float magnitude(const float* x, size_t n) {
@@ -157,9 +157,9 @@ inline float magnitude(const float* x, size_t n) {
   return largest;
 }
 
-/// Blocks of 32: scale is the largest magnitude / 127, values go to the nearest integer, even if
-/// halfway. Blocks of 256: an eighth of that scale, and values of each 32 are multiples of 8, 4, 2
-/// or 1, the finest with which they stay within 127 multiples.
+/// Quantises a row. Blocks of 32: the scale is the largest magnitude / 127; values are rounded to
+/// nearest even. Blocks of 256: an eighth of that scale; the values of each 32 are multiples of 8,
+/// 4, 2 or 1, the finest step with which they stay within 127 multiples.
 inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
   QuantisedRow out;
   for (size_t b = 0; b < x.size(); b += block) {
@@ -180,7 +180,7 @@ inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
   return out;
 }
 
-/// What the quantised values of x leave over.
+/// Returns the quantisation error of x.
 inline std::vector<float> left_over(const std::vector<float>& x, size_t block) {
   const QuantisedRow row = quantise(x, block);
   std::vector<float> left(x.size());
@@ -189,8 +189,8 @@ inline std::vector<float> left_over(const std::vector<float>& x, size_t block) {
   return left;
 }
 
-/// A block of 32 whose largest magnitude is over 4 times the mean of those of all blocks has a
-/// second set of values: what is left over, in steps of scale / 254.
+/// Quantises the residuals of outlier blocks in steps of scale / 254. A block of 32 is an outlier
+/// block if its largest magnitude exceeds 2.5 times the mean over all blocks.
 inline void add_residual(const std::vector<float>& x, QuantisedRow& row, bool outliers) {
   const size_t blocks = x.size() / 32;
   float all = 0;
@@ -215,7 +215,7 @@ inline float dot_block(const uint8_t* codes, int offset, const int* q, int n) {
   return static_cast<float>(sum);
 }
 
-/// The bytes of a block of 32 and what is to be taken from each.
+/// Returns the codes of a block of 32 and their zero point.
 template <typename Block>
 int codes_of(const Block& block, uint8_t* codes) {
   if constexpr (std::is_same_v<Block, BlockIQ4_NL> || std::is_same_v<Block, BlockMXFP4>) {
@@ -248,7 +248,7 @@ float scale_of(const Block& block) {
     return f16_to_f32(block.d);
 }
 
-/// Blocks of 32: D and M of one row.
+/// Blocks of 32: returns D + M of one row (linear.h).
 template <typename Block>
 float small_blocks(const std::byte* row, const QuantisedRow& x) {
   float d = 0;
@@ -286,7 +286,7 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
   return mins ? d + m : d;
 }
 
-/// Groups of codes: the same over their blocks of 32.
+/// Affine groups: the same over their blocks of 32.
 inline float affine_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
   const AffineFormat format = affine_format(type);
   const auto per_group = static_cast<size_t>(format.group) / 32;
@@ -326,7 +326,7 @@ inline float affine_blocks(DType type, const std::byte* row, const QuantisedRow&
   return d + m;
 }
 
-/// K types. code(block, i), scale(block, i) and min(block, i) of element i.
+/// K types. code(block, i), scale(block, i) and min(block, i) return the parts of element i.
 template <typename Block, typename Code, typename ScaleOf, typename MinOf>
 float super_blocks(const std::byte* row, const QuantisedRow& x, Code code, ScaleOf scale,
                    MinOf min) {
@@ -369,7 +369,7 @@ float coded_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
   return d;
 }
 
-/// NVFP4: a chain over halves of blocks of 32; after all of them, the residuals of outlier blocks.
+/// NVFP4: accumulates half blocks in order, then the residuals of outlier blocks.
 inline float nvfp4_blocks(const std::byte* row, const QuantisedRow& x) {
   float d = 0;
   const auto add = [&](const std::vector<int>& q, size_t half, float scale) {
@@ -377,7 +377,7 @@ inline float nvfp4_blocks(const std::byte* row, const QuantisedRow& x) {
     float decoded[64];
     std::memcpy(&block, row + half / 4 * sizeof block, sizeof block);
     const float own = half_e4m3_to_f32(block.d[half % 4]);
-    std::fill(std::begin(block.d), std::end(block.d), uint8_t{0x40});  // 2, and its half is 1
+    std::fill(std::begin(block.d), std::end(block.d), uint8_t{0x40});  // 2.0; its half is 1
     decode_block(block, decoded);
     int sum = 0;
     for (size_t i = 0; i < 16; ++i)
@@ -399,8 +399,8 @@ inline int six_bit(const uint8_t* packed, int j, bool min) {
 
 inline bool is_super(DType type) { return info(type).block == 256; }
 
-/// bf16: activations rounded to it, the odd column of a pair before the even one, and 0 in place of
-/// subnormal numbers.
+/// bf16: activations are rounded to bf16, the odd column of a pair comes before the even one, and
+/// subnormal numbers are flushed to 0.
 inline float bf16_pairs(const std::vector<float>& w, const std::vector<float>& x) {
   const auto normal = [](float v) {
     return std::fabs(v) < std::numeric_limits<float>::min() ? 0.0F : v;
@@ -416,7 +416,7 @@ inline float bf16_pairs(const std::vector<float>& w, const std::vector<float>& x
   return y;
 }
 
-/// The product with x in int8.
+/// Returns the product with int8 activations.
 inline float quantised_product(DType type, const std::byte* row, const QuantisedRow& q) {
   if (is_affine(type)) return affine_blocks(type, row, q);
   const auto none = [](const auto&, int) { return 0; };
@@ -461,9 +461,9 @@ inline float quantised_product(DType type, const std::byte* row, const Quantised
   }
 }
 
-/// One output: `row` of a weight of `type` with activations x.
+/// Returns one output: the product of `row` of a weight with activations x.
 inline float contract(DType type, const std::byte* row, const std::vector<float>& x, bool exact,
-                      bool two_terms = false) {
+                      bool quantises_residual = false) {
   if (exact || !info(type).quantized) {
     std::vector<float> w(x.size());
     decode(type, {row, byte_size(type, static_cast<int64_t>(x.size()))}, w);
@@ -475,13 +475,13 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
   const size_t block = is_super(type) ? 256 : 32;
   const auto product = [&](const std::vector<float>& values) {
     QuantisedRow q = quantise(values, block);
-    if (block == 32) add_residual(values, q, /*outliers=*/!two_terms);
+    if (block == 32) add_residual(values, q, /*outliers=*/!quantises_residual);
     return quantised_product(type, row, q);
   };
-  return two_terms ? product(x) + product(left_over(x, block)) : product(x);
+  return quantises_residual ? product(x) + product(left_over(x, block)) : product(x);
 }
 
-/// x / rms(x) * weight with the order of row-inl.h: four chains of 16 lanes.
+/// Returns x / rms(x) * weight with the order of row-inl.h: four accumulators of 16 lanes.
 inline std::vector<float> normed(const std::vector<float>& x, const float* weight, float eps) {
   float part[4][16] = {};
   for (size_t i = 0; i < x.size(); ++i) {

@@ -1,4 +1,5 @@
-// linear_problem.h: a linear dispatch on random data, run on any target, and what it has to give.
+// linear_problem.h: a linear dispatch on random data that runs on any target, and its expected
+// outputs.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/panels/split_panels.h"
-#include "kernels/cpu/pruned_head/search.h"
+#include "kernels/cpu/pruned_head/pruned_argmax.h"
 #include "kernels/linear_oracle.h"
 
 namespace veery::test {
@@ -19,11 +20,11 @@ struct Options {
   ActivateAttr gate;
   bool norm = false, residual = false, bias = false, exact = false;
   float scale = 1;
-  bool split = false;  ///< q8_0: in the format for kLinearArgmax
-  bool two_terms = false;
+  bool split = false;  ///< q8_0: packed in the format for kLinearArgmax
+  bool quantises_residual = false;
 };
 
-// One dispatch on random data; weights of the given types and rows.
+// One dispatch on random data, with weights of the given types and rows.
 class Problem {
  public:
   Problem(std::vector<DType> types, std::vector<int64_t> heights, int64_t cols, int64_t rows,
@@ -40,7 +41,7 @@ class Problem {
       for (float& x : v) x = normal(rng);
     };
     fill(x_, rows * (cols + 5));
-    // Stretches of large and of small values, as real activations have them.
+    // Stretches of large and of small values, as in real activations.
     for (size_t i = 0; i < x_.size(); ++i)
       x_[i] *= i / 29 % 3 == 1 ? 0.3F : i / 29 % 5 == 2 ? 0.02F : i % 211 == 7 ? 40.0F : 1;
     fill(norm_, cols);
@@ -57,7 +58,7 @@ class Problem {
     }
   }
 
-  /// The bytes of weight i instead of random ones, and one value for all of x.
+  /// Replaces the random bytes of weight i. set_activations() replaces x.
   void set_weights(size_t i, Bytes source) {
     source_[i] = std::move(source);
     pack(i);
@@ -68,11 +69,11 @@ class Problem {
   }
   const Bytes& weights(size_t i) const { return source_[i]; }
 
-  bool keeps_notes = false;   ///< of searches, from run to run, as a weight does
-  bool shares_turns = false;  ///< who comes first, the last worker, takes what others would do
-  SearchNotes& notes() {
+  bool keeps_history = false;      ///< keep PruningHistory between runs
+  bool last_worker_first = false;  ///< the last worker runs first and steals the work of the others
+  PruningHistory& history() {
     const SplitPanels at(heights_[0], cols_);
-    return *reinterpret_cast<SearchNotes*>(packed_[0].data() + at.notes());
+    return *reinterpret_cast<PruningHistory*>(packed_[0].data() + at.history());
   }
 
   Dispatch dispatch() {
@@ -92,12 +93,12 @@ class Problem {
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
     d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
-                        options_.two_terms ? Precision::kHigh : Precision::kUsual};
+                        options_.quantises_residual ? Precision::kHigh : Precision::kUsual};
     return d;
   }
 
-  // Runs the kernel with its workers one after the other. Rows of the output are wider than needed,
-  // and what lies between them must stay untouched.
+  // Runs the kernel, its workers one after the other. Output rows are wider than needed; the extra
+  // columns must stay untouched.
   std::vector<float> run(Target target, int workers, int64_t plan_rows = 0) {
     const int64_t wide = width_ + 3;
     std::vector<float> out(static_cast<size_t>(rows_ * wide), 12345.0F);
@@ -112,7 +113,7 @@ class Problem {
     }
     return result;
   }
-  /// `weights`: where the packed ones lie instead.
+  /// `weights`: replaces the address of the packed weights.
   std::vector<int32_t> run_argmax(Target target, int workers, int64_t plan_rows = 0,
                                   std::byte* weights = nullptr) {
     std::vector<int32_t> out(static_cast<size_t>(rows_), -7);
@@ -152,10 +153,10 @@ class Problem {
  private:
   void pack(size_t i) {
     const int64_t panels = (heights_[i] + 15) / 16;
-    std::byte kept[sizeof(SearchNotes)] = {};
-    if (keeps_notes) std::memcpy(kept, &notes(), sizeof kept);
+    std::byte kept[sizeof(PruningHistory)] = {};
+    if (keeps_history) std::memcpy(kept, &history(), sizeof kept);
     pack_panels(format(i), source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
-    if (keeps_notes) std::memcpy(static_cast<void*>(&notes()), kept, sizeof kept);
+    if (keeps_history) std::memcpy(static_cast<void*>(&history()), kept, sizeof kept);
   }
   WeightFormat format(size_t i) const {
     return options_.split ? format_for_argmax(types_[i]) : WeightFormat(types_[i]);
@@ -210,14 +211,14 @@ class Problem {
     if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, {most, 1, workers}));
     std::vector<Line> scratch;
     const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, {most, 1, workers}) : 0;
-    if (options_.split && !keeps_notes)
-      std::memset(static_cast<void*>(&notes()), 0, sizeof(SearchNotes));
+    if (options_.split && !keeps_history)
+      std::memset(static_cast<void*>(&history()), 0, sizeof(PruningHistory));
     Slots slots;
     slots.rows = static_cast<int32_t>(rows_);
     for (const KernelFn phase : kernel.phases) {
       std::vector<std::atomic<int32_t>> taken(static_cast<size_t>(workers));
       for (int i = 0; phase != nullptr && i < workers; ++i)
-        if (shares_turns)
+        if (last_worker_first)
           phase(d, slots, {workers - 1 - i, workers, lines(scratch, bytes), taken.data()});
         else
           phase(d, slots, {i, workers, lines(scratch, bytes)});

@@ -1,5 +1,5 @@
-// Split Q8_0 weights: the same products as from whole panels, and a search for the largest that
-// reads little of their lower part.
+// Q8_0 weights split into parts: the same products as from whole panels, and a pruned argmax that
+// rarely reads the lower parts.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ TEST(SplitPanels, GiveTheProductsOfWholeOnes) {
     for (const int64_t height : {1, 17, 70})
       for (const bool exact : {false, true}) {
         Options options{.norm = rows % 2 == 1, .bias = rows == 5, .exact = exact};
-        options.two_terms = height == 17;
+        options.quantises_residual = height == 17;
         Problem whole({kType}, {height}, 160, rows, options);
         options.split = true;
         Problem split({kType}, {height}, 160, rows, options);
@@ -63,7 +63,7 @@ TEST(SplitPanels, GiveTheProductsOfWholeOnes) {
       }
 }
 
-// Of each row.
+// Returns the index of the largest output of each row.
 std::vector<int32_t> largest(const std::vector<float>& y, int64_t rows) {
   const auto height = std::ssize(y) / rows;
   std::vector<int32_t> best;
@@ -86,12 +86,15 @@ TEST(SplitPanels, LargestOfFlatOutputs) {
     for (const int64_t height : {1, 15, 33, 1000}) {
       for (const float scale : {1.0F, 0.37F, -2.0F}) {
         Problem p({kType}, {height}, cols, 1,
-                  {.norm = true, .scale = scale, .split = true, .two_terms = true});
+                  {.norm = true, .scale = scale, .split = true, .quantises_residual = true});
         expect_largest(p, cols, "scaled");
       }
-      for (const bool two_terms : {false, true}) {
+      for (const bool quantises_residual : {false, true}) {
         Problem p({kType}, {height}, cols, 1,
-                  {.residual = true, .bias = true, .split = true, .two_terms = two_terms});
+                  {.residual = true,
+                   .bias = true,
+                   .split = true,
+                   .quantises_residual = quantises_residual});
         expect_largest(p, cols, "with bias and residual");
       }
       Problem one({kType}, {height}, cols, 1, {.norm = true, .split = true});
@@ -103,7 +106,7 @@ TEST(SplitPanels, LargestOfSeveralRows) {
   for (const int64_t rows : {2, 3, 4, 5, 8, 9, 15, 16})
     for (const int64_t height : {1, 33, 500}) {
       Problem p({kType}, {height}, 160, rows,
-                {.norm = rows % 2 == 0, .scale = 0.37F, .split = true, .two_terms = true});
+                {.norm = rows % 2 == 0, .scale = 0.37F, .split = true, .quantises_residual = true});
       expect_largest(p, 160, "several", rows);
     }
 }
@@ -112,7 +115,7 @@ BlockQ8_0* row_of(Bytes& weights, int64_t row, int64_t cols) {
   return reinterpret_cast<BlockQ8_0*>(weights.data()) + row * cols / 32;
 }
 
-// Row `row` points where x does: its output is far above the others.
+// Makes weight row `row` parallel to x, so that its output is far above the others.
 void point(Bytes& weights, int64_t row, int64_t cols, float (*x)(size_t), int weakest) {
   for (int64_t k = 0; k < cols; ++k) {
     BlockQ8_0& block = row_of(weights, row, cols)[k / 32];
@@ -123,27 +126,27 @@ void point(Bytes& weights, int64_t row, int64_t cols, float (*x)(size_t), int we
 }
 float wave(size_t i) { return std::sin(static_cast<float>(i) * 1.7F) + (i % 100 == 3 ? 30 : 0); }
 
-TEST(SplitPanels, OneRowIsSearchedWhereNothingButAFactorFollows) {
+TEST(SplitPanels, PrunedArgmaxIsChosenIfOnlyAFactorFollows) {
   const auto name_of = [](const Options& options, int64_t rows) {
     Problem p({kType}, {33}, 64, rows, options);
     Dispatch d = p.dispatch();
     d.out().layout = Layout::kRowMajor;
     const Kernel kernel = choose_kernel(op::kLinearArgmax, d, {Target::kPlain, rows});
-    EXPECT_EQ(kernel.weight_share < 1, kernel.name == "search_q8_0_plain");
+    EXPECT_EQ(kernel.weight_share < 1, kernel.name == "pruned_argmax_q8_0_plain");
     return kernel.name;
   };
-  const Options usual{.scale = 0.5F, .split = true, .two_terms = true};
-  EXPECT_EQ(name_of(usual, 1), "search_q8_0_plain");
-  EXPECT_EQ(name_of(usual, 2), "search_q8_0_plain");
-  EXPECT_EQ(name_of(usual, 16), "search_q8_0_plain");
+  const Options usual{.scale = 0.5F, .split = true, .quantises_residual = true};
+  EXPECT_EQ(name_of(usual, 1), "pruned_argmax_q8_0_plain");
+  EXPECT_EQ(name_of(usual, 2), "pruned_argmax_q8_0_plain");
+  EXPECT_EQ(name_of(usual, 16), "pruned_argmax_q8_0_plain");
   EXPECT_EQ(name_of(usual, 17), "linear_argmax_q8_0_plain_batch");
   for (Options options :
        {Options{.bias = true}, Options{.residual = true}, Options{.scale = -1.0F}}) {
-    options.split = options.two_terms = true;
+    options.split = options.quantises_residual = true;
     EXPECT_EQ(name_of(options, 1), "linear_argmax_q8_0_plain_row");
   }
   EXPECT_EQ(name_of({.split = true}, 1), "linear_argmax_q8_0_plain_row");
-  EXPECT_EQ(name_of({.two_terms = true}, 1), "linear_argmax_q8_0_plain_row");
+  EXPECT_EQ(name_of({.quantises_residual = true}, 1), "linear_argmax_q8_0_plain_row");
 }
 
 class SplitRows : public ::testing::TestWithParam<int64_t> {};
@@ -156,8 +159,8 @@ std::vector<int32_t> each(int64_t rows, int32_t index) {
 TEST_P(SplitRows, LargestAmongEqualsIsTheFirst) {
   const int64_t cols = 128;
   const int64_t height = 400;
-  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
-  p.set_activations([](size_t i) { return wave(i % 133); });  // rows are that far apart
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .quantises_residual = true});
+  p.set_activations([](size_t i) { return wave(i % 133); });  // 133: the stride of rows
   for (const std::vector<int64_t>& rows : {std::vector<int64_t>{399}, {17, 18}, {390, 5, 200}}) {
     Bytes weights = test::random_weight(kType, height, cols, 3);
     for (const int64_t row : rows) point(weights, row, cols, wave, 100);
@@ -171,18 +174,20 @@ TEST_P(SplitRows, LargestAmongEqualsIsTheFirst) {
   EXPECT_EQ(each(GetParam(), 0), p.run_argmax(supported_targets().back(), 2));
 }
 
-// Equal outputs in one lane of two panels, of which the second has the larger upper parts.
+// Equal outputs in one lane of two panels; the second one has the larger upper parts.
 TEST_P(SplitRows, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
   const int64_t cols = 64;
   const int64_t height = 160;
-  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .quantises_residual = true});
   p.set_activations(1.0F);
   Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
   for (int64_t r = 0; r < height; ++r)
     for (int64_t k = 0; k < cols; ++k) {
       BlockQ8_0& block = row_of(weights, r, cols)[k / 32];
       block.d = f32_to_f16(0.1F);
-      const int other = k % 2 == 0 ? 31 : 33;  // 63 and 2 x 32 in steps of 16, or 8: 16 + 32, 64
+      // Both rows have the sum 31 + 33 = 32 + 32. Rounded down to steps of 16 (or 8) these are
+      // 16 + 32 (24 + 32) and 32 + 32.
+      const int other = k % 2 == 0 ? 31 : 33;
       block.qs[k % 32] = static_cast<int8_t>(r == 35 ? other : r == 99 ? 32 : 3);
     }
   p.set_weights(0, weights);
@@ -190,11 +195,11 @@ TEST_P(SplitRows, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
   EXPECT_EQ(each(GetParam(), 35), p.run_argmax(supported_targets().back(), 2));
 }
 
-// What the upper bits leave open decides: rows differ in the lower ones only.
+// Rows differ in the lower bits only.
 TEST_P(SplitRows, LowerBitsDecide) {
   const int64_t cols = 64;
   const int64_t height = 320;
-  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .quantises_residual = true});
   p.set_activations(1.0F);
   for (const int64_t best : {0, 100, 319}) {
     Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
@@ -210,43 +215,44 @@ TEST_P(SplitRows, LowerBitsDecide) {
   }
 }
 
-// Where outputs are much alike the search pauses, ever longer; it comes back when it pays.
-TEST_P(SplitRows, SearchPausesWhereItDoesNotPay) {
+// If outputs are close to each other, pruning pauses for longer and longer times. It resumes when
+// it pays again.
+TEST_P(SplitRows, PruningPausesIfItDoesNotPay) {
   const int64_t cols = 1024;
   const int64_t height = 800;
-  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
-  p.set_activations([](size_t i) { return wave(i % 1029); });  // rows are that far apart
-  p.keeps_notes = true;
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .quantises_residual = true});
+  p.set_activations([](size_t i) { return wave(i % 1029); });  // 1029: the stride of rows
+  p.keeps_history = true;
   Bytes weights = p.weights(0);
   for (int64_t r = 1; r < height; ++r)
     std::copy_n(row_of(weights, 0, cols), cols / 32, row_of(weights, r, cols));
   p.set_weights(0, weights);
   const int32_t flat = 0;
-  int searches = 0;
+  int pruned_runs = 0;
   const auto run = [&](int32_t want) {
-    const SearchNotes& notes = p.notes();
-    searches += (GetParam() == 1 ? notes.one : notes.several).left == 0 ? 1 : 0;
+    const PruningHistory& history = p.history();
+    pruned_runs += (GetParam() == 1 ? history.one : history.several).left == 0 ? 1 : 0;
     EXPECT_EQ(each(GetParam(), want), p.run_argmax(supported_targets().back(), 2));
   };
   ASSERT_EQ(each(GetParam(), flat), p.run_argmax(supported_targets().back(), 2));
   for (int i = 0; i < 256; ++i) run(flat);
-  EXPECT_EQ(searches, 7);  // after 1, 3, 7, .., 127 others
+  EXPECT_EQ(pruned_runs, 7);  // after pauses of 1, 3, 7, .., 127 runs
   point(weights, 500, cols, wave, 127);
   p.set_weights(0, weights);
   for (int i = 0; i < 128; ++i) run(500);
-  searches = 0;
+  pruned_runs = 0;
   for (int i = 0; i < 100; ++i) run(500);
-  EXPECT_EQ(searches, 100);
+  EXPECT_EQ(pruned_runs, 100);
 }
 
-// Where the upper part leaves most panels in doubt and the middle one few, both are read at once,
-// until the upper one tells more again.
-TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
+// If the upper part prunes few panels but the middle part prunes most, both are read at once, until
+// the upper part prunes more again.
+TEST(SplitPanels, TwoPartsAreReadAtOnceIfTheUpperOnePrunesLittle) {
   const int64_t cols = 1024;
   const int64_t height = 800;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .quantises_residual = true});
   p.set_activations(1.0F);
-  p.keeps_notes = true;
+  p.keeps_history = true;
   const auto run = [&](int64_t best, int others) {  // codes of one row and of all others
     Bytes weights = p.weights(0);
     for (int64_t r = 0; r < height; ++r)
@@ -259,15 +265,15 @@ TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(std::vector<int32_t>{static_cast<int32_t>(best)},
                 p.run_argmax(supported_targets().back(), 2));
-    return &p.notes();
+    return &p.history();
   };
-  EXPECT_EQ(run(5, 3)->together, 0);
-  EXPECT_EQ(run(500, 20)->together, 1);  // at most 31 of 31 by four bits, 23 by five
+  EXPECT_EQ(run(5, 3)->reads_two_parts, 0);
+  EXPECT_EQ(run(500, 20)->reads_two_parts, 1);  // at most 31 of 31 by four bits, 23 by five
   EXPECT_EQ(run(77, 20)->one.left, 0);
-  EXPECT_EQ(run(5, 3)->together, 0);
+  EXPECT_EQ(run(5, 3)->reads_two_parts, 0);
 }
 
-// Scales of either sign, and x of every magnitude.
+// Scales of either sign and of many magnitudes.
 TEST(SplitPanels, LargestWhateverTheScales) {
   const int64_t cols = 256;
   const int64_t height = 500;
@@ -285,15 +291,15 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   }
 }
 
-// A weight of which, but for the panel that holds the largest output and the very first one, only
-// the upper part can be read at all. The first is where the first worker starts, which finds the
-// second largest output there; the workers take turns.
+// Protects the memory of a weight so that only the upper part can be read, except for two panels:
+// the one with the largest output, and the first one. There the first worker starts, and finds the
+// second largest output. The workers run one after the other.
 void expect_only_two_panels_read(int64_t peak) {
   const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  const int64_t cols = page / 64 * 32;  // the other parts of a panel fill pages,
-  const int64_t panels = 16;            // and the upper one of so many
+  const int64_t cols = page / 64 * 32;  // middle and lower part of a panel fill whole pages
+  const int64_t panels = 16;            // the upper parts of 16 panels fill whole pages
   const int64_t height = panels * 16;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .quantises_residual = true});
   p.set_activations(wave);
   Bytes weights = test::random_weight(kType, height, cols, 3);
   point(weights, 9, cols, wave, 100);

@@ -52,7 +52,7 @@ TEST_P(LinearOfType, ContractHoldsForOddShapes) {
       expect_contract({GetParam()}, {height}, cols, height % 2 == 0 ? 6 : 1);
 }
 
-// Wide rows are multiplied in parts of their columns.
+// Wide rows are processed in several parts of their columns.
 TEST_P(LinearOfType, ContractHoldsForWideRows) {
   const int64_t cols = info(GetParam()).block >= 128 ? 2304 : 2112;
   for (const int64_t height : {31, 33}) expect_contract({GetParam()}, {height}, cols, 21);
@@ -63,17 +63,17 @@ TEST_P(LinearOfType, ExactIsTheFloatProductOfDecodedWeights) {
     expect_contract({GetParam()}, {19}, narrow(GetParam()) * 2, rows, {.exact = true});
 }
 
-TEST_P(LinearOfType, ContractHoldsForTwoTerms) {
+TEST_P(LinearOfType, ContractHoldsForResidualQuantisation) {
   for (const int64_t rows : {1, 2, 3, 4, 5, 8, 9, 33})
     expect_contract({GetParam()}, {35}, narrow(GetParam()) * 3, rows,
-                    {.norm = rows % 2 == 0, .residual = rows == 9, .two_terms = true});
+                    {.norm = rows % 2 == 0, .residual = rows == 9, .quantises_residual = true});
 }
 
-// The first term of int8 leaves up to 1/254 of the largest of a block over, the second as much of
-// that.
-TEST(Linear, TwoTermsAreNearTheFloats) {
-  const auto error = [](DType type, bool two_terms) {
-    Problem p({type}, {64}, 512, 9, {.two_terms = two_terms});
+// int8 quantisation has an error of up to 1/254 of the block's largest magnitude; quantising the
+// residual reduces it by the same factor again.
+TEST(Linear, ResidualQuantisationIsNearTheFloats) {
+  const auto error = [](DType type, bool quantises_residual) {
+    Problem p({type}, {64}, 512, 9, {.quantises_residual = quantises_residual});
     const auto got = p.run(Target::kReference, 2);
     const auto want = Problem({type}, {64}, 512, 9, {.exact = true}).expected();
     double sum = 0;
@@ -108,9 +108,9 @@ TEST(Linear, ExactHoldsForOddWidthsOfFloats) {
         expect_contract({type}, {20}, cols, rows, {.exact = true});
 }
 
-// Instructions for bf16 take subnormal numbers for 0, and so do all others here: weights and
-// activations of 2^-140 to 2^-55, whose products and sums are on both sides of the line.
-TEST(Linear, Bf16KnowsNoSubnormalNumbers) {
+// VDPBF16PS flushes subnormal numbers to 0, so all kernels do. Weights and activations of 2^-140 to
+// 2^-55 have normal and subnormal products and sums.
+TEST(Linear, Bf16FlushesSubnormalNumbers) {
   constexpr int64_t kRows = 20, kCols = 66;
   std::mt19937 rng(1);
   test::Bytes weights(kRows * kCols * 2);
@@ -235,7 +235,7 @@ TEST(Linear, WorkersAndPlansDoNotMatter) {
     }
 }
 
-TEST(Linear, WhoTakesWhatDoesNotMatter) {
+TEST(Linear, WorkStealingDoesNotMatter) {
   for (const DType type : {DType::kQ4_1, DType::kQ8_0, DType::kQ6_K, DType::kBF16})
     for (const bool gated : {false, true})
       for (const int64_t rows : {40, 300}) {
@@ -245,9 +245,9 @@ TEST(Linear, WhoTakesWhatDoesNotMatter) {
                   {.gate = gated ? Activation::kSilu : Activation::kNone, .residual = !gated});
         for (const Target target : supported_targets()) {
           if (test::kSanitized && target == Target::kPlain) continue;
-          p.shares_turns = false;
+          p.last_worker_first = false;
           const auto want = p.run(target, 1);
-          p.shares_turns = true;
+          p.last_worker_first = true;
           for (const int workers : {1, 2, 3, 7})
             EXPECT_TRUE(same_bits(want, p.run(target, workers)))
                 << describe(target, {type}, rows) << " workers " << workers;
@@ -255,7 +255,7 @@ TEST(Linear, WhoTakesWhatDoesNotMatter) {
       }
 }
 
-// More rows than the kernel multiplies in one go.
+// More rows than the kernel processes at once.
 TEST(Linear, RowDoesNotDependOnItsPlace) {
   Problem p({DType::kQ4_0}, {16}, 1024, 700);
   const auto want = p.expected();
@@ -270,8 +270,8 @@ TEST(Linear, NoRowsDoNothing) {
   }
 }
 
-void expect_lowest_index(DType type, int64_t height, int64_t rows, bool two_terms) {
-  Problem p({type}, {height}, 256, rows, {.norm = true, .two_terms = two_terms});
+void expect_lowest_index(DType type, int64_t height, int64_t rows, bool quantises_residual) {
+  Problem p({type}, {height}, 256, rows, {.norm = true, .quantises_residual = quantises_residual});
   const auto logits = p.expected();
   std::vector<int32_t> want;
   for (int64_t r = 0; r < rows; ++r) {
@@ -287,8 +287,8 @@ TEST(LinearArgmax, IsTheLowestIndexOfTheLargestLogit) {
   for (const DType type : {DType::kQ8_0, DType::kQ6_K, DType::kF32})
     for (const int64_t rows : {1, 3, 9})
       for (const int64_t height : {1, 16, 333})
-        for (const bool two_terms : {false, true})
-          expect_lowest_index(type, height, rows, two_terms);
+        for (const bool quantises_residual : {false, true})
+          expect_lowest_index(type, height, rows, quantises_residual);
 }
 
 TEST(LinearArgmax, EqualLogitsGiveTheFirst) {

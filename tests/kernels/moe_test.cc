@@ -1,5 +1,5 @@
-// Mixtures of experts: routing against its definition, the grouped kernel against the reference one
-// and against itself: types, sizes, targets, workers, other rows.
+// Mixtures of experts: routing against its definition; the fast kernel against the reference kernel
+// and against itself, over types, sizes, targets, workers and other rows.
 #include "kernels/cpu/moe/moe.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Extras {
   bool biases = false, residual = false;
 };
 
-// Weights in panels and the same in rows.
+// The weights of a mixture, packed and row-major.
 class Mixture {
  public:
   Mixture(DType type, const Sizes& s, MoeAttr attr = {}, Extras extras = {})
@@ -42,7 +42,7 @@ class Mixture {
 
   Matrix rows(int64_t count) { return test::random_matrix(count, int32_t(s_.in), random_); }
   Matrix residual(int64_t count) { return test::random_matrix(count, int32_t(s_.out), random_); }
-  // Each row chooses at random.
+  // Returns gates; each row chooses experts at random.
   Matrix gates(int64_t count) {
     Matrix g(count, s_.experts);
     for (int64_t r = 0; r < count; ++r) {
@@ -82,7 +82,7 @@ class Mixture {
     return out;
   }
 
-  // As the contract has it, from products of single rows.
+  // Returns the outputs by the contract, from products of single rows.
   Matrix expected(const Matrix& x, const Matrix& gates, const Matrix& residual, bool exact) const {
     Matrix out(x.operand.rows, static_cast<int32_t>(s_.out));
     for (int64_t r = 0; r < x.operand.rows; ++r) {
@@ -234,7 +234,8 @@ TEST(Moe, WithoutAnyChosenExpertTheResidualIsLeft) {
                                            true, false, plan_rows));
 }
 
-// More gates than the op allows are left out: they must not run over its lists.
+// If a row has more gates than the op allows, the excess is ignored; it must not overflow the
+// lists.
 TEST(Moe, GatesBeyondThoseAllowedDoNotCount) {
   Mixture m(DType::kF32, {6, 2, 8, 16, 5});
   const Matrix x = m.rows(4), none = m.residual(1);
@@ -279,7 +280,7 @@ TEST(Route, TakesTheLargestAndAmongEqualsTheFirst) {
   EXPECT_FLOAT_EQ(part[1][0], 0.2F);
 }
 
-TEST(Route, ABiasChoosesButDoesNotCount) {
+TEST(Route, ABiasAffectsTheChoiceButNotTheWeights) {
   Matrix scores(1, 4), bias(1, 4);
   for (int e = 0; e < 4; ++e) scores[0][e] = float(e), bias[0][e] = e == 0 ? 2.0F : 0.0F;
   const Matrix gates = routed(scores, {.used = 1, .sigmoid = true}, &bias);
@@ -289,7 +290,7 @@ TEST(Route, ABiasChoosesButDoesNotCount) {
 
 TEST(Route, OnlyTheBestGroupsCount) {
   Matrix scores(1, 6);
-  const float row[6] = {5, -9, 2, 1, 3, 1.5F};  // the largest is in a group that is bad otherwise
+  const float row[6] = {5, -9, 2, 1, 3, 1.5F};  // the largest is in an otherwise bad group
   std::copy_n(row, 6, scores[0]);
   RouteAttr attr{.used = 2, .sigmoid = true, .groups = 3, .groups_used = 1, .group_best = 2};
   const Matrix by_two = routed(scores, attr);
@@ -301,8 +302,8 @@ TEST(Route, OnlyTheBestGroupsCount) {
   }
 }
 
-// Scores within 2 jitter of the best, in relation to the larger of the two, share what it counts.
-TEST(Route, WithJitterOnlyScoresNearTheBestTakeFromWhatItCounts) {
+// Scores within 2 * jitter of the best one (relative to the larger of the two) reduce its weight.
+TEST(Route, WithJitterOnlyScoresNearTheBestShareItsWeight) {
   Matrix scores(2, 5);
   const float rows[2][5] = {{1, 3, 2.5F, -4, 2.95F}, {-2, -9, -2.5F, -1, -1.01F}};
   for (int r = 0; r < 2; ++r) std::copy_n(rows[r], 5, scores[r]);
@@ -313,7 +314,7 @@ TEST(Route, WithJitterOnlyScoresNearTheBestTakeFromWhatItCounts) {
     for (int e = 0; e < 5; ++e) EXPECT_NEAR(gates[r][e], want[r][e], 1e-6) << r << " " << e;
 }
 
-TEST(Route, NumbersThatAreNoneChooseAsManyAsAllowed) {
+TEST(Route, NansChooseAsManyExpertsAsAllowed) {
   Matrix scores(1, 5);
   std::fill_n(scores[0], 5, std::nanf(""));
   for (const float jitter : {0.0F, 0.1F}) {

@@ -1,5 +1,5 @@
-// recurrence_problem.h: linear recurrences with random inputs, the blocks of sequences, and ways to
-// cut a sequence into runs.
+// recurrence_problem.h: linear recurrences with random inputs, state blocks of sequences, and ways
+// to split a sequence into runs.
 #pragma once
 #include <functional>
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace veery::test {
 
-/// Blocks of some sequences, each keeping the last `kept` positions.
+/// State blocks of some sequences; each keeps the states after its last `kept` positions.
 struct Blocks {
   Blocks(int sequences, const Shape& shape, int kept = 1)
       : pages(static_cast<size_t>(sequences * kept)) {
@@ -29,7 +29,7 @@ struct Blocks {
   Operand operand;
 };
 
-/// Rows of a run and the slots that say whose they are.
+/// The rows of a run, and slots that assign them to sequences.
 struct RunRows {
   std::vector<Span> spans;
   std::vector<int32_t> span_of;
@@ -54,12 +54,12 @@ struct Sizes {
   int32_t heads = 6, key_heads = 2, key = 21, value = 37;
 };
 
-/// A recurrence with random inputs of such magnitudes as models have.
+/// A recurrence with random inputs of realistic magnitudes.
 struct ScanProblem {
   std::string name;
   ScanAttr attr;
   Sizes sizes;
-  std::vector<Matrix> in;  ///< in the order of ScanIn; without columns: absent
+  std::vector<Matrix> in;  ///< in the order of ScanIn; no columns: absent
 
   Matrix& at(int i) { return in[static_cast<size_t>(i)]; }
   const Matrix& at(int i) const { return in[static_cast<size_t>(i)]; }
@@ -121,14 +121,14 @@ inline std::vector<ScanProblem> problems(int64_t rows) {
   return all;
 }
 
-/// The rows [first, first + count) of a matrix; of one that is for all rows all of it.
+/// Returns `rows` rows of a matrix from `first` on, or all of a matrix that applies to all rows.
 inline Operand part(const Matrix& m, int64_t first, int64_t rows) {
   Operand o = m.operand;
   if (o.rows == rows) o.data += first * o.stride;
   return o;
 }
 
-/// Runs the rows of a problem, which are one sequence after the other, in runs of spans.
+/// Executes one run of a scan; its rows are spans of consecutive sequences.
 using RunScan = std::function<void(const std::vector<Operand>& in, const Operand& out,
                                    const Attr& attr, const Slots& slots)>;
 inline RunScan scan_with(RunWith with) {
@@ -161,7 +161,7 @@ inline Blocks blocks_of(const ScanProblem& p, int sequences, int kept = 1) {
   return Blocks(sequences, scan_state(p.attr, p.sizes.key, p.sizes.value), kept);
 }
 
-/// All rows as one sequence, in runs of these sizes.
+/// Processes all rows as one sequence, in runs of these sizes.
 inline Matrix in_scans(const ScanProblem& p, const std::vector<int32_t>& sizes, const RunScan& scan,
                        int kept = 1) {
   const ProblemRun run{p, scan, true, kept};

@@ -1,5 +1,5 @@
-// Linear recurrences and short convolutions: against the recurrences of the models' papers, the
-// reference kernel against the vectorised ones, and one answer for any way to split a run.
+// Linear recurrences and short convolutions: the reference kernel against the recurrences of the
+// papers, the vectorised kernels against the reference, and equal bits for any split into runs.
 #include <gtest/gtest.h>
 
 #include "kernels/recurrence_problem.h"
@@ -22,7 +22,7 @@ constexpr int32_t kRows = 45;
 
 using Doubles = std::vector<double>;
 
-/// A recurrence of its own for each model, in double precision; S [key][value] of head h.
+/// The recurrence of each model in double precision. S is [key][value] of one head.
 struct Oracle {
   const ScanProblem& p;
   int64_t h;
@@ -41,7 +41,8 @@ struct Oracle {
   double& at(int64_t i, int64_t c) { return s[static_cast<size_t>(i * p.sizes.value + c)]; }
 };
 
-// Gated DeltaNet: S = alpha S, then S += beta k (v - S^T k)^T (Yang et al., equation 10, turned).
+// Gated DeltaNet: S = alpha S, then S += beta k (v - S^T k)^T (Yang et al., equation 10,
+// transposed).
 void delta_step(Oracle& o, int64_t t, Doubles& y) {
   const double beta = o.in(ScanIn::kGate, t, o.h);
   for (int64_t c = 0; c < o.p.sizes.value; ++c) {
@@ -89,7 +90,7 @@ void mlstm_step(Oracle& o, int64_t t, Doubles& y) {
 }
 
 // RWKV-7: S = S (diag(w) + a^T b) + v^T k, and the bonus (Peng et al., equations 16 and 20,
-// turned).
+// transposed).
 void rwkv7_step(Oracle& o, int64_t t, Doubles& y) {
   const int64_t keys = o.p.sizes.key, first = o.h * keys;
   double bonus = 0;
@@ -156,8 +157,8 @@ TEST(Scan, RunsOfAnySizeGiveTheSameBits) {
     }
 }
 
-// Positions of the last run are kept: going on from the second last one is as if the last had not
-// been.
+// States after the last positions of a run are stored: continuing from an earlier one is as if the
+// later positions had not been processed.
 TEST(Scan, TheLastBlocksAreKept) {
   for (const ScanProblem& p : problems(kRows)) {
     const RunWith with{supported_targets().front()};
@@ -178,7 +179,7 @@ TEST(Scan, SequencesOfARunDoNotMix) {
   for (const ScanProblem& p : problems(kRows)) {
     const RunWith with{supported_targets().front(), 3};
     const ProblemRun run{p, scan_with(with)};
-    // Rows 0 to 9, 10 to 34 and 35 to 44 as three sequences at once, and each alone.
+    // Rows 0 to 9, 10 to 34 and 35 to 44 as three sequences of one run, and each alone.
     Matrix together = run.out();
     Blocks blocks = blocks_of(p, 3);
     RunRows rows;
@@ -193,7 +194,7 @@ TEST(Scan, SequencesOfARunDoNotMix) {
       run.go(one, span.first_row, own, alone);
     }
     test::expect_same_bits(together, alone, p.name.c_str());
-    // Without a state nothing is kept, and the rows are the same.
+    // Without stored states the outputs are the same.
     const ProblemRun stateless{p, scan_with(with), false};
     Matrix without = stateless.out();
     stateless.go(rows, 0, blocks, without);
@@ -201,7 +202,7 @@ TEST(Scan, SequencesOfARunDoNotMix) {
   }
 }
 
-// The gates of xLSTM grow without bound where they are not shifted.
+// The exponential gates of xLSTM would overflow without the stabiliser.
 TEST(Scan, ExponentialGatesDoNotOverflow) {
   ScanProblem p = test::problem("mlstm", {.exponential = true, .normaliser = true, .eps = 1e-6F},
                                 400, {2, 2, 18, 40});

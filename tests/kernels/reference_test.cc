@@ -4,7 +4,7 @@
 namespace veery::test {
 namespace {
 
-// Properties that hold by definition, against numbers worked out apart from the kernels.
+// Properties that hold by definition, and results computed by hand.
 
 TEST(Reference, RotationForthAndBackIsTheIdentity) {
   Random random(1);
@@ -29,7 +29,7 @@ TEST(Reference, RotationForthAndBackIsTheIdentity) {
 
 TEST(Reference, RopePairsAreWhereTheAttributeSays) {
   Matrix angles(1, 4);
-  angles[0][0] = 0, angles[0][1] = 1, angles[0][2] = 1, angles[0][3] = 0;  // a quarter turn, none
+  angles[0][0] = 0, angles[0][1] = 1, angles[0][2] = 1, angles[0][3] = 0;  // 90 and 0 degrees
   Matrix x(1, 4);
   for (int i = 0; i < 4; ++i) x[0][i] = static_cast<float>(i + 1);
   Matrix y(1, 4);
@@ -43,9 +43,9 @@ TEST(Reference, RopePairsAreWhereTheAttributeSays) {
 TEST(Reference, FrequencyScalings) {
   AnglesAttr attr{.dims = 64, .theta = 500000, .scaling = RopeScaling::kLlama3, .factor = 32};
   const RopeFrequencies llama3(attr);
-  EXPECT_DOUBLE_EQ(llama3(0), 1);                                       // a short wave stays
+  EXPECT_DOUBLE_EQ(llama3(0), 1);                                       // a short wave is kept
   EXPECT_NEAR(llama3(31), std::pow(500000.0, -62.0 / 64) / 32, 1e-18);  // a long one is stretched
-  // Wave length 2 pi / 0.00213: 8192 positions hold 2.778 turns, so (2.778 - 1) / 3 of it stays.
+  // Wavelength 2 pi / 0.00213: 8192 positions are 2.778 turns, so (2.778 - 1) / 3 of it is kept.
   const double plain = std::pow(500000.0, -30.0 / 64);
   const double keep = (8192 * plain / (2 * 3.14159265358979) - 1) / 3;
   EXPECT_NEAR(llama3(15), plain * (keep + (1 - keep) / 32), 1e-12);
@@ -62,7 +62,7 @@ TEST(Reference, FrequencyScalings) {
   EXPECT_DOUBLE_EQ(yarn.magnitude(9000), 1.1386);
   attr.truncate = false;
   EXPECT_NE(RopeFrequencies(attr)(16), yarn(16));
-  attr.temperature = 0.1;  // of positions in the third 4096: 1 + 0.1 ln 3
+  attr.temperature = 0.1;  // positions in the third 4096: 1 + 0.1 ln 3
   EXPECT_DOUBLE_EQ(RopeFrequencies(attr).magnitude(4095), 1.1386);
   EXPECT_DOUBLE_EQ(RopeFrequencies(attr).magnitude(9000), 1.1386 * (1 + 0.1 * std::log(3.0)));
   attr.scaling = RopeScaling::kLinear;
@@ -70,7 +70,7 @@ TEST(Reference, FrequencyScalings) {
 }
 
 TEST(Reference, RopeDivisorsStretchTheirPairs) {
-  // A pair divided by 4 is at position 40 where it was at position 10.
+  // With a divisor of 4, a pair has at position 40 the angle that it had at position 10.
   const Matrix far = indices({40});
   const Matrix near = indices({10});
   Matrix divisors(1, 3), divided(1, 6), plain_far(1, 6), plain_near(1, 6);
@@ -260,7 +260,7 @@ TEST(Reference, CrossEntropyOfEqualLogitsIsLogOfTheirNumber) {
   EXPECT_NEAR(loss[0][0], std::log(50.0), 1e-6);
 }
 
-TEST(Choose, NamesWhatHasNoKernel) {
+TEST(Choose, NamesTheOpWithoutAKernel) {
   Dispatch d;
   d.in[0] = Matrix(2, 3, DType::kI32).operand;
   d.out() = d.in[0];

@@ -91,7 +91,7 @@ TEST(Rope, FastIsTheReference) {
   }
 }
 
-TEST(Rope, TurnsOnlyThePartThatItIsTold) {
+TEST(Rope, RotatesOnlyTheGivenDimensions) {
   Random random(6);
   const Matrix positions = indices({5, 9});
   Matrix angles(2, 4);
@@ -129,7 +129,8 @@ struct QkvResult {
   Cache keys, values;
 };
 
-// Rows of two sequences, one with a past, and two ways to compute what becomes of them.
+// Rows of two sequences, one of which has earlier positions; computed by the fused op and by its
+// parts.
 class QkvProblem {
  public:
   explicit QkvProblem(const QkvCase& of) : case_(of), attr_(of.attr) {
@@ -177,7 +178,7 @@ class QkvProblem {
     return y;
   }
 
-  // Keys may differ by a rounding: of the last bit, or of a code of q8_0.
+  // Keys may differ by one rounding: in the last bit, or by one code of q8_0.
   void expect_near_keys(const Cache& found, const Cache& expected) const {
     for (int32_t r = 0; r < slots_.rows; ++r)
       for (int64_t h = 0; h < attr_.kv_heads; ++h) {
@@ -250,7 +251,7 @@ TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
   }
 }
 
-// Values whose rounding, range or meaning is special, in blocks of 32.
+// Blocks of 32 with values that are special: ties in rounding, extremes, infinities, NaNs.
 Matrix special_rows() {
   Matrix x(9, 64);
   Random random(4);

@@ -1,20 +1,21 @@
-// blocks.h: where the block of a sequence lies that a recurrent layer keeps.
+// blocks.h: addresses of recurrent states.
 #pragma once
 #include "kernels/dispatch.h"
 
 namespace veery {
 
-/// The block that stands for the first `position` positions of a sequence.
+/// Returns the state block of a sequence after its first `position` positions.
 inline float* block_of(const Operand& state, const Slots& slots, int sequence, int64_t position) {
   const PageTable& table = slots.table(state.group, sequence);
   return reinterpret_cast<float*>(state.data + table.pages[position % table.count] * state.stride);
 }
-/// Of how many of the last positions of a run blocks are kept.
+/// Returns the number of state blocks of a sequence. A run stores the states after this many of its
+/// last positions.
 inline int64_t blocks_kept(const Operand& state, const Slots& slots, int sequence) {
   return slots.table(state.group, sequence).count;
 }
 
-/// Row `row` of a value that has one for each token, or one for all.
+/// Returns row `row` of an operand that has one row per token, or the only row.
 inline const float* row_or_only(const Operand& o, int64_t row) {
   return o.row<float>(o.rows == 1 ? 0 : row);
 }

@@ -1,4 +1,4 @@
-// float_kernels.h: the vectorised kernels that compute in f32, a table for each file.
+// float_kernels.h: the vectorised f32 kernels, one table per source file.
 #pragma once
 #include "kernels/common/table.h"
 
@@ -16,8 +16,8 @@ KernelRows fast_rope();  ///< rope_angles, rope, cache_write, qkv_rope
 
 }  // namespace veery
 
-/// The rows of a kernel with one phase, veery::HWY_NAMESPACE::fast_NAME, compiled by way of
-/// foreach_f32_target.h.
+/// Expands to the table entries, one per target, of the single-phase kernel
+/// veery::HWY_NAMESPACE::fast_NAME, which is compiled through foreach_f32_target.h.
 #define VEERY_F32_ROWS(op, accepts, name, scratch) \
   VEERY_EACH_F32_TARGET(VEERY_F32_ROW, op, accepts, name, scratch)
 #define VEERY_F32_ROW(copy, target, suffix, op, accepts, name, scratch)               \

@@ -1,4 +1,5 @@
-// formulas.h: the scalar formulas that reference kernels, fast kernels and tests share.
+// formulas.h: scalar formulas and derivatives (..._slope) shared by reference kernels, fast kernels
+// and tests.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,7 @@ inline float gelu_slope(float x) {
   return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * slope;
 }
 
-// gelu_erf(x) = x F(x), F the distribution function of the normal distribution.
+// gelu_erf(x) = x F(x), F being the normal distribution function.
 inline float gelu_erf(float x) { return 0.5F * x * std::erfc(-x * 0.7071067811865475F); }
 inline float gelu_erf_slope(float x) {
   const float density = 0.3989422804014327F * std::exp(-0.5F * x * x);
@@ -40,7 +41,7 @@ inline float xielu(float x, const ActivateAttr& a) {
       x > 0 ? a.positive * x * x : a.negative * (std::expm1(std::min(x, a.eps)) - x);
   return curve + a.beta * x;
 }
-// As if the exponent reached 0: between eps and 0 the curve has a step that only rounding is for.
+// Ignores the clamp of xielu() at eps, which exists only for numerical reasons.
 inline float xielu_slope(float x, const ActivateAttr& a) {
   return (x > 0 ? 2 * a.positive * x : a.negative * std::expm1(x)) + a.beta;
 }
@@ -80,7 +81,7 @@ inline float activated_slope(float x, const ActivateAttr& attr) {
   return 1;
 }
 
-/// What an expert makes of gate and up, as MoeAttr says.
+/// Returns the hidden value of an expert for gate g and up u (MoeAttr).
 inline float gated(const MoeAttr& attr, float g, float u) {
   if (attr.limit > 0) {
     g = std::min(g, attr.limit);
@@ -96,8 +97,8 @@ inline float softcap_slope(float x, float cap) {
   return 1 - t * t;
 }
 
-/// By how much a position changes the scores of a head, as AttendAttr::alibi says. Of heads beyond
-/// a power of two the slopes lie between those of the others, every second first.
+/// Returns the ALiBi slope of a head (AttendAttr::alibi). If the number of heads is not a power of
+/// two, the slopes of the heads beyond that power lie between those of the first heads.
 inline float alibi_slope(const AttendAttr& attr, int64_t head) {
   if (attr.alibi == 0) return 0;
   int64_t whole = 1;

@@ -1,14 +1,13 @@
-// fused.h: a multiplication and an addition with one rounding, on processors without an instruction
-// for it.
+// fused.h: fused multiply-add on processors without an fma instruction.
 #pragma once
 #include <cstdint>
 
 namespace veery {
 
-/// a b + c rounded once, to nearest even, as std::fma. That takes ten times as long where the
-/// processor has no instruction for it. The product is exact in double; the sum is rounded to odd,
-/// so that rounding it once more gives the nearest float (Boldo and Melquiond, "Emulation of FMA
-/// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+/// Returns a b + c rounded once, to nearest even, as std::fma() does; std::fma() takes ten times as
+/// long on processors without the instruction. The product is exact in double. The sum is rounded
+/// to odd, so that rounding it to float gives the correctly rounded result (Boldo and Melquiond,
+/// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 inline float fused(float a, float b, float c) {
   const double p = double{a} * double{b};
   const double s = p + double{c};

@@ -1,11 +1,12 @@
-// intern.h: names of kernels that are put together when a plan is made.
+// intern.h: storage of kernel names that are composed at run time.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace veery {
 
-/// The same text in lower case; lives as long as the program, as plans refer to it.
+/// Returns `name` in lower case. The result is valid until the program ends, since plans keep views
+/// of kernel names. Thread-safe.
 std::string_view intern(std::string name);
 
 }  // namespace veery

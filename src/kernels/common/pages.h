@@ -1,4 +1,4 @@
-// pages.h: where an element of a cache lies.
+// pages.h: memory layout of the paged KV cache, and the positions that a row sees.
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -7,39 +7,42 @@
 
 namespace veery {
 
+/// Returns the page that holds a position of a sequence.
 inline std::byte* page_of(const Operand& cache, const Slots& slots, int sequence,
                           int64_t position) {
   const PageTable& table = slots.table(cache.group, sequence);
   return cache.data + table.pages[position / kPagePositions % table.count] * cache.stride;
 }
-/// Elements (of f32, f16 or bf16) from the start of a page to dimension 0 of a key; the next
-/// dimension is kLanes further.
+/// Returns the offset of dimension 0 of a key in its page, in elements (f32, f16 or bf16).
+/// Consecutive dimensions are kLanes elements apart.
 inline int64_t key_offset(int64_t kv_head, int64_t position, int64_t head_dim) {
   const int64_t in_page = position % kPagePositions;
   const int64_t tile = kv_head * (kPagePositions / kLanes) + in_page / kLanes;
   return tile * head_dim * kLanes + in_page % kLanes;
 }
-/// Elements from the start of a page to dimension 0 of a value; the next dimension is 1 further.
+/// Returns the offset of dimension 0 of a value in its page, in elements. Dimensions are
+/// contiguous.
 inline int64_t value_offset(int64_t kv_head, int64_t position, int64_t head_dim) {
   return (kv_head * kPagePositions + position % kPagePositions) * head_dim;
 }
 
-/// q8_0: 32 dimensions of the 16 positions of a tile. A scale is the largest magnitude of its
-/// position's 32 / 127 as f16, a code x / scale to nearest even, from -127 to 127.
+/// q8_0: 32 dimensions of 16 positions. The scale of a position is the largest magnitude of its 32
+/// values, divided by 127 and rounded to f16; a code is x / scale, rounded to nearest even, within
+/// +-127.
 struct Q8Tile {
   uint16_t scales[kLanes];
   int8_t codes[32 * kLanes];  ///< keys: [dimension][position], values: [position][dimension]
 };
 static_assert(sizeof(Q8Tile) == kLanes * 34);
 
-/// The first of the head_dim / 32 tiles of a key or value, for either layout.
+/// Returns the first of the head_dim / 32 tiles of a key or value (both layouts).
 template <typename Byte>
 auto* q8_tiles(Byte* page, int64_t kv_head, int64_t position, int64_t head_dim) {
   using Tile = std::conditional_t<std::is_const_v<Byte>, const Q8Tile, Q8Tile>;
   const int64_t tile = kv_head * (kPagePositions / kLanes) + position % kPagePositions / kLanes;
   return reinterpret_cast<Tile*>(page) + tile * (head_dim / 32);
 }
-/// Of dimension i % 32 of a position in a tile's codes.
+/// Returns the index of dimension i % 32 of a position in Q8Tile::codes.
 inline int64_t q8_code(bool keys, int64_t position, int64_t i) {
   return keys ? i % 32 * kLanes + position % kLanes : position % kLanes * 32 + i % 32;
 }

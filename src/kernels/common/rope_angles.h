@@ -9,12 +9,12 @@
 
 namespace veery {
 
-/// Radians a position of pair `i`, i < dims / 2 (Su et al., arXiv:2104.09864), scaled as the
-/// transformers library does: kLlama3 leaves short wavelengths, divides long ones, blends between;
-/// kYarn: Peng et al., arXiv:2309.00071.
+/// The frequency of pair i < dims / 2, in radians per position (Su et al., arXiv:2104.09864),
+/// scaled as in the transformers library: kLlama3 keeps short wavelengths, stretches long ones and
+/// blends in between; kYarn follows Peng et al., arXiv:2309.00071.
 class RopeFrequencies {
  public:
-  /// `divisors`: dims / 2 numbers that a file gives in place of a formula, or nullptr.
+  /// `divisors`: dims / 2 divisors from the model file that replace a formula, or nullptr.
   explicit RopeFrequencies(const AnglesAttr& attr, const float* divisors = nullptr)
       : attr_(attr), divisors_(divisors), step_(-2 * std::log(attr.theta) / attr.dims) {
     if (attr.scaling != RopeScaling::kYarn) return;
@@ -42,7 +42,7 @@ class RopeFrequencies {
     }
     return plain;
   }
-  /// What cos and sin of a position are multiplied by.
+  /// Returns the factor of cos and sin at a position.
   double magnitude(double position) const {
     if (attr_.temperature == 0) return attr_.attention_factor;
     const double contexts =
@@ -55,7 +55,7 @@ class RopeFrequencies {
     const double part = std::clamp(keep, 0.0, 1.0);
     return plain * part + plain / attr_.factor * (1 - part);
   }
-  // The pair that turns `turns` times within the original context.
+  // Returns the (fractional) pair that makes `turns` full turns within the original context.
   double turns_at(double turns) const {
     return attr_.dims * std::log(attr_.original_context / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(attr_.theta));

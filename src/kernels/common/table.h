@@ -1,4 +1,4 @@
-// table.h: one row of the kernel table: which op, on which instruction set, on which operands.
+// table.h: the entries of kernel tables: op, target, accepted operands, kernel.
 #pragma once
 #include <span>
 
@@ -6,8 +6,8 @@
 
 namespace veery {
 
-/// A kernel and what it takes. `target` is what the code was compiled for (kAvx512 serves
-/// kAvx512Vnni too, kNeon kNeonDot).
+/// A kernel and the condition for its use. `target` is the target that the code was compiled for;
+/// an entry for kAvx512 also serves kAvx512Vnni, and one for kNeon also serves kNeonDot.
 struct KernelRow {
   Op op;
   Target target;
@@ -16,7 +16,7 @@ struct KernelRow {
 };
 using KernelRows = std::span<const KernelRow>;
 
-// What the rows' accepts() are made of.
+// Building blocks of KernelRow::accepts.
 inline bool is_matrix(const Operand& o, DType type = DType::kF32) {
   return o.layout == Layout::kRowMajor && o.dtype == type;
 }

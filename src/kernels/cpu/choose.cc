@@ -1,3 +1,4 @@
+// Chooses the kernel of an op, and detects the instruction sets of the machine.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -16,7 +17,7 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/linear/head_linear.h"
 #include "kernels/cpu/moe/moe.h"
-#include "kernels/cpu/pruned_head/search.h"
+#include "kernels/cpu/pruned_head/pruned_argmax.h"
 #include "kernels/cpu/tiles/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"
@@ -24,13 +25,14 @@
 namespace veery {
 namespace {
 
-// In the order of preference, before the reference kernels.
+// Families of fast kernels, in order of preference. Reference kernels come after them.
 constexpr KernelRows (*kFamilies[])() = {
     fast_attend, fast_elementwise, fast_argmax, fast_rms_norm,         fast_layer_norm,
     fast_rope,   fast_scan,        fast_conv1d, fast_choose_positions,
 };
 
-// Kernels without integer dot products serve the targets with and without them.
+// Returns whether kernels compiled for one target can serve `machine`. Kernels without integer dot
+// products are compiled once for the targets with and without these instructions.
 bool runs_on(Target compiled, Target machine) {
   const Target vectors = vectors_of(machine);
   return compiled == vectors || compiled == Target::kReference ||
@@ -40,14 +42,14 @@ bool runs_on(Target compiled, Target machine) {
 }
 
 #if HWY_ARCH_X86_64
-// Bit 4 of EAX of CPUID leaf 7, sub-leaf 1 (Intel SDM volume 2A).
+// CPUID leaf 7, sub-leaf 1, bit 4 of EAX (Intel SDM volume 2A).
 bool has_avx_vnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
 }
 #endif
 
-// What of NEON this machine has, best first; 64-bit ARM without NEON is none.
+// Returns the NEON targets of this machine, best first. Every 64-bit ARM processor has NEON.
 std::vector<Target> neon_targets() {
 #if defined(__aarch64__) && defined(__linux__)
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) return {Target::kNeonDot, Target::kNeon};
@@ -125,8 +127,9 @@ std::vector<Target> supported_targets() {
 }
 
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
-  // Weights in panels: integer products with a contract of their own, on the reference target too.
-  for (const auto in_panels : {search_kernel, linear_kernel, moe_kernel, head_linear_kernel})
+  // Kernels with packed weights come first, also for Target::kReference: packed weights have no
+  // reference kernels, and linear.h defines the results.
+  for (const auto in_panels : {pruned_argmax_kernel, linear_kernel, moe_kernel, head_linear_kernel})
     if (const Kernel kernel = in_panels(op, dispatch, choice); kernel.phases[0] != nullptr)
       return kernel;
   const auto accepted = [&](KernelRows rows) {

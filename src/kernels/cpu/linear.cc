@@ -1,5 +1,7 @@
-// Matrix products with weights in panels: the rows are quantised, the panels split over the
-// workers, each panel multiplied with all rows.
+// Linears with packed weights. GEMV and skinny GEMM (few rows): one phase; each worker quantises
+// all activations and multiplies its share of the panels. GEMM (many rows): the first phase
+// quantises the activations once, the second multiplies. Argmax adds a phase that merges the
+// workers' results.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -32,29 +34,29 @@ void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* s
   }
 }
 
-// Few rows: each worker prepares all of them for itself.
+// With few rows, quantising them in every worker is cheaper than a barrier.
 template <bool kExact, bool kArgmax>
 void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  prepare_few(d, p, worker);
+  quantise_few(d, p, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(), best, worker);
 }
 
 template <bool kExact, bool kArgmax>
-void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void quantise_activations(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g)
-    prepare_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
+    quantise_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
 }
 
 template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  if constexpr (kArgmax) {  // among equals the first counts: panels come in order
+  if constexpr (kArgmax) {  // static shares: Best keeps the first index only if panels ascend
     Best* best = start_best(d.work, p.outer_rows(), worker.index);
     multiply(d, p, d.work + p.best_bytes(true, worker), worker.scratch, best, worker);
   } else {
@@ -62,7 +64,7 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// The largest over workers and lanes, the lowest index among equals.
+// Merges the largest outputs of all workers and lanes; the lowest index wins ties.
 template <bool kExact>
 void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
@@ -88,8 +90,9 @@ constexpr LinearPhases phases() {
   LinearPhases p;
   p.few = {few_rows<kExact, false>};
   p.few_argmax = {few_rows<kExact, true>, choose_best<kExact>};
-  p.many = {prepare<kExact, false>, many_rows<kExact, false>};
-  p.many_argmax = {prepare<kExact, true>, many_rows<kExact, true>, choose_best<kExact>};
+  p.many = {quantise_activations<kExact, false>, many_rows<kExact, false>};
+  p.many_argmax = {quantise_activations<kExact, true>, many_rows<kExact, true>,
+                   choose_best<kExact>};
   return p;
 }
 
@@ -110,7 +113,8 @@ int64_t most_rows(const Dispatch& d, int64_t rows) {
   return d.in[LinearIn::kX].rows < 0 ? rows : d.in[LinearIn::kX].rows;
 }
 
-// Sizes are the same for every instruction set.
+// Returns the product from which memory sizes are computed; they do not depend on the instruction
+// set.
 Product sized(const Dispatch& d, int64_t rows, bool exact) {
   return product(d, most_rows(d, rows), Target::kPlain, exact);
 }
@@ -178,7 +182,7 @@ bool accepts(Op op, const Dispatch& d) {
   return true;
 }
 
-// On tiles, or without them where the rows are few after all.
+// Enough for the tile kernel, and for the kernel without tiles if a run has only few rows.
 template <bool kArgmax>
 size_t amx_work(const Dispatch& d, const RunExtent& run) {
   const int64_t tiles = amx_activation_bytes(sized(d, run.rows, false));

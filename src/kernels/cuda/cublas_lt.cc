@@ -19,17 +19,15 @@ Loaded load_library() {
     if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     loaded.refusal =
-        "neither libcublasLt.so.13 nor libcublasLt.so.12 is found (a part of CUDA 13 and 12, and "
-        "of "
-        "the packages nvidia-cublas of pip: its folder has to be one where libraries are looked "
-        "for, in LD_LIBRARY_PATH for one)";
+        "found neither libcublasLt.so.13 nor libcublasLt.so.12; install CUDA 12 or 13, or pip's "
+        "nvidia-cublas, and add the library's folder to LD_LIBRARY_PATH";
     return loaded;
   }
   const auto find = [&](auto& function, const char* symbol) {
     function =
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, symbol));
     if (function == nullptr && loaded.refusal.empty())
-      loaded.refusal = fmt::format("libcublasLt is too old: it has no {}", symbol);
+      loaded.refusal = fmt::format("libcublasLt is too old: it lacks {}", symbol);
   };
 #define VEERY_CUBLAS_LT_FIND(name, symbol, parameters) find(loaded.library.name, #symbol);
   VEERY_CUBLAS_LT_FUNCTIONS(VEERY_CUBLAS_LT_FIND)

@@ -1,6 +1,6 @@
-// cublas_lt.h: NVIDIA's library of matrix products, found when it is first asked for: what of its
-// interface is used (cuBLAS documentation, "Using the cuBLASLt API"), under names of ours. Nothing
-// of it is needed to build this.
+// cublas_lt.h: the part of cuBLASLt's interface that veery uses (cuBLAS documentation, "Using the
+// cuBLASLt API"), declared under own names. The library is loaded at run time, on first use; no
+// header of it is needed to build veery.
 #pragma once
 #include "kernels/cuda/driver.h"
 
@@ -12,11 +12,11 @@ using Status = int;  ///< cublasStatus_t
 struct Handle_;
 struct Product_;
 struct Layout_;
-struct Wishes_;
+struct Preference_;
 using Handle = Handle_*;
-using Product = Product_*;  ///< cublasLtMatmulDesc_t
-using Layout = Layout_*;    ///< cublasLtMatrixLayout_t
-using Wishes = Wishes_*;    ///< cublasLtMatmulPreference_t
+using Product = Product_*;        ///< cublasLtMatmulDesc_t
+using Layout = Layout_*;          ///< cublasLtMatrixLayout_t
+using Preference = Preference_*;  ///< cublasLtMatmulPreference_t
 
 struct Algorithm {  ///< cublasLtMatmulAlgo_t
   uint64_t data[8];
@@ -37,24 +37,25 @@ inline constexpr int kMostWorkspace = 1;    ///< cublasLtMatmulPreferenceAttribu
 
 }  // namespace lt
 
-/// X(name of ours, name in the library, parameters)
-#define VEERY_CUBLAS_LT_FUNCTIONS(X)                                                              \
-  X(create, cublasLtCreate, (lt::Handle*))                                                        \
-  X(destroy, cublasLtDestroy, (lt::Handle))                                                       \
-  X(product_create, cublasLtMatmulDescCreate, (lt::Product*, int, int))                           \
-  X(product_set, cublasLtMatmulDescSetAttribute, (lt::Product, int, const void*, size_t))         \
-  X(product_destroy, cublasLtMatmulDescDestroy, (lt::Product))                                    \
-  X(layout_create, cublasLtMatrixLayoutCreate, (lt::Layout*, int, uint64_t, uint64_t, int64_t))   \
-  X(layout_destroy, cublasLtMatrixLayoutDestroy, (lt::Layout))                                    \
-  X(wishes_create, cublasLtMatmulPreferenceCreate, (lt::Wishes*))                                 \
-  X(wishes_set, cublasLtMatmulPreferenceSetAttribute, (lt::Wishes, int, const void*, size_t))     \
-  X(wishes_destroy, cublasLtMatmulPreferenceDestroy, (lt::Wishes))                                \
-  X(find, cublasLtMatmulAlgoGetHeuristic,                                                         \
-    (lt::Handle, lt::Product, lt::Layout a, lt::Layout b, lt::Layout c, lt::Layout d, lt::Wishes, \
-     int wanted, lt::Found* found, int* count))                                                   \
-  X(multiply, cublasLtMatmul,                                                                     \
-    (lt::Handle, lt::Product, const void* alpha, const void* a, lt::Layout, const void* b,        \
-     lt::Layout, const void* beta, const void* c, lt::Layout, void* d, lt::Layout,                \
+/// X(member of CublasLt, symbol in the library, parameters)
+#define VEERY_CUBLAS_LT_FUNCTIONS(X)                                                            \
+  X(create, cublasLtCreate, (lt::Handle*))                                                      \
+  X(destroy, cublasLtDestroy, (lt::Handle))                                                     \
+  X(product_create, cublasLtMatmulDescCreate, (lt::Product*, int, int))                         \
+  X(product_set, cublasLtMatmulDescSetAttribute, (lt::Product, int, const void*, size_t))       \
+  X(product_destroy, cublasLtMatmulDescDestroy, (lt::Product))                                  \
+  X(layout_create, cublasLtMatrixLayoutCreate, (lt::Layout*, int, uint64_t, uint64_t, int64_t)) \
+  X(layout_destroy, cublasLtMatrixLayoutDestroy, (lt::Layout))                                  \
+  X(preference_create, cublasLtMatmulPreferenceCreate, (lt::Preference*))                       \
+  X(preference_set, cublasLtMatmulPreferenceSetAttribute,                                       \
+    (lt::Preference, int, const void*, size_t))                                                 \
+  X(preference_destroy, cublasLtMatmulPreferenceDestroy, (lt::Preference))                      \
+  X(find, cublasLtMatmulAlgoGetHeuristic,                                                       \
+    (lt::Handle, lt::Product, lt::Layout a, lt::Layout b, lt::Layout c, lt::Layout d,           \
+     lt::Preference, int wanted, lt::Found* found, int* count))                                 \
+  X(multiply, cublasLtMatmul,                                                                   \
+    (lt::Handle, lt::Product, const void* alpha, const void* a, lt::Layout, const void* b,      \
+     lt::Layout, const void* beta, const void* c, lt::Layout, void* d, lt::Layout,              \
      const lt::Algorithm*, void* workspace, size_t bytes, Stream))
 
 struct CublasLt {
@@ -62,12 +63,12 @@ struct CublasLt {
   VEERY_CUBLAS_LT_FUNCTIONS(VEERY_CUBLAS_LT_MEMBER)
 #undef VEERY_CUBLAS_LT_MEMBER
 
-  /// Throws kIo, naming `what` and the library's status.
+  /// Throws kIo with `what` and the status unless the status is 0.
   void check(lt::Status status, const char* what) const;
 };
 
-/// Where the dynamic linker looks; nullptr where there is none that can be used; `why` then says
-/// what was looked for, or what it has not.
+/// Returns the library, loaded through the dynamic linker, or nullptr with the reason in `why` if
+/// it is missing or too old.
 const CublasLt* find_cublas_lt(std::string& why);
 
 }  // namespace veery::cuda

@@ -16,12 +16,12 @@ using gpu::Transfers;
 
 Pointer address(const std::byte* at) { return reinterpret_cast<Pointer>(at); }
 
-// Memory of the host that stays where it is, so that copies need no stop on their way.
+// Page-locked host memory, for asynchronous copies without a staging buffer.
 class PinnedMemory {
  public:
   PinnedMemory(const Driver& driver, size_t size) : driver_(driver) {
     driver.check(driver.host_allocate(&data_, std::max<size_t>(size, 1), 0),
-                 "memory of the host for transfers");
+                 "allocating page-locked host memory");
   }
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
@@ -33,11 +33,11 @@ class PinnedMemory {
   void* data_ = nullptr;
 };
 
-// A point in time of the GPU.
+// A timestamp on the GPU's clock (an event).
 class TimeStamp {
  public:
   explicit TimeStamp(const Driver& driver) : driver_(driver) {
-    driver.check(driver.event_create(&event_, 0), "making an event");
+    driver.check(driver.event_create(&event_, 0), "creating an event");
   }
   TimeStamp(const TimeStamp&) = delete;
   TimeStamp& operator=(const TimeStamp&) = delete;
@@ -49,7 +49,7 @@ class TimeStamp {
   double seconds_since(const TimeStamp& earlier) const {
     float milliseconds = 0;
     driver_.check(driver_.event_milliseconds(&milliseconds, earlier.event_, event_),
-                  "asking for the time between events");
+                  "measuring the time between events");
     return static_cast<double>(milliseconds) * 1e-3;
   }
 
@@ -60,8 +60,8 @@ class TimeStamp {
 
 class CudaMachine;
 
-// A graph of the upload and all launches, in order; with `ends`, a time stamp in front of the first
-// launch and behind each part.
+// A CUDA graph of the upload and all kernel launches, in order. With `ends`, it also records a
+// timestamp before the first launch and after each part.
 class CudaRecording : public gpu::Recording {
  public:
   CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
@@ -86,7 +86,7 @@ class CudaRecording : public gpu::Recording {
   void capture(const std::vector<Launch>& launches, std::span<const size_t> ends);
   void put(const std::vector<Launch>& launches, std::span<const size_t> ends);
   template <typename Put>
-  void capture_into(Graph graph, const GraphNode* behind, const Put& put);
+  void capture_into(Graph graph, const GraphNode* after, const Put& put);
   void capture_loop(const std::vector<Launch>& launches, uint32_t* again);
   void make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again);
   void put_upload();
@@ -99,7 +99,7 @@ class CudaRecording : public gpu::Recording {
   PinnedMemory input_;
   std::vector<std::unique_ptr<PinnedMemory>> outputs_;
   std::vector<std::unique_ptr<TimeStamp>> stamps_;
-  bool brings_back_ = false;  // the graph itself
+  bool graph_downloads_ = false;  // the graph includes the downloads
   GraphExec graph_ = nullptr;
 };
 
@@ -110,17 +110,18 @@ class CudaMachine : public gpu::Machine {
       : driver_(driver), index_(index), name_(fmt::format("cuda:{}", index)), pool_(source()) {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
     int major = 0;
-    driver.check(driver.device_attribute(&major, kMajor, device_), "asking for the GPU's version");
+    driver.check(driver.device_attribute(&major, kMajor, device_),
+                 "querying the GPU's compute capability");
     driver.check(driver.device_attribute(&sm_count_, kMultiprocessors, device_),
-                 "asking for the GPU's multiprocessors");
+                 "querying the GPU's number of SMs");
     if (major < 8)
       throw Error(ErrorKind::kUnsupported,
                   "cuda:{}: {} has compute capability {}.x, expected 8.0 or more", index, title(),
                   major);
     early_launch_ = major >= 9;
     driver.check(driver.device_attribute(&max_shared_, kMaxSharedOptin, device_),
-                 "asking for the GPU's shared memory");
-    driver.check(driver.context_retain(&context_, device_), "starting to use the GPU");
+                 "querying the GPU's shared memory");
+    driver.check(driver.context_retain(&context_, device_), "opening the GPU");
     make_current();
     try {
       load(image);
@@ -181,7 +182,7 @@ class CudaMachine : public gpu::Machine {
   std::unique_ptr<gpu::Recording> record(std::vector<Launch> launches,
                                          const Transfers& transfers) override {
     make_current();
-    driver_.check(driver_.context_wait(), "finishing what was begun");
+    driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers);
   }
   std::unique_ptr<gpu::Recording> record_loop(std::vector<Launch> launches,
@@ -189,7 +190,7 @@ class CudaMachine : public gpu::Machine {
                                               uint32_t* again) override {
     if (!driver_.has_loops()) return nullptr;
     make_current();
-    driver_.check(driver_.context_wait(), "finishing what was begun");
+    driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers, std::span<const size_t>{},
                                            again);
   }
@@ -197,30 +198,32 @@ class CudaMachine : public gpu::Machine {
                                                const Transfers& transfers,
                                                std::span<const size_t> ends) override {
     make_current();
-    driver_.check(driver_.context_wait(), "finishing what was begun");
+    driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers, ends);
   }
 
-  // For what is in the stream.
+  // Waits until the stream is empty.
   void wait() {
     const double start = seconds_now();
-    driver_.check(driver_.stream_wait(stream_), "a run");
+    driver_.check(driver_.stream_wait(stream_), "executing a run");
     waited_ += seconds_now() - start;
   }
   double waited() const override { return waited_; }
   const Driver& driver() const { return driver_; }
   Stream stream() const { return stream_; }
   Context context() const { return context_; }
-  void make_current() const { driver_.check(driver_.context_set(context_), "using the GPU"); }
+  void make_current() const {
+    driver_.check(driver_.context_set(context_), "making the GPU's context current");
+  }
 
-  // What has to be done before launches are recorded.
+  // Must be called before launches are captured (Products::warm()).
   void warm(const std::vector<Launch>& launches) {
     if (!products_) return;
     products_->warm(launches, stream_);
-    driver_.check(driver_.stream_wait(stream_), "products that are new");
+    driver_.check(driver_.stream_wait(stream_), "executing matrix products");
   }
-  // Puts a launch into the stream. It may begin before the one before it has ended
-  // (wait_for_dependencies() in compat.h).
+  // Enqueues a kernel launch. If `early`, it uses programmatic dependent launch: it may begin
+  // before the previous launch ends (wait_for_dependencies() in compat.h).
   void launch(const Launch& launch, bool early) {
     if (launch.kernel == KernelId::kMatrixProduct)
       return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
@@ -246,12 +249,13 @@ class CudaMachine : public gpu::Machine {
                               stream_,
                               how,
                               count};
-    // The driver only reads them.
+    // The driver does not modify the parameters.
     void* params = const_cast<std::byte*>(launch.params.data());  // NOLINT
     const Function function = functions_[static_cast<size_t>(launch.kernel)];
     if (driver_.launch(&config, function, &params, nullptr) != 0)
       throw Error(ErrorKind::kIo,
-                  "cuda: kernel {} cannot be launched: {} x {} x {} blocks of {} threads, {} bytes",
+                  "cuda: cannot launch kernel {}: {} x {} x {} blocks of {} threads, {} bytes of "
+                  "shared memory",
                   gpu::name(launch.kernel), config.grid_x, config.grid_y, config.grid_z,
                   config.block_x, config.shared);
   }
@@ -279,7 +283,7 @@ class CudaMachine : public gpu::Machine {
             .name = name_};
   }
   void load(std::span<const std::byte> image) {
-    driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
+    driver_.check(driver_.stream_create(&stream_, kNonBlocking), "creating a stream");
     driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
     for (const gpu::KernelInfo& info : gpu::kKernels) {
       functions_.push_back(nullptr);
@@ -378,14 +382,14 @@ void CudaRecording::capture(const std::vector<Launch>& launches, std::span<const
 void CudaRecording::instantiate(Graph graph) {
   const Result made = driver_.graph_instantiate(&graph_, graph, 0);
   driver_.graph_destroy(graph);
-  driver_.check(made, "making a graph of a run");
+  driver_.check(made, "instantiating a graph");
 }
 
-// What `put` puts into the stream becomes nodes of a graph, all behind one of it.
+// Captures the work that `put` enqueues as nodes of `graph` that depend on node `after` (if any).
 template <typename Put>
-void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put& put) {
+void CudaRecording::capture_into(Graph graph, const GraphNode* after, const Put& put) {
   const Stream stream = machine_.stream();
-  driver_.check(driver_.capture_into(stream, graph, behind, nullptr, behind != nullptr ? 1 : 0,
+  driver_.check(driver_.capture_into(stream, graph, after, nullptr, after != nullptr ? 1 : 0,
                                      kCaptureThreadLocal),
                 "recording a loop");
   Graph same = nullptr;
@@ -398,32 +402,33 @@ void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put
   driver_.check(driver_.capture_end(stream, &same), "recording a loop");
 }
 
-// The upload, the loop, what comes back: one submission.
+// Builds a graph of upload, loop (a conditional node) and downloads, so that a run is one
+// submission.
 void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again) {
   capture_into(graph, nullptr, [&] { put_upload(); });
   GraphNode upload = nullptr, loop = nullptr;
   size_t count = 1;
-  driver_.check(driver_.graph_nodes(graph, &upload, &count), "asking for a graph's nodes");
+  driver_.check(driver_.graph_nodes(graph, &upload, &count), "querying a graph's nodes");
   VEERY_CHECK(count == 1);
   Condition condition = 0;
   driver_.check(driver_.condition_create(&condition, graph, machine_.context(), 1, kAssignDefault),
-                "making a condition");
+                "creating a condition");
   NodeParameters node{};
   node.kind = kConditionalNode;
   node.conditional = {condition, kWhile, 1, nullptr, machine_.context()};
-  driver_.check(driver_.node_add(&loop, graph, &upload, nullptr, 1, &node), "making a loop");
+  driver_.check(driver_.node_add(&loop, graph, &upload, nullptr, 1, &node), "adding a loop node");
   launches.push_back(
       Launch::of(KernelId::chain_loop, {.threads = 32}, gpu::ChainLoopParams{condition, again}));
   capture_into(*node.conditional.bodies, nullptr, [&] { put(launches, {}); });
   std::vector<size_t> bytes;
   for (const Transfers::Back& back : transfers_.back) bytes.push_back(back.bytes);
   capture_into(graph, &loop, [&] { put_downloads(bytes); });
-  brings_back_ = true;
+  graph_downloads_ = true;
 }
 
 void CudaRecording::capture_loop(const std::vector<Launch>& launches, uint32_t* again) {
   Graph graph = nullptr;
-  driver_.check(driver_.graph_create(&graph, 0), "making a graph");
+  driver_.check(driver_.graph_create(&graph, 0), "creating a graph");
   try {
     make_loop(graph, launches, again);
   } catch (...) {
@@ -440,12 +445,12 @@ CudaRecording::~CudaRecording() {
 
 void CudaRecording::start() {
   machine_.make_current();
-  driver_.check(driver_.graph_launch(graph_, machine_.stream()), "starting a run");
+  driver_.check(driver_.graph_launch(graph_, machine_.stream()), "launching a graph");
 }
 
 void CudaRecording::run(std::span<const size_t> bytes) {
   start();
-  if (!brings_back_) put_downloads(bytes);
+  if (!graph_downloads_) put_downloads(bytes);
   machine_.wait();
 }
 
@@ -462,7 +467,8 @@ namespace veery {
 
 std::string cuda_refusal() {
   std::string why;
-  if (cuda::kernel_image().empty()) return "this build has no kernels for NVIDIA GPUs (VEERY_CUDA)";
+  if (cuda::kernel_image().empty())
+    return "this build has no kernels for NVIDIA GPUs (CMake option VEERY_CUDA)";
   cuda::find_driver(why);
   return why;
 }
@@ -475,8 +481,8 @@ std::shared_ptr<Backend> make_cuda_backend(int index, bool relaxed) {
   int count = 0;
   driver.check(driver.device_count(&count), "counting GPUs");
   if (index < 0 || index >= count)
-    throw Error(ErrorKind::kInput, "device cuda:{}: there are {} GPUs, counted from 0", index,
-                count);
+    throw Error(ErrorKind::kInput, "device cuda:{}: found {} GPUs, expected an index below {}",
+                index, count, count);
   const cuda::CublasLt* library = relaxed ? cuda::find_cublas_lt(why) : nullptr;
   if (relaxed && library == nullptr)
     throw Error(ErrorKind::kUnsupported, "relaxed products: {}", why);

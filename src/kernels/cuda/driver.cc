@@ -16,15 +16,15 @@ Loaded load_driver() {
   Loaded loaded;
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    loaded.refusal = "there is no NVIDIA driver (libcuda.so.1)";
+    loaded.refusal = "found no NVIDIA driver (libcuda.so.1)";
     return loaded;
   }
-  // A function that is missing: the driver is older than what is asked of it.
+  // A missing function means that the driver is too old.
   const auto find = [&](auto& function, const char* symbol) {
     function =
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, symbol));
     if (function == nullptr && loaded.refusal.empty())
-      loaded.refusal = fmt::format("the NVIDIA driver is too old: it has no {}", symbol);
+      loaded.refusal = fmt::format("the NVIDIA driver is too old: it lacks {}", symbol);
   };
 #define VEERY_CUDA_FIND(name, symbol, parameters) find(loaded.driver.name, #symbol);
   VEERY_CUDA_FUNCTIONS(VEERY_CUDA_FIND)
@@ -38,10 +38,10 @@ Loaded load_driver() {
   if (const Result result = loaded.driver.init(0); result != 0) {
     const char* text = nullptr;
     loaded.driver.error_text(result, &text);
-    loaded.refusal = fmt::format("the NVIDIA driver does not start: {}",
+    loaded.refusal = fmt::format("cannot initialise the NVIDIA driver: {}",
                                  text != nullptr ? text : "unknown error");
   } else if (loaded.driver.device_count(&count) != 0 || count == 0) {
-    loaded.refusal = "there is no NVIDIA GPU";
+    loaded.refusal = "found no NVIDIA GPU";
   }
   return loaded;
 }

@@ -1,5 +1,6 @@
-// driver.h: NVIDIA's driver, found when it is first asked for: what of its interface is used (CUDA
-// driver API reference), under names of ours. Nothing of CUDA is needed to build this.
+// driver.h: the part of the CUDA driver API that veery uses (CUDA driver API reference), declared
+// under own names. The driver is loaded at run time, on first use; no CUDA header is needed to
+// build veery.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +48,7 @@ struct ConditionalNode {  ///< CUDA_CONDITIONAL_NODE_PARAMS
   Condition condition;
   int kind;
   unsigned size;
-  Graph* bodies;  ///< which the driver sets
+  Graph* bodies;  ///< set by the driver
   Context context;
 };
 struct NodeParameters {  ///< CUgraphNodeParams
@@ -69,12 +70,12 @@ inline constexpr int kMaxShared = 8;      ///< CUfunction_attribute
 inline constexpr int kClusterBlocks = 4, kProgrammaticOrder = 6;
 inline constexpr unsigned kNonBlocking = 1;    ///< CUstream_flags
 inline constexpr int kCaptureThreadLocal = 1;  ///< CUstreamCaptureMode
-inline constexpr unsigned kExternal = 1;       ///< CUevent_record_flags: a node of a graph
+inline constexpr unsigned kExternal = 1;       ///< CUevent_record_flags: external event node
 inline constexpr int kConditionalNode = 13;    ///< CUgraphNodeType
 inline constexpr int kWhile = 1;               ///< CUgraphConditionalNodeType
-inline constexpr unsigned kAssignDefault = 1;  ///< of conditions, when a graph is launched
+inline constexpr unsigned kAssignDefault = 1;  ///< reset a condition at each graph launch
 
-/// X(name of ours, name in the library, parameters)
+/// X(member of Driver, symbol in the library, parameters)
 #define VEERY_CUDA_FUNCTIONS(X)                                                              \
   X(init, cuInit, (unsigned))                                                                \
   X(error_text, cuGetErrorString, (Result, const char**))                                    \
@@ -116,7 +117,7 @@ inline constexpr unsigned kAssignDefault = 1;  ///< of conditions, when a graph 
   X(event_record, cuEventRecordWithFlags, (Event, Stream, unsigned))                         \
   X(event_milliseconds, cuEventElapsedTime, (float*, Event, Event))
 
-/// Of loops within graphs, which drivers before 12.4 do not have.
+/// Functions for conditional graph nodes (loops), which drivers before 12.4 lack.
 #define VEERY_CUDA_LOOP_FUNCTIONS(X)                                             \
   X(graph_create, cuGraphCreate, (Graph*, unsigned))                             \
   X(graph_nodes, cuGraphGetNodes, (Graph, GraphNode*, size_t*))                  \
@@ -137,11 +138,11 @@ struct Driver {
     return graph_create != nullptr && graph_nodes != nullptr && condition_create != nullptr &&
            node_add != nullptr && capture_into != nullptr;
   }
-  /// Throws kIo, naming `what` and the driver's reason.
+  /// Throws kIo with `what` and the driver's error text unless the result is 0.
   void check(Result result, const char* what) const;
 };
 
-/// nullptr where there is no driver that can be used; `why` then says the reason.
+/// Returns the driver, or nullptr with the reason in `why` if none can be used.
 const Driver* find_driver(std::string& why);
 
 }  // namespace veery::cuda

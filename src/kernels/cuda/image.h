@@ -1,11 +1,11 @@
-// image.h: the kernels for NVIDIA GPUs that this build has.
+// image.h: the compiled kernels for NVIDIA GPUs, embedded in the program.
 #pragma once
 #include <cstddef>
 #include <span>
 
 namespace veery::cuda {
 
-/// What nvcc made of kernels/gpu/kernels.cu; empty in a build without it (CMake: VEERY_CUDA).
+/// Returns the fat binary of kernels/gpu/kernels.cu; empty if built without VEERY_CUDA.
 std::span<const std::byte> kernel_image();
 
 }  // namespace veery::cuda

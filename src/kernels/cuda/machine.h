@@ -1,4 +1,4 @@
-// machine.h: a GPU as a driver gives access to it.
+// machine.h: gpu::Machine for NVIDIA GPUs.
 #pragma once
 #include <memory>
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace veery::cuda {
 
-/// GPU `index`, with kernels of `image`. Throws kUnsupported for one that is too old, kIo where the
-/// driver fails. The driver must outlive it, and so must the library that makes it a relaxed one
-/// (gpu::Machine::relaxed()); nullptr: none.
+/// Returns GPU `index` with the kernels of `image`. With a `library`, it is relaxed
+/// (gpu::Machine::relaxed()). Throws kUnsupported if the GPU is too old, kIo if the driver fails.
+/// `driver` and `library` must outlive the result.
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
                                            int index, const CublasLt* library = nullptr);
 

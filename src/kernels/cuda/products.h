@@ -1,4 +1,4 @@
-// products.h: MatrixProducts by cuBLASLt.
+// products.h: executes MatrixProduct launches with cuBLASLt (relaxed mode).
 #pragma once
 #include <map>
 #include <span>
@@ -9,41 +9,42 @@
 
 namespace veery::cuda {
 
-/// Not thread-safe. The machine's context is the current one whenever it is used.
+/// Not thread-safe. Callers make the machine's context current.
 class Products {
  public:
-  /// The library and the machine must outlive it. Throws kIo where the library fails, kLimit where
-  /// there is no memory for what it works with.
+  /// The library and the machine must outlive this object. Throws kIo if the library fails, kLimit
+  /// if there is not enough memory for its workspace.
   Products(const CublasLt& library, gpu::Machine& machine);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  /// Puts a product into a stream. Throws kIo where the library has none for it.
+  /// Enqueues a product. Throws kIo if the library has no algorithm for it.
   void multiply(const gpu::MatrixProduct& product, Stream stream);
-  /// Runs each form of product that is new once: the library may load kernels at the first one,
-  /// which a stream that is being recorded does not allow. What is in `out` is then undefined.
+  /// Runs each product whose shape is new once, because the library may load kernels on first use,
+  /// which is not permitted during stream capture. Leaves `out` undefined.
   void warm(std::span<const gpu::Launch> launches, Stream stream);
 
  private:
-  /// Rows, outputs, columns; distances of rows of x, out and residual; bf16 out, a residual.
-  using Form = std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t, int64_t, bool, bool>;
-  struct Made {
+  /// Rows, outputs, columns; row strides of x, out and residual; whether out is bf16; whether there
+  /// is a residual.
+  using Key = std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t, int64_t, bool, bool>;
+  struct Prepared {
     lt::Product product = nullptr;
     lt::Layout weights = nullptr, x = nullptr, out = nullptr, residual = nullptr;
     lt::Algorithm algorithm{};
     bool warm = false;
   };
-  static Form form_of(const gpu::MatrixProduct& product);
-  Made& made_for(const gpu::MatrixProduct& product);
-  void make(const gpu::MatrixProduct& product, Made& made) const;
-  void find_algorithm(const gpu::MatrixProduct& product, Made& made) const;
-  void release(const Made& made) const;
+  static Key key_of(const gpu::MatrixProduct& product);
+  Prepared& prepared_for(const gpu::MatrixProduct& product);
+  void make(const gpu::MatrixProduct& product, Prepared& prepared) const;
+  void choose_algorithm(const gpu::MatrixProduct& product, Prepared& prepared) const;
+  void release(const Prepared& prepared) const;
 
   const CublasLt& library_;
   Memory workspace_;
   lt::Handle handle_ = nullptr;
-  std::map<Form, Made> made_;
+  std::map<Key, Prepared> prepared_;
 };
 
 }  // namespace veery::cuda

@@ -1,5 +1,5 @@
-// driver.h: what is asked of Metal: memory that host and GPU share, pipelines, commands that are
-// encoded once and run again and again. metal_driver.mm asks Apple's framework.
+// driver.h: the interface to Metal: shared memory, compute pipelines, and command sequences that
+// are encoded once and run repeatedly. metal_driver.mm implements it with Apple's framework.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace veery::metal {
 
-/// What a GPU says of itself.
+/// Properties of a GPU. Sizes are in bytes.
 struct Limits {
   std::string name;
-  size_t memory = 0;        ///< bytes that it works well with (recommendedMaxWorkingSetSize)
-  size_t buffer = 0;        ///< of the largest buffer
-  size_t block_memory = 0;  ///< of a threadgroup
-  int block_threads = 0;    ///< of a threadgroup
+  size_t memory = 0;        ///< recommendedMaxWorkingSetSize
+  size_t buffer = 0;        ///< maximum size of a buffer
+  size_t block_memory = 0;  ///< maximum memory of a threadgroup
+  int block_threads = 0;    ///< maximum threads of a threadgroup
 };
 
-/// Memory that both sides see, at an address of its own on each.
+/// Memory shared by host and GPU. Its address differs between the two.
 struct Buffer {
   void* object = nullptr;
   std::byte* host = nullptr;
@@ -30,48 +30,49 @@ struct Buffer {
   size_t size = 0;
 };
 
-/// A function of the library, ready to run.
+/// A compiled compute function.
 struct Pipeline {
   void* object = nullptr;
   int width = 0;         ///< threads of a simdgroup
-  int most_threads = 0;  ///< of a threadgroup
+  int most_threads = 0;  ///< maximum threads of a threadgroup
 };
 
-/// A launch. Buffer 0 of its function are the arguments, `offset` bytes into a buffer that all
-/// commands have; threadgroup memory 0 has size.shared bytes, a multiple of 16.
+/// A kernel launch. Buffer 0 of the function holds its arguments, `offset` bytes into a buffer that
+/// all commands share. Threadgroup memory 0 has size.shared bytes, a multiple of 16.
 struct Command {
   Pipeline pipeline;
   size_t offset = 0, bytes = 0;  ///< of the arguments
   gpu::LaunchSize size;
-  bool waits = true;  ///< for all commands before it
+  bool waits = true;  ///< a barrier precedes it
 };
 
-/// One GPU. All throw kIo, with what was asked and Metal's own words, where they fail.
+/// One GPU. All functions throw kIo with the failed action and Metal's error text.
 class Driver {
  public:
   virtual ~Driver() = default;
   virtual Limits limits() const = 0;
-  /// Bytes of all buffers.
+  /// Returns the bytes of all buffers.
   virtual size_t used() const = 0;
 
-  /// Zeroed, resident until it is released; none: there is not enough memory.
+  /// Allocates zeroed memory that stays resident until release(). Returns nullopt if there is not
+  /// enough memory.
   virtual std::optional<Buffer> allocate(size_t size) = 0;
   virtual void release(const Buffer& buffer) noexcept = 0;
 
-  /// Compiles the functions of a text, each operation rounded by itself (MTLMathModeSafe), or takes
-  /// what the build has made of them.
+  /// Compiles shaders, without contraction of operations (MTLMathModeSafe), or loads the library
+  /// that was compiled at build time.
   virtual void load(std::string_view source) = 0;
-  /// Of a function of the library that is loaded, for indirect commands.
+  /// Returns the pipeline of a function of the loaded library, usable in indirect command buffers.
   virtual Pipeline pipeline(const std::string& function) = 0;
 
-  /// Commands in order, as an indirect command buffer.
+  /// Encodes commands, in order, as an indirect command buffer. drop() releases it.
   virtual void* encode(std::span<const Command> commands, const Buffer& arguments) = 0;
   virtual void drop(void* encoded) noexcept = 0;
-  /// Runs commands `first` to `last` - 1 and waits for them; the seconds that the GPU took.
+  /// Runs commands [first, last) and waits for them. Returns the GPU time in seconds.
   virtual double run(void* encoded, size_t first, size_t last) = 0;
 };
 
-/// That of the GPU of this machine; nullptr: there is none, and `why` says the reason.
+/// Returns the driver of this machine's GPU, or nullptr with the reason in `why`.
 std::unique_ptr<Driver> find_driver(std::string& why);
 
 }  // namespace veery::metal

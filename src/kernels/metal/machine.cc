@@ -18,14 +18,14 @@ using gpu::Transfers;
 constexpr KernelId kKernels[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_KERNEL)};
 #undef VEERY_METAL_KERNEL
 
-constexpr size_t kArguments = 768;  // apart from those of the next launch
+constexpr size_t kArguments = 768;  // bytes reserved for the arguments of a launch
 static_assert(Launch::kMaxParamBytes <= kArguments);
-constexpr size_t kMostCommands = 16384;  // of an indirect command buffer
+constexpr size_t kMostCommands = 16384;  // maximum of an indirect command buffer
 
 class MetalMachine;
 
-// One indirect command buffer. What it reads and what comes back lie where the host sees them. With
-// `ends`, parts of it are run one after the other, each once the one before it has ended.
+// One indirect command buffer. Inputs and outputs are in shared memory, so nothing is copied. With
+// `ends`, its parts are run and timed one after the other.
 class MetalRecording : public gpu::Recording {
  public:
   MetalRecording(MetalMachine& machine, const std::vector<Launch>& launches,
@@ -81,8 +81,9 @@ class MetalMachine : public gpu::Machine {
     if (!buffer)
       throw Error(
           ErrorKind::kLimit,
-          "metal: {} bytes of memory are wanted, {} of {} are free, {} at most in one piece", bytes,
-          limits_.memory - std::min(limits_.memory, used()), limits_.memory, limits_.buffer);
+          "metal: cannot allocate {} bytes: {} of {} bytes are free, the largest buffer has "
+          "{} bytes",
+          bytes, limits_.memory - std::min(limits_.memory, used()), limits_.memory, limits_.buffer);
     buffers_.emplace(buffer->address, *buffer);
     return Memory(reinterpret_cast<std::byte*>(buffer->address), size, *this);
   }
@@ -98,7 +99,7 @@ class MetalMachine : public gpu::Machine {
     if (size > 0) std::memcpy(find(to, size), host, size);
   }
   void download(void* host, const std::byte* from, size_t size) override {
-    // A result is read where it lies.
+    // Results may be read in place.
     if (size > 0 && host != find(from, size)) std::memcpy(host, find(from, size), size);
   }
   void copy(std::byte* to, const std::byte* from, size_t size) override {
@@ -125,7 +126,7 @@ class MetalMachine : public gpu::Machine {
     size.shared = std::max<size_t>((size.shared + 15) / 16 * 16, 16);
     if (size.threads > command.pipeline.most_threads || size.shared > limits_.block_memory)
       throw Error(ErrorKind::kUnsupported,
-                  "metal: {} wants {} threads and {} bytes a threadgroup, {} has {} and {}",
+                  "metal: {} needs {} threads and {} bytes per threadgroup, {} has {} and {}",
                   gpu::name(launch.kernel), size.threads, size.shared, limits_.name,
                   command.pipeline.most_threads, limits_.block_memory);
     return command;
@@ -133,7 +134,7 @@ class MetalMachine : public gpu::Machine {
 
  private:
   size_t used() const { return driver_->used(); }
-  // Where the host finds `size` bytes.
+  // Returns the host address of `size` bytes of GPU memory.
   std::byte* find(const std::byte* data, size_t size) const {
     const auto address = reinterpret_cast<uint64_t>(data);
     const std::lock_guard lock(mutex_);
@@ -143,7 +144,7 @@ class MetalMachine : public gpu::Machine {
     VEERY_CHECK(address - buffer.address + size <= buffer.size);
     return buffer.host + (address - buffer.address);
   }
-  // Made when a plan first wants it: compilation for the chip takes long.
+  // Pipelines are created on first use, because compilation for the chip is slow.
   Pipeline pipeline_of(KernelId kernel) {
     const auto known = pipelines_.find(kernel);
     if (known != pipelines_.end()) return known->second;
@@ -154,7 +155,7 @@ class MetalMachine : public gpu::Machine {
     return pipelines_.emplace(kernel, made).first->second;
   }
 
-  // How fast numbers are read and written: by one block, and by all that there are rows for.
+  // Measures the memory bandwidth of a scaling kernel: with one thread block, and with one per row.
   Profile measure(size_t bytes) {
     constexpr int kColumns = 4096, kTimes = 3;
     const auto rows = std::max<int64_t>(2, static_cast<int64_t>(bytes / sizeof(float) / kColumns));
@@ -185,7 +186,7 @@ class MetalMachine : public gpu::Machine {
   Limits limits_;
   Profile profile_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, Buffer> buffers_;  // by address
+  std::map<uint64_t, Buffer> buffers_;  // by GPU address
   std::map<KernelId, Pipeline> pipelines_;
 };
 
@@ -197,7 +198,7 @@ MetalRecording::MetalRecording(MetalMachine& machine, const std::vector<Launch>&
   if (ends_.empty()) ends_.push_back(launches.size());
   if (launches.size() > kMostCommands)
     throw Error(ErrorKind::kUnsupported,
-                "metal: a plan of {} launches, an indirect command buffer has up to {}",
+                "metal: the plan has {} launches, expected at most {} (indirect command buffer)",
                 launches.size(), kMostCommands);
   std::vector<Command> commands;
   std::byte* to = machine.host(arguments_.data());

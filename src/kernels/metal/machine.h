@@ -1,4 +1,4 @@
-// machine.h: an Apple GPU as a driver gives access to it.
+// machine.h: gpu::Machine for Apple GPUs.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -8,20 +8,19 @@
 
 namespace veery::metal {
 
-/// What a GPU was found to do when it was first used: no list of chips is kept.
+/// Measured when the machine is created, so that no list of chips is needed.
 struct Profile {
-  double bandwidth =
-      0;  ///< bytes a second, read and written by as many blocks as there is work for
-  double one_block = 0;  ///< the same of one block of threads
-  int sm_count = 1;      ///< as many blocks as together have the bandwidth
+  double bandwidth = 0;  ///< bytes read and written per second with many thread blocks
+  double one_block = 0;  ///< the same with one thread block
+  int sm_count = 1;      ///< thread blocks that saturate the bandwidth
 };
 
-/// Bytes that the profile is measured with.
+/// Bytes of the buffer that the profile is measured with.
 inline constexpr size_t kMeasured = size_t{64} << 20;
 
-/// The GPU of `driver`, with the shaders of `source`. Throws kUnsupported where it has simdgroups
-/// of other than 32 threads or less memory a threadgroup than the shaders want, kIo where the
-/// driver fails.
+/// Returns the GPU of `driver` with the shaders of `source`. Throws kUnsupported if its simdgroups
+/// do not have 32 threads or a threadgroup has less memory than a shader needs, kIo if the driver
+/// fails.
 std::unique_ptr<gpu::Machine> make_machine(std::unique_ptr<Driver> driver, std::string_view source,
                                            size_t measured = kMeasured);
 

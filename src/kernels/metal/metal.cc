@@ -8,7 +8,7 @@ namespace veery {
 
 #if !defined(__APPLE__)
 std::unique_ptr<metal::Driver> metal::find_driver(std::string& why) {
-  why = "there is no Metal but on macOS";
+  why = "Metal is available on macOS only";
   return nullptr;
 }
 #endif

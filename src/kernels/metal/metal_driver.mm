@@ -1,5 +1,5 @@
-// Apple's Metal framework behind Driver. Objects are counted (ARC); those that Driver hands out are
-// held until they are given back.
+// Implements Driver with Apple's Metal framework. Objects are reference counted (ARC); objects that
+// Driver returns are retained until they are released through it.
 #import <Foundation/Foundation.h>
 #import <Metal/Metal.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "kernels/metal/driver.h"
 
-// What the build has made of the shaders.
+// The shader library that was compiled at build time.
 #if defined(VEERY_METAL_LIBRARY)
 asm(".section __TEXT,__const\n"
     ".balign 64\n"
@@ -49,11 +49,11 @@ class AppleDriver : public Driver {
  public:
   explicit AppleDriver(id<MTLDevice> device) : device_(device) {
     queue_ = [device_ newCommandQueue];
-    if (queue_ == nil) fail("making a command queue", nil);
+    if (queue_ == nil) fail("creating a command queue", nil);
     NSError* error = nil;
     residents_ = [device_ newResidencySetWithDescriptor:[[MTLResidencySetDescriptor alloc] init]
                                                   error:&error];
-    if (residents_ == nil) fail("making a residency set", error);
+    if (residents_ == nil) fail("creating a residency set", error);
     [queue_ addResidencySet:residents_];
   }
   AppleDriver(const AppleDriver&) = delete;
@@ -72,7 +72,7 @@ class AppleDriver : public Driver {
   size_t used() const override { return device_.currentAllocatedSize; }
 
   std::optional<Buffer> allocate(size_t size) override {
-    // New buffers are zeroed.
+    // Metal zeroes new buffers.
     id<MTLBuffer> made = [device_ newBufferWithLength:size options:MTLResourceStorageModeShared];
     if (made == nil) return std::nullopt;
     change([&] { [residents_ addAllocation:made]; });
@@ -109,7 +109,7 @@ class AppleDriver : public Driver {
   Pipeline pipeline(const std::string& function) override {
     id<MTLFunction> found = [library_ newFunctionWithName:string_of(function)];
     if (found == nil)
-      throw Error(ErrorKind::kIo, "metal: finding {}: the shaders have no such function", function);
+      throw Error(ErrorKind::kIo, "metal: the shaders have no function {}", function);
     MTLComputePipelineDescriptor* how = [[MTLComputePipelineDescriptor alloc] init];
     how.computeFunction = found;
     how.supportIndirectCommandBuffers = YES;
@@ -137,7 +137,8 @@ class AppleDriver : public Driver {
         [device_ newIndirectCommandBufferWithDescriptor:how
                                         maxCommandCount:count
                                                 options:MTLResourceStorageModeShared];
-    if (made == nil) fail(fmt::format("making a buffer of {} commands", count), nil);
+    if (made == nil)
+      fail(fmt::format("creating an indirect command buffer of {} commands", count), nil);
     id<MTLBuffer> bound = (__bridge id<MTLBuffer>)arguments.object;
     for (NSUInteger i = 0; i < count; ++i)
       put(commands[i], bound, [made indirectComputeCommandAtIndex:i]);
@@ -162,13 +163,13 @@ class AppleDriver : public Driver {
       [encoder endEncoding];
       [commands commit];
       [commands waitUntilCompleted];
-      if (commands.status == MTLCommandBufferStatusError) fail("a run", commands.error);
+      if (commands.status == MTLCommandBufferStatusError) fail("executing a run", commands.error);
       return commands.GPUEndTime - commands.GPUStartTime;
     }
   }
 
  private:
-  // What has to be resident becomes so before the next run.
+  // Changes the residency set; the change takes effect before the next run.
   template <typename Change>
   void change(const Change& make) noexcept {
     const std::lock_guard lock(mutex_);
@@ -199,7 +200,7 @@ class AppleDriver : public Driver {
   id<MTLResidencySet> residents_;
   id<MTLLibrary> library_;
   NSArray<id<MTLComputePipelineState>>* pipelines_ = @[];
-  std::mutex mutex_;  // of the residents
+  std::mutex mutex_;  // protects residents_ and changed_
   bool changed_ = false;
 };
 
@@ -209,14 +210,14 @@ std::unique_ptr<Driver> find_driver(std::string& why) {
   if (@available(macOS 26.0, *)) {
     id<MTLDevice> device = MTLCreateSystemDefaultDevice();
     if (device == nil) {
-      why = "Metal knows no GPU here";
+      why = "found no GPU that supports Metal";
     } else if (![device supportsFamily:MTLGPUFamilyApple7]) {
-      why = fmt::format("{} is no GPU of Apple's", device.name.UTF8String);
+      why = fmt::format("{} is not an Apple GPU", device.name.UTF8String);
     } else {
       return std::make_unique<AppleDriver>(device);
     }
   } else {
-    why = "Metal is used from macOS 26 on";
+    why = "Metal requires macOS 26 or later";
   }
   return nullptr;
 }

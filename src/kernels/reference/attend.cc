@@ -1,3 +1,4 @@
+// Attention over the KV cache, or over rows of the run.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,13 +11,13 @@
 namespace veery {
 namespace {
 
-// Softmax of the scores seen so far and the values under it, kept relative to the largest score.
+// Online softmax: sum of weights and weighted values, relative to the largest score so far.
 struct Running {
   double largest = -std::numeric_limits<double>::infinity();
   double sum = 0;
-  double* acc;  // [head_dim], not yet divided by sum
+  double* acc;  // [head_dim] weighted values, not divided by `sum`
 
-  // `value` is null for a score without one.
+  // `value` is null for an attention sink.
   void add(double score, const float* value, int64_t n) {
     if (score > largest) {
       const double shrink = std::exp(largest - score);
@@ -37,7 +38,7 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
-// The positions that a row attends to, of those that it sees; all of them without a list.
+// A list of chosen positions; without one a row attends to all visible positions.
 struct Chosen {
   const int32_t* positions = nullptr;
   int64_t most = 0;
@@ -53,8 +54,8 @@ void each_position(const PositionRange& seen, const Chosen& chosen, const Visit&
       visit(chosen.positions[i]);
 }
 
-// Calls see(position, key, value) for each position that row r of the run sees, through `key` and a
-// value behind it as buffers.
+// Calls see(position, key, value) for each position that row r of the run attends to. `key` is a
+// buffer for a key and a value.
 template <typename See>
 void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
                  int64_t kv_head, float* key, const See& see) {
@@ -74,7 +75,7 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen&
   });
 }
 
-// The same where keys and values are rows of this run.
+// The same for keys and values that are rows of the run.
 template <typename See>
 void each_row(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
               int64_t kv_head, const See& see) {

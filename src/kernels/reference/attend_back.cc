@@ -10,16 +10,16 @@
 // dp_ij = dy_i v_j:
 //   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) cap'(scale q_i k_j) scale
 //   dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i
-// The first phase finds what a row needs for its p and ds; the second sums for one result row at a
-// time.
+// The first phase computes RowSums, which p and ds need; the second accumulates the gradients, one
+// result row at a time.
 
 namespace veery {
 namespace {
 
-// Of row i and head h: log of the sum of exp(s_ij), and sum_j p_ij dp_ij.
+// Sums over j for a row i and a head.
 struct RowSums {
-  float log_sum;
-  float mean_dp;
+  float log_sum;  // log sum_j exp(s_ij)
+  float mean_dp;  // sum_j p_ij dp_ij
 };
 
 struct View {
@@ -34,7 +34,7 @@ struct View {
   const float* at(int input, int64_t r, int64_t h) const {
     return d.in[input].row<float>(r) + h * n;
   }
-  // The rows that row i sees.
+  // Returns the rows that row i sees.
   Share seen(int64_t i) const {
     const Span& span = slots.span(i);
     const PositionRange seen = visible(attr, span, slots.position(i));
@@ -98,7 +98,7 @@ void sum_dq(const View& view, int64_t i, int64_t h) {
     reference_axpy(view.ds(i, h, j), view.at(AttendBackIn::kK, j, h / view.group), view.n, out);
 }
 
-// dk or dv: the rows that see row j are among those of its span.
+// Computes row j of dk (output 1) or dv (output 2). Only rows of its span can see row j.
 void sum_over_rows(const View& view, int output, int64_t j, int64_t kv_head) {
   float* out = view.d.outputs[static_cast<size_t>(output)].row<float>(j) + kv_head * view.n;
   std::fill_n(out, view.n, 0.0F);
@@ -116,13 +116,13 @@ void sum_over_rows(const View& view, int output, int64_t j, int64_t kv_head) {
   }
 }
 
-// dq, dk and dv, those of them that are wanted.
+// Computes those of dq, dk and dv that are requested.
 void sum_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const View view{d, slots};
   for (int output = 0; output < 3; ++output) {
     if (!d.outputs[static_cast<size_t>(output)]) continue;
     const int64_t heads = output == 0 ? view.attr.heads : view.attr.kv_heads;
-    // Rows take turns: late queries and early keys have the most work.
+    // Rows are distributed round-robin, because late queries and early keys have the most work.
     for (int64_t item = worker.index; item < view.rows * heads; item += worker.count) {
       if (output == 0)
         sum_dq(view, item / heads, item % heads);

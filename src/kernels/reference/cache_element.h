@@ -1,4 +1,4 @@
-// cache_element.h: reading and writing one head of one position in the pages of a cache, plainly.
+// cache_element.h: plain access to one head of one position in the pages of a KV cache.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// Where a head of a position lies.
+/// The location of a head of a position.
 struct CachedHead {
   const Operand& cache;
   std::byte* page;
@@ -41,7 +41,7 @@ inline float read_cached(const CachedHead& head, int64_t i) {
   }
 }
 
-/// A block of 32 elements, from element i. What is not finite makes the scale NaN.
+/// Quantises 32 elements from element i on. If an element is not finite, the scale becomes NaN.
 inline void write_q8_block(const CachedHead& head, int64_t i, const float* x) {
   float largest = 0;
   float poison = 0;

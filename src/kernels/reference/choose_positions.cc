@@ -1,3 +1,4 @@
+// Chooses the positions of sparse attention (kChoosePositions).
 #include <algorithm>
 
 #include "kernels/common/formulas.h"
@@ -8,7 +9,7 @@
 namespace veery {
 namespace {
 
-// The best so far, the best first; of equal scores the position that came first.
+// The best positions so far, in descending order of their scores. The earlier position wins ties.
 struct Best {
   float* scores;
   int32_t* positions;
@@ -27,7 +28,7 @@ struct Best {
   }
 };
 
-// The key of a position: from a cache through `buffer`, or a row of this run.
+// Returns the key of a position: decoded from a cache into `buffer`, or a row of the run.
 const float* key_of(const Operand& keys, const Slots& slots, const Span& span, int64_t position,
                     float* buffer) {
   if (!in_pages(keys)) return keys.row<float>(span.first_row + position - span.position);

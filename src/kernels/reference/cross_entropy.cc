@@ -6,7 +6,7 @@
 namespace veery {
 namespace {
 
-// log of the sum of exp(x).
+// Returns log sum exp(x).
 double log_sum_exp(const float* x, int64_t n) {
   const double largest = *std::max_element(x, x + n);
   double sum = 0;

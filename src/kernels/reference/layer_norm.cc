@@ -18,7 +18,8 @@ Moments moments(const float* x, int64_t n, float eps) {
   return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + eps)};
 }
 
-// Part g of a row begins at g n; its weight there too, or the parts share one.
+// Group g of a row begins at column g n. Its weight begins at g weight_step; with weight_step 0 all
+// groups share one weight.
 struct Parts {
   int64_t n, count, weight_step;
 };

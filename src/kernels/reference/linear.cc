@@ -23,7 +23,7 @@ namespace {
 
 int64_t most_rows(const Operand& o, int64_t rows) { return o.rows < 0 ? rows : o.rows; }
 
-// The rows of x, normalised in Dispatch::work where there is a norm.
+// Returns a row of x; if the op has a norm, the normalised row in Dispatch::work.
 const float* x_row(const Dispatch& d, int64_t r) {
   return d.in[LinearIn::kNorm] ? reinterpret_cast<float*>(d.work) + r * d.in[LinearIn::kX].cols
                                : d.in[LinearIn::kX].row<float>(r);
@@ -38,7 +38,7 @@ void normalise(const Dispatch& d, const Slots& slots, const Worker& worker) {
                    d.as<LinearAttr>().eps, reinterpret_cast<float*>(d.work) + r * n);
 }
 
-float chain(const float* x, const float* w, int64_t n) {
+float sequential_dot(const float* x, const float* w, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i] * w[i];
   return sum;
@@ -67,8 +67,8 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
       decode_row(weight, n, w);
       if (gated) decode_row(d.in[LinearIn::kWeight + 1], n, w + k);
       for (int64_t r = 0; r < rows; ++r) {
-        float y = activated(chain(x_row(d, r), w, k) + bias(d, i, n), attr.gate);
-        if (gated) y *= chain(x_row(d, r), w + k, k) + bias(d, 1, n);
+        float y = activated(sequential_dot(x_row(d, r), w, k) + bias(d, i, n), attr.gate);
+        if (gated) y *= sequential_dot(x_row(d, r), w + k, k) + bias(d, 1, n);
         store(d, r, column + n, y * attr.scale);
       }
     }
@@ -76,7 +76,7 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// The largest of a worker's outputs, for each row.
+// The largest output of one worker's share, for one row.
 struct Best {
   float value;
   int32_t index;
@@ -98,7 +98,8 @@ void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) 
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
     decode_row(d.in[LinearIn::kWeight], n, w);
     for (int64_t r = 0; r < rows; ++r) {
-      const float y = (chain(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<LinearAttr>().scale;
+      const float y =
+          (sequential_dot(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<LinearAttr>().scale;
       if (y > best[r].value || best[r].index < 0) best[r] = {y, static_cast<int32_t>(n)};
     }
   }
@@ -142,7 +143,7 @@ void linear_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) 
   }
 }
 
-// The sum over all rows, and over the parts of a row that share the bias.
+// Sums over all rows, and over the parts of a row that share the bias.
 void bias_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const int64_t rows = slots.count(d.in[BiasBackIn::kDy].rows);
   const Share columns = share(d.out().cols, 1, worker);

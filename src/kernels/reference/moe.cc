@@ -1,3 +1,4 @@
+// Expert routing (kRoute) and mixtures of experts (kMoe).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +11,9 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// e to x, rounded from f64, so that libraries do not decide which experts are chosen: x = n log 2 +
-// r, and a polynomial in r (error below 1e-14), whose operations GPUs do in the same order.
+// Returns e^x, computed in f64 and rounded. It does not use the math library, so that the choice of
+// experts is the same on every machine: x = n log 2 + r, and a polynomial in r (error below 1e-14)
+// that the GPU kernels evaluate in the same order.
 float exp_rounded(float x) {
   if (std::isnan(x)) return x;
   const float in = std::clamp(x, -104.0F, 89.0F);
@@ -24,7 +26,7 @@ float exp_rounded(float x) {
   return static_cast<float>(std::ldexp(p, n));
 }
 
-// What a row's experts are worth: softmax or sigmoid of its scores.
+// Computes the routing weights of a row: softmax or sigmoid of the scores.
 void find_worth(const RouteAttr& attr, const float* scores, int64_t n, float* worth) {
   if (attr.sigmoid) {
     for (int64_t e = 0; e < n; ++e) worth[e] = 1 / (1 + exp_rounded(-scores[e]));
@@ -37,7 +39,7 @@ void find_worth(const RouteAttr& attr, const float* scores, int64_t n, float* wo
   for (int64_t e = 0; e < n; ++e) worth[e] *= inverse;
 }
 
-// The lowest index among the largest.
+// Returns the index of the largest element, the lowest one on ties.
 int64_t best_of(const float* x, int64_t n) {
   int64_t best = 0;
   for (int64_t i = 1; i < n; ++i)
@@ -45,7 +47,8 @@ int64_t best_of(const float* x, int64_t n) {
   return best;
 }
 
-// Experts of all but the best groups become impossible. `sorted`, `of_group`: room for n each.
+// Excludes all experts except those of the best groups (sets their merit to -infinity). `sorted`
+// and `of_group` are buffers of n floats.
 void keep_best_groups(const RouteAttr& attr, int64_t n, float* merit, float* sorted,
                       float* of_group) {
   const int64_t size = n / attr.groups;
@@ -61,7 +64,7 @@ void keep_best_groups(const RouteAttr& attr, int64_t n, float* merit, float* sor
     if (of_group[g] != kNever) std::fill_n(merit + g * size, size, kNever);
 }
 
-// RouteAttr::jitter. `left`: room for n.
+// Routing with RouteAttr::jitter. `left` is a buffer of n floats.
 void route_near(const RouteAttr& attr, const float* scores, int64_t n, float* left, float* gates) {
   std::copy_n(scores, n, left);
   std::fill_n(gates, n, 0.0F);
@@ -119,7 +122,7 @@ float biased_dot(const Dispatch& d, int weight, int64_t row, const float* x, flo
   return bias ? sum + bias.row<float>(0)[row] : sum;
 }
 
-// Adds what expert `e` makes of a row.
+// Adds the gated output of expert e to row r.
 void add_expert(const Dispatch& d, int64_t r, int64_t e, float* scratch) {
   const auto& attr = d.as<MoeAttr>();
   const int64_t hidden = d.in[MoeIn::kDown].cols;

@@ -1,3 +1,4 @@
+// Linear recurrences (kScan) and short causal convolutions (kConv1d).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -9,14 +10,14 @@
 namespace veery {
 namespace {
 
-// The state of one head, as the formulas have it.
+// The state of one head, with the names of the formulas (ScanAttr).
 struct HeadState {
   std::vector<float> s;  ///< [key size][value size]
   std::vector<float> n;  ///< [key size]
   float m = 0;
 };
 
-// One head of one span; memory of the state as scan_layout() says.
+// One head of one span. scan_layout() defines the memory layout of stored states.
 class HeadScan {
  public:
   HeadScan(const Dispatch& d, const Slots& slots, const Span& span, int64_t head)
@@ -46,7 +47,7 @@ class HeadScan {
  private:
   float& s(int64_t k, int64_t v) { return state_.s[static_cast<size_t>(k * values_ + v)]; }
 
-  // Between the state and where it is kept.
+  // Copies the state to memory (write) or from memory.
   void copy(float* memory, bool write) {
     const auto move = [&](float& own, float& other) {
       if (write)
@@ -98,7 +99,7 @@ class HeadScan {
       const float before = state_.m + log_alpha(row, 0, 0);
       state_.m = std::max(before, log_gate);
       gate = std::exp(log_gate - state_.m);
-      // What log alpha becomes, less what it is.
+      // The stabilised log alpha minus log alpha.
       shift = before - state_.m - log_alpha(row, 0, 0);
     }
     const auto alpha = [&](int64_t i, int64_t c) { return std::exp(log_alpha(row, i, c) + shift); };
@@ -158,12 +159,12 @@ void scan(const Dispatch& d, const Slots& slots, const Worker& worker) {
     HeadScan(d, slots, slots.spans[i / heads], i % heads).run();
 }
 
-// One channel of one span.
+// Convolves one channel of one span.
 void conv_channel(const Dispatch& d, const Slots& slots, const Span& span, int64_t c) {
   const Operand& kept = d.in[Conv1dIn::kState];
   const int64_t before = d.in[Conv1dIn::kWeight].rows - 1;
   const int64_t channels = d.out().cols;
-  // The inputs from `before` positions before the span on.
+  // The inputs, starting `before` positions before the span.
   std::vector<float> x(static_cast<size_t>(before + span.rows), 0.0F);
   if (kept && span.position > 0)
     for (int64_t j = 0; j < before; ++j)

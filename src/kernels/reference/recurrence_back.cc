@@ -8,15 +8,15 @@
 #include "kernels/reference/reference.h"
 #include "kernels/reference/scan_head.h"
 
-// A scan forward in f64, with tangents or back. The names are those of ScanAttr; with D an adjoint,
-// of one position, `low` being a^T S_before:
+// Derivatives of a scan, in f64: tangents forward, gradients backward. Names are those of ScanAttr;
+// D denotes an adjoint, and low = a^T S_before. One position computes
 //   y = r / den + bonus v,  r = scale q^T S,  den = max(|scale q^T n|, exp(-m)) + eps
 //   S = alpha S_before + gate k v^T + b low  (delta: - gate k low)
-// give, from the last position to the first,
+// The adjoints are, from the last position to the first,
 //   DS += scale q (Dy / den)^T,  Dgate = k^T DS (v - low),  Dlow = b^T DS,
 //   DS_before = alpha DS + a Dlow^T,  Dalpha = DS S_before
-// and so on. m moves too: with exponential gates it is one of two sums, which takes what falls to
-// it; only eps makes y depend on it.
+// and so on. With exponential gates the stabiliser m has a gradient too, which flows to the larger
+// of its two arguments; y depends on m only through eps.
 
 namespace veery {
 namespace {
@@ -41,12 +41,12 @@ void scan_tangent(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-/// The outputs of one of the three gradients: which input each is of.
+/// The inputs of the forward op for which a backward op returns gradients, as its three outputs.
 struct Wanted {
   std::array<int, 3> inputs;
 };
 
-/// The gradients of one value head; those that several heads share are added up.
+/// The gradients of one value head. Gradients of inputs that several heads share are accumulated.
 class HeadBack {
  public:
   HeadBack(const Dispatch& d, const Wanted& wanted, int64_t head)
@@ -55,7 +55,7 @@ class HeadBack {
         wanted_(wanted),
         head_(d, attr_, ScanBackIn::kFirst, head) {}
 
-  // Sets to zero what belongs to the head.
+  // Sets the gradients of this head to zero.
   void clear(const Slots& slots) const {
     for (size_t o = 0; o < wanted_.inputs.size(); ++o) {
       const Operand& out = d_.outputs[o];
@@ -69,7 +69,8 @@ class HeadBack {
     }
   }
 
-  // Of one span: states at every kScanBackPositions-th position first, then back.
+  // Processes one span: stores a state every kScanBackPositions positions (checkpoints), then goes
+  // backward and recomputes the states between them.
   void run(const Span& span) {
     std::vector<HeadMemory<double>> borders;
     HeadMemory<double> now = head_.empty();
@@ -109,7 +110,8 @@ class HeadBack {
     }
   }
 
-  // later_: adjoints of what is remembered behind the position, then of what was before it.
+  // On entry, later_ holds the adjoints of the state after the position; on return, those of the
+  // state before it.
   void step(int64_t row, const HeadMemory<double>& before, const HeadMemory<double>& now) {
     gates_ = head_.gates(row, before.m);
     dgate_ = 0;
@@ -122,7 +124,7 @@ class HeadBack {
     std::swap(later_, earlier_);
   }
 
-  // From y to q, to what was read, and to the normaliser.
+  // Propagates from y to q, to the state that was read, and to the normaliser.
   void read_back(int64_t row, const HeadMemory<double>& before, const HeadMemory<double>& now) {
     const HeadMemory<double>& source = attr_.read_before ? before : now;
     HeadMemory<double>& target = attr_.read_before ? earlier_ : later_;
@@ -173,7 +175,8 @@ class HeadBack {
     }
   }
 
-  // From the memory behind the position to that before it, to k, v, a, b, decays and gate.
+  // Propagates from the state after the position to the state before it, and to k, v, a, b, decays
+  // and gate.
   void written_back(int64_t row, const HeadMemory<double>& before) {
     for (int64_t k = 0; k < head_.keys(); ++k) {
       const double dn = later_.n[static_cast<size_t>(k)];
@@ -250,7 +253,7 @@ class HeadBack {
   double dgate_ = 0;
 };
 
-// A worker takes the value heads of one key head, so that nothing is written by two.
+// Work is split by key heads, so that no two workers write the same gradient.
 void scan_back_of(const Wanted& wanted, const Dispatch& d, const Slots& slots,
                   const Worker& worker) {
   const auto& attr = d.as<ScanAttr>();

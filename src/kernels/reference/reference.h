@@ -1,5 +1,5 @@
-// reference.h: the reference kernels, a table for each family; plain C++, the oracle of every fast
-// kernel.
+// reference.h: the reference kernels, one table per family. They are plain C++ that follows the
+// formulas of the ops, mostly with f64 sums, and serve as the oracle of every fast kernel.
 #pragma once
 #include "kernels/common/table.h"
 
@@ -23,16 +23,16 @@ KernelRows reference_scan_chunks();
 KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();
 
-/// All of these.
+/// Returns all tables above.
 std::span<const KernelRows> reference_tables();
 
-// Inner loops that several families use.
+// Inner loops that several families share.
 
-/// 1 / sqrt(mean(x^2) + eps).
+/// Returns 1 / sqrt(mean(x^2) + eps).
 float reference_inverse_rms(const float* x, int64_t n, float eps);
-/// out = x / rms(x) * weight; x may be out.
+/// out = x / rms(x) * weight; `out` may be `x`.
 void reference_norm(const float* x, const float* weight, int64_t n, float eps, float* out);
-/// Sum of a[i] * b[i] in eight interleaved partial sums.
+/// Returns the sum of a[i] * b[i], accumulated in eight interleaved partial sums.
 float reference_dot(const float* a, const float* b, int64_t n);
 /// y += a * x.
 void reference_axpy(float a, const float* x, int64_t n, float* y);

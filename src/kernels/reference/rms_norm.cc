@@ -74,7 +74,7 @@ void l2_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// y = x / |x|: dx = (dy - y (y dy)) / |x|; where the length counts as eps, dy / eps.
+// y = x / |x|: dx = (dy - y (y dy)) / |x|; if |x| <= eps, dx = dy / eps.
 void l2_norm_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const double eps = d.as<NormAttr>().eps;
   const int32_t n = d.out().cols;

@@ -37,7 +37,7 @@ struct Rotation {
   int64_t begin = 0;
 };
 
-// x may be out.
+// `out` may be `x`.
 void rotate(const float* x, const float* angles, const Rotation& how, float* out) {
   for (int64_t i = 0; i < how.dims / 2; ++i) {
     const int64_t first = how.begin + (how.interleaved ? 2 * i : i);
@@ -63,7 +63,7 @@ void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
              d.out().row<float>(r) + c);
 }
 
-// One head of row r into its page.
+// Writes one head of row r to its page of the KV cache.
 void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x) {
   const int64_t position = slots.position(r);
   write_cached({cache, page_of(cache, slots, slots.sequence(r), position), head, position}, x);

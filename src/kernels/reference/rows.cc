@@ -60,7 +60,8 @@ void argmax(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// Keeps those of the row so far, the largest first.
+// Selects the largest elements of a row, in descending order. NaNs are skipped; missing elements
+// become -infinity with index -1.
 void top_of_row(const float* x, int64_t n, std::span<float> values, std::span<int32_t> indices) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   size_t count = 0;
@@ -102,7 +103,7 @@ void columns_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// What row `i` of `count` has a part of, but for kMax.
+// Returns the weight of row i of `count` rows, for all kinds except kMax.
 double pool_weight(Pooling kind, int64_t i, int64_t count) {
   const auto n = static_cast<double>(count);
   switch (kind) {
@@ -116,7 +117,7 @@ double pool_weight(Pooling kind, int64_t i, int64_t count) {
   return 0;
 }
 
-// The row of a span that has the largest element of a column, the first among equals.
+// Returns the row of a span with the largest element of a column; the first one wins ties.
 int64_t row_of_largest(const Operand& x, const Span& span, int32_t column) {
   int64_t best = span.first_row;
   for (int64_t r = best + 1; r < span.end_row(); ++r)

@@ -5,26 +5,27 @@
 #include "kernels/reference/reference.h"
 #include "kernels/reference/scan_head.h"
 
-// A scan by chunks of positions (Yang et al., arXiv:2312.06635 and arXiv:2412.06464; with a general
-// low-rank term as in arXiv:2503.14456; with exponential gates as in arXiv:2405.04517). With
-// L_t the sum of log alpha from the first position of a chunk to t, S0 the state before it, and
-// u_t = a_t^T S_(t-1):
-//   S_t = e^(L_t) S0 + sum over s <= t of e^(L_t - L_s) (b_s u_s + gate_s k_s v_s)
-//   u_t = a_t^T e^(L_(t-1)) S0 + sum over s < t of a_t^T e^(L_(t-1) - L_s) (b_s u_s + gate_s k_s
-//   v_s)
-// Matrices of products between positions are made once a chunk, u follows from its predecessors,
-// and all else are products of these with values. No exponent is of a sum that is positive, so that
-// decays of channels need no smaller chunks. With exponential gates m_t is the largest exponent.
+// The chunkwise parallel form of a scan (Yang et al., arXiv:2312.06635 and arXiv:2412.06464; with a
+// general low-rank term as in arXiv:2503.14456; with exponential gates as in arXiv:2405.04517). Let
+// L_t be the sum of log alpha from the first position of a chunk to t, S0 the state before the
+// chunk, and u_t = a_t^T S_(t-1):
+//   S_t = e^(L_t) S0 + sum_{s <= t} e^(L_t - L_s) (b_s u_s + gate_s k_s v_s)
+//   u_t = a_t^T e^(L_(t-1)) S0 + sum_{s < t} a_t^T e^(L_(t-1) - L_s) (b_s u_s + gate_s k_s v_s)
+// The matrices of dot products between positions are computed once per chunk, u by forward
+// substitution, and everything else as products of these with values. All exponents are <= 0, so
+// channel-wise decays do not need smaller chunks. With exponential gates m_t is the largest
+// exponent.
 
 namespace veery {
 namespace {
 
 using namespace reference;
 
-/// What positions of a chunk are to each other, for one value head.
+/// The dot products and decays between the positions of a chunk, for one value head.
 class Chunk {
  public:
-  /// `column`: whose decay it is. `before`: y is of the state before its position.
+  /// `column`: the value column whose decay applies. `before`: y reads the state before its
+  /// position.
   Chunk(const Head<double>& head, const ScanAttr& attr, const Share& rows, double m0,
         int64_t column, bool before)
       : head_(head),
@@ -41,10 +42,11 @@ class Chunk {
 
   double m(int64_t t) const { return m_[static_cast<size_t>(t + 1)]; }
   double end() const { return m(n_ - 1); }
-  // The input gate of a position, by which the state was multiplied behind it.
+  // Returns the (stabilised) input gate of a position.
   double gate(int64_t t) const { return written(t + 1, t); }
 
-  /// q^T S of one column with these values, and S behind the chunk in place of S before it.
+  /// Returns q^T S of one column with these values, and replaces s, the state before the chunk, by
+  /// the state after it.
   std::vector<double> read(const std::vector<double>& values, std::vector<double>& s,
                            bool low_rank) const {
     const std::vector<double> low = low_rank ? solve(values, s) : values;
@@ -73,7 +75,7 @@ class Chunk {
   double at(const std::vector<double>& v, int64_t t, int64_t j) const {
     return v[static_cast<size_t>(t * n_ + j)];
   }
-  // How many positions of the chunk are in the state that position t reads.
+  // Returns the number of positions of the chunk that the state read by position t includes.
   int64_t read_at(int64_t t) const { return before_ ? t : t + 1; }
   double q(int64_t t, int64_t k) const { return head_.x(ScanIn::kQ, first_ + t, k); }
   double key(int64_t t, int64_t k) const { return head_.x(ScanIn::kK, first_ + t, k); }
@@ -89,18 +91,20 @@ class Chunk {
     return -input_gate(t) * key(t, k);
   }
 
-  // Sums of log alpha of the first `count` positions.
+  // Returns the sum of log alpha over the first `count` positions.
   double decay(int64_t count, int64_t k) const {
     return decay_[static_cast<size_t>(count * head_.keys() + k)];
   }
-  // What is left behind `count` positions of the state before the chunk, of what position j wrote.
+  // Returns the factor of the state before the chunk in the state after `count` positions.
   double carried(int64_t count, int64_t k) const {
     return std::exp(decay(count, k) + m_.front() - at(m_, count));
   }
+  // Returns the factor of the update of position j in the state after `count` positions.
   double kept(int64_t count, int64_t j, int64_t k) const {
     return attr_.exponential ? 1 : std::exp(decay(count, k) - decay(j + 1, k));
   }
-  // The input gate of position j; exponential ones with the decay, which all channels share.
+  // Returns the input gate of position j. An exponential gate includes the decay until `count`,
+  // which all channels share.
   double written(int64_t count, int64_t j) const {
     if (!attr_.exponential) return input_gate(j);
     return std::exp(decay(count, 0) - decay(j + 1, 0) + input_gate(j) - at(m_, count));
@@ -142,7 +146,7 @@ class Chunk {
       }
   }
 
-  // u of one column, by forward substitution.
+  // Computes u of one column by forward substitution.
   std::vector<double> solve(const std::vector<double>& values, const std::vector<double>& s) const {
     std::vector<double> u(static_cast<size_t>(n_), 0.0);
     for (int64_t t = 0; t < n_; ++t) {
@@ -203,7 +207,7 @@ class ChunkedHead {
     m_ = after.end();
   }
 
-  // What y is divided by: the normaliser is a column of ones.
+  // Returns the divisors of y. The normaliser is computed as a value column of ones.
   std::vector<double> divisors_of(const Chunk& chunk, const Share& rows) {
     std::vector<double> all(static_cast<size_t>(rows.end - rows.begin), 1.0);
     if (!attr_.normaliser) return all;

@@ -1,5 +1,5 @@
-// scan_head.h: what a head of a scan is given and what a position does, of numbers of f64 or of
-// such with tangents.
+// scan_head.h: the inputs of a scan head and the update of one position, on f64 numbers or on dual
+// numbers (forward-mode derivatives).
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -11,7 +11,7 @@
 
 namespace veery::reference {
 
-/// A number and how it moves.
+/// A dual number: value and tangent.
 struct Dual {
   double value = 0, slope = 0;
   Dual() = default;
@@ -39,7 +39,7 @@ T magnitude(T x) {
   return value_of(x) < 0 ? T(0) - x : x;
 }
 
-/// What a head remembers.
+/// The state of a head.
 template <typename T>
 struct HeadMemory {
   std::vector<T> s;  ///< [key size][value size]
@@ -47,16 +47,17 @@ struct HeadMemory {
   T m = 0;
 };
 
-/// What a position does to it, once its decays and gates are known.
+/// Decays and gates of a position.
 template <typename T>
 struct Gates {
-  std::vector<T> alpha;  ///< [key size][value size], but with kOuter the same in each column
+  std::vector<T> alpha;  ///< [key size][value size]; columns are equal except with kOuter
   T gate = 1;
-  T before = 0;  ///< m before, moved by the decay
+  T before = 0;  ///< m before the position plus log alpha
   T m = 0;
 };
 
-/// The inputs of one value head; `first` is where they begin among those of the dispatch.
+/// The inputs of one value head. `first` is the index of the first scan input in the dispatch, and
+/// `moves` the input that has a tangent (-1: none).
 template <typename T>
 class Head {
  public:
@@ -74,7 +75,7 @@ class Head {
   bool has(int input) const { return static_cast<bool>(d_.in[at(input)]); }
   bool bonus_of_channels() const { return d_.in[at(ScanIn::kBonus)].cols != attr_.heads; }
 
-  // Where element i of this head is among the columns of an input.
+  // Returns the column of an input that holds element i of this head.
   int64_t column(int input, int64_t i) const {
     switch (input) {
       case ScanIn::kQ:
@@ -91,7 +92,7 @@ class Head {
                                                 : head_ * values_ + i;
     }
   }
-  // Rates: `row` is a channel of the key.
+  // Returns element i of an input. For kRates, `row` is a key channel.
   T x(int input, int64_t row, int64_t i = 0) const {
     const auto c = static_cast<size_t>(column(input, i));
     const double value = row_or_only(d_.in[at(input)], row)[c];
@@ -135,7 +136,7 @@ class Head {
     return g;
   }
 
-  // a^T S of one column, as S is before.
+  // Returns a^T S_before of one column.
   T low_rank(int64_t row, const Gates<T>& g, const HeadMemory<T>& before, int64_t v) const {
     T sum = 0;
     if (attr_.low_rank == LowRank::kNone) return sum;
@@ -169,7 +170,7 @@ class Head {
     return next;
   }
 
-  // scale q^T of the normaliser.
+  // Returns scale q^T n.
   T normaliser(int64_t row, const HeadMemory<T>& now) const {
     T sum = 0;
     for (int64_t k = 0; k < keys_; ++k)
@@ -180,13 +181,13 @@ class Head {
     if (!attr_.normaliser) return 1;
     return larger(magnitude(normaliser(row, now)), exponential(T(0) - now.m)) + T(attr_.eps);
   }
-  // scale q^T S of one column.
+  // Returns scale q^T S of one column.
   T read(int64_t row, const HeadMemory<T>& memory, int64_t v) const {
     T sum = 0;
     for (int64_t k = 0; k < keys_; ++k) sum = sum + x(ScanIn::kQ, row, k) * memory.s[index(k, v)];
     return T(attr_.scale) * sum;
   }
-  // q^T (bonus * k) where it is of channels, else the bonus.
+  // Returns q^T (bonus * k) for a bonus per channel, else the bonus.
   T bonus(int64_t row) const {
     if (!bonus_of_channels()) return x(ScanIn::kBonus, 0);
     T sum = 0;

@@ -1,4 +1,4 @@
-// Recurrences that are not linear, and products with matrices of blocks on the diagonal.
+// sLSTM, a nonlinear recurrence (kSlstm), and block-diagonal linears (kLinearHeads).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,11 +10,11 @@ namespace veery {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-// Without what is lost where exp(-x) is large or small.
+// log(sigmoid(x)) without overflow or cancellation for large |x|.
 double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); }
 
-// One head of one span. Functions are those of double, whose last bits do not show in f32: answers
-// must not depend on the machine.
+// One head of one span. Math functions are evaluated in double, so that differences between math
+// libraries disappear when results are rounded to f32.
 class HeadCells {
  public:
   HeadCells(const Dispatch& d, const Slots& slots, const Span& span, int64_t head)
@@ -45,7 +45,7 @@ class HeadCells {
     return gates_[static_cast<size_t>(which * size_ + i)];
   }
 
-  // Between the states and where they are kept.
+  // Copies the states to memory (write) or from memory.
   void copy(float* memory, bool write) {
     for (int64_t s = 0; s < kSlstmStates; ++s) {
       float* const there = memory + s * channels_ + first_;

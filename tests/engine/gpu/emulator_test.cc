@@ -1,4 +1,4 @@
-// The emulator of GPUs itself: what it says of kernels that would hang or read too early.
+// The GPU emulator: it must detect kernels that would hang or read data before it has arrived.
 #include "kernels/gpu/dialect/emulator.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(GpuEmulator, EveryThreadOfEveryBlockRunsOnce) {
   EXPECT_EQ(seen.size(), 3U * 2 * 2 * 64);
 }
 
-// Sums over warps, which a barrier of the block follows; one warp goes on longer than the other.
+// Warp sums followed by a block barrier; one warp takes longer than the other.
 TEST(GpuEmulator, BarriersKeepWarpsAndBlocksTogether) {
   std::array<int, 4> sums{};
   run({.blocks_x = 2, .threads = 64}, [&] {
@@ -48,13 +48,13 @@ TEST(GpuEmulator, BarriersKeepWarpsAndBlocksTogether) {
 }
 
 TEST(GpuEmulator, TicketsOrderTheWarpsOfASlot) {
-  constexpr int kWarps = 3, kRounds = 2 * TicketSmem::kTicketsPerSlot;  // barriers are used again
+  constexpr int kWarps = 3, kRounds = 2 * TicketSmem::kTicketsPerSlot;  // barriers are reused
   std::vector<int> order;
   run({.threads = kWarps * 32, .shared = TicketSmem::kBytes}, [&] {
     const Tickets tickets(shared_memory());
     tickets.init(6, kRounds, kWarps);
     sync_block();
-    // The last warp comes first.
+    // The last warp takes the first tickets.
     for (int ticket = kWarps - 1 - thread() / 32; ticket < kRounds; ticket += kWarps) {
       tickets.wait(5, ticket);
       if (thread() % 32 == 0) order.push_back(ticket);
@@ -66,7 +66,7 @@ TEST(GpuEmulator, TicketsOrderTheWarpsOfASlot) {
   EXPECT_EQ(order, in_turn);
 }
 
-TEST(GpuEmulator, ALaneAsksForWhatItAloneKnows) {
+TEST(GpuEmulator, ALaneIssuesTheCopyThatOnlyItKnows) {
   alignas(16) uint8_t from[2][16];
   std::memset(from[0], 1, 16), std::memset(from[1], 2, 16);
   std::vector<int> seen(32);
@@ -102,11 +102,11 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
                      wait_for_phase(arrivals, 0);
                    }),
                Error);
-  run(size, [] { sync_block(); });  // and the next one is as ever
+  run(size, [] { sync_block(); });  // the next launch is not affected
 }
 
-// Memory of an mbarrier must not be used for anything else until the launch ends.
-TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
+// The memory of an mbarrier must not be reused until the launch ends.
+TEST(GpuEmulator, MbarrierMemoryMustNotBeReused) {
   enum class Then { kNothing, kWrites, kMakesAgain };
   const auto complaint = [](Then then) -> std::string {
     try {
@@ -131,7 +131,7 @@ TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
     EXPECT_NE(complaint(then).find("mbarrier"), std::string::npos);
 }
 
-TEST(GpuEmulator, CopiesAreMadeWhenTheirGroupIsWaitedFor) {
+TEST(GpuEmulator, CopiesAreMadeWhenTheirGroupIsAwaited) {
   alignas(16) static uint8_t from[16], first[16], second[16], third[16];
   std::fill(std::begin(from), std::end(from), uint8_t{7});
   const auto copy = [](uint8_t* to) { copy_async_16(to, from), commit_copies(); };

@@ -1,5 +1,5 @@
-// Attention on the emulator of GPUs that not every decoder has: wide heads, values within keys,
-// caches of q8_0 and of two types, masks, rows of the run. The bits of the CPU.
+// Attention variants on the GPU emulator, with the bits of the CPU: wide heads, latent attention,
+// q8_0 caches, caches of two types, masks, rows of the run.
 #include <gtest/gtest.h>
 
 #include "kernels/gpu/gpu.h"
@@ -14,7 +14,7 @@ namespace {
 using test::Batch;
 using test::Matrix;
 
-// One op on the emulator, whose memory is that of the host.
+// Runs one op on the emulator, whose memory is host memory.
 void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Operand& out,
             const Attr& attr, Slots slots, bool exact) {
   Dispatch d;
@@ -55,7 +55,7 @@ struct Setting {
   AttendAttr attr;
   int n;
   DType keys, values;
-  int v = 0;  ///< 0: as n
+  int v = 0;  ///< 0: n
   bool sinks = false, exact = false;
 };
 const Setting kSettings[] = {
@@ -140,7 +140,7 @@ const Setting kSettings[] = {
      DType::kF16},
 };
 
-// Keys and values of some sequences by the CPU; then rows of these.
+// Sequences whose KV caches the CPU has written, and rows of them.
 class Scene {
  public:
   explicit Scene(const Setting& s)
@@ -203,7 +203,7 @@ TEST(MetalAttend, EverySettingHasTheBitsOfTheCpu) {
   }
 }
 
-// Keys and values of the run itself, spans of any length.
+// Keys and values are rows of the run, with spans of any length.
 void expect_same_of_rows(RunOp own) {
   const Setting settings[] = {
       {"full", {.heads = 4, .kv_heads = 4, .scale = 0.2F, .mask = Mask::kFull}, 32},
@@ -257,7 +257,7 @@ void expect_same_of_rows(RunOp own) {
 TEST(GpuAttend, RowsOfTheRunHaveTheBitsOfTheCpu) { expect_same_of_rows(gpu_run); }
 TEST(MetalAttend, RowsOfTheRunHaveTheBitsOfTheCpu) { expect_same_of_rows(metal_run); }
 
-// What is written is what the CPU writes: q8_0 too, and of numbers that are not finite.
+// Cache writes store the bytes of the CPU, also for q8_0 and for numbers that are not finite.
 TEST(GpuCache, HoldsTheBytesOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kBF16, DType::kF16, DType::kF32}) {
     for (const bool keys : {true, false}) {

@@ -1,5 +1,5 @@
-// Chains on the emulator of GPUs: tokens that it draws are those of the sampler, and a chain of
-// many steps is one submission.
+// Chained decode on the GPU emulator: the sampled tokens are those of the host's sampler, and many
+// steps are one submission.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ using test::some_ids;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int32_t kTop = 128;
 
-/// A model whose logits are a function of the last token: rows of a table.
+/// A model whose logits depend only on the last token: rows of a table.
 class Bigrams {
  public:
   explicit Bigrams(const Matrix& table, int sm_count = 2)
@@ -36,7 +36,7 @@ class Bigrams {
     return {table_[id], static_cast<size_t>(vocab())};
   }
 
-  /// What a chain makes of rows behind these tokens.
+  /// Returns the tokens that a chained decode produces after these last tokens.
   std::vector<std::vector<int32_t>> chain(const std::vector<int32_t>& last,
                                           std::span<const ChainRow> rows) const {
     const auto count = static_cast<int32_t>(last.size());
@@ -84,7 +84,7 @@ class Bigrams {
   std::shared_ptr<Backend> backend_;
 };
 
-/// Rows that are random, have many equal logits, few that are possible at all, or very large ones.
+/// Rows with random logits, many equal logits, few finite logits, or very large logits.
 Matrix table_of(int32_t vocab, uint64_t seed) {
   Random random(seed);
   Matrix table = test::random_matrix(vocab, vocab, random, 3);
@@ -99,7 +99,8 @@ Matrix table_of(int32_t vocab, uint64_t seed) {
   return table;
 }
 
-/// What the sampler makes, and how much of it can be told from the most probable tokens.
+/// The tokens of the sampler. The first `known` of them can be sampled from the results of top_k()
+/// alone.
 struct Expected {
   std::vector<int32_t> ids;
   size_t known = 0;
@@ -119,8 +120,8 @@ Expected expected(const Bigrams& model, const SamplerOptions& options, std::vect
 
 using Options = std::vector<SamplerOptions>;
 
-/// Each of these settings with many seeds: rows of one chain, each behind a history of its own.
-/// `whole`: all tokens can be told from the most probable ones.
+/// Tests each setting with many seeds, as rows of one chained decode with different histories.
+/// `whole`: the most probable tokens determine all tokens.
 void expect_draws_of_sampler(const Bigrams& model, const Options& all, int32_t count, bool whole,
                              std::span<const int32_t> stops = {}) {
   const int seeds = test::kSanitized ? 2 : 6;
@@ -178,7 +179,7 @@ TEST(GpuChain, DrawsWhatTheSamplerDraws) {
       with([](auto& o) { o.top_k = 3, o.min_p = 0, o.top_p = 0.9F; }),
   };
   expect_draws_of_sampler(Bigrams(table_of(90, 1)), all, 40, true);
-  // Of equal logits more may be left than come back.
+  // There may be more equal logits than top_k() returns.
   const Bigrams larger(table_of(300, 2));
   expect_draws_of_sampler(larger, all, 40, false);
   std::erase_if(all, [](const SamplerOptions& o) { return o.top_k <= 0; });
@@ -206,22 +207,22 @@ TEST(GpuChain, PenaltiesAndBiasesAreThoseOfTheSampler) {
       with([](auto&) {}),
   };
   expect_draws_of_sampler(Bigrams(table_of(90, 3)), all, 40, true);
-  // Several blocks share a row, and change the logits that each of them has.
+  // Several thread blocks share a row, and each changes its own logits.
   Options few = {all[0], all[3], all[7]};
   for (SamplerOptions& options : few) options.bias.push_back({2077, 6});
   expect_draws_of_sampler(Bigrams(table_of(2100, 6), 64), few, 8, true);
 }
 
-TEST(GpuChain, RowsEndWhereTheyAreToldTo) {
+TEST(GpuChain, RowsEndAtEndTokensAndLimits) {
   const std::vector<int32_t> stops = {4, 17, 33, 50, 51, 52, 80};
   const Options all(6, with([](auto& o) { o.temperature = 2; }));
   expect_draws_of_sampler(Bigrams(table_of(90, 4)), all, 100, true, stops);
   expect_draws_of_sampler(Bigrams(table_of(90, 5)), all, 1, true);
 }
 
-// Where more is left than the most probable tokens, what was made until then is right, and a row
-// that can be told by them goes on to the end.
-TEST(GpuChain, EndsWhereTheMostProbableTokensDoNotDo) {
+// If the most probable tokens do not suffice for a row, its tokens up to there are correct, and
+// other rows continue to the end.
+TEST(GpuChain, EndsIfTheTopTokensDoNotSuffice) {
   Random random(9);
   Matrix flat(300, 300);
   for (int32_t r = 0; r < 300; ++r)
@@ -243,7 +244,7 @@ TEST(GpuChain, EndsWhereTheMostProbableTokensDoNotDo) {
   EXPECT_TRUE(std::equal(made[0].begin(), made[0].end(), all.begin()));
 }
 
-TEST(GpuChain, WhatItCannotDoIsLeftToTheSampler) {
+TEST(GpuChain, UnsupportedSettingsAreLeftToTheSampler) {
   const std::vector<int32_t> history(100, 5);
   const auto chains = [&](const std::function<void(SamplerOptions&)>& change) {
     return Sampler(with(change)).chain_row(history, 128).has_value();
@@ -264,7 +265,7 @@ TEST(GpuChain, WhatItCannotDoIsLeftToTheSampler) {
   EXPECT_FALSE(all.chain_row(longer, 25));
 }
 
-// The host's side of CUDA.
+// The host side of CUDA.
 
 struct Counted {
   std::vector<int32_t> ids;
@@ -302,7 +303,7 @@ Counted chain_on_cuda(const SmallModel& model, bool loops, const SamplerOptions&
   return counted;
 }
 
-TEST(CudaChain, IsOneSubmissionWhereTheDriverHasLoops) {
+TEST(CudaChain, IsOneSubmissionIfTheDriverHasLoops) {
   const SmallModel model(DType::kQ8_0);
   for (const float temperature : {0.0F, 0.9F}) {
     const SamplerOptions sampling = with([&](auto& o) { o.temperature = temperature, o.seed = 5; });

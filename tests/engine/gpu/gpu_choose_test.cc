@@ -1,5 +1,5 @@
-// The choice of positions on the emulator of GPUs, as CUDA and as Metal has it, and attention to
-// those that were chosen: what the CPU chooses, and its bits.
+// The choice of positions, and attention to chosen positions, on the GPU emulator with the CUDA and
+// the Metal kernels: the choice and the bits of the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/gpu/gpu.h"
@@ -15,7 +15,7 @@ using test::Matrix;
 using GpuChoose = test::EachGpuDialect;
 INSTANTIATE_TEST_SUITE_P(Each, GpuChoose, test::gpu_dialects(), test::dialect_name);
 
-// Many scores are equal where they are made of few numbers.
+// kFew: inputs have few distinct values, so that many scores are equal.
 enum class Numbers { kAny, kFew };
 Matrix matrix_of(Numbers numbers, int64_t rows, int32_t cols, Random& random) {
   if (numbers == Numbers::kAny) return test::random_matrix(rows, cols, random);
@@ -42,7 +42,7 @@ const Setting kSettings[] = {
     {"one", DType::kF32, 4, 16, 1},
 };
 
-// Two sequences of 600 positions, and rows of them.
+// Two sequences of 600 positions, and some of their rows.
 class Scene {
  public:
   Scene(const Setting& s, const std::vector<Span>& parts)
@@ -84,7 +84,8 @@ void run_on_cpu(Op op, const std::vector<Operand>& in, const Operand& out, const
   test::run(op, in, out, attr, slots, {supported_targets().front(), 1});
 }
 
-// Rows that see fewer than are chosen, as many, and more; more rows than one launch has.
+// Rows that see fewer positions than are chosen, equally many, and more; more rows than a launch
+// has.
 TEST_P(GpuChoose, ChoosesWhatTheCpuDoes) {
   for (const Setting& s : kSettings) {
     if (test::kSanitized && s.type != DType::kF32) continue;
@@ -115,7 +116,7 @@ const Attention kAttention[] = {
      DType::kF32},
 };
 
-// Lists of 150 positions, so two blocks of them, for rows that see fewer and more than those.
+// Lists of 150 positions, which are two blocks, for rows that see fewer and more positions.
 TEST_P(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
   constexpr int kUsed = 150;
   for (const Attention& s : kAttention) {
@@ -152,7 +153,7 @@ TEST_P(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
   }
 }
 
-// Metal has room for the 64 heads of DeepSeek V3.2, and for no more.
+// Threadgroup memory on Metal has room for the 64 heads of DeepSeek V3.2, but not for more.
 TEST_P(GpuChoose, QueriesWithoutRoomAreRefused) {
   const bool metal = GetParam().name == std::string("metal");
   const int most = metal ? 64 : 450;

@@ -1,5 +1,5 @@
-// Attention behind products of bf16, whose scores and values tensor cores add up, on the emulator:
-// an order of its own, the same for rows that follow each other and for rows alone.
+// Attention of bf16 models by tensor cores, on the GPU emulator. It has its own order of sums,
+// which is the same for rows of one tile and for single rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 using test::Batch;
 using test::Matrix;
 
-// Attention beside a product with a weight of bf16, which has the bits of neither.
+// A plan with attention and a bf16 product; the latter selects the tensor core kernels.
 class Attention {
  public:
   explicit Attention(bool cores) : cores_(cores) {
@@ -69,7 +69,7 @@ constexpr Setting kSettings[] = {
     {"chunks", {.heads = 3, .kv_heads = 3, .scale = 0.1F, .window = 96, .chunked = true}, 32, 32},
     {"two widths, sinks", {.heads = 6, .kv_heads = 2, .scale = 0.2F}, 80, 48, true},
     {"soft cap", {.heads = 5, .kv_heads = 1, .scale = 0.2F, .softcap = 3}, 64, 128},
-    // Behind 16 blocks of positions segments have several.
+    // After 16 KV blocks, segments have several blocks.
     {"long", {.heads = 2, .kv_heads = 2, .scale = 0.1F}, 32, 32, false, 2700},
 };
 
@@ -93,7 +93,7 @@ class Scene {
   struct Row {
     int sequence, position;
   };
-  // Queries that belong to a sequence and its position, whatever else there is.
+  // Runs rows whose queries depend only on their sequence and position. `cores`: tensor cores.
   Matrix run(const std::vector<Row>& rows, bool cores) {
     Batch batch = batch_.empty();
     Matrix q(std::ssize(rows), s_.attr.heads * s_.n, DType::kF32, 4);  // rows aligned as in plans
@@ -141,8 +141,8 @@ TEST(GpuCores, RowsOfAttentionHaveOneOrderHoweverTheyAreRun) {
         differ += together[r][i] != as_cpu[r][i] ? 1 : 0;
       }
     EXPECT_LE(std::sqrt(apart), 2e-3 * std::sqrt(length)) << s.name;
-    EXPECT_GT(differ, 0) << s.name;  // else this is not what is tested
-    // Alone, in twos, and of two sequences in turns, which no tile has.
+    EXPECT_GT(differ, 0) << s.name;  // otherwise tensor cores were not used
+    // Single rows, pairs, and alternating rows of two sequences, which form no tile.
     const auto expect_rows = [&](const std::vector<Scene::Row>& some, const char* how) {
       const Matrix found = scene.run(some, true);
       for (size_t r = 0; r < some.size(); ++r) {

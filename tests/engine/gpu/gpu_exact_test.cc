@@ -1,5 +1,5 @@
-// --exact on the emulators of both kinds of GPUs: the bits of the CPU with --exact, for every type
-// of weights and every family of models, however a sequence is cut into runs.
+// --exact on the CUDA and Metal emulators: the bits of the CPU with --exact, for every weight type
+// and model family, and any split of a sequence into runs.
 #include <gtest/gtest.h>
 
 #include "engine/runner.h"
@@ -27,7 +27,7 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk = 64) {
 }
 std::shared_ptr<Backend> on_cuda() { return gpu::make_backend(gpu::make_emulator()); }
 
-// One row, few rows, a tile of rows that is not full and one that is, with the next.
+// {chunk, tokens}: one row, few rows, an incomplete tile of rows, and a full tile plus another.
 constexpr std::pair<int32_t, size_t> kRuns[] = {{1, 2}, {3, 3}, {64, 37}, {128, 70}};
 
 class GpuExact : public ::testing::TestWithParam<DType> {};
@@ -50,7 +50,7 @@ TEST_P(GpuExact, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   EXPECT_EQ(gpu.faults, "");
 }
 
-// One of each layout, and each type that is brought to one of them by a code of its own.
+// One type per weight layout, and each type whose conversion to a layout has separate code.
 INSTANTIATE_TEST_SUITE_P(Weights, GpuExact,
                          ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
                                            DType::kQ5_1, DType::kIQ4_NL, DType::kQ2_K, DType::kQ3_K,
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, GpuExact,
                                            DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// Weights of several types side by side, in blocks of 256, of 32, and floats.
+// A linear with weights of several types: blocks of 256, blocks of 32, floats.
 TEST(GpuExactTypes, LieSideBySide) {
   for (const auto& [type, values] :
        {std::pair(DType::kQ4_K, DType::kQ6_K), std::pair(DType::kQ8_0, DType::kF16),
@@ -79,7 +79,7 @@ TEST(GpuExactTypes, LieSideBySide) {
   }
 }
 
-// Few pairs of rows and experts in a group, and many.
+// Groups with few and with many pairs of row and expert.
 TEST(GpuExactExperts, HaveTheBitsOfTheCpu) {
   for (const DType type : {DType::kQ4_K, DType::kQ8_0, DType::kBF16}) {
     if (test::kSanitized && type != DType::kQ8_0) continue;
@@ -94,7 +94,7 @@ TEST(GpuExactExperts, HaveTheBitsOfTheCpu) {
   }
 }
 
-// Tokens that the GPU chooses.
+// Chained greedy decode.
 TEST(GpuExactChain, GreedyTextIsThatOfTheCpu) {
   const SmallModel model(DType::kQ6_K);
   const auto ids = some_ids(5);

@@ -1,5 +1,5 @@
-// Routing, mixtures of experts and products on the emulator of GPUs: the bits of the CPU, for each
-// attribute, and the order of docs/numerics.md for bf16.
+// Routing, mixtures of experts and linears on the GPU emulator: the bits of the CPU for each
+// attribute; for bf16 the order of docs/numerics.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using test::Matrix;
 
-// The op on the emulator, whose memory is that of the host; NaN is what was not written.
+// Runs an op on the emulator, whose memory is host memory. Outputs are NaN until written.
 void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, int64_t rows,
                 bool exact = false) {
   const Kernel kernel = backend.choose(op, d, {.exact = exact});
@@ -43,7 +43,7 @@ void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, in
 void expect_same_route(const RouteAttr& attr, int32_t experts, bool biased, const char* what) {
   Random random(5);
   Matrix scores = test::random_matrix(9, experts, random, 2);
-  for (int32_t e = 0; e < experts; ++e) scores[7][e] = float(e % 3);  // equals
+  for (int32_t e = 0; e < experts; ++e) scores[7][e] = float(e % 3);  // equal scores
   const Matrix bias = test::random_matrix(1, experts, random, 0.2F);
   Dispatch d;
   d.in[RouteIn::kScores] = scores.operand;
@@ -100,7 +100,8 @@ struct Case {
   bool biases = false, residual = false;
 };
 
-// Numbers as a file has them; MLX's groups and fp8, which nothing here encodes, are made up.
+// Encodes values in the layout of a file. Affine groups (MLX) and FP8 have no encoder, so their
+// bytes are random.
 void store(DType type, std::span<const float> values, Random& random, std::span<std::byte> to) {
   if (!is_affine(type) && !is_fp8(type)) return encode(type, values, to);
   for (std::byte& byte : to) byte = static_cast<std::byte>(random.next() & 0x77);
@@ -122,7 +123,7 @@ void store(DType type, std::span<const float> values, Random& random, std::span<
   }
 }
 
-// Weights as files have them, for both sides.
+// Weights in the layout of a file, packed for CPU and GPU.
 struct Weights {
   std::vector<std::byte> stored, cpu, gpu;
   Operand of_cpu, of_gpu;
@@ -151,7 +152,7 @@ struct Weights {
   }
 };
 
-// Each row chooses some experts, one of them none.
+// Returns gates; each row chooses some experts, one row none.
 Matrix random_gates(int64_t rows, const MoeAttr& attr, Random& random) {
   Matrix gates(rows, attr.experts);
   for (int64_t r = 0; r < rows; ++r) {
@@ -162,7 +163,7 @@ Matrix random_gates(int64_t rows, const MoeAttr& attr, Random& random) {
   return gates;
 }
 
-// Of bf16 rows have the numbers that each of them has alone, near those of the CPU.
+// bf16: each row has the bits that it has alone, and is close to the CPU.
 void expect_rows_alone(const Backend& backend, const Dispatch& d, const Matrix& expected,
                        const Matrix& found, const char* what) {
   const int64_t rows = found.operand.rows;
@@ -234,13 +235,13 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
       {"6 bits of MLX", affine_type({6, 32, DType::kF32}), {.experts = 3, .used = 2}},
       {"fp8", DType::kFP8_32, {.experts = 4, .used = 2}},
   };
-  // Pairs one by one, in small and in large groups.
+  // Single pairs, small groups and large groups.
   for (const Case& c : cases)
     for (const int64_t rows : {1, 9, 30, 70}) expect_same_mixture(c, rows);
 }
 
-// An output of bf16 as docs/numerics.md has it: pieces of 256 columns, steps of 16. Within a step
-// the emulator adds up in double, in the order in which lanes have the columns.
+// Returns a bf16 output as defined by docs/numerics.md: pieces of 256 columns, steps of 16. Within
+// a step the emulator adds in double, in the column order of the lanes.
 float bf16_product(const float* x, const uint16_t* w, int64_t cols) {
   float y = 0;
   for (int64_t first = 0; first < cols; first += 256) {
@@ -259,8 +260,8 @@ float bf16_product(const float* x, const uint16_t* w, int64_t cols) {
 }
 
 // One row, and rows in small and in large tiles. The last unit, the last K tile and the last piece
-// of 256 columns are incomplete. The CPU adds up in another order: with n roundings each, an output
-// is off by n 2^-24 of the sum of its products' magnitudes on both sides.
+// of 256 columns are incomplete. The CPU accumulates in another order. With n roundings, an output
+// of either side has an error of up to n 2^-24 times the sum of the magnitudes of its products.
 TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(6);
@@ -277,7 +278,7 @@ TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
       d.in[LinearIn::kWeight] = weight.of_cpu;
       d.in[LinearIn::kBias] = bias.operand;
       d.in[LinearIn::kResidual] = residual.operand;
-      // Of the head: bf16 has one term.
+      // The output head requests high precision, but bf16 has no residual quantisation.
       d.attr = LinearAttr{.precision = rows == 3 ? Precision::kHigh : Precision::kUsual};
       Matrix of_cpu(rows, kOut), expected(rows, kOut), found(rows, kOut);
       test::run(op::kLinear, {d.in.begin(), d.in.end()}, of_cpu.operand, d.attr,
@@ -309,7 +310,7 @@ TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
   }
 }
 
-// Normalised, joined, gated: what follows a product is the same for all weights.
+// With a norm, with several weights, with a gate: the epilogue is the same for all weight types.
 TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(7);
@@ -402,8 +403,8 @@ void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x
   test::expect_same_bits(expected, found, what.c_str());
 }
 
-// A block that is an outlier of all rows, one of a single row, some of each, and a row with more of
-// them than count; more blocks than tiles look at together.
+// Creates blocks that are outlier blocks of all rows, of one row, and of some rows, and one row
+// with more outlier blocks than outlier_limit(); more blocks than a tile processes at a time.
 void add_outliers(Matrix& x, int64_t rows, int64_t blocks, Random& random) {
   for (int64_t r = 0; r < rows; ++r) {
     x[r][40] = 90;
@@ -430,7 +431,7 @@ TEST(GpuLinear, OutliersOfManyRowsHaveTheBitsOfTheCpu) {
   }
 }
 
-// Rows one by one, in small and in large tiles, and gathered.
+// Single rows, small and large tiles, and gathered rows.
 TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
   const auto backend = gpu::make_backend(gpu::make_emulator());
   Random random(4);
@@ -480,7 +481,7 @@ TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
 // Thread blocks quantise one, two, four and eight rows, with and without a norm, with and without
 // residual quantisation. The last K tile is incomplete, and there are more columns than a block
 // processes at a time. Rows and norm weights are unaligned, or do not fit into shared memory.
-TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
+TEST(GpuLinear, QuantisedRowsDoNotDependOnTheWorkSplit) {
   Random random(12);
   constexpr int32_t kRows = 41, kOut = 20;
   const auto own = gpu::make_backend(gpu::make_emulator());
@@ -512,7 +513,7 @@ TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
             test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
                       test::plain_slots(kRows), {supported_targets().front(), 1});
           d.in[LinearIn::kWeight] = weight.of_gpu;
-          bool first = type == DType::kBF16;  // whose order is another
+          bool first = type == DType::kBF16;  // bf16 has another order than the CPU
           for (const auto& [sm_count, room] :
                {std::pair(64, 227), std::pair(12, 227), std::pair(6, 227), std::pair(2, 227),
                 std::pair(64, 48)}) {

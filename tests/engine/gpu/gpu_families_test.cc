@@ -1,5 +1,5 @@
-// Every family of models on the emulator of GPUs: the logits of the CPU, bit for bit; where weights
-// are of bf16, numbers near those, the same ones however a sequence is cut into runs.
+// Every model family on the GPU emulator: the bits of the CPU; with bf16 weights close to the CPU,
+// and the same bits for any split of a sequence into runs.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace veery {
 namespace {
 
-// Whether some matrix has elements of bf16, that are not the scales of others.
+// Returns whether a folder has a bf16 matrix other than the scales of quantised weights.
 bool has_bf16(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".safetensors") continue;
@@ -48,7 +48,7 @@ class GpuFamilies : public ::testing::TestWithParam<std::string> {};
 TEST_P(GpuFamilies, LogitsHaveTheBitsOfTheCpu) {
   if (test::kSanitized && !is_recurrent(GetParam())) return;
   const std::string folder = folder_of(GetParam());
-  // More than are chosen, where positions are.
+  // Sparse models: more tokens than positions are chosen.
   const Ids ids = random_ids(GetParam().ends_with("-sparse") ? 40 : 9, 3);
   const auto logits = [&](bool gpu, int32_t chunk = 64) {
     LoadOptions options = options_for(gpu);
@@ -67,7 +67,7 @@ TEST_P(GpuFamilies, LogitsHaveTheBitsOfTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
-// The last layers on the GPU, the others and their caches on the CPU.
+// The last layers on the GPU; the others and their KV caches on the CPU.
 class GpuLayers : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuLayers, LogitsDoNotDependOnWhereLayersAre) {
@@ -97,17 +97,17 @@ TEST_P(GpuLayers, LogitsDoNotDependOnWhereLayersAre) {
           << error.what();
     }
   }
-  // Layers that take keys and values of others.
+  // Models whose layers share keys and values.
   const std::string name = GetParam();
   const bool shares = name == "gemma4" || name == "gemma4-published";
   EXPECT_EQ(refused > 0, shares) << refused << " of " << layers;
 }
 INSTANTIATE_TEST_SUITE_P(All, GpuLayers, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
-// What sequences keep, through runs of several, forks, snapshots and going back.
+// Recurrent states through batched runs, forks, snapshots and rewinding.
 class GpuRecurrent : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
+TEST_P(GpuRecurrent, RecurrentStateFollowsItsSequence) {
   const auto logits = [&](bool gpu, std::optional<int32_t> layers = {}) {
     LoadOptions options = options_for(gpu);
     options.backend_layers = layers;
@@ -120,7 +120,7 @@ TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
     return;
   }
   EXPECT_LT(test::distance(own, expected), test::kNear);
-  // What each row comes after, in one run.
+  // The history of each row of a run.
   const Ids ids = random_ids(40, 5);
   using Parts = std::vector<std::pair<int, int>>;
   const Parts parts[] = {{{0, 9}},           {{20, 21}},         {{0, 14}},
@@ -140,7 +140,7 @@ TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
 }
 INSTANTIATE_TEST_SUITE_P(All, GpuRecurrent, ::testing::ValuesIn(test::kRecurrent), test_name);
 
-// Embeddings, and scores of rankers.
+// Embeddings, and scores of rerankers.
 class GpuEncoders : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
@@ -161,7 +161,7 @@ TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
     EXPECT_EQ(numbers(true, all.subspan(i, 1)).front(), own[i]) << texts[i];
 }
 
-// The last layers on the GPU, the others with the embedding on the CPU.
+// The last layers on the GPU; the embedding and the other layers on the CPU.
 TEST_P(GpuEncoders, NumbersDoNotDependOnWhereLayersAre) {
   if (test::kSanitized && GetParam() != "bert-mean") return;
   const std::string folder = test::fixture_path("encoders/" + GetParam());

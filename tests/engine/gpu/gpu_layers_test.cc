@@ -1,4 +1,4 @@
-// A model whose first layers are on the CPU and the last ones on a GPU: where things are.
+// Models with the first layers on the CPU and the last layers on a GPU.
 #include <gtest/gtest.h>
 
 #include "engine/runner.h"
@@ -106,8 +106,8 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
   }
 }
 
-// What others hold as well is copied before it is written, on both sides; saved ones go from one to
-// the other.
+// Shared pages are copied before they are written, on both devices. Sequences saved with one split
+// load with another.
 TEST(GpuLayers, ForksAndSavedSequencesAreThoseOfTheCpu) {
   const auto logits = [&](const LoadOptions& options) {
     Model model(folder(), options);
@@ -132,7 +132,7 @@ TEST(GpuLayers, ForksAndSavedSequencesAreThoseOfTheCpu) {
     EXPECT_EQ(logits(options_on(gpu::make_backend(gpu::make_emulator()), n)), expected) << n;
 }
 
-TEST(GpuLayers, WhatCannotBeIsRefused) {
+TEST(GpuLayers, InvalidSplitsAreRefused) {
   EXPECT_THROW(Model(folder(), options_on(gpu::make_backend(gpu::make_emulator()), -1)), Error);
 }
 

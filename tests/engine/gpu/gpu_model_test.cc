@@ -1,4 +1,4 @@
-// Real weights on the emulator of GPUs: the bits of the CPU.
+// Real weights on the GPU emulator: the bits of the CPU.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Rows of a table timed on the device, and what the device does at best.
+// Times of table entries measured on the device, and peak rates.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,8 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   return options;
 }
 
-// A launch takes a millisecond of the driver's clock, so a row has as many as launches.
+// A launch takes a millisecond on the fake driver's clock, so the time of a table entry is its
+// number of launches.
 TEST(CudaProfile, TimesEachRowOfATable) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(12);
@@ -68,7 +69,7 @@ TEST(CudaProfile, TimesEachRowOfATable) {
   EXPECT_EQ(state.graphs, 0);
 }
 
-// Each row is a run of its commands, which takes a millisecond and one more for each of them.
+// Each table entry is a separate run of commands; a run takes a millisecond plus one per command.
 TEST(MetalProfile, TimesEachRowOfATable) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(12);
@@ -91,8 +92,7 @@ TEST(MetalProfile, TimesEachRowOfATable) {
       EXPECT_NEAR(std::accumulate(seconds.begin(), seconds.end(), 0.0),
                   1e-3 * static_cast<double>(gpu.commands.size() + count), 1e-9);
       for (size_t i = 0; i < count; ++i) {
-        // x of a product is brought to its form by a command of its own, the head's best by
-        // another.
+        // A separate command quantises x, and another one merges the argmax of the head.
         const std::string_view op = plan.labels()[i].op;
         EXPECT_GT(seconds[i], 1.9e-3) << op;
         if (op == "linear" || op == "rms_norm") {
@@ -141,7 +141,7 @@ TEST(MetalProfile, FaultsAreErrors) {
   }
 }
 
-// What comes behind a profile is what would have come without.
+// Decoding after a profile gives the same tokens as without it.
 TEST(GpuProfile, LeavesTheSequenceAsItWas) {
   const SmallModel model(DType::kQ4_K);
   const auto ids = some_ids(12);
@@ -184,7 +184,7 @@ TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {
   EXPECT_EQ(cuda::fake_state().events, 0);
 }
 
-TEST(GpuProfile, IsRefusedWhereRowsCannotBeTimed) {
+TEST(GpuProfile, IsRefusedIfRowsCannotBeTimed) {
   const SmallModel model(DType::kQ8_0);
   Model of(model.path(), options_on(gpu::make_backend(gpu::make_emulator())));
   SequenceReader reader(of);

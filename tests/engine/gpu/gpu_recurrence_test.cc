@@ -1,5 +1,5 @@
-// Recurrences and convolutions on the emulator of GPUs, as CUDA and as Metal has them: the bits of
-// the CPU, for each parameter and any way to cut a sequence into runs.
+// Recurrences and convolutions on the GPU emulator with the CUDA and the Metal kernels: the bits of
+// the CPU, for each parameter and any split of a sequence into runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ test::RunScan scan_on(const test::GpuDialect& dialect) {
 
 constexpr int32_t kRows = 22;
 
-// The problems of the CPU's tests, and keys of each size that there is a kernel for.
+// The problems of the CPU's tests, and one for each key size that has a kernel.
 std::vector<ScanProblem> gpu_problems() {
   std::vector<ScanProblem> all = test::problems(kRows);
   all.push_back(test::problem("mamba2 128", {.map = HeadMap::kTiled}, kRows, {2, 1, 128, 20}));
@@ -61,7 +61,7 @@ TEST_P(GpuScan, HasTheBitsOfTheCpuInAnyRuns) {
   }
 }
 
-// What is kept is what the CPU keeps, so that sequences move from one to the other.
+// Stored states have the bits of the CPU, so that sequences can move between devices.
 TEST_P(GpuScan, KeepsTheBlocksOfTheCpu) {
   for (const ScanProblem& p : gpu_problems()) {
     if (test::kSanitized && p.name != "rwkv7" && p.name != "mlstm") continue;
@@ -74,7 +74,7 @@ TEST_P(GpuScan, KeepsTheBlocksOfTheCpu) {
       rows.add(0, kRows - 9, 0);
       run.go(rows, 0, blocks, result);
       for (float& x : blocks.memory)
-        if (std::isnan(x)) x = 0;  // never written
+        if (std::isnan(x)) x = 0;  // NaN marks memory that the run did not write
       return blocks.memory;
     };
     EXPECT_EQ(kept(scan_on(GetParam())), kept(test::scan_with({supported_targets().front()})))
@@ -109,7 +109,7 @@ TEST_P(GpuScan, TooManyKeysAreRefused) {
   }
 }
 
-// Two sequences side by side, in runs; each run's rows, and how many of each sequence they are.
+// Processes two sequences in several runs, each with some rows of both.
 template <typename Run>
 Matrix in_two_sequences(const Matrix& x, int32_t width, const std::vector<int32_t>& sizes, int kept,
                         const Shape& block, const Run& run) {

@@ -1,5 +1,5 @@
-// What gives up the bits of the CPU for speed, on the emulator and on a library that notes what is
-// asked of it: numbers near those of the CPU.
+// --relaxed, which gives up the bits of the CPU for speed, on the emulator and with a fake cuBLASLt
+// that records calls: results are close to those of the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/machine.h"
@@ -27,7 +27,7 @@ using test::Rows;
 using test::SmallModel;
 using test::some_ids;
 
-// So many rows that a plan of theirs takes relaxed kernels.
+// Enough rows for a plan with relaxed kernels.
 constexpr int32_t kRows = 85;
 
 LoadOptions options_on(std::shared_ptr<Backend> backend) {
@@ -41,12 +41,12 @@ std::shared_ptr<Backend> relaxed_emulator() {
   return gpu::make_backend(gpu::make_relaxed_emulator());
 }
 
-// Of weights that the CPU multiplies with x as int8, and of those that it multiplies as floats:
-// this model has outliers. Numbers of a wrong row or column would be as far apart as they are long.
+// Maximum relative distances for weights that the CPU multiplies with int8 activations, and for
+// float weights. This model has outliers. A wrong row or column would give a distance of about 1.
 constexpr double kNearQuantised = 0.05, kNearFloats = 0.02;
 double near(DType type) { return info(type).block > 1 ? kNearQuantised : kNearFloats; }
 
-// The logits behind a prompt in one run, and those of a few tokens after it.
+// Returns the logits after a prompt (one run) and after each of a few further tokens.
 Rows logits_behind(const std::string& path, const LoadOptions& options,
                    std::span<const int32_t> ids) {
   constexpr size_t kAfter = 5;
@@ -60,7 +60,7 @@ Rows logits_behind(const std::string& path, const LoadOptions& options,
   return rows;
 }
 
-// Elements are those of decode.h, rounded to bf16.
+// Expanded weights are the elements of decode.h, rounded to bf16.
 TEST(GpuExpand, HasTheElementsOfEachType) {
   for (const DType type : test::typical_types()) {
     if (!gpu::weight_format(type)) continue;
@@ -92,7 +92,7 @@ struct Setting {
   const char* name;
   AttendAttr attr;
   int n;
-  int v = 0;  ///< 0: as n
+  int v = 0;  ///< 0: n
   bool sinks = false;
 };
 const Setting kSettings[] = {
@@ -160,18 +160,19 @@ double attention_error(const Setting& s, const std::vector<Span>& parts) {
   return most / largest;
 }
 
-// Queries, weights and values are of bf16 there and here; what differs is when weights are rounded.
+// CPU and GPU both use bf16 queries, weights and values; they round the weights at different
+// points.
 TEST(GpuAttendCores, IsNearTheCpu) {
   for (const Setting& s : kSettings) {
     if (test::kSanitized && s.n > 100) continue;
     EXPECT_LT(attention_error(s, {{0, 0, 100, 200}}), 0.01) << s.name;
     EXPECT_LT(attention_error(s, {{1, 0, 70, 0}}), 0.01) << s.name;
-    // Tiles whose rows do not follow each other.
+    // Tiles whose rows are not consecutive positions.
     EXPECT_LT(attention_error(s, {{0, 0, 3, 7}, {1, 0, 133, 61}, {0, 0, 1, 299}}), 0.01) << s.name;
   }
 }
 
-// RoPE and what is written to the cache have the bits that they have without.
+// Relaxed RoPE and cache writes have the bits of the other kernels.
 TEST(GpuQkvRows, HasTheBitsOfFewRows) {
   for (const bool interleaved : {false, true}) {
     const QkvRopeAttr attr{5, 2, 128, 128, interleaved, 0};
@@ -212,7 +213,7 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
   }
 }
 
-// The whole plan: each layout of weights.
+// Whole plans, with each weight layout.
 TEST(GpuRelaxed, LogitsAreNearThoseOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K, DType::kNVFP4,
                            DType::kF16, DType::kBF16}) {
@@ -223,7 +224,7 @@ TEST(GpuRelaxed, LogitsAreNearThoseOfTheCpu) {
     const Rows own = logits_behind(model.path(), options_on(relaxed_emulator()), ids);
     EXPECT_LT(test::distance(own, expected), near(type)) << info(type).name;
     EXPECT_TRUE(own != expected) << info(type).name;
-    // Few rows have the numbers that they have without.
+    // Runs of few rows have the same bits as without --relaxed.
     LoadOptions few = options_on(relaxed_emulator());
     few.chunk = 20;
     LoadOptions usual = options_on(gpu::make_backend(gpu::make_emulator()));
@@ -254,7 +255,7 @@ TEST(GpuRelaxed, FamiliesAreNearTheCpu) {
   }
 }
 
-// On a driver and a library that note what is asked of them.
+// With a fake driver and a fake library that record calls.
 TEST(CudaRelaxed, ProductsOfPromptsAreTheLibrarys) {
   const SmallModel model(DType::kQ4_K);
   const auto ids = some_ids(kRows);
@@ -270,10 +271,10 @@ TEST(CudaRelaxed, ProductsOfPromptsAreTheLibrarys) {
     EXPECT_EQ(state.recorded, 4) << "q, k and v, o, gate and up, down";
     EXPECT_EQ(state.begun, 4) << "each form once before it is recorded";
     EXPECT_EQ(state.searches, 4);
-    // The same forms again.
+    // The same shapes again.
     EXPECT_LT(test::distance(logits_behind(model.path(), options, ids), expected), kNearQuantised);
     EXPECT_EQ(state.searches, 4);
-    // Steps and few rows do not go to the library.
+    // Decode steps and runs of few rows do not use the library.
     options.chunk = 20;
     logits_behind(model.path(), options, std::span(ids).first(25));
     EXPECT_EQ(state.recorded, 8);
@@ -282,8 +283,8 @@ TEST(CudaRelaxed, ProductsOfPromptsAreTheLibrarys) {
   EXPECT_EQ(cuda::fake_state().used, 0U);
 }
 
-// Where there is no room for expanded weights beside all else, they are expanded in each run.
-TEST(CudaRelaxed, WeightsAreExpandedInEachRunWhereMemoryIsShort) {
+// If there is not enough memory for expanded weights, they are expanded in each run.
+TEST(CudaRelaxed, WeightsAreExpandedInEachRunIfMemoryIsShort) {
   const SmallModel model(DType::kQ4_K);
   const auto ids = some_ids(kRows);
   const Rows expected = logits_behind(model.path(), options_on(nullptr), ids);

@@ -203,7 +203,8 @@ TEST(GpuStep, OneLaunchHasRopeAndAttention) {
   }
 }
 
-// Other kernels release their dependents before the launches before them have ended.
+// After other kernels the cache must not be prefetched: they let the next launch begin before all
+// earlier launches have ended.
 TEST(GpuStep, PrefetchesTheCacheAfterAGemvOnly) {
   for (const DType type : {DType::kQ8_0, DType::kF32}) {
     const test::SmallModel model(type, /*tied=*/true);

@@ -1,5 +1,5 @@
-// Small models on the emulator of GPUs: the bits of the CPU, for each layout of weights but bf16,
-// whose order is one of its own.
+// Small models on the GPU emulator: the bits of the CPU for each weight layout except bf16, which
+// has its own order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ LoadOptions options_for(On on, int32_t chunk) {
   return options;
 }
 
-// What is expected in any chunk: the logits of the CPU, or, of bf16, those of a prompt as a whole,
-// which are near.
+// Returns the logits expected for any prefill chunk: those of the CPU; for bf16 those of the whole
+// prompt on the GPU, which must be close to the CPU.
 Rows expected_logits(const std::string& path, DType type, std::span<const int32_t> ids) {
   const Rows of_cpu = all_logits(path, options_for(On::kCpu, 64), ids);
   if (type != DType::kBF16) return of_cpu;
@@ -47,7 +47,7 @@ Rows expected_logits(const std::string& path, DType type, std::span<const int32_
 
 class Gpu : public ::testing::TestWithParam<DType> {};
 
-// With sanitizers one of each way to multiply.
+// With sanitizers, only one type per multiplication kernel is tested.
 bool is_tested(DType type) {
   return !test::kSanitized || type == DType::kQ8_0 || type == DType::kQ4_1 ||
          type == DType::kQ4_K || type == DType::kBF16;
@@ -73,7 +73,8 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// A warp may run as many chunks ahead of another as there are warps, for any size of shared memory.
+// The number of chunks in shared memory must cover the warps that run ahead of each other, for any
+// size of shared memory.
 TEST(GpuWide, GroupsHaveChunksForAllWarps) {
   for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
     for (const bool many : {false, true})
@@ -94,8 +95,8 @@ TEST(GpuWide, GroupsHaveChunksForAllWarps) {
               gpu::GemmSkinnySmem::kMinStages);
 }
 
-// Rows of so many columns that a product takes several rounds, the last of them short (GemvSmem),
-// and more chunks than are in flight together (GemmSkinnySmem).
+// Rows so wide that a product takes several rounds, the last one incomplete (GemvSmem), and more
+// chunks than are in flight at a time (GemmSkinnySmem).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   for (const auto& [type, hidden] : {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304),
                                      std::pair(DType::kNVFP4, 2304), std::pair(DType::kQ4_K, 8448),
@@ -148,8 +149,8 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
   }
 }
 
-// Of bf16 a round is a piece of 256 columns; prompts have the same bits, and tokens that are chosen
-// are those of the largest logits.
+// bf16: a round is a piece of 256 columns. Prefill has the same bits, and greedy tokens are those
+// with the largest logits.
 TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
   for (const int experts : {0, 5}) {
     const SmallModel model(DType::kBF16, /*tied=*/true, experts > 0 ? 336 : 2320, experts);
@@ -164,7 +165,7 @@ TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
                            std::span(ids).first(static_cast<size_t>(count))),
                 first(static_cast<size_t>(count)))
           << chunk << " " << experts;
-    // Where a block has room for little.
+    // With little shared memory.
     LoadOptions options = options_for(On::kCpu, 2);
     options.backends = {gpu::make_backend(gpu::make_emulator(48 << 10))};
     EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(3)), first(3)) << experts;
@@ -196,7 +197,7 @@ TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
   }
 }
 
-// Pairs of a row and an expert one by one, in groups of few, and of many.
+// Single pairs of row and expert, small groups and large groups.
 TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   if (!is_tested(GetParam())) return;
   const SmallModel model(GetParam(), false, 256, 5);
@@ -233,8 +234,8 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   }
 }
 
-// Rows of several sequences whose positions are shared out to blocks of threads: three to two such
-// blocks, and to one each.
+// Rows of several sequences whose positions are split over thread blocks: three KV blocks over two
+// thread blocks, and one thread block each.
 TEST(GpuAttention, FewRowsShareOutTheirPositions) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(270);
@@ -263,7 +264,8 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
         << sm_count;
 }
 
-// Prompts and steps of several sequences in one run, and one that goes on where another was.
+// Prefill and decode steps of several sequences in one run, and a sequence that reuses the slot of
+// another.
 TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   const SmallModel model(DType::kF32);
   const auto ids = some_ids(40);
@@ -293,7 +295,8 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   EXPECT_EQ(logits(On::kGpu), logits(On::kCpu));
 }
 
-// Tiles of attention in which one sequence ends and another begins leave their rows.
+// Prefill attention skips tiles in which one sequence ends and another begins; attend_ragged()
+// processes their rows.
 TEST(GpuSequences, RowsThatTilesLeaveHaveTheBitsOfTheCpu) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(140);
@@ -331,7 +334,7 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
   }
 }
 
-// Several steps at once are those steps, and what comes behind them finds all that they wrote.
+// Chained decode gives the tokens of single steps, and later steps see all that it wrote.
 TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(12);
@@ -401,7 +404,7 @@ TEST(GpuDecode, AChainStaysWithinTheContext) {
   EXPECT_EQ(tokens(On::kGpu), expected);
 }
 
-// The host's side of CUDA, on a driver that notes what is asked of it.
+// The host side of CUDA, with a fake driver that records calls.
 TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(6);
@@ -414,7 +417,7 @@ TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   const cuda::FakeState& state = cuda::fake_state();
   EXPECT_EQ(state.runs, 2);
   EXPECT_GT(state.launches, 20);
-  EXPECT_EQ(state.early, state.launches / 2 - 1);  // all of the one plan but its first
+  EXPECT_EQ(state.early, state.launches / 2 - 1);  // all launches of a plan except its first
   EXPECT_EQ(state.graphs, 0);
   EXPECT_EQ(state.used, 0U);
 }
@@ -464,8 +467,8 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
   EXPECT_EQ(cuda::fake_state().graphs, 0);
 }
 
-// Out of memory at load and where more is needed later leaves the process and the machine as they
-// were; what is in use is counted.
+// Running out of memory, at load or later, leaves process and machine unchanged. Memory in use is
+// counted.
 TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(6);
@@ -505,7 +508,7 @@ TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
 }
 
 TEST(GpuRefusals, NameOpAndOperands) {
-  // Weights that do not lie in panels.
+  // Weights that are not packed in panels.
   Dispatch d;
   d.in[LinearIn::kX] = {.rows = 3, .cols = 64, .layout = Layout::kRowMajor};
   d.in[LinearIn::kWeight] = {

@@ -1,4 +1,4 @@
-// The largest numbers of rows on the emulator of GPUs: the bits of the CPU.
+// top_k on the GPU emulator: the bits of the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using test::Matrix;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// What top_k gives, NaN and -2 where nothing was written.
+/// The results of top_k; NaN and -2 until written.
 struct Top {
   Matrix values, indices, mass;
   Top(int64_t rows, int32_t count)
@@ -46,7 +46,7 @@ void run_on_cpu(const Dispatch& d, int64_t rows) {
   kernel.phases[0](d, test::plain_slots(static_cast<int32_t>(rows)), worker);
 }
 
-/// Of three rows: all may come, every `each`th, none but the last.
+/// Masks of three rows: all tokens allowed, every `each`th token, only the last token.
 class SomeTokens : public TokenMask {
  public:
   explicit SomeTokens(int32_t each) : each_(each) {}
@@ -73,7 +73,7 @@ class SomeTokens : public TokenMask {
   int32_t each_;
 };
 
-/// The same rows, what may not come without a number.
+/// Returns the rows with masked logits replaced by NaN.
 Matrix masked(const Matrix& x, SomeTokens& mask) {
   const auto cols = mask.tokens = x.operand.cols;
   Matrix changed(x.operand.rows, cols);
@@ -82,12 +82,13 @@ Matrix masked(const Matrix& x, SomeTokens& mask) {
   return changed;
 }
 
-/// Where top_k() runs: with as many processors as it is asked for.
+/// The device that top_k() runs on.
 enum class On { kCuda, kMetal };
 
 std::shared_ptr<Backend> backend_on(On on, metal::FakeGpu& gpu, int sm_count) {
   if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(227 << 10, sm_count));
-  // What is measured takes as long for any number of blocks, each of which has 16 KiB.
+  // The fake GPU takes the same time for any number of thread blocks, each of which reads 16 KiB,
+  // so the size of the measurement determines the SM count.
   return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders,
                                                static_cast<size_t>(sm_count) << 14));
 }
@@ -117,7 +118,7 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
     EXPECT_THROW(made->run(slots), std::runtime_error);
     mask->fails = false;
   }
-  made->run(slots);  // finds what blocks have in common as the first run did
+  made->run(slots);  // the previous run must have reset the counters that thread blocks share
   test::expect_same_bits(expected.values, found.values, what);
   test::expect_same_bits(expected.mass, found.mass, what);
   for (int64_t r = 0; r < rows; ++r)
@@ -128,7 +129,7 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
   EXPECT_EQ(gpu.faults, "");
 }
 
-/// A row is one block's, or that of several.
+/// Tests rows that one thread block processes, and rows that several share.
 void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what) {
   for (const int sm_count : {2, 64}) expect_cpu_bits(on, x, count, what, sm_count);
 }
@@ -137,8 +138,9 @@ class GpuTopK : public ::testing::TestWithParam<On> {};
 INSTANTIATE_TEST_SUITE_P(Each, GpuTopK, ::testing::Values(On::kCuda, On::kMetal),
                          [](const auto& of) { return of.param == On::kCuda ? "cuda" : "metal"; });
 
-// In the launches behind those that come before top_k(); few tokens, or more than are sorted.
-TEST_P(GpuTopK, TakesWhatMasksAllow) {
+// Masks are applied in the launches before top_k(). Few tokens are allowed, or more than are
+// sorted.
+TEST_P(GpuTopK, RespectsTokenMasks) {
   Random random(12);
   for (const int32_t cols : {7, 1000, 70000})
     for (const int32_t each : {2, 5, 997})
@@ -158,8 +160,8 @@ TEST_P(GpuTopK, HasTheBitsOfTheCpu) {
     }
 }
 
-// Numbers in order, all largest ones with one thread; equal ones, of which there are more than are
-// sorted; and what is no number.
+// Sorted rows, so that one thread has all of the largest elements; more equal elements than are
+// sorted; NaNs.
 TEST_P(GpuTopK, TakesAnyRows) {
   constexpr int32_t kCols = 4500;
   Random random(5);

@@ -1,4 +1,4 @@
-// Every family of models on a fake of Metal, whose shaders the emulator runs: the bits of the CPU.
+// Every model family on a fake Metal driver, whose shaders the emulator runs: the bits of the CPU.
 #include <gtest/gtest.h>
 
 #include "support/fake_metal.h"
@@ -29,7 +29,7 @@ class MetalFamilies : public ::testing::TestWithParam<std::string> {};
 TEST_P(MetalFamilies, LogitsHaveTheBitsOfTheCpu) {
   if (test::kSanitized && !is_recurrent(GetParam()) && GetParam() != "gemma3") return;
   const std::string folder = folder_of(GetParam());
-  // More than are chosen, where positions are.
+  // Sparse models: more tokens than positions are chosen.
   const auto ids = random_ids(GetParam().ends_with("-sparse") ? 40 : 9, 3);
   metal::FakeGpu gpu;
   EXPECT_EQ(logits_of(folder, options_for(&gpu, 4), ids),
@@ -38,7 +38,7 @@ TEST_P(MetalFamilies, LogitsHaveTheBitsOfTheCpu) {
 }
 INSTANTIATE_TEST_SUITE_P(All, MetalFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
-// Groups as MLX has them, in a prompt long enough for products by matrices.
+// Affine groups (MLX), with a prompt long enough for simdgroup matrices.
 class MetalGroups : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MetalGroups, PromptsHaveTheBitsOfTheCpu) {
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, MetalGroups,
 
 class MetalRecurrent : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(MetalRecurrent, WhatIsKeptFollowsItsSequence) {
+TEST_P(MetalRecurrent, RecurrentStateFollowsItsSequence) {
   const std::string folder = folder_of(GetParam());
   const auto ids = random_ids(40, 5);
   const Rows expected = test::logits_of_sequences(folder, options_for(nullptr), ids);

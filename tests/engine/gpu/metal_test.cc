@@ -1,4 +1,4 @@
-// Small models on a fake of Metal, whose shaders the emulator runs: the bits of the CPU.
+// Small models on a fake Metal driver, whose shaders the emulator runs: the bits of the CPU.
 #include "kernels/metal/metal.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk) {
   if (backend) options.backends = {std::move(backend)};
   return options;
 }
-// What is said where something cannot be done.
+// Returns the message of the error that `Do` throws.
 template <typename Do>
 std::string message_of(const Do& act) {
   try {
@@ -60,8 +60,8 @@ TEST_P(Metal, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   EXPECT_EQ(gpu.faults, "");
 }
 
-// More than eight rows: by matrices, where weights are whole numbers. Blocks of 32 rows of which
-// the last has all, some or one of its groups of eight.
+// More than eight rows use simdgroup matrices if weights are quantised. The last block of 32 rows
+// has all, some or one of its groups of eight.
 TEST_P(Metal, PromptsHaveTheBitsOfTheCpu) {
   if (test::kSanitized && GetParam() != DType::kQ4_0 && GetParam() != DType::kQ6_K) return;
   const SmallModel model(GetParam());
@@ -90,11 +90,11 @@ INSTANTIATE_TEST_SUITE_P(Weights, Metal,
                                            DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// Groups of few pairs of a row and an expert, and of many.
+// Groups with few and with many pairs of row and expert.
 TEST_P(Metal, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   if (test::kSanitized || GetParam() == DType::kQ4_0 || GetParam() == DType::kQ5_1 ||
       GetParam() == DType::kQ5_K || GetParam() == DType::kQ2_K || GetParam() == DType::kF16)
-    return;  // others are multiplied in the same way
+    return;  // other types use the same code
   const SmallModel model(GetParam(), false, 256, 5);
   const auto ids = some_ids(28);
   const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
@@ -107,7 +107,7 @@ TEST_P(Metal, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   EXPECT_EQ(gpu.faults, "");
 }
 
-// Positions in several blocks of 128, in the cache and in one run.
+// Positions in several KV blocks of 128, from the cache and within one run.
 TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   const SmallModel model(DType::kF32);
   const auto ids = some_ids(140);
@@ -131,7 +131,8 @@ TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   EXPECT_EQ(gpu.faults, "");
 }
 
-// Prompts and steps of several sequences in one run, and one that goes on where another was.
+// Prefill and decode steps of several sequences in one run, and a sequence that reuses the slot of
+// another.
 TEST(MetalSequences, GiveTheBitsOfTheCpuTogether) {
   const SmallModel model(DType::kF32);
   metal::FakeGpu gpu;
@@ -160,7 +161,7 @@ TEST(MetalDecode, ChoosesTheTokensOfTheCpu) {
   }
 }
 
-// f64 in whole numbers, against that of the processor.
+// f64 in integer arithmetic, against the processor's.
 TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
   Random random(5);
   const auto same = [](auto own, auto expected) {
@@ -191,7 +192,7 @@ TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
     switch (bits % 4) {
       case 0: return edges[bits / 4 % std::size(edges)];
       case 1: return std::bit_cast<double>(wide());
-      case 2: return 1.0 + static_cast<double>(bits / 4 % 8) * 0x1p-52;  // near each other
+      case 2: return 1.0 + static_cast<double>(bits / 4 % 8) * 0x1p-52;  // close to each other
       default:
         return std::ldexp(static_cast<double>(wide()), -64 - static_cast<int>(bits / 4 % 90));
     }
@@ -201,7 +202,7 @@ TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
     const double a = normal(any()), b = normal(any());
     ASSERT_TRUE(same(metal::soft_sum(a, b), normal(a + b))) << a << ' ' << b;
     ASSERT_TRUE(same(metal::soft_sum(a, -b), normal(a - b))) << a << ' ' << b;
-    // Results just below the smallest normal number may be rounded up to it only with all bits.
+    // Results just below the smallest normal number round up to it only in full precision.
     const auto expected = [&](double own, double result) {
       return std::abs(result) == 0x1p-1022 || same(own, normal(result));
     };
@@ -213,7 +214,7 @@ TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
   }
 }
 
-// What is added is much larger than the product, much smaller, or nearly its opposite.
+// The addend is much larger than the product, much smaller, or nearly its negative.
 TEST(MetalFloat64, SumsOfAProductAreRoundedOnce) {
   Random random(8);
   const auto wide = [&] { return uint64_t{random.next()} << 32 | random.next(); };
@@ -223,7 +224,7 @@ TEST(MetalFloat64, SumsOfAProductAreRoundedOnce) {
     const auto any = [&] {
       const uint64_t bits = wide();
       if (bits % 8 == 0) return edges[bits / 8 % std::size(edges)];
-      const double few = static_cast<double>(1 + bits / 8 % 5);  // whose products are short
+      const double few = static_cast<double>(1 + bits / 8 % 5);  // products have few bits
       const double own = static_cast<double>(static_cast<int64_t>(wide()) >> 11);
       return std::ldexp(bits % 8 < 3 ? few : own, static_cast<int>(bits >> 8 & 63U) - 80);
     };
@@ -272,7 +273,7 @@ TEST(MetalFloat64, RootsProductsOfFloatsAndComparisonsAreThoseOfTheProcessor) {
   }
 }
 
-// By units of the last place; results that are subnormal are 0.
+// Errors are counted in units in the last place; subnormal results are 0.
 TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
   Random random(7);
   const auto distance = [](double own, double expected) {
@@ -316,15 +317,15 @@ TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
   EXPECT_EQ(metal::soft_log1p(0.0), 0);
 }
 
-// The host's side
+// The host side
 
-// A row of the table is some commands, each behind all before it; what is made is given back.
+// A table entry becomes some commands, with a barrier before each. All objects are released.
 TEST(MetalHost, APlanIsOneBufferOfCommands) {
   const SmallModel model(DType::kQ8_0);
   metal::FakeGpu gpu;
   {
     LoadOptions options = options_for(metal::make_fake_backend(gpu), 3);
-    EXPECT_EQ(gpu.functions, std::vector<std::string>{"veery_elementwise"});  // it was measured
+    EXPECT_EQ(gpu.functions, std::vector<std::string>{"veery_elementwise"});  // for the profile
     const int measured = gpu.runs;
     EXPECT_EQ(options.backends[0]->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
     all_logits(model.path(), options, some_ids(6));
@@ -359,11 +360,11 @@ TEST(MetalHost, FaultsAreErrors) {
   EXPECT_EQ(message([](metal::FakeGpu& gpu) { gpu.width = 64; }),
             "metal: Fake has simdgroups of 64 threads, expected 32");
   const std::string small = message([](metal::FakeGpu& gpu) { gpu.limits.block_memory = 1024; });
-  EXPECT_NE(small.find("bytes a threadgroup, Fake has"), std::string::npos) << small;
+  EXPECT_NE(small.find("bytes per threadgroup, Fake has"), std::string::npos) << small;
   const std::string full = message([](metal::FakeGpu& gpu) { gpu.limits.memory = 400'000; });
-  EXPECT_NE(full.find("bytes of memory are wanted"), std::string::npos) << full;
+  EXPECT_NE(full.find("metal: cannot allocate"), std::string::npos) << full;
   const std::string piece = message([](metal::FakeGpu& gpu) { gpu.limits.buffer = 40'000; });
-  EXPECT_NE(piece.find("40000 at most in one piece"), std::string::npos) << piece;
+  EXPECT_NE(piece.find("the largest buffer has 40000 bytes"), std::string::npos) << piece;
 }
 
 TEST(MetalHost, TextThatIncludesOtherFilesIsRefused) {
@@ -373,7 +374,8 @@ TEST(MetalHost, TextThatIncludesOtherFilesIsRefused) {
                Error);
 }
 
-// A word of the language, which C++ does not know; tests/support/metal_shim knows the others.
+// `thread` is a Metal keyword that the shim cannot emulate; tests/support/metal_shim defines the
+// others.
 TEST(MetalText, HasThreadForMemoryOnly) {
   const std::regex comment("//[^\n]*"), word("\\bthread\\b(?!\\()");
   const std::string text = std::regex_replace(std::string(metal::kShaders), comment, std::string());
@@ -384,7 +386,7 @@ TEST(MetalText, HasThreadForMemoryOnly) {
             "#define VEERY_THREAD thread");
 }
 
-TEST(MetalRefusals, NameWhatThereIsNotHere) {
+TEST(MetalRefusals, SayThatMetalIsUnavailable) {
 #if !defined(__APPLE__)
   std::string why;
   EXPECT_EQ(message_of([&] { find_backends("metal", why); }),

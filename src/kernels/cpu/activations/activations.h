@@ -1,53 +1,64 @@
-// activations.h: how rows of activations lie for the linear kernels: groups of up to 8 rows.
+// activations.h: memory layout of quantised activations: groups of up to 8 interleaved token rows.
+//
+// The weights of a linear are packed once into panels of 16 output rows (panels/panels.h). Each
+// dispatch then quantises its activations into groups (row-inl.h), runs a microkernel on every
+// pair of a panel and a group (codec/), and applies the epilogue (linear/epilogue.h). The weight
+// type decides the kind of activations: int8 with one scale for 32 values (kPer32) or for 256
+// values (kPer256), bf16 (kRounded, kPairs) or f32 (kFloat).
 #pragma once
 #include "kernels/cpu/panels/panels.h"
 #include "kernels/dispatch.h"
 
 namespace veery {
 
-/// Most rows of a group. The elements of its w rows alternate, so that a kernel walks one pointer.
-/// Kernels exist for w = 1, 2, 4 and 8; what a group has less is computed and thrown away.
+/// Maximum rows of a group. The elements of its w rows are interleaved, so that a microkernel
+/// advances one pointer. Microkernels exist for w = 1, 2, 4 and 8. A group with fewer rows is
+/// padded to w; the results of the padding are discarded.
 inline constexpr int kGroupRows = 8;
 inline constexpr int kSmallGroupRows = 4;
 
 constexpr int group_width(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : kGroupRows; }
 
-/// A block of 32 whose values are so large that 8 bits with its scale would lose much of its row.
-/// It is quantised twice: a second set of values holds the residual of the first.
+/// An outlier block: 32 values that are much larger than the rest of their row, so that their
+/// rounding to 8 bits would dominate the error of the row. It is quantised twice; `residual` holds
+/// the quantised error of the first quantisation.
 struct OutlierBlock {
   int32_t block;
   float scale;
   int32_t sum;
   int8_t residual[32];
 };
-/// A block is an outlier if its largest magnitude is over kOutlierRatio times the mean of those of
-/// all blocks of its row.
+/// A block is an outlier block if its largest magnitude exceeds kOutlierRatio times the mean of the
+/// largest magnitudes of all blocks of its row.
 inline constexpr float kOutlierRatio = 2.5F;
+/// Maximum number of outlier blocks of a row with `blocks` blocks.
 constexpr int64_t outlier_limit(int64_t blocks) { return blocks / 4 + 1; }
 
-/// One group of w rows. Only the arrays of its kind are set.
+/// One group of w token rows. Only the arrays of its kind are set.
 struct ActivationGroup {
   int8_t* quads = nullptr;           ///< [cols / 4][w][4]: values / scale, within +-127
   float* scale = nullptr;            ///< [blocks][w]
   float* moment = nullptr;           ///< kPer32: [blocks][w] scale * float(sum)
-  int32_t* start = nullptr;          ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int32_t* start = nullptr;          ///< kPer32: [3][blocks][w] -8, -16 and -128 times sum(quads)
   int32_t* extra = nullptr;          ///< kPer32: [w] number of outlier blocks
-  OutlierBlock* outliers = nullptr;  ///< kPer32: [outlier_limit(blocks)][w] in order
+  OutlierBlock* outliers = nullptr;  ///< kPer32: [outlier_limit(blocks)][w] by ascending block
   int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad
-  int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], of 16 values, shifted
-  int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values, shifted
-  /// kFloat: [cols][w]. kRounded: the same of bf16 values, the odd column of a pair before the even
-  /// one. An odd number of columns is followed by a zero.
+  int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], sums of 16 shifted values
+  int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], sums of 32 shifted values
+  /// [round_up(cols, 2)][w]. kFloat: the f32 values. kRounded: values rounded to bf16, stored as
+  /// f32, the odd column of each pair before the even one. An odd number of columns is padded with
+  /// a zero.
   float* values = nullptr;
   uint32_t* pairs = nullptr;  ///< kPairs: [(cols + 1) / 2][w], the even column in the lower half
 };
-// The sums of a block of 256 are in the order of the scales of a panel, in pairs: half, (t = 0, 1:
-// first or second 16 of a strip,) strips (0, 2), strips (1, 3); a pair of one row is together:
-// [..][pair][w][2].
+// `sums` and `sums32` of a block of 256 follow the order of the scales in a panel. A strip is 32
+// columns; a half is 4 strips. The order is: half, then (only in `sums`) t = 0, 1 for the first or
+// second 16 columns of a strip, then the pair of strips (0, 2) before the pair (1, 3). The two sums
+// of a pair of one row are adjacent: [half][t][pair][w][2].
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// Bytes of a group of one row; one of w rows takes w times as many.
+/// Returns the bytes of a group of one row; a group of w rows takes w times as many.
 constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
   switch (kind) {
     case Activations::kFloat:
@@ -62,8 +73,8 @@ constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
   return 0;
 }
 
-/// Words of 4 bytes before the outlier blocks (if any) of a group of one row. They are the words of
-/// a row in every group: word i of row r of w lies at i * w + r.
+/// Returns the number of 4-byte words before the outlier blocks (if any) of a group of one row. In
+/// a group of w rows, word i of row r is at offset i * w + r.
 constexpr int64_t activation_words(Activations kind, int64_t cols) {
   switch (kind) {
     case Activations::kFloat:
@@ -75,6 +86,7 @@ constexpr int64_t activation_words(Activations kind, int64_t cols) {
   return 0;
 }
 
+/// Returns the arrays of the group of w rows that begins at `base`.
 inline ActivationGroup activation_group(Activations kind, std::byte* base, int64_t cols, int w) {
   ActivationGroup g;
   const auto take = [&]<typename T>(T*& array, int64_t count) {

@@ -1,4 +1,4 @@
-// row-inl.h: a row of activations: RMS norm and quantisation.
+// row-inl.h: RMS norm and quantisation of token rows into groups (activations.h).
 #if defined(VEERY_KERNELS_CPU_ROW_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_ROW_INL_H
 #undef VEERY_KERNELS_CPU_ROW_INL_H
@@ -17,7 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Sum of squares in four interleaved chains of 16 lanes; a tail counts as zeros.
+/// Returns the sum of squares: four interleaved accumulators of 16 lanes; the tail is padded with
+/// zeros. Four, because one accumulator would be bound by the latency of fma.
 HWY_INLINE float sum_of_squares(const float* x, int64_t n) {
   F32 part[4] = {zero(), zero(), zero(), zero()};
   int64_t i = 0;
@@ -32,29 +33,31 @@ HWY_INLINE float sum_of_squares(const float* x, int64_t n) {
   }
   return sum(add(add(part[0], part[1]), add(part[2], part[3])));
 }
-/// 1 / sqrt(mean(x^2) + eps)
+/// Returns 1 / sqrt(mean(x^2) + eps).
 HWY_INLINE float inverse_rms(const float* x, int64_t n, float eps) {
   return 1.0F / std::sqrt(sum_of_squares(x, n) / static_cast<float>(n) + eps);
 }
 
-/// A row and what it is multiplied by: x * inverse * weight, or x where weight is null.
+/// A token row before quantisation: x * inverse * weight, the RMS norm, or x if weight is null.
 struct Row {
   const float* x;
   const float* weight;
   float inverse;
-  bool outliers = true;  ///< whether its outlier blocks are quantised twice (activations.h)
+  bool outliers = true;  ///< whether outlier blocks are quantised twice (activations.h)
 
+  /// Returns the 16 values from column k on.
   HWY_INLINE F32 at(int64_t k) const {
     const F32 v = load(x + k);
     return weight == nullptr ? v : mul(mul(v, set(inverse)), load(weight + k));
   }
+  /// Returns n <= 16 values from column k on, padded with zeros.
   HWY_INLINE F32 first(int64_t k, int n) const {
     const F32 v = load_first(x + k, n);
     return weight == nullptr ? v : mul(mul(v, set(inverse)), load_first(weight + k, n));
   }
 };
 
-// The quads of w rows, which lie side by side in `rows`, alternating: [8][w][4].
+// Interleaves 32 bytes of each of w rows by quads (4 bytes): `out` is [8][w][4].
 template <int w>
 HWY_INLINE void interleave_quads(const int8_t (&rows)[kGroupRows][32], int8_t* out) {
 #if HWY_ARCH_X86
@@ -81,7 +84,7 @@ HWY_INLINE void interleave_quads(const int8_t (&rows)[kGroupRows][32], int8_t* o
     for (int r = 0; r < w; ++r) std::memcpy(out + (i * w + r) * 4, rows[r] + 4 * i, 4);
 }
 
-/// fn(std::integral_constant) of the rows w that a group has (activations.h).
+/// Calls fn with the group width w (1, 2, 4 or kGroupRows) as a std::integral_constant.
 template <typename Fn>
 HWY_INLINE void with_width(int w, const Fn& fn) {
   switch (w) {
@@ -92,7 +95,8 @@ HWY_INLINE void with_width(int w, const Fn& fn) {
   }
 }
 
-/// Scale and its inverse for values up to `largest` in magnitude; below 1e-30 all become 0.
+/// Scale of int8 values and its inverse, for values up to `largest` in magnitude. If `largest` is
+/// not above 1e-30, both are 0, so that all values become 0.
 struct Scale {
   float scale, inverse;
 };
@@ -101,7 +105,7 @@ HWY_INLINE Scale scale_for(float largest) {
   return {tiny ? 0.0F : largest / 127.0F, tiny ? 0.0F : 127.0F / largest};
 }
 
-/// Quantises the residual of a block of 8 bits. Returns scale * sum of it.
+/// Quantises the residual v - scale * q of outlier block b. Returns its scale * sum.
 HWY_INLINE float set_residual(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale,
                               OutlierBlock& out) {
   const F32 minus = set(-scale);
@@ -116,8 +120,8 @@ HWY_INLINE float set_residual(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float s
   return out.scale * static_cast<float>(out.sum);
 }
 
-// The largest magnitude of each block goes where its scale will be; above `threshold` a block is an
-// outlier.
+// Stores the largest magnitude of each block in `largest`, which later holds its scale. A block is
+// an outlier block if that magnitude exceeds `threshold`.
 HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* largest,
                               float& threshold) {
   float all = 0;
@@ -129,7 +133,7 @@ HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* larg
   threshold = row.outliers ? kOutlierRatio * (all / static_cast<float>(blocks)) : HUGE_VALF;
 }
 
-// Notes the outlier blocks of row r, whose largest magnitudes stand in g.scale.
+// Records the outlier blocks of row r. g.scale still holds the largest magnitudes.
 HWY_INLINE void find_outliers(const ActivationGroup& g, int64_t blocks, int w, int r,
                               float threshold) {
   g.extra[r] = 0;
@@ -140,18 +144,19 @@ HWY_INLINE void find_outliers(const ActivationGroup& g, int64_t blocks, int w, i
   }
 }
 
-// n scales from largest magnitudes; their inverses go to `inverse`.
+// Replaces n largest magnitudes in `scale` by scales, and stores their inverses.
 HWY_INLINE void set_scales(float* scale, float* inverse, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) {
     const int lanes = static_cast<int>(n - i < 16 ? n - i : 16);
     const F32 largest = load_first(scale + i, lanes);
-    const Mask large = greater(largest, set(1e-30F));  // as scale_for
+    const Mask large = greater(largest, set(1e-30F));  // as in scale_for()
     store_first(scale + i, select(large, div(largest, set(127.0F)), zero()), lanes);
     store_first(inverse + i, select(large, div(set(127.0F), largest), zero()), lanes);
   }
 }
 
-// Quads of all rows, and the sum of each block in g.start. The inverses stand in g.moment.
+// Writes the quads of all rows, and the sum of each block to g.start. g.moment still holds the
+// inverse scales.
 template <int w>
 HWY_INLINE void quads_per32(const Row* rows, int count, int64_t blocks, const ActivationGroup& g) {
   alignas(64) int8_t bytes[kGroupRows][32] = {};
@@ -168,7 +173,8 @@ HWY_INLINE void quads_per32(const Row* rows, int count, int64_t blocks, const Ac
   }
 }
 
-// From the sums of n blocks what the kernels start from.
+// Computes `moment` and the three arrays of `start` from the sums of n blocks, which are in
+// g.start.
 HWY_INLINE void set_starts(const ActivationGroup& g, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) {
     const int lanes = static_cast<int>(n - i < 16 ? n - i : 16);
@@ -183,7 +189,7 @@ HWY_INLINE void set_starts(const ActivationGroup& g, int64_t n) {
   }
 }
 
-// The residuals of the outlier blocks of a row, which the moments count in.
+// Quantises the residuals of the outlier blocks of a row, and adds them to the moments.
 HWY_INLINE void set_residuals(const Row& row, int w, int r, const ActivationGroup& g) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     OutlierBlock& out = g.outliers[e * w + r];
@@ -197,7 +203,7 @@ HWY_INLINE void set_residuals(const Row& row, int w, int r, const ActivationGrou
   }
 }
 
-/// Quantises the rows of a group of w. What is missing of them fills up with zeros.
+/// Quantises `count` rows into a kPer32 group of w rows; missing rows are padded with zeros.
 template <int w>
 HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g) {
   const int64_t blocks = cols / 32;
@@ -220,15 +226,15 @@ HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const A
   with_width(w, [&](auto of) { quantise_per32<of()>(rows, count, cols, g); });
 }
 
-/// One scale for 256 values, and for each 32 of them how often it is doubled: small values of a
-/// row keep up to three bits more, and all sums stay integers.
+/// kPer256 has one scale for 256 values and a shift (0 to 3) for each 32 of them: strips of small
+/// values keep up to three more bits, and all sums remain integers.
 inline constexpr int kMostShift = 3;
 
-// Of one row: its part of 256 columns, without the quads.
+// The magnitudes of 256 columns of one row.
 struct Part256 {
-  float largest[8];  // of each 32
+  float largest[8];  // of each strip of 32 columns
   float of_all = 0;
-  float inverse;
+  float inverse;  // of the scale without shifts
 };
 HWY_INLINE Part256 measure_per256(const Row& row, int64_t b, float& scale) {
   Part256 part;
@@ -242,14 +248,14 @@ HWY_INLINE Part256 measure_per256(const Row& row, int64_t b, float& scale) {
   part.inverse = whole.inverse;
   return part;
 }
-// The shift of its columns 32 s to 32 s + 31; `inverse` becomes theirs.
+// Returns the shift of columns 32 s to 32 s + 31, and sets `inverse` to their inverse scale.
 HWY_INLINE int shift_of(const Part256& part, int s, float& inverse) {
   int shift = kMostShift;
   inverse = part.inverse;
   for (float x = 2 * part.largest[s]; shift > 0 && x <= part.of_all; x *= 2, --shift) inverse *= 2;
   return shift;
 }
-// The quads of these columns, and all else of them to row r of a group of w.
+// Quantises these 32 columns: writes quads to `quads`, the shift and the sums to row r of group g.
 HWY_INLINE void quantise_part(const Row& row, const Part256& part, int64_t b, int s, int w, int r,
                               const ActivationGroup& g, int8_t (&quads)[32]) {
   float inverse;
@@ -285,7 +291,8 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const 
   with_width(w, [&](auto of) { quantise_per256<of()>(rows, count, cols, g); });
 }
 
-/// What the int8 values of a row leave over, as floats. None of its blocks counts as an outlier.
+/// Writes the quantisation error of a row, x - scale * int8, as f32 (residual quantisation of
+/// Precision::kHigh). No block is treated as an outlier block.
 HWY_INLINE void write_residual(Activations kind, const Row& row, int64_t cols, float* residual) {
   const auto write = [&](int64_t k, float step, float inverse) {
     for (int64_t i = k; i < k + 32; i += 16) {
@@ -311,7 +318,7 @@ HWY_INLINE void write_residual(Activations kind, const Row& row, int64_t cols, f
   }
 }
 
-/// 16 columns of a row as kFloat, kRounded or kPairs have them, in words of 4 bytes.
+/// Writes 16 columns of a row in the layout of kFloat, kRounded or kPairs, in 4-byte words.
 template <Activations kKind>
 HWY_INLINE void float_words(F32 v, void* out) {
   if constexpr (kKind == Activations::kFloat) return store_int(out, bits(v));
@@ -323,7 +330,7 @@ HWY_INLINE void float_words(F32 v, void* out) {
   std::memcpy(out, x, sizeof x);
 }
 
-/// The rows of a group of w in kFloat, kRounded or kPairs.
+/// Writes `count` rows as a group of w rows of kFloat, kRounded or kPairs.
 template <Activations kKind, int w>
 HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const ActivationGroup& g) {
   constexpr int kWords = kKind == Activations::kPairs ? 8 : 16;
@@ -339,7 +346,7 @@ HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const Act
     }
     for (int part = 0; part < kWords / 8 && n == 16; ++part)
       interleave_quads<w>(words[part], reinterpret_cast<int8_t*>(out + 8 * part * w));
-    // The last columns, and a zero after an odd number.
+    // The tail: fewer than 16 columns, and a zero after an odd number of them.
     for (int i = 0; i < (n + 1) / 2 * (kWords / 8) && n < 16; ++i)
       for (int r = 0; r < w; ++r) std::memcpy(out + i * w + r, words[i / 8][r] + i % 8 * 4, 4);
   }

@@ -1,9 +1,5 @@
-// Attention over pages, and over rows of the run. One answer for a row, whatever runs with it:
-// positions are cut into blocks of 128 and segments of blocks at fixed places; in a block the
-// scores, their largest and the weighted values are found in one order, blocks merge into their
-// segment in order and segments into the row in order. A block or segment that a row does not see
-// merges as exactly nothing, so rows may share a tile, and segments may be found by different
-// workers.
+// Attention over the paged KV cache, and over rows of the run (encoders). The algorithm is
+// described in attend.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend/attend.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -24,36 +20,36 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
 
-// The keys or values of a block for one head.
+// The keys or values of a block of positions for one KV head.
 struct Stored {
   const std::byte* at;
-  Form form;
+  KvFormat format;
 };
 HWY_INLINE Stored stored_block(const Problem& p, bool values, const RowTile& tile, int kv_head,
                                int64_t begin) {
   if (!p.cached) {
-    const float* at = values ? p.laid_out_values(tile.span, kv_head, begin)
-                             : p.laid_out_keys(tile.span, kv_head, begin);
-    return {reinterpret_cast<const std::byte*>(at), Form::kF32};
+    const float* at = values ? p.packed_values(tile.span, kv_head, begin)
+                             : p.packed_keys(tile.span, kv_head, begin);
+    return {reinterpret_cast<const std::byte*>(at), KvFormat::kF32};
   }
   const Operand& cache = p.d.in[values ? AttendIn::kV : AttendIn::kK];
   const int64_t size = cache.cols / cache.rows;
   const std::byte* page = page_of(cache, p.slots, p.slots.spans[tile.span].sequence, begin);
   return {page + byte_size(cache.dtype, key_offset(kv_head, begin, size)),
-          form_of(cache.dtype, p.products)};
+          kv_format(cache.dtype, p.products)};
 }
 
-// Some rows of n elements. Of a pair with a row beside these, that row counts as 0.
+// Rows [first, end) of n elements. Formats that pair rows treat the partner outside the range as 0.
 struct Rows {
   int n, first, end;
 };
-template <Form kForm>
+template <KvFormat kFormat>
 HWY_INLINE void to_floats(const std::byte* at, const Rows& rows, float* buffer) {
   for (int64_t i = int64_t{rows.first} * rows.n; i < int64_t{rows.end} * rows.n; i += 16)
-    store(buffer + i, load_as<kForm>(at + i * kBytes<kForm>));
+    store(buffer + i, load_as<kFormat>(at + i * kBytes<kFormat>));
 }
 HWY_INLINE void to_rounded_floats(const std::byte* at, const Rows& rows, float* buffer) {
-  to_floats<Form::kBF16>(at, rows, buffer);
+  to_floats<KvFormat::kBF16>(at, rows, buffer);
   if (rows.first % 2 != 0) std::fill_n(buffer + int64_t{rows.first - 1} * rows.n, rows.n, 0.0F);
   if (rows.end % 2 != 0) std::fill_n(buffer + int64_t{rows.end} * rows.n, rows.n, 0.0F);
 }
@@ -67,31 +63,31 @@ HWY_INLINE void to_pairs(const std::byte* at, const Rows& rows, float* buffer) {
                 bit_and(load_pairs(even + 2 * i, even + 2 * (rows.n + i)), kept));
   }
 }
-// What many queries read is converted once.
+// Converts a block once if many queries read it.
 HWY_INLINE Stored converted(const Stored& from, const Rows& rows, float* buffer) {
-  Form form = Form::kF32;
-  switch (from.form) {
-    case Form::kF16: to_floats<Form::kF16>(from.at, rows, buffer); break;
-    case Form::kBF16: to_floats<Form::kBF16>(from.at, rows, buffer); break;
-    case Form::kRoundedBF16:
+  KvFormat format = KvFormat::kF32;
+  switch (from.format) {
+    case KvFormat::kF16: to_floats<KvFormat::kF16>(from.at, rows, buffer); break;
+    case KvFormat::kBF16: to_floats<KvFormat::kBF16>(from.at, rows, buffer); break;
+    case KvFormat::kRoundedBF16:
       to_rounded_floats(from.at, rows, buffer);
-      form = Form::kRoundedF32;
+      format = KvFormat::kRoundedF32;
       break;
-    case Form::kDotBF16:
+    case KvFormat::kDotBF16:
       to_pairs(from.at, rows, buffer);
-      form = Form::kPairs;
+      format = KvFormat::kPairs;
       break;
     default: return from;
   }
-  return {reinterpret_cast<const std::byte*>(buffer), form};
+  return {reinterpret_cast<const std::byte*>(buffer), format};
 }
 
-// Tiles [first, end) of keys [dimension][position], a row each.
+// Returns tiles [first, end) of keys as rows: one row per dimension of a tile, 16 positions long.
 HWY_INLINE Rows rows_of_tiles(int first, int end, int n) { return {16, first * n, end * n}; }
 
-// Such tiles as f32.
+// Converts key tiles [first, end) to f32.
 HWY_INLINE Stored as_floats(const Stored& from, int first, int end, int n, float* buffer) {
-  if (from.form != Form::kQ8_0) return converted(from, rows_of_tiles(first, end, n), buffer);
+  if (from.format != KvFormat::kQ8_0) return converted(from, rows_of_tiles(first, end, n), buffer);
   const auto* tiles = reinterpret_cast<const Q8Tile*>(from.at);
   for (int i = first * n; i < end * n; ++i) {
     const Q8Tile& tile = tiles[i / 32];
@@ -99,28 +95,30 @@ HWY_INLINE Stored as_floats(const Stored& from, int first, int end, int n, float
     const auto* codes = reinterpret_cast<const std::byte*>(tile.codes + i % 32 * 16);
     store(buffer + int64_t{i} * 16, mul(to_float(load_i8(codes)), scale));
   }
-  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+  return {reinterpret_cast<const std::byte*>(buffer), KvFormat::kF32};
 }
 
-// The first v dimensions of the keys in tiles [first, end), as values [position][dimension].
-HWY_INLINE Stored turned(const Stored& keys, int first, int end, int n, int v, float* buffer) {
+// Returns the first v dimensions of the keys in tiles [first, end) as values [position][dimension]
+// (latent attention, whose values are part of the keys).
+HWY_INLINE Stored transposed_values(const Stored& keys, int first, int end, int n, int v,
+                                    float* buffer) {
   const auto* from = reinterpret_cast<const float*>(keys.at);
   for (int t = first; t < end; ++t)
     for (int i = 0; i < v; i += 16)
       transpose(from + (int64_t{t} * n + i) * 16, 16, buffer + int64_t{t} * 16 * v + i, v);
-  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+  return {reinterpret_cast<const std::byte*>(buffer), KvFormat::kF32};
 }
 
-// The chosen positions from place `begin` of their list on, up to place begin + `last`, as f32.
+// Gathers the keys of elements [begin, begin + last] of the list of chosen positions, as f32.
 HWY_INLINE Stored chosen_keys(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
                               int last, float* buffer) {
-  const int32_t* places = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
-  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, places,
+  const int32_t* positions = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
+  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, positions,
               last + 1, buffer);
-  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+  return {reinterpret_cast<const std::byte*>(buffer), KvFormat::kF32};
 }
 
-// A block of keys and values as the kernels take it.
+// A block of keys and values in the format that the block kernels read.
 struct Block {
   Stored keys, values;
   BlockPart key_part, value_part;
@@ -139,11 +137,11 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
               {nullptr, 0, p.v, low, high + 1}};
   if (p.attr.shared > 0) {
     if (!sparse) block.keys = as_floats(block.keys, first, end, p.n, b.keys);
-    block.values = turned(block.keys, first, end, p.n, p.v, b.values);
+    block.values = transposed_values(block.keys, first, end, p.n, p.v, b.values);
   } else if (tile.count * p.group > kFewQueries) {
     block.keys = converted(block.keys, rows_of_tiles(first, end, p.n), b.keys);
     block.values = converted(block.values, {p.v, low, high + 1}, b.values);
-    if (in_pairs(block.values.form)) {
+    if (in_pairs(block.values.format)) {
       block.value_part.first = low / 2 * 2;
       block.value_part.end = (high + 2) / 2 * 2;
     }
@@ -156,14 +154,15 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
   return block;
 }
 
-// Merges one block, at `begin`, into the segment states of the tile's queries.
+// Computes the block at position `begin` and merges it into the segment states of the tile's
+// queries.
 void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
                  const Buffers& b) {
   const Block block = block_of(p, tile, kv_head, begin, b);
   const int queries = tile.count * p.group;
-  const BlockKernels& for_keys = block_kernels(block.keys.form);
-  const BlockKernels& for_values = block_kernels(block.values.form);
-  const WeighFn weigh_scores = weigh_for(block.values.form);
+  const BlockKernels& for_keys = block_kernels(block.keys.format);
+  const BlockKernels& for_values = block_kernels(block.values.format);
+  const WeighFn weigh_scores = weigh_for(block.values.format);
   for (int i = 0, r; i < queries; i += r) {
     r = take(queries - i);
     float* scores = b.scores + i * kBlock;
@@ -172,9 +171,9 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     for (int k = 0; k < r; ++k) {
       const int64_t row = (i + k) / p.group;
       const PositionRange all = p.seen(tile, row);
-      const Sight seen{static_cast<int>(std::clamp<int64_t>(all.first - begin, 0, kBlock)),
-                       static_cast<int>(std::clamp<int64_t>(all.last - begin, -1, kBlock - 1)),
-                       b.slopes[i + k], static_cast<float>(tile.position + row - begin)};
+      const Visibility seen{static_cast<int>(std::clamp<int64_t>(all.first - begin, 0, kBlock)),
+                            static_cast<int>(std::clamp<int64_t>(all.last - begin, -1, kBlock - 1)),
+                            b.slopes[i + k], static_cast<float>(tile.position + row - begin)};
       weigh_scores(p.attr, scores + k * kBlock, block.key_part.first, block.key_part.end, seen,
                    states + k * (kStateHeader + p.v), b.factors + 2 * (i + k));
     }
@@ -189,8 +188,8 @@ void clear(float* states, int queries, int n) {
   }
 }
 
-// 16 dimensions of a query, from dimension i, as products with keys take them.
-HWY_INLINE void store_query(Form keys, float* query, int i, F32 q) {
+// Stores dimensions i to i + 15 of a query in the format that is multiplied with `keys`.
+HWY_INLINE void store_query(KvFormat keys, float* query, int i, F32 q) {
   if (!in_pairs(keys)) return store(query + i, q);
   if (!is_dot(keys)) return store(query + i, as_float(round_to_bf16(flush(q))));
 #if HWY_TARGET == HWY_AVX3
@@ -199,20 +198,20 @@ HWY_INLINE void store_query(Form keys, float* query, int i, F32 q) {
 }
 
 void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
-  const Form form = form_of(p.d.in[AttendIn::kK].dtype, p.products);
+  const KvFormat format = kv_format(p.d.in[AttendIn::kK].dtype, p.products);
   for (int r = 0; r < tile.count; ++r) {
     const float* q = p.d.in[AttendIn::kQ].row<float>(tile.row + r) + kv_head * p.group * p.key_dims;
     float* to = b.queries + r * p.group * p.n;
     for (int h = 0; h < p.group; ++h)
       for (int i = 0; i < p.n; i += 16)
-        store_query(form, to + h * p.n, i,
+        store_query(format, to + h * p.n, i,
                     mul(load_some(q + h * p.key_dims + i, p.key_dims - i), set(p.attr.scale)));
     for (int h = 0; h < p.group; ++h)
       b.slopes[r * p.group + h] = alibi_slope(p.attr, int64_t{kv_head} * p.group + h);
   }
 }
 
-// The states of the tile's queries over one segment, in b.segment.
+// Computes the states of the tile's queries over one segment, in b.segment.
 void find_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
                   const Buffers& b) {
   clear(b.segment, tile.count * p.group, p.v);
@@ -223,7 +222,7 @@ void find_segment(const Problem& p, const RowTile& tile, int kv_head, const Segm
 }
 
 HWY_INLINE void merge_state(const float* added, int n, float* state) {
-  const Merger m = merge(state[0], state[1], added[0], added[1]);
+  const Merged m = merge(state[0], state[1], added[0], added[1]);
   state[0] = m.largest;
   state[1] = m.sum;
   for (int i = kStateHeader; i < kStateHeader + n; i += 16) {
@@ -232,12 +231,13 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
   }
 }
 
-// A sink merges last, as a score without a value.
+// Normalises a state and writes the output. An attention sink is merged last, as a position whose
+// value vector is zero.
 HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
   float* out = p.d.out().row<float>(row) + head * p.value_dims;
   const bool sink = static_cast<bool>(p.d.in[AttendIn::kSinks]);
-  const Merger m = sink ? merge(state[0], state[1], p.d.in[AttendIn::kSinks].row<float>(0)[head], 1)
-                        : Merger{state[0], state[1], {1, 0}};
+  const Merged m = sink ? merge(state[0], state[1], p.d.in[AttendIn::kSinks].row<float>(0)[head], 1)
+                        : Merged{state[0], state[1], {1, 0}};
   for (int i = 0; i < p.v; i += 16) {
     const F32 values = load(state + kStateHeader + i);
     store_some(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)),
@@ -245,7 +245,7 @@ HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float*
   }
 }
 
-// All of a tile.
+// Computes the outputs of a tile for one KV head.
 void attend_tile(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
   const int queries = tile.count * p.group;
   const int size = kStateHeader + p.v;
@@ -259,7 +259,7 @@ void attend_tile(const Problem& p, const RowTile& tile, int kv_head, const Buffe
     finish(p, tile.row + i / p.group, kv_head * p.group + i % p.group, b.row + i * size);
 }
 
-// One segment of a tile, kept for the second phase.
+// Computes one segment of a tile, and stores the states for combine_segments().
 void attend_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
                     const Buffers& b) {
   load_queries(p, tile, kv_head, b);
@@ -270,7 +270,7 @@ void attend_segment(const Problem& p, const RowTile& tile, int kv_head, const Se
                 p.stored(tile.row + i / p.group, kv_head * p.group + i % p.group, s.index));
 }
 
-// Positions that a tile's rows see, in a segment or in all: what its work is in proportion to.
+// Returns the cost of a tile, or of one segment of it: the number of visible positions of its rows.
 int64_t cost(const Problem& p, const RowTile& t) {
   return t.count * ((p.last_seen(t) - p.first_seen(t)) + kBlock);
 }
@@ -278,13 +278,13 @@ int64_t cost(const Problem& p, const RowTile& t, const Segment& s) {
   return t.count * (std::min(p.last_seen(t), s.end - 1) - std::max(p.first_seen(t), s.begin) + 16);
 }
 
-// Hands each worker items of about the same total cost: item i goes to the worker in whose share
-// its middle lies.
-struct Turn {
+// Distributes items over the workers so that all have about the same total cost: an item belongs to
+// the worker whose share of the total contains the middle of the item.
+struct CostShare {
   int64_t total;
   const Worker& worker;
   int64_t done = 0;
-  bool mine(int64_t item_cost) {
+  bool contains(int64_t item_cost) {
     const int64_t middle = 2 * done + item_cost;
     done += item_cost;
     return middle * worker.count / (2 * total) == worker.index;
@@ -304,17 +304,17 @@ void attend_tiles(const Problem& p, const Worker& worker) {
     for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
       total += cost(p, tile, s);
   }
-  Turn turn{total * p.attr.kv_heads, worker};
+  CostShare own{total * p.attr.kv_heads, worker};
   for (int h = 0; h < p.attr.kv_heads; ++h) {
     for (int64_t r = 0; r < p.rows;) {
       const RowTile tile = p.tile(r);
       r += tile.count;
       if (!p.split()) {
-        if (turn.mine(cost(p, tile))) attend_tile(p, tile, h, b);
+        if (own.contains(cost(p, tile))) attend_tile(p, tile, h, b);
         continue;
       }
       for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
-        if (turn.mine(cost(p, tile, s))) attend_segment(p, tile, h, s, b);
+        if (own.contains(cost(p, tile, s))) attend_segment(p, tile, h, s, b);
     }
   }
 }
@@ -334,7 +334,7 @@ void combine_segments(const Problem& p, const Worker& worker) {
   }
 }
 
-// Where products are rounded no subnormal numbers occur, whichever instructions multiply.
+// With bf16 products, subnormal numbers are flushed to 0 on all targets, as VDPBF16PS does.
 template <Products kProducts, void (*kPhase)(const Problem&, const Worker&)>
 void phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Problem p{d, slots, kProducts};
@@ -352,7 +352,7 @@ constexpr KernelPhases kPhases = {phase<kProducts, attend_tiles>,
 extern const KernelPhases kAttendPhases[3], kAttendRowsPhases;
 constexpr KernelPhases kAttendPhases[3] = {kPhases<Products::kExact>, kPhases<Products::kRounded>,
                                            kPhases<Products::kDot>};
-constexpr KernelPhases kAttendRowsPhases = {phase<Products::kExact, lay_out_rows>,
+constexpr KernelPhases kAttendRowsPhases = {phase<Products::kExact, pack_rows>,
                                             phase<Products::kExact, attend_tiles>};
 
 }  // namespace HWY_NAMESPACE
@@ -377,12 +377,11 @@ size_t buffer_bytes(const Dispatch& d, const RunExtent&) {
                                  attend::padded_dims(d.out(), attr)) *
          sizeof(float);
 }
-size_t laid_out_bytes(const Dispatch& d, const RunExtent& run) {
+size_t packed_bytes(const Dispatch& d, const RunExtent& run) {
   const auto& attr = d.as<AttendAttr>();
   const int dims =
       attend::padded_dims(d.in[AttendIn::kQ], attr) + attend::padded_dims(d.out(), attr);
-  return static_cast<size_t>(attend::laid_out_positions(run.rows, run.spans) * attr.kv_heads *
-                             dims) *
+  return static_cast<size_t>(attend::packed_positions(run.rows, run.spans) * attr.kv_heads * dims) *
          sizeof(float);
 }
 
@@ -393,7 +392,7 @@ bool takes(const Dispatch& d) {
          is_matrix(d.out()) && d.in[AttendIn::kQ].cols / heads % 16 == 0 &&
          d.out().cols / heads % 16 == 0;
 }
-// Of values within keys (latent attention) f32 is made in any case.
+// Returns whether bf16 products apply. Latent attention (attr.shared) always converts to f32.
 bool rounds(const Dispatch& d, const KernelChoice& choice) {
   return takes(d) && !choice.exact && d.as<AttendAttr>().shared == 0 &&
          (d.in[AttendIn::kK].dtype == DType::kBF16 || d.in[AttendIn::kV].dtype == DType::kBF16);
@@ -425,7 +424,7 @@ constexpr KernelRow row_of_rows(Target target, std::string_view name, const Kern
           takes_rows,
           {.name = name,
            .phases = phases,
-           .work = laid_out_bytes,
+           .work = packed_bytes,
            .scratch = buffer_bytes,
            .main_phase = 1}};
 }

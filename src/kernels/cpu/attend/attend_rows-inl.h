@@ -1,6 +1,6 @@
-// attend_rows-inl.h: lays keys and values that are rows of the run out as a cache of f32 has them,
-// in Dispatch::work: [kv_head][position / 16][dimension][position % 16] and [kv_head][position]
-// [dimension], dimensions padded with zeros to a multiple of 16.
+// attend_rows-inl.h: packs keys and values that are rows of the run into the layout of an f32 KV
+// cache, in Dispatch::work: keys [kv_head][position / 16][dimension][position % 16], values
+// [kv_head][position][dimension]. Dimensions are padded with zeros to a multiple of 16.
 #if defined(VEERY_KERNELS_CPU_ATTEND_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_ATTEND_ROWS_INL_H
 #undef VEERY_KERNELS_CPU_ATTEND_ROWS_INL_H
@@ -17,15 +17,14 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
 
-// Up to 16 floats, zeros behind them.
+// Loads up to 16 floats, padded with zeros.
 HWY_INLINE F32 load_some(const float* x, int n) { return n >= 16 ? load(x) : load_first(x, n); }
 HWY_INLINE void store_some(float* out, F32 v, int n) {
   if (n >= 16) return store(out, v);
   store_first(out, v, n);
 }
 
-// out[c][r] = x[r][c] of 16 x 16 values, of which the first rows and columns are there: others
-// become 0.
+// out[c][r] = x[r][c] for 16 x 16 values, of which only `rows` x `cols` exist; others become 0.
 HWY_INLINE void transpose_some(const float* x, int64_t stride, int rows, int cols, float* out) {
   if (rows >= 16 && cols >= 16) return transpose(x, stride, out, 16);
   alignas(64) float part[256] = {};
@@ -34,20 +33,20 @@ HWY_INLINE void transpose_some(const float* x, int64_t stride, int rows, int col
   transpose(part, 16, out, 16);
 }
 
-// The 16 positions from `first` of a span, of all heads.
-HWY_INLINE void lay_out_tile(const Problem& p, int64_t span, int64_t first) {
+// Packs 16 positions of a span, from `first` on, for all heads.
+HWY_INLINE void pack_tile(const Problem& p, int64_t span, int64_t first) {
   const Operand& keys = p.d.in[AttendIn::kK];
   const Operand& values = p.d.in[AttendIn::kV];
   const int64_t row = p.slots.spans[span].first_row + first;
   const int rows = static_cast<int>(std::min<int64_t>(p.slots.spans[span].rows - first, 16));
   for (int h = 0; h < p.attr.kv_heads; ++h) {
     const float* key = keys.row<float>(row) + h * p.key_dims;
-    float* out = p.laid_out_keys(span, h, first);
+    float* out = p.packed_keys(span, h, first);
     for (int i = 0; i < p.n; i += 16)
       transpose_some(key + i, keys.stride / 4, rows, p.key_dims - i, out + i * 16);
   }
   for (int h = 0; h < p.attr.kv_heads; ++h) {
-    float* out = p.laid_out_values(span, h, first);
+    float* out = p.packed_values(span, h, first);
     for (int r = 0; r < rows; ++r) {
       const float* value = values.row<float>(row + r) + h * p.value_dims;
       for (int i = 0; i < p.v; i += 16)
@@ -56,15 +55,15 @@ HWY_INLINE void lay_out_tile(const Problem& p, int64_t span, int64_t first) {
   }
 }
 
-// The tiles whose first rows are in this worker's share of rows.
-void lay_out_rows(const Problem& p, const Worker& worker) {
+// Packs the tiles whose first row is in this worker's share of the rows.
+void pack_rows(const Problem& p, const Worker& worker) {
   const Share mine = share(p.slots.rows, 1, worker);
   for (int64_t r = mine.begin; r < mine.end;) {
     const int64_t span = p.slots.span_of[r];
     const Span& at = p.slots.spans[span];
     for (int64_t first = round_up_16(r - at.first_row);
          first < at.rows && at.first_row + first < mine.end; first += 16)
-      lay_out_tile(p, span, first);
+      pack_tile(p, span, first);
     r = at.end_row();
   }
 }

@@ -1,4 +1,4 @@
-// attend_softmax-inl.h: scores of a block become weights, and blocks merge (online softmax).
+// attend_softmax-inl.h: online softmax: scores of a block become weights, and states merge.
 #if defined(VEERY_KERNELS_CPU_ATTEND_SOFTMAX_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_ATTEND_SOFTMAX_INL_H
 #undef VEERY_KERNELS_CPU_ATTEND_SOFTMAX_INL_H
@@ -16,20 +16,21 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
 
-// The next of `left` queries to take together: groups of about one size.
+// Returns how many of `left` queries to process next: groups of nearly equal size.
 int take(int left) {
   const int groups = (left + kMaxQueries - 1) / kMaxQueries;
   return (left + groups - 1) / groups;
 }
 
-// How two sets of scores are brought to one largest: kept * factors[0] + added * factors[1].
-struct Merger {
+// Two states rescaled to a common largest score: kept * factors[0] + added * factors[1].
+struct Merged {
   float largest, sum;
   float factors[2];
 };
-HWY_INLINE Merger merge(float largest, float total, float added_largest, float added_sum) {
+HWY_INLINE Merged merge(float largest, float total, float added_largest, float added_sum) {
   const bool grows = added_largest > largest;
-  // The first scores: what follows would find the same, exp() of so large a difference being 0.
+  // For the first scores the rescaling factor exp(kNothing - largest) would be 0, so exp() is
+  // skipped.
   if (grows && largest == kNothing) return {added_largest, added_sum, {0, 1}};
   const float low = grows ? largest : added_largest;
   const float high = grows ? added_largest : largest;
@@ -40,24 +41,24 @@ HWY_INLINE Merger merge(float largest, float total, float added_largest, float a
   return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
 }
 
-// What a query sees of a block: the positions [low, high]; where ALiBi takes from its scores, from
-// position i of the block slope * |i - own|.
-struct Sight {
+// The positions [low, high] of a block that a query sees. With ALiBi (slope != 0), slope * |i -
+// own| is subtracted from the score of position i of the block.
+struct Visibility {
   int low, high;
   float slope, own;
 
   bool is_edge(int t) const { return t * 16 < low || t * 16 + 15 > high; }
 };
 
-// The positions of tile `t` in their block.
+// Returns the positions of tile t in their block, as floats.
 HWY_INLINE F32 positions_of(int t) {
   alignas(64) static constexpr float kLane[] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                 8, 9, 10, 11, 12, 13, 14, 15};
   return add(load(kLane), set(static_cast<float>(t * 16)));
 }
 
-// Lanes of tile `t` that the query does not see become `other`.
-HWY_INLINE F32 only(int t, const Sight& seen, F32 x, float other) {
+// Replaces lanes of tile t that the query does not see by `other`.
+HWY_INLINE F32 only(int t, const Visibility& seen, F32 x, float other) {
   const F32 position = positions_of(t);
   const F32 low = set(static_cast<float>(seen.low) - 0.5F);
   const F32 high = set(static_cast<float>(seen.high) + 0.5F);
@@ -65,7 +66,7 @@ HWY_INLINE F32 only(int t, const Sight& seen, F32 x, float other) {
   return select(greater(high, position), from, set(other));
 }
 
-// Tile `t` of the weights of a query.
+// Stores tile t of the weights of a query, rounded to bf16 unless kExact.
 template <Products kProducts>
 HWY_INLINE void store_weights(float* weights, int t, F32 w) {
   if constexpr (kProducts == Products::kExact) return store(weights + t * 16, w);
@@ -76,11 +77,11 @@ HWY_INLINE void store_weights(float* weights, int t, F32 w) {
 #endif
 }
 
-// Scores -> weights of one query in the tiles [first, end) of a block. Weights of what it does not
-// see are 0.
+// Converts the scores of one query in tiles [first, end) of a block to weights, in place, and
+// merges their largest score and sum into `state`. Weights of positions that it does not see are 0.
 template <Products kProducts>
-HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, const Sight& seen,
-                      float* state, float* factors) {
+HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end,
+                      const Visibility& seen, float* state, float* factors) {
   const bool changed = attr.softcap > 0 || seen.slope != 0;
   F32 most = set(kNothing);
   for (int t = first; t < end; ++t) {
@@ -103,15 +104,15 @@ HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end,
     store_weights<kProducts>(scores, t, w);
     total = add(total, w);
   }
-  const Merger m = merge(state[0], state[1], largest, sum(total));
+  const Merged m = merge(state[0], state[1], largest, sum(total));
   state[0] = m.largest;
   state[1] = m.sum;
   factors[0] = m.factors[0];
   factors[1] = m.factors[1];
 }
 
-using WeighFn = void (*)(const AttendAttr&, float*, int, int, const Sight&, float*, float*);
-HWY_INLINE WeighFn weigh_for(Form values) {
+using WeighFn = void (*)(const AttendAttr&, float*, int, int, const Visibility&, float*, float*);
+HWY_INLINE WeighFn weigh_for(KvFormat values) {
   if (!in_pairs(values)) return weigh<Products::kExact>;
   return is_dot(values) ? weigh<Products::kDot> : weigh<Products::kRounded>;
 }

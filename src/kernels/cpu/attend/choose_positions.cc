@@ -1,7 +1,8 @@
-// The positions that attention looks at where it does not look at all of them. A score is one
-// chain over the heads of products with chains over the dimensions, and of equal scores the lowest
-// position counts: one answer, whoever finds it. Rows that see no more than may be chosen are not
-// scored. Few rows are split along their positions: the best of parts are merged.
+// Chooses the positions of sparse attention. A score accumulates, sequentially over the heads, the
+// weighted dot products of query and key, each accumulated sequentially over the dimensions; the
+// lowest position wins ties. So the result does not depend on the work split. Rows that see no more
+// positions than may be chosen are not scored. With few rows the positions are split over the
+// workers, and their candidates are merged in a second phase.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend/choose_positions.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -18,7 +19,7 @@
 #define VEERY_KERNELS_CPU_CHOOSE_POSITIONS_CC
 namespace veery::choose {
 
-// What a worker's scratch holds.
+// Scratch memory of a worker.
 struct Buffers {
   float* scores;      // [heads][kBlock]
   float* sums;        // [kBlock]
@@ -34,13 +35,13 @@ struct Buffers {
   }
 };
 
-// What a worker has found of a row, in Dispatch::work: how many entries, and these.
+// Returns a worker's candidates for a row, in Dispatch::work: their number, then the entries.
 inline uint64_t* found(const Dispatch& d, int64_t row, int workers, int worker) {
   return reinterpret_cast<uint64_t*>(d.work) +
          (row * workers + worker) * (d.as<ChooseAttr>().used + 1);
 }
 
-// All positions that a row sees, which are no more than may be chosen.
+// Writes all `seen` <= `most` visible positions, padded with -1.
 inline void take_all(int64_t seen, int64_t most, int32_t* out) {
   std::iota(out, out + seen, 0);
   std::fill(out + seen, out + most, -1);
@@ -55,7 +56,8 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
 
-// Scores of the block of positions from `begin`, of which the first `count` are seen.
+// Computes b.sums, the scores of the block of positions from `begin` on; `count` of them are
+// visible.
 void score_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t begin,
                      int64_t count, const choose::Buffers& b) {
   const auto& attr = d.as<ChooseAttr>();
@@ -65,7 +67,7 @@ void score_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t
   const int tiles = static_cast<int>((count + 15) / 16);
   const BlockPart part{page + byte_size(keys.dtype, key_offset(0, begin, keys.cols)), 0, keys.cols,
                        0, tiles};
-  const BlockKernels& kernels = block_kernels(form_of(keys.dtype, Products::kExact));
+  const BlockKernels& kernels = block_kernels(kv_format(keys.dtype, Products::kExact));
   const float* q = d.in[ChooseIn::kQ].row<float>(row);
   for (int h = 0, r; h < attr.heads; h += r) {
     r = take(attr.heads - h);
@@ -81,7 +83,7 @@ void score_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t
   }
 }
 
-// Adds the positions [begin, end) that a row sees; begin is a multiple of a block.
+// Adds positions [begin, end) with their scores to `top`. `begin` is a multiple of kBlock.
 void add_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t begin, int64_t end,
                    const choose::Buffers& b, TopPositions& top) {
   for (; begin < end; begin += kBlock) {

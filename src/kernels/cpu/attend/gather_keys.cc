@@ -6,7 +6,7 @@
 namespace veery::attend {
 namespace {
 
-// to[i * kLanes] = of(i) for all dimensions.
+// to[i * kLanes] = of(i) for each dimension i.
 template <typename Of>
 void fill(int64_t head_dim, float* to, const Of& of) {
   for (int64_t i = 0; i < head_dim; ++i) to[i * kLanes] = of(i);

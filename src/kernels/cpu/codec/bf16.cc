@@ -1,4 +1,4 @@
-// Panels of BF16 times rows rounded to bf16. Contract: linear.h.
+// Microkernels for BF16 panels and rows rounded to bf16. Accumulation order: linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/bf16.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -17,13 +17,13 @@ HWY_INLINE F32 odd_column(I32 pair) {
   return as_float(bit_and(pair, set(static_cast<int32_t>(0xffff0000))));
 }
 
-// Two columns are the halves of a vector's lanes.
+// Each 32-bit lane of a vector holds two columns.
 struct PanelPairs : FloatDefaults {
   static constexpr int kBlock = 2, kStep = 2, kTerms = 2;
   static constexpr int kUnit = panel_format(DType::kBF16).unit;
   static HWY_INLINE I32 vector(const uint8_t* w) { return load_int(w); }
 };
-// What the instruction for bf16 does: the odd column first, and no subnormal numbers.
+// Emulates VDPBF16PS: the odd column first, subnormal numbers flushed to 0.
 struct PanelBF16 : PanelPairs {
   static constexpr Activations kActivations = Activations::kRounded;
   using Mode = FlushSubnormals;
@@ -60,7 +60,7 @@ using PanelDotBF16 = PanelBF16;
 
 }  // namespace
 
-// By fma, by the instruction for bf16, exact.
+// Emulated by fma, native VDPBF16PS, exact.
 extern const PanelKernels kBf16Kernels[3];
 constexpr PanelKernels kBf16Kernels[3] = {kernels<PanelBF16>(), kernels<PanelDotBF16>(),
                                           kernels<PanelExactBF16>()};

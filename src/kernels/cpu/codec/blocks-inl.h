@@ -1,6 +1,6 @@
-// blocks-inl.h: products of panels of blocks of 32 columns with a scale, or one for each half,
-// maybe with a minimum. Contract: linear.h. Several files share it, so that each compiles in
-// seconds.
+// blocks-inl.h: int8 microkernels for panels of blocks of 32 columns, with one scale per block (or
+// per half block) and optionally a minimum. Accumulation order: linear.h. Several source files
+// instantiate it, so that each compiles in seconds.
 #if defined(VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #undef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
@@ -8,18 +8,21 @@
 #define VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #endif
 
-#include "kernels/cpu/codec/places-inl.h"
+#include "kernels/cpu/codec/panel_layout-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// How the bytes of a type are multiplied. kScales, dot(), start_of() the residual of an outlier
-// block and Starts: what the sums of products with block b start from, for row r and scale `part`,
-// once reach(b) was called.
+// Arithmetic of a code type (template parameter C or CodeOf<T>):
+//   kScales     scales per block
+//   dot()       accumulates products of four bytes
+//   Starts      initial values of the integer accumulators; they correct for the zero point of the
+//               codes. reach(b) must precede at(b, part, r): block b, scale `part`, row r.
+//   start_of()  the same for the residual of an outlier block
 
-// Bytes that stand for byte - kOffset; kAbove127: they need dot4_wide.
+// Unsigned bytes with the zero point kOffset. kAbove127: codes exceed 127 and need dot4_wide().
 template <int kOffset, bool kAbove127>
 struct Code {
   static constexpr int kScales = 1;
@@ -50,12 +53,12 @@ struct Code {
   };
 
  private:
-  // Times the sum of x that dot() lacks.
+  // The result of dot() needs kUndo times the sum of x as correction.
   static constexpr int kUndo = (kAbove127 && kWideIsSigned ? 128 : 0) - kOffset;
   static_assert(kUndo == 0 || kUndo == 128 || kUndo == -kOffset);
 };
 
-// Signed bytes, a scale for each half.
+// Signed bytes, one scale per half block.
 struct SignedHalves {
   static constexpr int kScales = 2;
 
@@ -69,8 +72,8 @@ struct SignedHalves {
   };
 };
 
-// The same as bytes that stand for byte - kOffset, for full groups: what dot4_signed does to the
-// signs of each row costs as much as the product.
+// The same codes as unsigned bytes with the zero point kOffset, for full groups: there, the sign
+// handling of dot4_signed() for each row would cost as much as the product itself.
 template <int kOffset>
 struct OffsetHalves {
   static constexpr int kScales = 2;
@@ -82,7 +85,7 @@ struct OffsetHalves {
     return set(-kOffset * sum);
   }
 
-  // The sums of the halves of some blocks at a time, times -kOffset.
+  // Computes -kOffset times the sums of half blocks, for kBlocks blocks at a time.
   class Starts {
    public:
     HWY_INLINE Starts(const ActivationGroup& g, int64_t blocks, int)
@@ -106,7 +109,7 @@ struct OffsetHalves {
         store_int(sums_[h], dot4(dot4(zero_int(), every_byte(1), load_int(quads)), every_byte(1),
                                  load_int(quads + 64)));
       store_int(sums_[2 * blocks], zero_int());
-      for (int64_t h = 0; h < 2 * blocks; ++h) {  // lane r has quads 0 and 2 of row r, r + 8 others
+      for (int64_t h = 0; h < 2 * blocks; ++h) {  // quads 0 and 2 of row r: lane r; 1 and 3: r + 8
         const I32 sum = add(load_int(sums_[h]), load_int(sums_[h] + kRows));
         store_int(of_ + h * kRows, mul(sum, set(int32_t{-kOffset})));
       }
@@ -139,8 +142,9 @@ struct CodesOf<PanelNVFP4> {
 template <typename T>
 using CodeOf = typename CodesOf<T>::Type;
 
-// Adds the residuals of the outlier blocks of row r to the D of P panels. vector(p, b, j) is vector
-// j of block b as bytes, scale(p, b, part) one of its scales.
+// Adds the products with the residuals of the outlier blocks of row r to d, the D (linear.h) of P
+// panels. vector(p, b, j) returns vector j of block b of panel p as bytes, scale(p, b, part) a
+// scale.
 template <typename C, int P, typename Vector, typename Scale>
 HWY_INLINE void add_residual(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
                              Scale scale) {
@@ -148,7 +152,7 @@ HWY_INLINE void add_residual(F32 (&d)[P], const ActivationGroup& g, int rows, in
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     const OutlierBlock& outlier = g.outliers[e * rows + r];
     unroll<C::kScales>([&](auto part) {
-      I32 c[P][2];  // two chains: they are short, and the order of integer sums is free
+      I32 c[P][2];  // two accumulators hide latency; integer sums may be reordered
       for (int p = 0; p < P; ++p) {
         c[p][0] = C::start_of(outlier, part());
         c[p][1] = zero_int();
@@ -166,7 +170,7 @@ HWY_INLINE void add_residual(F32 (&d)[P], const ActivationGroup& g, int rows, in
   }
 }
 
-// Vector j of 8.
+// Returns vector j (0 to 7) of a block as bytes.
 template <typename T>
 HWY_INLINE I32 vector_of(const auto& w, auto j) {
   I32 low;
@@ -174,11 +178,12 @@ HWY_INLINE I32 vector_of(const auto& w, auto j) {
   T::template vectors<j() % 4>(w, low, high);
   return j() < 4 ? low : high;
 }
-// Adds the products of 32 columns with kRows rows, or as many as told where kRows is 0, to c, which
-// has a sum for each scale.
+// Accumulates the products of 32 columns with kRows rows (row_count rows if kRows is 0) in
+// c[scale][row].
 template <typename T, int kRows, int kScales, int kMost>
-HWY_INLINE void add_products(const auto& w, const int8_t* q, int told, I32 (&c)[kScales][kMost]) {
-  const int rows = kRows != 0 ? kRows : told;
+HWY_INLINE void add_products(const auto& w, const int8_t* q, int row_count,
+                             I32 (&c)[kScales][kMost]) {
+  const int rows = kRows != 0 ? kRows : row_count;
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
@@ -196,10 +201,10 @@ HWY_INLINE bool has_outliers(const ActivationGroup& g, int rows) {
   for (int r = 0; r < rows; ++r) blocks |= g.extra[r];
   return blocks != 0;
 }
-// Adds the residuals of the outlier blocks of `rows` rows to y[rows][16], D of a packed panel. A
-// function of its own, so that it is compiled once for all numbers of rows.
-template <typename T, typename Places>
-HWY_NOINLINE void add_residuals(const Places& at, const typename Places::Panel& panel,
+// Adds the products with the residuals of outlier blocks to y[rows][16], D of a packed panel. Not
+// inlined, so that it is compiled once for all numbers of rows.
+template <typename T, typename PanelLayout>
+HWY_NOINLINE void add_residuals(const PanelLayout& at, const typename PanelLayout::Panel& panel,
                                 const ActivationGroup& g, int rows, float* y) {
   const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(panel, b), j); };
   const auto scale = [&](int, int64_t b, int part) { return at.scale(panel, b, part); };
@@ -210,31 +215,31 @@ HWY_NOINLINE void add_residuals(const Places& at, const typename Places::Panel& 
   }
 }
 
-// One group of rows times one panel.
+// The direct microkernel: one group of rows times one packed panel, decoded in registers.
 template <typename Panel>
 struct Direct {
   Panel panel;
   const ActivationGroup& g;
   int64_t cols;
-  Ahead ahead;
+  Prefetch ahead;
   float* y;
-  int rows;  // kRows, or what it is where kRows is 0
+  int rows;  // kRows if that is not 0
 };
-template <typename T, int kRows, typename Places>
-HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& in) {
-  constexpr bool kMin = Places::kBias;
-  constexpr int kScales = Places::kScales;
+template <typename T, int kRows, typename PanelLayout>
+HWY_INLINE void direct(const PanelLayout& at, const Direct<typename PanelLayout::Panel>& in) {
+  constexpr bool kMin = PanelLayout::kBias;
+  constexpr int kScales = PanelLayout::kScales;
   constexpr int kMost = kRows != 0 ? kRows : kGroupRows;
   const int rows = kRows != 0 ? kRows : in.rows;
   const ActivationGroup& g = in.g;
-  typename Places::Panel w = in.panel;
+  typename PanelLayout::Panel w = in.panel;
   const int64_t blocks = in.cols / 32;
   F32 d[kMost];
   F32 m[kMost];
   for (int r = 0; r < rows; ++r) d[r] = m[r] = zero();
   typename CodeOf<T>::Starts starts(g, blocks, rows);
   for (int64_t b = 0; b < blocks; w = at.next(w)) {
-    if (in.ahead.bytes != 0) at.fetch(w, in.ahead.bytes);
+    if (in.ahead.distance != 0) at.fetch(w, in.ahead.distance);
     F32 scale[kScales];
     for (int part = 0; part < kScales; ++part) scale[part] = at.scale(w, 0, part);
     F32 bias = zero();
@@ -258,8 +263,8 @@ HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& i
     for (int r = 0; r < rows; ++r) store(in.y + 16 * r, add(load(in.y + 16 * r), m[r]));
 }
 
-// Expanded: for each block 8 vectors of bytes, its scales as 16 f32 each, m as 16 f32 where there
-// is one.
+// Layout of expanded panels, per block: 8 vectors of bytes, each scale as 16 f32, and the minimum
+// (if the type has one) as 16 f32.
 constexpr int kExpandedScales = 512;
 template <int kScales>
 constexpr int kExpandedMin = kExpandedScales + 64 * kScales;
@@ -271,11 +276,11 @@ int64_t expanded_bytes(int64_t cols) {
   return cols / 32 * kExpanded<kScales, kMin>;
 }
 
-template <typename T, typename Places>
-HWY_INLINE void expand(const Places& at, typename Places::Panel w, int64_t cols,
+template <typename T, typename PanelLayout>
+HWY_INLINE void expand(const PanelLayout& at, typename PanelLayout::Panel w, int64_t cols,
                        std::byte* expanded) {
-  constexpr bool kMin = Places::kBias;
-  constexpr int kScales = Places::kScales;
+  constexpr bool kMin = PanelLayout::kBias;
+  constexpr int kScales = PanelLayout::kScales;
   auto* out = reinterpret_cast<uint8_t*>(expanded);
   for (int64_t k = 0; k < cols; k += 32 * at.blocks, w = at.next(w)) {
     F32 scale[kScales];
@@ -291,7 +296,7 @@ HWY_INLINE void expand(const Places& at, typename Places::Panel w, int64_t cols,
   }
 }
 
-// M of the contract, in a pass of its own: the dots then have the registers for themselves.
+// Computes M (linear.h) in a separate pass, so that the dot products have all registers.
 template <int P, int R>
 HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t blocks,
                         float* y) {
@@ -312,7 +317,7 @@ HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup&
     for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
 }
 
-// D += the blocks [share.begin, share.end) of P panels.
+// Adds blocks [share.begin, share.end) of P expanded panels to D (linear.h).
 template <typename C, bool kMin, int P, int R>
 HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
                            int64_t blocks, Share share, F32 (&d)[P][R]) {
@@ -347,7 +352,8 @@ HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGro
   }
 }
 
-// P panels, the columns of `part`: the first start D, the last add what is not in D yet.
+// The tile microkernel: P expanded panels times a full group, columns `part`. The first part starts
+// D at 0, the last part adds residuals and M.
 template <typename C, bool kMin, int P, int R>
 HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
                          Share part, float* y) {
@@ -399,7 +405,7 @@ constexpr PanelKernels tiles() {
   k.expanded_bytes = expanded_bytes<C::kScales, kMin>;
   k.tile = tile<C, kMin>;
   if (kPairs) k.pair = tile_pair<C, kMin>;
-  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
+  k.most_columns = 1024;  // two panels and a group of rows fit an L1 cache of 48 KiB
   return k;
 }
 

@@ -1,4 +1,4 @@
-// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, NVFP4.
+// Microkernels for blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, NVFP4.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/blocks.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -11,16 +11,16 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <typename T, int R>
-void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
-                float* y) {
-  direct<T, kCompiledRows<R>>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y, R});
+void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
+                Prefetch ahead, float* y) {
+  direct<T, kCompiledRows<R>>(BlockLayout<T>(), {bytes_of(*panel), g, cols, ahead, y, R});
 }
 template <typename T>
 void expand_one(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
-  expand<T>(BlockPlaces<T>(), bytes_of(*panel), cols, expanded);
+  expand<T>(BlockLayout<T>(), bytes_of(*panel), cols, expanded);
 }
 
-// `Few`: how the bytes are taken for few rows, where that differs.
+// `Few` is the code type for groups of up to 4 rows, if it differs.
 template <typename T, typename Few = T>
 constexpr PanelKernels kernels() {
   PanelKernels k = tiles<CodeOf<T>, T::kMin != 0>();

@@ -1,4 +1,4 @@
-// Types with a code book and a scale for 16 elements: IQ2_XS, IQ2_S, IQ1_M.
+// Microkernels for types with a code book and a scale for 16 elements: IQ2_XS, IQ2_S, IQ1_M.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/codes_16.cc"
 #include "kernels/cpu/simd/foreach_target.h"

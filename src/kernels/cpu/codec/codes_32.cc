@@ -1,5 +1,5 @@
-// Types with a code book and a scale for 32 elements or none: IQ4_XS, IQ3, IQ2_XXS, IQ1_S, TQ;
-// Q8_K.
+// Microkernels for types with a code book and a scale for 32 elements or no sub-scales: IQ4_XS,
+// IQ3, IQ2_XXS, IQ1_S, TQ; also Q8_K.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/codes_32.cc"
 #include "kernels/cpu/simd/foreach_target.h"

@@ -1,5 +1,5 @@
-// float-inl.h: products of panels of floats: chains of fma, a column after the other.
-// Contract: linear.h.
+// float-inl.h: f32 microkernels: sequential accumulation by fma, one column after the other
+// (linear.h).
 #if defined(VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H
 #undef VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H
@@ -16,11 +16,11 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// What a type of panels need not say of itself.
+// Default members of the panel types below.
 struct FloatDefaults {
   static constexpr Activations kActivations = Activations::kFloat;
   struct Scale {};
-  struct Mode {};  // of the processor while products are added
+  struct Mode {};  // constructed during a product: may change the floating-point mode of the CPU
   static HWY_INLINE Scale scale(const uint8_t*) { return {}; }
   static HWY_INLINE const float* activations(const ActivationGroup& g) { return g.values; }
   static HWY_INLINE F32 add_product(F32 sum, F32 of_row, F32 value) {
@@ -28,8 +28,9 @@ struct FloatDefaults {
   }
 };
 
-// How panels of floats are read: blocks of kBlock columns in kUnit bytes, first their elements, in
-// vectors of kStep columns that are kTerms terms of a sum, then what the 16 rows are scaled by.
+// A panel type: blocks of kBlock columns in kUnit bytes. A block holds its elements, in 64-byte
+// vectors of kStep columns, then the scales of the 16 rows, if any. A vector takes kTerms
+// accumulation steps.
 template <DType kType>
 struct PanelFloat : FloatDefaults {
   static constexpr int kBlock = 1, kStep = 1, kTerms = 1, kUnit = panel_format(kType).unit;
@@ -45,13 +46,13 @@ struct PanelFloat : FloatDefaults {
   }
 };
 
-// P panels times R of the S rows of a group from row `from` on, the columns of `part`: the first
-// start the sums, the others find them in y, where the rows of a panel lie kGroupRows apart.
+// Multiplies P panels with rows [from, from + R) of a group of S rows, columns `part`. The first
+// part starts the sums at 0; later parts continue those in y, which is [P][kGroupRows][16].
 template <typename T, int P, int R, int S = R>
 HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& g, Share part,
-                         Ahead ahead, float* y, int from = 0) {
+                         Prefetch ahead, float* y, int from = 0) {
   constexpr int kVectors = T::kBlock / T::kStep;
-  constexpr int kLine = T::kUnit < 64 ? 64 / T::kUnit : 1;  // blocks that share a line
+  constexpr int kLine = T::kUnit < 64 ? 64 / T::kUnit : 1;  // blocks per cache line
   [[maybe_unused]] const typename T::Mode mode;
   const int64_t first = part.begin / T::kBlock;
   const int64_t blocks = (part.end + T::kBlock - 1) / T::kBlock - first;
@@ -65,10 +66,11 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
   }
   const auto* x = T::activations(g) + first * kVectors * T::kTerms * S + from;
   const int64_t size = blocks * T::kUnit;
-  const int64_t near = std::min(ahead.bytes / P, size);
-  const int64_t turn = (size - near) / T::kUnit;  // from this block on the next panels are fetched
+  const int64_t near = std::min(ahead.distance / P, size);
+  const int64_t switch_at =
+      (size - near) / T::kUnit;  // from this block on, prefetch the next panels
   for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t to = b < turn ? near : near + ahead.skip;
+    const int64_t to = b < switch_at ? near : near + ahead.skip;
     decltype(T::scale(nullptr)) scale[P];
     for (int p = 0; p < P; ++p) {
       if (near != 0 && T::kUnit > 64) prefetch(w[p] + 64 * kVectors, to, 64);
@@ -97,11 +99,11 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
 
 template <typename T, int P, int R>
 void multiply_all(const std::byte* const* panels, const ActivationGroup& g, int64_t cols,
-                  Ahead ahead, float* y) {
+                  Prefetch ahead, float* y) {
   multiply<T, P, R>(panels, g, {0, cols}, ahead, y);
 }
-// The sums of all rows of a group need more registers than some processors have: half of them at a
-// time.
+// Without enough registers for the sums of a full group (kPairs), halves of it are multiplied in
+// turn.
 template <typename T>
 void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
   if constexpr (kPairs) return multiply<T, 1, kGroupRows>(&panel, g, {0, cols}, {}, y);
@@ -116,8 +118,9 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
   multiply<T, 2, kGroupRows>(panels, g, part, {}, y);
 }
 
-// The chains of one panel would wait for themselves. Two suffice where a column is two bytes or
-// more: then more of them only part memory into more streams.
+// Microkernels for few rows. The accumulators of one panel alone would be bound by the latency of
+// fma, so two panels are multiplied at once. For columns of two bytes or more, further panels would
+// only add memory streams.
 template <typename T>
 constexpr PanelKernels few_rows() {
   PanelKernels k;
@@ -130,10 +133,10 @@ constexpr PanelKernels few_rows() {
   if (kPairs) k.direct[1][2] = multiply_all<T, 2, 4>;
   return k;
 }
-// `T`: what many rows are multiplied with.
+// Sets the microkernels for full groups. `T` is the type of the expanded panels.
 template <typename T>
 constexpr void set_tiles(PanelKernels& k) {
-  constexpr int64_t kCached = 32 << 10;  // of two panels in a first level cache
+  constexpr int64_t kCached = 32 << 10;  // bytes of two panels in the L1 cache
   k.tile = tile<T>;
   if (kPairs) k.pair = tile_pair<T>;
   k.most_columns = kCached / 2 * T::kBlock / T::kUnit;

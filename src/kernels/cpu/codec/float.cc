@@ -1,20 +1,21 @@
-// Panels of F32, F16, MXFP8 and FP8, and quantised panels expanded to f32. Contract:
-// linear.h.
+// f32 microkernels for F32, F16, MXFP8, FP8, and (exact kernels) for quantised panels expanded to
+// f32. Accumulation order: linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/float.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
 //
 #include "dtype/fp8.h"
 #include "kernels/cpu/codec/float-inl.h"
-#include "kernels/cpu/codec/places-inl.h"
+#include "kernels/cpu/codec/panel_layout-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// e4m3 takes the place of a bf16's sign, lower exponent and upper fraction: two columns at a time,
-// which are the halves of f32 then. Scales have the factor that lifts the exponents.
+// Decoding e4m3: shifted right by 4 with sign extension and masked, a byte becomes the bf16 with
+// the same sign, exponent field and fraction, too small by a constant factor. The scale includes
+// that factor. Two columns are decoded at once, as the halves of a 32-bit lane.
 struct Fp8Vector {
   I32 even, odd;
 };
@@ -63,7 +64,7 @@ void expand_floats(const std::byte* const* panel, int64_t cols, std::byte* expan
   }
 }
 
-// The four k of a vector of codes to f32, scaled, [k][16].
+// Stores the four columns of a vector of codes as scaled f32, [k][16].
 template <bool kMin>
 HWY_INLINE void store_values(I32 codes, int offset, F32 scale, F32 shift, float* out) {
   unroll<4>([&](auto i) {
@@ -73,17 +74,18 @@ HWY_INLINE void store_values(I32 codes, int offset, F32 scale, F32 shift, float*
   });
 }
 
-// The codes pass through memory, so that what follows is compiled once and not for each vector.
+// The expand functions below store codes to memory and reload them in a loop, so that the
+// conversion is compiled once and not for each of the unrolled vectors.
 
-// Blocks of 32.
-template <typename T, typename Places>
-HWY_INLINE void expand_panel(const Places& at, typename Places::Panel w, int64_t cols,
+// Expands blocks of 32.
+template <typename T, typename PanelLayout>
+HWY_INLINE void expand_panel(const PanelLayout& at, typename PanelLayout::Panel w, int64_t cols,
                              std::byte* expanded) {
-  constexpr int kVectors = 8 / Places::kScales;
+  constexpr int kVectors = 8 / PanelLayout::kScales;
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t k = 0; k < cols; k += 32 * at.blocks, w = at.next(w)) {
     F32 bias = zero();
-    if constexpr (Places::kBias) bias = at.bias(w, 0);
+    if constexpr (PanelLayout::kBias) bias = at.bias(w, 0);
     for (int i = 0; i < at.blocks; ++i) {
       alignas(64) int32_t codes[8][16];
       unroll<4>([&](auto j) {
@@ -93,26 +95,26 @@ HWY_INLINE void expand_panel(const Places& at, typename Places::Panel w, int64_t
         store_int(codes[j()], low);
         store_int(codes[j() + 4], high);
       });
-      for (int part = 0; part < Places::kScales; ++part) {
+      for (int part = 0; part < PanelLayout::kScales; ++part) {
         const F32 scale = at.scale(w, 0, part);
         for (int j = part * kVectors; j < (part + 1) * kVectors; ++j, out += 64)
-          store_values<Places::kBias>(load_int(codes[j]), T::kOffset, scale, bias, out);
+          store_values<PanelLayout::kBias>(load_int(codes[j]), T::kOffset, scale, bias, out);
       }
     }
   }
 }
 template <typename T>
 void expand_blocks(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
-  expand_panel<T>(BlockPlaces<T>(), bytes_of(*panel), cols, expanded);
+  expand_panel<T>(BlockLayout<T>(), bytes_of(*panel), cols, expanded);
 }
 void expand_split(const std::byte* const* parts, int64_t cols, std::byte* expanded) {
-  using Places = SplitPlaces<3>;
-  expand_panel<PanelSplitQ8_0>(Places(), Places::open(parts), cols, expanded);
+  using PanelLayout = SplitLayout<3>;
+  expand_panel<PanelSplitQ8_0>(PanelLayout(), PanelLayout::open(parts), cols, expanded);
 }
 template <typename T>
 HWY_NOINLINE void expand_groups(const AffineFormat& format, const uint8_t* panel, int64_t cols,
                                 std::byte* expanded) {
-  expand_panel<T>(AffinePlaces(format), panel, cols, expanded);
+  expand_panel<T>(AffineLayout(format), panel, cols, expanded);
 }
 template <DType kType>
 void expand_affine(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
@@ -120,7 +122,7 @@ void expand_affine(const std::byte* const* panel, int64_t cols, std::byte* expan
   expand_groups<PanelAffine<kFormat.bits>>(kFormat, bytes_of(*panel), cols, expanded);
 }
 
-// Blocks of 256.
+// Expands blocks of 256.
 template <typename T>
 HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols,
                              std::byte* expanded) {
@@ -161,7 +163,7 @@ template <typename T>
 void expand_one(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
   expand_super(T(), *panel, cols, expanded);
 }
-// Types that differ in their code book only share the code.
+// Types that differ only in their code book share this instantiation.
 template <typename T>
 HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_t cols,
                                 std::byte* expanded) {
@@ -179,7 +181,7 @@ constexpr PanelKernels expanding(ExpandFn expand) {
   k.expanded_bytes = f32_bytes;
   return k;
 }
-// Expanded for many rows only.
+// FP8 panels are expanded only for full groups.
 template <typename T>
 constexpr PanelKernels fp8_kernels() {
   PanelKernels k = few_rows<T>();

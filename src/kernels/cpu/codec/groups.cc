@@ -1,4 +1,5 @@
-// Panels of MLX's groups of codes. The code is that of all groups and scales with as many bits.
+// Microkernels for affine groups (MLX). Types with the same number of bits share one instantiation
+// for all group sizes and scale types.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/groups.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -12,19 +13,19 @@ namespace {
 
 template <typename T, int kRows>
 HWY_NOINLINE void direct_shared(const AffineFormat& format, const Direct<const uint8_t*>& in) {
-  direct<T, kRows>(AffinePlaces(format), in);
+  direct<T, kRows>(AffineLayout(format), in);
 }
 template <typename T>
 HWY_NOINLINE void expand_shared(const AffineFormat& format, const uint8_t* panel, int64_t cols,
                                 std::byte* expanded) {
-  expand<T>(AffinePlaces(format), panel, cols, expanded);
+  expand<T>(AffineLayout(format), panel, cols, expanded);
 }
 
 template <DType kType>
 using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType, int R>
-void direct_of(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
-               float* y) {
+void direct_of(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
+               Prefetch ahead, float* y) {
   direct_shared<AffineOf<kType>, kCompiledRows<R>>(affine_format(kType),
                                                    {bytes_of(*panel), g, cols, ahead, y, R});
 }

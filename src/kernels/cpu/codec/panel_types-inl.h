@@ -1,4 +1,4 @@
-// panel_types-inl.h: how the vectors of each packed block type are taken apart (panels.h).
+// panel_types-inl.h: decodes the vectors of each packed block type (panels/panels.h) in registers.
 #if defined(VEERY_KERNELS_CPU_PANEL_TYPES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
 #undef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
@@ -14,15 +14,15 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Whether sums for two panels and eight rows fit into the registers.
+/// Whether the accumulators of two panels and eight rows fit into the registers.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr bool kPairs = true;
 #else
 constexpr bool kPairs = false;
 #endif
 
-/// The rows that a function is compiled for; 0: it takes any number of rows and is told how many.
-/// What keeps no sums in registers gains nothing by a copy for each.
+/// The number of rows that a microkernel is compiled for; 0: a run-time argument. Targets that keep
+/// no accumulators in registers gain nothing from specialised copies.
 template <int kRows>
 constexpr int kCompiledRows = kInRegisters ? kRows : 0;
 
@@ -37,17 +37,18 @@ HWY_INLINE I32 pair(const int16_t* p) {
   std::memcpy(&v, p, 4);
   return set(v);
 }
-/// Brings `bytes` bytes from p on into the second level cache. p may lie past the end of the
-/// weight.
+/// Prefetches `bytes` bytes from p + ahead on into the L2 cache. The address may be past the end of
+/// the weight.
 HWY_INLINE void prefetch(const uint8_t* p, int64_t ahead, int bytes) {
   const auto at = reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(ahead);
   for (int i = 0; i < bytes; i += 64)
     __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(i)), 0, 2);
 }
 
-/// Whether dot() takes kOffset off the bytes by itself; else the sum of x has to do that.
+/// Whether the zero point kOffset needs no correction by the sum of x: dot4_wide() of a target with
+/// kWideIsSigned subtracts 128 itself.
 template <int kOffset>
-constexpr bool kDotTakesOff = kOffset == 0 || (kOffset == 128 && kWideIsSigned);
+constexpr bool kDotSubtractsOffset = kOffset == 0 || (kOffset == 128 && kWideIsSigned);
 template <int kOffset>
 HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
   if constexpr (kOffset != 128)
@@ -56,7 +57,7 @@ HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
     return dot4_wide(acc, u, x);
 }
 
-/// The values of a code book plus kOffset, four times 16 bytes for lookup().
+/// The values of a code book plus kOffset: 16 bytes, repeated four times for lookup().
 struct Book {
   uint8_t table[64];
   float factor;
@@ -70,7 +71,7 @@ constexpr Book kBook = [] {
   return book;
 }();
 
-// What is in `mask` of each byte from bit kFrom on, from bit kTo on.
+// Moves the bits `mask` << kFrom of each byte to `mask` << kTo and clears all others.
 template <int kFrom, int kTo>
 HWY_INLINE I32 move_bits(I32 v, int mask) {
   const I32 wanted = every_byte(mask << kTo);
@@ -82,8 +83,9 @@ HWY_INLINE I32 move_bits(I32 v, int mask) {
     return bit_and(v, wanted);
 }
 
-// Blocks of 32. vectors<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
-// kScales: how many scales there are, for as many parts of the block; 1 where it is not said.
+// Types with blocks of 32 columns. vectors<J>() decodes vectors J and J + 4 of a block to unsigned
+// bytes; a value is byte - kOffset. kScale and kMin: offsets of scales and minima; kMin 0: none.
+// kScales: number of scales per block, each for an equal part of it; default 1.
 
 template <int J>
 HWY_INLINE void nibbles(const uint8_t* w, I32& low, I32& high) {
@@ -144,7 +146,7 @@ struct PanelQ8_0 {
   }
 };
 
-/// Nibbles that index a code book.
+/// Decodes nibbles that index a code book.
 template <DType kCodes, int J>
 HWY_INLINE void coded_nibbles(const uint8_t* w, I32& low, I32& high) {
   const I32 table = load_int(kBook<kCodes>.table);
@@ -175,7 +177,7 @@ struct PanelMXFP4 {
                   as_float(shl(set(int32_t{0x00200000}), bit_and(e, set(int32_t{1})))));
   }
 };
-/// A scale for each half.
+/// NVFP4: one scale for each half block; kAbove is the zero point.
 template <int kAbove>
 struct PanelHalves {
   static constexpr DType kType = DType::kNVFP4;
@@ -187,14 +189,14 @@ struct PanelHalves {
     low = lookup(table, low);
     high = lookup(table, high);
   }
-  /// half_e4m3_to_f32; 0x7F is not special here.
+  /// half_e4m3_to_f32, except that 0x7F is not a NaN.
   static HWY_INLINE F32 scale(const uint8_t* w, int half) {
     return mul(as_float(shl<20>(load_u8(w + kScale + 16 * half))), set(kHalfE4M3));
   }
 };
 using PanelNVFP4 = PanelHalves<16>;
 using PanelSignedNVFP4 = PanelHalves<0>;  ///< signed bytes
-/// 32 columns of a group of codes.
+/// 32 columns of an affine group.
 template <int kCodeBits>
 struct PanelAffine {
   static constexpr int kBits = kCodeBits, kBytes = 64 * kBits, kOffset = 0;
@@ -226,8 +228,9 @@ struct PanelAffine {
     high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
   }
 };
-// Blocks of 256. strips<J>: vector J of the four strips of half h as unsigned bytes. kSub: elements
-// a scale; kOffset as above; kDmin 0: no minimum.
+// Types with blocks of 256 columns: two halves of four strips of 32 columns. strips<J>() decodes
+// vector J of the four strips of half h to unsigned bytes. kSub: columns per sub-scale; kOffset as
+// above; kScales, kMins, kD, kDmin: offsets; kDmin 0: no minimum.
 
 template <int S>
 HWY_INLINE I32 byte_of(I32 v) {
@@ -245,7 +248,7 @@ HWY_INLINE I32 signed_byte_of(I32 v) {
   else
     return sar<24>(shl<24 - 8 * S>(v));
 }
-// Bit S of each byte (of its high half for J >= 4) to bit kTo.
+// Moves bit S (J >= 4: bit S + 4) of each byte to bit kTo and clears all others.
 template <int J, int S, int kTo>
 HWY_INLINE I32 strip_bit(I32 bits) {
   return move_bits<S + (J >= 4 ? 4 : 0), kTo>(bits, 1);
@@ -267,7 +270,7 @@ HWY_INLINE void two_bit_strips(const uint8_t* w, I32* v) {
   v[3] = bit_and(shr16<6>(packed), every_byte(3));
 }
 
-/// Scales and mins of Q4_K and Q5_K.
+/// Sub-scales and minima of Q4_K and Q5_K.
 struct UnsignedScales {
   static constexpr int kSub = 32, kOffset = 0;
   template <int S>
@@ -298,7 +301,8 @@ struct PanelQ5_K : UnsignedScales {
     v[3] = bit_or(v[3], strip_bit<J, 3, 4>(bits));
   }
 };
-/// int8 scales of Q3_K and Q6_K. Their sums undo the offset: "mins" are the scales.
+/// int8 sub-scales of Q3_K and Q6_K. These types have no minima; the scales serve as minima to
+/// correct for the zero point kOffset.
 struct SignedScales {
   static constexpr int kSub = 16, kDmin = 0;
   template <int S>
@@ -352,7 +356,7 @@ struct PanelQ2_K {
   static HWY_INLINE I32 odd_mins(I32 v) { return shr16<12>(v); }
 };
 
-/// No scales for parts of a block.
+/// Types without sub-scales.
 struct NoScales {
   static constexpr int kSub = 32, kDmin = 0, kScales = 0, kMins = 0, kOffset = 128;
   template <int S>
@@ -373,7 +377,7 @@ struct PanelQ8_K : NoScales {
   }
 };
 
-/// Codes of a book. Several types share a layout; kType is one of them.
+/// Types whose codes index a code book. Several types share a layout; kType is one of them.
 struct Coded {
   HWY_INLINE void values(I32* v) const {
     for (int s = 0; s < 4; ++s) v[s] = lookup(table, v[s]);
@@ -420,7 +424,7 @@ struct PanelCodes2 : Coded, NoScales {
   HWY_INLINE F32 d(const uint8_t* w) const { return load_f16(w + 1024); }
 };
 
-/// d of a block of 256.
+/// Returns d of a block of 256.
 template <typename T>
 HWY_INLINE F32 d_of(const T& t, const uint8_t* w) {
   if constexpr (requires { t.d(w); })

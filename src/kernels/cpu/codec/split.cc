@@ -1,4 +1,4 @@
-// Panels of Q8_0 in three parts (panels/split_panels.h).
+// Microkernels for Q8_0 panels in three parts (panels/split_panels.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/split.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -11,17 +11,17 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-using All = SplitPlaces<3>;
-using FirstTwo = SplitPlaces<2>;
+using All = SplitLayout<3>;
+using FirstTwo = SplitLayout<2>;
 
 template <int R>
 void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
-                  Ahead ahead, float* y) {
+                  Prefetch ahead, float* y) {
   direct<PanelSplitQ8_0, R>(All(), {All::open(parts), g, cols, ahead, y, R});
 }
 template <int R>
 void direct_five_bits(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
-                      Ahead ahead, float* y) {
+                      Prefetch ahead, float* y) {
   direct<PanelSplitQ5, R>(FirstTwo(), {FirstTwo::open(parts), g, cols, ahead, y, R});
 }
 void expand_split(const std::byte* const* parts, int64_t cols, std::byte* expanded) {

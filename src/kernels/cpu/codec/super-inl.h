@@ -1,5 +1,6 @@
-// super-inl.h: panels of blocks of 256, the K types and those with code books. Contract:
-// linear.h. Several files share it, so that each compiles in seconds.
+// super-inl.h: int8 microkernels for blocks of 256 columns: K types and types with code books.
+// Accumulation order: linear.h. Several source files instantiate it, so that each compiles in
+// seconds.
 #if defined(VEERY_KERNELS_CPU_CODEC_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_CODEC_SUPER_INL_H
 #undef VEERY_KERNELS_CPU_CODEC_SUPER_INL_H
@@ -14,15 +15,15 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Sums of the activations of a block of 256 that go with scales for kSub elements.
+/// Returns the sums of the activations of block b, for sub-blocks of kSub columns.
 template <int kSub>
 HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows) {
   return kSub == 16 ? g.sums + b * 16 * rows : g.sums32 + b * 8 * rows;
 }
 
-// With half and quarter vectors there are many times as many instructions, and those of a whole
-// block take the compiler minutes: there a part is a function of its own. Its sums do not fit into
-// 16 registers anyway.
+// On targets with 256-bit or 128-bit vectors a fully inlined block has so many instructions that
+// the compiler takes minutes, so there part_dots() is not inlined. It costs nothing: its
+// accumulators do not fit into 16 registers anyway.
 #undef VEERY_PART_INLINE
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_NEON || \
     HWY_TARGET == HWY_SVE
@@ -31,11 +32,12 @@ HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows)
 #define VEERY_PART_INLINE HWY_INLINE
 #endif
 
-// Part kPart of the dot products of the four strips of half h.
+// Computes c[strip][row], the dot products of part kPart (kSub columns) of the four strips of half
+// h. `rows` is kRows, or row_count if kRows is 0.
 template <int kPart, int kRows, int kMost, typename T>
-VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8_t* q, int told,
-                                 I32 (&c)[4][kMost]) {
-  const int rows = kRows != 0 ? kRows : told;
+VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8_t* q,
+                                 int row_count, I32 (&c)[4][kMost]) {
+  const int rows = kRows != 0 ? kRows : row_count;
   for (int s = 0; s < 4; ++s)
     for (int r = 0; r < rows; ++r) c[s][r] = zero_int();
   unroll<T::kSub / 4>([&](auto i) {
@@ -48,22 +50,22 @@ VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8
   });
 }
 
-// One group of rows times one panel.
+// The direct microkernel: one group of rows times one packed panel, decoded in registers.
 struct Direct {
   const std::byte* panel;
   const ActivationGroup& g;
   int64_t cols;
-  Ahead ahead;
+  Prefetch ahead;
   float* y;
-  int rows;  // kRows, or what it is where kRows is 0
+  int rows;  // kRows if that is not 0
 };
 
 template <typename T, int kRows>
 HWY_INLINE void direct(const T& type, const Direct& in) {
   constexpr int kMost = kRows != 0 ? kRows : kGroupRows;
   constexpr int kUnit = panel_format(T::kType).unit;
-  constexpr int kParts = 32 / T::kSub;  // scales a strip
-  constexpr bool kSums = T::kDmin != 0 || !kDotTakesOff<T::kOffset>;
+  constexpr int kParts = 32 / T::kSub;  // sub-scales per strip
+  constexpr bool kSums = T::kDmin != 0 || !kDotSubtractsOffset<T::kOffset>;
   const int rows = kRows != 0 ? kRows : in.rows;
   const ActivationGroup& g = in.g;
   const auto* w = reinterpret_cast<const uint8_t*>(in.panel);
@@ -76,7 +78,7 @@ HWY_INLINE void direct(const T& type, const Direct& in) {
     for (int r = 0; r < rows; ++r) t[r] = z[r] = zero_int();
     const int16_t* sums = sums_of<T::kSub>(g, b, rows);
     for (int h = 0; h < 2; ++h) {
-      if (in.ahead.bytes != 0) prefetch(w + h * (kUnit / 2), in.ahead.bytes, kUnit / 2);
+      if (in.ahead.distance != 0) prefetch(w + h * (kUnit / 2), in.ahead.distance, kUnit / 2);
       const int8_t* q = g.quads + (b * 2 + h) * 128 * rows;
       unroll<kParts>([&](auto part) {
         I32 c[4][kMost];
@@ -102,7 +104,7 @@ HWY_INLINE void direct(const T& type, const Direct& in) {
     }
     const F32 scale = d_of(type, w);
     for (int r = 0; r < rows; ++r) {
-      if constexpr (!kDotTakesOff<T::kOffset>)
+      if constexpr (!kDotSubtractsOffset<T::kOffset>)
         t[r] = sub(t[r], mul(z[r], set(int32_t{T::kOffset})));
       d[r] = fma(mul(scale, set(g.scale[b * rows + r])), to_float(t[r]), d[r]);
     }
@@ -115,9 +117,9 @@ HWY_INLINE void direct(const T& type, const Direct& in) {
   for (int r = 0; r < rows; ++r) store(in.y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
 }
 
-// Expanded, for each block: bytes [h][part][strip][kSub / 4] vectors; scales as int32 in the same
-// order; pairs of mins (of scales, where there are no mins) as int16 [h][part][2];
-// d and dmin as f32.
+// Layout of expanded panels, per block: codes as bytes, vectors [h][part][strip][kSub / 4]; scales
+// as int32 in the same order; pairs of minima (of scales for types without minima) as int16
+// [h][part][2]; d and dmin as f32.
 template <int kSub>
 struct Expanded {
   static constexpr int kScales = 4096;
@@ -167,13 +169,14 @@ HWY_INLINE void expand(const T& type, const std::byte* panel, int64_t cols, std:
   }
 }
 
-// What comes before the dots of a block: the sum of the mins, for M or (kOffset) to start t.
+// Starts block b: initialises t, the integer sum of the contract (linear.h), and adds the minima to
+// m. For types without minima (kOffset != 0), t starts with the zero-point correction.
 template <int kSub, int kOffset, int R>
 HWY_INLINE void begin_block(const uint8_t* w, const ActivationGroup& g, int64_t b, int32_t* t,
                             float* m) {
   using E = Expanded<kSub>;
   const int16_t* sums = sums_of<kSub>(g, b, R);
-  if constexpr (kOffset != 0 && kDotTakesOff<kOffset>) {
+  if constexpr (kOffset != 0 && kDotSubtractsOffset<kOffset>) {
     for (int r = 0; r < R; ++r) store_int(t + 16 * r, zero_int());
     return;
   }
@@ -195,7 +198,8 @@ HWY_INLINE void begin_block(const uint8_t* w, const ActivationGroup& g, int64_t 
   }
 }
 
-// kOffset 0: there are mins. P panels; the sums over sub-blocks live in memory.
+// The tile microkernel: P expanded panels times a full group. kOffset 0: the type has minima. The
+// sums t, d and m are kept in memory, since dot products need all registers.
 template <int kSub, int kOffset, int P, int R>
 HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
                          float* y) {
@@ -257,8 +261,8 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
 }
 
 template <typename T, int R>
-void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
-                float* y) {
+void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
+                Prefetch ahead, float* y) {
   direct<T, kCompiledRows<R>>(T(), {*panel, g, cols, ahead, y, R});
 }
 template <typename T>
@@ -266,7 +270,7 @@ void expand_one(const std::byte* const* panel, int64_t cols, std::byte* expanded
   expand(T(), *panel, cols, expanded);
 }
 
-// Types that differ in their code book only share the code.
+// Types that differ only in their code book share this instantiation.
 template <typename T, int kRows>
 HWY_NOINLINE void direct_shared(const Book& book, const Direct& in) {
   direct<T, kRows>(with_book<T>(book), in);
@@ -278,7 +282,7 @@ HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_
 }
 template <typename T, DType kType, int R>
 void direct_coded(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
-                  Ahead ahead, float* y) {
+                  Prefetch ahead, float* y) {
   direct_shared<T, kCompiledRows<R>>(kBook<kType>, {*panel, g, cols, ahead, y, R});
 }
 template <typename T, DType kType>

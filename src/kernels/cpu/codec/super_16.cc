@@ -1,4 +1,4 @@
-// K types with a scale for 16 elements: Q2_K, Q3_K, Q6_K.
+// Microkernels for K types with a scale for 16 elements: Q2_K, Q3_K, Q6_K.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/super_16.cc"
 #include "kernels/cpu/simd/foreach_target.h"

@@ -1,4 +1,4 @@
-// K types with a scale for 32 elements: Q4_K, Q5_K.
+// Microkernels for K types with a scale for 32 elements: Q4_K, Q5_K.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/codec/super_32.cc"
 #include "kernels/cpu/simd/foreach_target.h"

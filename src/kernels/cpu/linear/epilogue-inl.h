@@ -1,4 +1,4 @@
-// epilogue-inl.h: applies an epilogue (epilogue.h) to the products of a panel with some rows.
+// epilogue-inl.h: applies an epilogue (epilogue.h) to the products of a panel with a group of rows.
 #if defined(VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
@@ -17,18 +17,19 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// What follows the product of one panel with rows [row, row + count).
+// Completes the outputs of one panel for rows [row, row + count).
 struct Finish {
   const Epilogue& e;
   const Product& p;
 
   static constexpr int kMostRows = 16;
 
-  // y, up: [count][16], of weight `i` and (gated) of the second; count is at most kMostRows.
+  // y, up: [count][16], products with weight i and, if gated, with the second weight.
+  // count <= kMostRows. With residual quantisation, rows 2 r and 2 r + 1 are added first.
   void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
                   const float* up) const {
     float sums[kMostRows / 2 * kLanes];
-    if (p.two_terms) {
+    if (p.quantises_residual) {
       row /= 2;
       count /= 2;
       for (int r = 0; r < count; ++r)
@@ -41,11 +42,11 @@ struct Finish {
     for (; r < count; ++r) finish_rows<1>(i, panel, row + r, y + r * kLanes, up + r * kLanes);
   }
 
-  // Brings near what a panel, and the one that is multiplied with it, will read and write: rows
-  // lie far apart, and the tail of a product waits for all of them.
+  // Prefetches the output and residual-connection elements of a panel and, unless gated, of the one
+  // after it: rows are far apart in memory, and without this the epilogue waits for each of them.
   HWY_INLINE void fetch(int i, int64_t panel, int64_t row, int count) const {
     if (e.best != nullptr) return;
-    if (p.two_terms) row /= 2, count /= 2;
+    if (p.quantises_residual) row /= 2, count /= 2;
     const int64_t column = p.weights[i].column + panel * kLanes;
     const bool reads = e.added && e.added.data != e.out.data;
     for (int r = 0; r < count; ++r) {
@@ -74,7 +75,7 @@ struct Finish {
               bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
   }
 
-  static constexpr int kAtOnce = 4;  // chains of activations side by side
+  static constexpr int kAtOnce = 4;  // rows in flight, to hide the latency of activation functions
 
   template <int kRows>
   HWY_INLINE void finish_rows(int i, int64_t panel, int64_t row, const float* y,
@@ -104,7 +105,7 @@ struct Finish {
         store_first(e.out.row(row + r()) + column, v[r()], lanes);
     });
   }
-  // With what comes before the activation.
+  // Loads products; applies bias and input_factor.
   template <int kRows>
   HWY_INLINE void load_rows(const float* y, int weight, int64_t n, int64_t row, int lanes,
                             F32 (&v)[kRows]) const {
@@ -133,6 +134,7 @@ struct Finish {
   }
 };
 
+/// Returns the array of `rows` largest outputs of a worker, set to -infinity.
 inline Best* start_best(std::byte* base, int64_t rows, int worker) {
   Best* best = reinterpret_cast<Best*>(base) + rows * worker;
   for (int64_t r = 0; r < rows; ++r)

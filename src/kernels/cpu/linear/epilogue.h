@@ -1,15 +1,15 @@
-// epilogue.h: what follows the products of panels with rows, whatever they are part of.
+// epilogue.h: the epilogue of linears, experts and heads: bias, activation, scale, residual.
 #pragma once
 #include "graph/ops/ops.h"
 #include "kernels/cpu/linear/product.h"
 
 namespace veery {
 
-/// Rows of floats, one after the other or in the order of a list.
+/// Rows of floats, contiguous or selected by an index list.
 struct EpilogueRows {
   float* data = nullptr;           ///< null: there are none
-  int64_t stride = 0;              ///< floats
-  const int32_t* order = nullptr;  ///< row r is row order[r]
+  int64_t stride = 0;              ///< floats between rows
+  const int32_t* order = nullptr;  ///< if set, row r is at index order[r]
 
   explicit operator bool() const { return data != nullptr; }
   float* row(int64_t r) const { return data + (order != nullptr ? order[r] : r) * stride; }
@@ -19,22 +19,22 @@ inline EpilogueRows epilogue_rows(const Operand& o) {
   return {o.row<float>(0), o.stride / int64_t{sizeof(float)}};
 }
 
-/// Of the products of row r with a weight, or with the two of a gate, in this order: + bias,
-/// * input_factor[r], the activation (times the products with the second weight), * scale,
-/// * factor[r], + added. Then they are stored, or only the largest is kept.
+/// The operations that follow the products of row r, in this order: + bias, * input_factor[r],
+/// activation (if gated, times the products with the second weight), * scale, * factor[r], + added.
+/// The result is stored in `out`, or only the largest outputs are kept in `best`.
 struct Epilogue {
   EpilogueRows out;                     ///< columns from Weight::column on
-  EpilogueRows added;                   ///< likewise; may be `out`
-  std::array<const float*, 3> bias{};   ///< of each weight; null: there is none
-  const float* input_factor = nullptr;  ///< null: there is none
+  EpilogueRows added;                   ///< same columns; may alias `out`
+  std::array<const float*, 3> bias{};   ///< one per weight; null: none
+  const float* input_factor = nullptr;  ///< null: none
   ActivateAttr gate;
-  float limit = 0, alpha = 1;  ///< of a limited gate (MoeAttr); 0: it is not
+  float limit = 0, alpha = 1;  ///< clamp and slope of a limited gate (MoeAttr); limit 0: no limit
   float scale = 1;
-  const float* factor = nullptr;  ///< only with `added`: the sum is rounded once; null: 1
-  Best* best = nullptr;           ///< [row] of this worker; null: all are stored
+  const float* factor = nullptr;  ///< requires `added`: fma, rounded once; null: 1
+  Best* best = nullptr;           ///< [row] of this worker; null: store all outputs
 };
 
-/// That of a linear.
+/// Returns the epilogue of a linear. `best` is null unless the op is kLinearArgmax.
 inline Epilogue epilogue(const Dispatch& d, Best* best) {
   const auto& attr = d.as<LinearAttr>();
   Epilogue e;

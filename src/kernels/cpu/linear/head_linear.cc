@@ -1,5 +1,5 @@
-// A matrix a head, in panels of its own, times the first columns of that head. Whole heads fall to
-// a worker.
+// Per-head linears: the first columns of each head times a matrix of that head; further columns
+// are copied. Work is split by heads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/head_linear.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -23,7 +23,7 @@ struct Problem {
   int64_t heads = d.as<HeadsAttr>().heads;
   int64_t in = d.in[HeadLinearIn::kWeight].cols, out = d.in[HeadLinearIn::kWeight].rows / heads;
   int64_t from = d.in[HeadLinearIn::kX].cols / heads;  ///< columns of a head in x
-  int64_t to = out + from - in;                        ///< and in the result
+  int64_t to = out + from - in;                        ///< columns of a head in the result
 
   Product of(int64_t head, Target target, bool exact) const {
     Product p;
@@ -48,12 +48,12 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace heads;  // NOLINT(google-build-using-namespace)
 
-void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* base) {
+void quantise_head(const Problem& h, const Product& p, int64_t head, std::byte* base) {
   for (int64_t g = 0; g < p.groups(); ++g) {
     Row rows[kGroupRows];
     for (int r = 0; r < p.group_rows(g); ++r)
       rows[r] = {h.x(g * p.group_size + r, head), nullptr, 1};
-    prepare_group(p, base, g, rows);
+    quantise_group(p, base, g, rows);
   }
 }
 
@@ -64,7 +64,7 @@ void multiply_heads(const Dispatch& d, const Slots& slots, const Worker& worker)
   const Share heads = share(h.heads, 1, worker);
   for (int64_t head = heads.begin; head < heads.end; ++head) {
     const Product p = h.of(head, kTarget, kExact);
-    prepare_head(h, p, head, worker.scratch);
+    quantise_head(h, p, head, worker.scratch);
     Epilogue finish;
     finish.out = {h.y(0, head), d.out().stride / int64_t{sizeof(float)}};
     multiply_panels(p, worker.scratch, worker.scratch + p.activation_bytes(), 0,

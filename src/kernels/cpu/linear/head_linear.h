@@ -1,11 +1,11 @@
-// head_linear.h: products of each head with a matrix of its own, in panels.
+// head_linear.h: linears with one packed matrix per head.
 #pragma once
 #include "kernels/kernels.h"
 
 namespace veery {
 
-/// The kernel for kHeadLinear where the weight is in panels; no phases if there is none for these
-/// operands. Products are those of linear.h.
+/// Returns the kernel for kHeadLinear with a weight in panels, or a kernel without phases if it
+/// does not support the operands. The accumulation order is that of linear.h.
 Kernel head_linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
 
 }  // namespace veery

@@ -1,5 +1,5 @@
-// multiply-inl.h: panels times rows in prepared groups (rows-inl.h), and what follows
-// (multiply.cc).
+// multiply-inl.h: the loops around the microkernels: panels times groups of quantised activations
+// (rows-inl.h), then the epilogue. Implemented in multiply.cc.
 #if defined(VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
@@ -14,13 +14,14 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// All rows, which lie prepared at `base`, times some panels of output i, a few at a time, the rows
-/// in blocks that stay in the second level cache. `scratch` has Product::expanded_bytes().
+/// Multiplies all rows, whose quantised activations are at `base`, with `panels` of output i. Rows
+/// are blocked for the L2 cache, panels are taken a few at a time. `scratch` has
+/// Product::expanded_bytes().
 void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
                      const Epilogue& epilogue);
 
-/// All rows times all panels of all outputs, by all workers: each begins with its own share, then
-/// takes what others have not begun.
+/// Multiplies all rows with all panels of all outputs. Each worker starts with its own share, then
+/// steals items that other workers have not begun.
 void multiply_shared(const Product& p, std::byte* base, const Worker& worker,
                      const Epilogue& epilogue);
 

@@ -1,4 +1,5 @@
-// The loops of all products: panels times rows in prepared groups. Compiled once for all of them.
+// The loops of all products: panels times groups of quantised activations. Compiled once and shared
+// by linears, heads and experts.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/multiply.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -14,14 +15,14 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A panel as packed, in its parts, and expanded where that is needed.
+// A panel: its packed parts, and the same codes expanded to bytes if a microkernel needs that.
 struct Panel {
   int weight;
   const std::byte* packed[kMostParts];
   const std::byte* expanded;
 };
 
-// The expanded form goes to `free`, which moves on.
+// Returns a panel. If it has to be expanded, writes that to `free` and advances `free`.
 Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   const Weight& w = p.weights[i];
   Panel out = {i, {}, nullptr};
@@ -35,17 +36,20 @@ Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   return out;
 }
 
-ActivationGroup form_of(const Product& p, std::byte* base, const Panel& panel, int64_t group) {
-  const Activations form = p.weights[panel.weight].kernels->activations;
-  return activation_group(form, p.group(base, static_cast<int>(form), group), p.cols,
+ActivationGroup activations_of(const Product& p, std::byte* base, const Panel& panel,
+                               int64_t group) {
+  const Activations kind = p.weights[panel.weight].kernels->activations;
+  return activation_group(kind, p.group(base, static_cast<int>(kind), group), p.cols,
                           group_width(p.group_rows(group)));
 }
 
-// The one that takes most of `count` panels at once; more only where their functions are the same.
+// A microkernel and the number of panels that it multiplies at once.
 struct Chosen {
   DirectFn fn;
   int panels;
 };
+// Returns the microkernel for most of the next `count` panels (4, 2 or 1). Panels are combined only
+// if their weights have the same microkernel.
 HWY_INLINE Chosen choose_direct(const Product& p, const Panel* panels, int count, int width) {
   const auto fn = [&](int i, int log) {
     return p.weights[panels[i].weight].kernels->direct[log][width];
@@ -60,8 +64,8 @@ HWY_INLINE Chosen choose_direct(const Product& p, const Panel* panels, int count
   return {fn(0, 0), 1};
 }
 
-// y[count][8][16] of panels, of one weight or alternately of the two of a gate, and a group of
-// rows, after the last part.
+// Multiplies a group of rows with `count` panels, which belong to one weight or alternate between
+// the two weights of a gate. y: [count][8][16], complete after the last part of the columns.
 void multiply_group(const Product& p, std::byte* base, int64_t group, const Panel* panels,
                     int count, Share part, float* y) {
   const auto kernels = [&](int i) -> const PanelKernels& {
@@ -70,15 +74,15 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
   const int w = group_width(p.group_rows(group));
   if (w == kGroupRows && !p.packed && count == 2 && kernels(0).pair != nullptr &&
       kernels(0).pair == kernels(1).pair) {
-    kernels(0).pair(panels[0].expanded, panels[1].expanded, form_of(p, base, panels[0], group),
-                    p.cols, part, y);
+    kernels(0).pair(panels[0].expanded, panels[1].expanded,
+                    activations_of(p, base, panels[0], group), p.cols, part, y);
     return;
   }
   if (part.end != p.cols) return;
   const int width = std::countr_zero(static_cast<unsigned>(w));
   for (int i = 0; i < count;) {
     const PanelKernels& k = kernels(i);
-    const ActivationGroup g = form_of(p, base, panels[i], group);
+    const ActivationGroup g = activations_of(p, base, panels[i], group);
     float* out = y + i * kGroupRows * kLanes;
     if (w == kGroupRows && !(p.packed && k.direct[0][3] != nullptr)) {
       k.tile(panels[i].expanded, g, p.cols, out);
@@ -94,14 +98,14 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
       else
         for (int n = 0; n < k.parts; ++n) *next++ = panel->packed[n];
     const int64_t between = chosen.panels / (p.gated ? 2 : 1) - 1;
-    const Ahead ahead = {p.ahead,
-                         std::max<int64_t>(between, 0) * p.weights[panels[i].weight].stride};
-    chosen.fn(data, g, p.cols, group == 0 ? ahead : Ahead(), out);
+    const Prefetch ahead = {p.ahead,
+                            std::max<int64_t>(between, 0) * p.weights[panels[i].weight].stride};
+    chosen.fn(data, g, p.cols, group == 0 ? ahead : Prefetch(), out);
     i += chosen.panels;
   }
 }
 
-// Part `index` of `count` of the packed panels that follow, into the second level cache.
+// Prefetches slice `index` of `count` of the next packed panels into the L2 cache.
 HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index, int64_t count) {
   for (int k = i; k < (p.gated ? 2 : i + 1); ++k) {
     const Weight& w = p.weights[k];
@@ -114,8 +118,8 @@ HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index,
   }
 }
 
-// Panels that are multiplied at once, `count` of output i from `panel` on (gated: as many of each
-// weight).
+// The panels that are multiplied together: `count` panels of output i, starting with `panel`. If
+// gated, these panels of both weights.
 struct PanelSet {
   int i = 0;
   int64_t panel = -1;
@@ -134,8 +138,9 @@ void open_panels(const Product& p, std::byte* scratch, int i, int64_t panel, int
     set.all[n] = use_panel(p, p.gated ? n % 2 : i, panel + n / weights, free);
 }
 
-// The groups [groups.begin, groups.end) of rows times panels, columns in parts that stay in the
-// first level cache. Meanwhile `next` panels are fetched, a part of them for each of `of` groups.
+// Multiplies groups [groups.begin, groups.end) of rows with a set of panels. Columns are processed
+// in parts that fit the L1 cache. The `next` panels are prefetched meanwhile, 1 / `of` of them with
+// each group.
 void multiply_set(const Product& p, std::byte* base, std::byte* scratch, const PanelSet& set,
                   Share groups, Share next, int64_t of, const Finish& finish) {
   constexpr int kSecond = kGroupRows * kLanes;
@@ -143,7 +148,8 @@ void multiply_set(const Product& p, std::byte* base, std::byte* scratch, const P
   const int count = set.count * weights;
   auto* sums = reinterpret_cast<float*>(scratch);
   const int64_t columns = p.part_columns(set.i);
-  const int64_t stride = columns < p.cols ? 2 * kSecond : 0;  // one group's sums are done at once
+  // Partial sums of every group are kept only if the columns are processed in several parts.
+  const int64_t stride = columns < p.cols ? 2 * kSecond : 0;
   for (Share part = {0, count == 2 ? columns : p.cols}; part.begin < p.cols;
        part = {part.end, std::min(p.cols, part.end + columns)}) {
     for (int64_t group = groups.begin; group < groups.end; ++group) {
@@ -160,8 +166,8 @@ void multiply_set(const Product& p, std::byte* base, std::byte* scratch, const P
   }
 }
 
-// What workers take of multiply_shared(): panels with a slice of a block, short enough that nobody
-// waits long for the last.
+// The work items of multiply_shared(): a set of panels times a slice of a block of rows. Slices are
+// short, so that workers finish at nearly the same time.
 constexpr int64_t kSliceGroups = 16;
 struct Items {
   const Product& p;

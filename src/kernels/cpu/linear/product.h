@@ -1,4 +1,5 @@
-// product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
+// product.h: blocking, memory sizes and work split of one linear dispatch, recomputed in each
+// phase.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -15,28 +16,28 @@ struct LinearPhases {
 struct Weight {
   const PanelKernels* kernels;
   std::array<PanelPart, kMostParts> parts;  ///< PanelKernels::parts of them
-  int64_t stride;                           ///< bytes a panel
-  int64_t rows;
-  int64_t column;  ///< of the output, where its rows begin
+  int64_t stride;                           ///< bytes per panel
+  int64_t rows;                             ///< output rows
+  int64_t column;                           ///< first column of the output that this weight writes
 
   int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
-  /// Where part `k` of a panel begins.
+  /// Returns the address of part k of a panel.
   const std::byte* part(int k, int64_t panel) const {
     const PanelPart& of = parts[static_cast<size_t>(k)];
     return of.data + panel * of.stride;
   }
 };
 
-/// For a row the largest output of each lane, over the panels of one worker.
+/// The largest output of one token row in each lane, over the panels of one worker.
 struct alignas(64) Best {
   float value[kLanes];
   int32_t index[kLanes];
 };
 
-/// Most panels that are multiplied with a group of rows at once.
+/// Maximum number of panels per microkernel call.
 inline constexpr int kMostPanels = 4;
 
-/// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
+/// Maximum number of groups per block of rows, and bytes of the sums of a group and two panels.
 inline constexpr int64_t kMostGroups = 64;
 inline constexpr int64_t kPairBytes = 2 * kGroupRows * kLanes * sizeof(float);
 
@@ -45,46 +46,47 @@ struct Product {
   bool gated = false;
   int count = 0;
   std::array<Weight, 3> weights;
-  std::array<bool, kActivationKinds> wants{};  ///< by Activations
-  int group_size = kGroupRows;                 ///< rows of a group, but for the last
-  int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
-  bool packed = false;                         ///< few rows: panels are not expanded for them
-  int64_t ahead = 0;                           ///< prefetch distance
-  bool two_terms = false;  ///< rows 2 r and 2 r + 1 are row r of x: int8, and what that leaves over
+  std::array<bool, kActivationKinds> needs{};  ///< by Activations: some weight needs this kind
+  int group_size = kGroupRows;                 ///< rows of every group except the last
+  int64_t block_groups = 1;                    ///< groups of a block of rows (L2 blocking)
+  bool packed = false;                         ///< few rows: panels are not expanded
+  int64_t ahead = 0;                           ///< prefetch distance, bytes
+  bool quantises_residual =
+      false;  ///< rows 2 r and 2 r + 1 are row r of x, as int8, and its residual
 
-  /// Weights with outputs of their own.
+  /// Returns the number of output matrices: a gated pair of weights has one.
   int outputs() const { return gated ? 1 : count; }
   int64_t groups() const { return (rows + group_size - 1) / group_size; }
   int group_rows(int64_t group) const {
     return static_cast<int>(std::min<int64_t>(group_size, rows - group * group_size));
   }
-  /// Rows of x and of the output.
-  int64_t outer_rows() const { return two_terms ? rows / 2 : rows; }
-  /// Bytes for the residuals of the int8 values of so many rows, while they are prepared.
+  /// Returns the number of token rows: of x and of the output.
+  int64_t outer_rows() const { return quantises_residual ? rows / 2 : rows; }
+  /// Returns the bytes of the f32 residuals of `of` rows, needed during quantisation.
   int64_t residual_bytes(int of) const {
-    return two_terms ? of / 2 * cols * int64_t{sizeof(float)} : 0;
+    return quantises_residual ? of / 2 * cols * int64_t{sizeof(float)} : 0;
   }
-  /// Bytes that the largest outputs take at the beginning of Dispatch::work: [worker][row].
+  /// Returns the bytes of the largest outputs, [worker][row], at the beginning of Dispatch::work.
   int64_t best_bytes(bool argmax, const Worker& worker) const {
     return argmax ? outer_rows() * worker.count * int64_t{sizeof(Best)} : 0;
   }
-  /// Bytes of the prepared forms of all rows.
+  /// Returns the bytes of the quantised activations of all rows, in all kinds that are needed.
   int64_t activation_bytes() const {
     int64_t bytes = 0;
-    for (int kind = 0; kind < kActivationKinds; ++kind) bytes += form_bytes(kind);
+    for (int kind = 0; kind < kActivationKinds; ++kind) bytes += kind_bytes(kind);
     return bytes;
   }
-  int64_t form_bytes(int kind) const {
-    return wants[kind] ? round_up(rows, kGroupRows) *
+  int64_t kind_bytes(int kind) const {
+    return needs[kind] ? round_up(rows, kGroupRows) *
                              activation_row_bytes(static_cast<Activations>(kind), cols)
                        : 0;
   }
-  /// Where a group begins in the prepared rows at `base`.
+  /// Returns the address of a group in the quantised activations at `base`.
   std::byte* group(std::byte* base, int kind, int64_t index) const {
-    for (int before = 0; before < kind; ++before) base += form_bytes(before);
+    for (int before = 0; before < kind; ++before) base += kind_bytes(before);
     return base + index * group_size * activation_row_bytes(static_cast<Activations>(kind), cols);
   }
-  /// Bytes for the expanded panels that are needed at a time, after the sums of two panels.
+  /// Returns the bytes of the partial sums of a block and of the expanded panels that follow them.
   int64_t expanded_bytes() const {
     int64_t most = 0;
     int64_t sum = 0;
@@ -96,20 +98,20 @@ struct Product {
     }
     return kMostGroups * kPairBytes + (gated ? 2 * sum : 2 * most);
   }
-  /// Bytes of a worker's scratch where it prepares the rows for itself: their forms, expanded
-  /// panels, residuals.
+  /// Returns the scratch bytes of a worker that quantises all rows itself: quantised activations,
+  /// expanded panels, residuals.
   int64_t few_scratch_bytes() const {
     return activation_bytes() + expanded_bytes() + residual_bytes(kGroupRows);
   }
-  /// Columns of a part that two panels of output i are multiplied with before the next group of
-  /// rows: all, or what a first level cache holds.
+  /// Returns the number of columns that two panels of output i are multiplied with before the next
+  /// group of rows: all, or as many as fit the L1 cache.
   int64_t part_columns(int i) const {
     const PanelKernels& k = *weights[i].kernels;
     if (packed || k.pair == nullptr || (gated && k.pair != weights[1].kernels->pair)) return cols;
     const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
     return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
-  /// Most panels that are multiplied with a group of rows at once, for output i.
+  /// Returns the number of panels per set for output i; a gate counts the panels of both weights.
   int panels_at_once(int i) const {
     const auto has_four = [](const PanelKernels& k) {
       return k.direct[2][0] != nullptr && !k.direct_expanded;
@@ -118,17 +120,18 @@ struct Product {
                ? kMostPanels
                : 2;
   }
-  /// The same counted in panels of the output.
+  /// Returns the same number counted in panels of the output.
   int64_t step(int i) const { return panels_at_once(i) / (gated ? 2 : 1); }
-  /// Whether some group of rows needs the expanded panels of weight i. Small groups mostly do not.
+  /// Returns whether some group of rows needs expanded panels of weight i. Small groups need them
+  /// only if PanelKernels::direct_expanded.
   bool expands(int i) const {
     const PanelKernels& k = *weights[i].kernels;
     const int last = group_rows(groups() - 1);
     const bool only_small = packed || (groups() == 1 && last <= kSmallGroupRows);
     return k.expand != nullptr && (k.direct_expanded || !only_small);
   }
-  /// The panels of output i that fall to a worker: all panels of all outputs, one after the other,
-  /// are split by bytes.
+  /// Returns the panels of output i in a worker's share. The panels of all outputs, in order, are
+  /// split into shares of equal bytes.
   Share share_of(int i, const Worker& worker) const {
     int64_t total = 0;
     int64_t before = 0;
@@ -148,11 +151,11 @@ struct Product {
   }
 };
 
-/// Chooses groups and blocks for the rows of `p`, whose weights are set.
+/// Sets group size, blocking and prefetch distance of `p`, whose rows and weights are set.
 inline void set_groups(Product& p) {
-  constexpr int64_t kActivationBytes = 512 << 10;  // half of a second level cache
+  constexpr int64_t kActivationBytes = 512 << 10;  // half of an L2 cache of 1 MiB
   constexpr int64_t kAhead = 8192;
-  constexpr int64_t kPackedRows = 16;  // below, expanding a panel costs more than it saves
+  constexpr int64_t kPackedRows = 16;  // up to here, expanding a panel costs more than it saves
   p.packed = p.rows <= kPackedRows;
   const auto has_eight = [](const Weight& w) { return w.kernels->direct[0][3] != nullptr; };
   if (p.packed && !std::all_of(p.weights.begin(), p.weights.begin() + p.count, has_eight))
@@ -166,14 +169,14 @@ inline void set_groups(Product& p) {
   p.ahead = kAhead;
 }
 
-/// Adds a weight (in panels) beside those that `p` has.
+/// Appends a packed weight to `p`.
 inline void add_weight(Product& p, const Operand& w, Target target, bool exact) {
   Weight& weight = p.weights[static_cast<size_t>(p.count++)];
   weight = {panel_kernels(target, w.dtype, w.format, exact), panel_parts(w), w.stride, w.rows, 0};
-  p.wants[static_cast<size_t>(weight.kernels->activations)] = true;
+  p.needs[static_cast<size_t>(weight.kernels->activations)] = true;
 }
 
-/// That of a linear.
+/// Returns the product of a linear with `rows` token rows.
 inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
   const auto& attr = d.as<LinearAttr>();
   Product p;
@@ -186,10 +189,10 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
     p.weights[i].column = column;
     column += d.in[LinearIn::kWeight + i].rows;
   }
-  const Activations form = p.weights[0].kernels->activations;
-  p.two_terms = attr.precision == Precision::kHigh &&
-                (form == Activations::kPer32 || form == Activations::kPer256);
-  if (p.two_terms) p.rows *= 2;
+  const Activations kind = p.weights[0].kernels->activations;
+  p.quantises_residual = attr.precision == Precision::kHigh &&
+                         (kind == Activations::kPer32 || kind == Activations::kPer256);
+  if (p.quantises_residual) p.rows *= 2;
   set_groups(p);
   return p;
 }

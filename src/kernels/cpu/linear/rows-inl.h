@@ -1,4 +1,4 @@
-// rows-inl.h: the rows that a product multiplies.
+// rows-inl.h: quantises the input rows of a product into groups.
 #if defined(VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
@@ -13,9 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Writes the rows of a group of w in every form that a weight wants (prepare.cc).
-void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
-                  int w);
+/// Quantises `count` rows as a group of w rows, in every kind that a weight needs (quantise.cc).
+void quantise_rows(const Row* rows, int count, const Product& p, const ActivationGroup* groups,
+                   int w);
 
 namespace {
 
@@ -35,47 +35,49 @@ constexpr Target kTarget = Target::kNeonDot;
 constexpr Target kTarget = Target::kPlain;
 #endif
 
-/// The input row of row `index` of a product; the residual of its int8 values is written to
-/// `residual`.
+/// Returns row `index` of a product. With residual quantisation, odd rows are the residual of the
+/// row before, which is written to `residual`.
 HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* residual) {
-  const float* x = d.in[LinearIn::kX].row<float>(p.two_terms ? index / 2 : index);
+  const float* x = d.in[LinearIn::kX].row<float>(p.quantises_residual ? index / 2 : index);
   const float* norm = d.in[LinearIn::kNorm] ? d.in[LinearIn::kNorm].row<float>(0) : nullptr;
   const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
-  const Row row = {x, norm, inverse, !p.two_terms};
-  if (!p.two_terms || index % 2 == 0) return row;
+  const Row row = {x, norm, inverse, !p.quantises_residual};
+  if (!p.quantises_residual || index % 2 == 0) return row;
   write_residual(p.weights[0].kernels->activations, row, p.cols, residual);
   return {residual, nullptr, 1.0F, false};
 }
-/// The input rows [first, first + count), `residual` having Product::residual_bytes().
+/// Sets `rows` to rows [first, first + count). `residual` has Product::residual_bytes().
 HWY_INLINE void input_rows(const Dispatch& d, const Product& p, int64_t first, int count,
                            std::byte* residual, Row* rows) {
   auto* values = reinterpret_cast<float*>(residual);
   for (int r = 0; r < count; ++r) rows[r] = input_row(d, p, first + r, values + r / 2 * p.cols);
 }
 
-/// Group `group` of the rows, `rows` being those of it, in every form that a weight wants, in the
-/// forms at `base`.
-inline void prepare_group(const Product& p, std::byte* base, int64_t group, const Row* rows) {
+/// Quantises `rows`, the rows of group `group`, in every kind that a weight needs, into the
+/// activations at `base`.
+inline void quantise_group(const Product& p, std::byte* base, int64_t group, const Row* rows) {
   const int count = p.group_rows(group);
   const int w = group_width(count);
-  ActivationGroup forms[kActivationKinds];
+  ActivationGroup groups[kActivationKinds];
   for (int kind = 0; kind < kActivationKinds; ++kind)
-    if (p.wants[kind])
-      forms[kind] =
+    if (p.needs[kind])
+      groups[kind] =
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
-  prepare_rows(rows, count, p, forms, w);
+  quantise_rows(rows, count, p, groups, w);
 }
-/// The same with the input rows of a linear, normalised; `residual` has Product::residual_bytes().
-inline void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
-                          std::byte* residual) {
+/// Quantises group `group` of the (optionally normalised) input rows of a linear. `residual` has
+/// Product::residual_bytes().
+inline void quantise_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
+                           std::byte* residual) {
   Row rows[kGroupRows];
   input_rows(d, p, group * p.group_size, p.group_rows(group), residual, rows);
-  prepare_group(p, base, group, rows);
+  quantise_group(p, base, group, rows);
 }
-/// The only group, of few rows, in a worker's scratch of Product::few_scratch_bytes().
-inline void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {
-  prepare_group(d, p, worker.scratch, 0,
-                worker.scratch + p.activation_bytes() + p.expanded_bytes());
+/// Quantises the only group of a product with few rows into a worker's scratch, which has
+/// Product::few_scratch_bytes().
+inline void quantise_few(const Dispatch& d, const Product& p, const Worker& worker) {
+  quantise_group(d, p, worker.scratch, 0,
+                 worker.scratch + p.activation_bytes() + p.expanded_bytes());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Mixtures of experts with weights in panels. Contract: moe.h.
+// Mixtures of experts with packed weights (moe.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/moe/moe.cc"
 #include "kernels/cpu/simd/foreach_target.h"
@@ -20,20 +20,21 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace moe;  // NOLINT(google-build-using-namespace)
 
-// Rows of x in every form that gate and up want, each as a group of one row.
-void prepare_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
+// Quantises rows [first, last) of x in every kind that gate and up need, each as a group of one
+// row.
+void quantise_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; ++r) {
-    ActivationGroup forms[kActivationKinds];
+    ActivationGroup groups[kActivationKinds];
     for (int kind = 0; kind < kActivationKinds; ++kind)
-      if (m.up.wants[kind])
-        forms[kind] =
+      if (m.up.needs[kind])
+        groups[kind] =
             activation_group(static_cast<Activations>(kind), m.x_row(base, kind, r), m.up.cols, 1);
     const Row row = {m.d.in[MoeIn::kX].row<float>(r), nullptr, 1};
-    prepare_rows(&row, 1, m.up, forms, 1);
+    quantise_rows(&row, 1, m.up, groups, 1);
   }
 }
 
-// Words of W rows, which then alternate.
+// Interleaves the words of W rows.
 template <int W>
 void interleave(const std::byte* const* rows, int64_t words, std::byte* out) {
   const uint32_t* from[W];
@@ -43,7 +44,7 @@ void interleave(const std::byte* const* rows, int64_t words, std::byte* out) {
     for (int r = 0; r < W; ++r) to[r] = from[r][i];
 }
 
-// One group of w rows, which lie prepared at `rows`.
+// Builds a group of w rows from quantised rows (groups of one row).
 void gather_group(Activations kind, const std::byte* const* rows, int w, int64_t cols,
                   std::byte* out) {
   const int64_t words = activation_words(kind, cols);
@@ -62,11 +63,11 @@ void gather_group(Activations kind, const std::byte* const* rows, int w, int64_t
   }
 }
 
-// The rows that `list` names, in the groups of `p`.
+// Gathers the rows listed in `list` into the groups of `p`.
 void gather(const Problem& m, const Product& p, const std::byte* x, const int32_t* list,
             std::byte* out) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    if (!p.wants[kind]) continue;
+    if (!p.needs[kind]) continue;
     for (int64_t g = 0; g < p.groups(); ++g) {
       const int count = p.group_rows(g);
       const int w = group_width(count);
@@ -82,7 +83,7 @@ const float* bias_of(const Operand& biases, int64_t expert, int64_t size) {
   return biases ? biases.row<float>(0) + expert * size : nullptr;
 }
 
-// What follows the products with gate and up: h of the chosen rows from `first` on.
+// Returns the epilogue of gate and up: writes h for the routed rows from `first` on.
 Epilogue after_up(const Problem& m, const Lists& lists, int64_t expert, int64_t first) {
   Epilogue e;
   e.out = {m.h_row(first), m.h_stride()};
@@ -95,7 +96,7 @@ Epilogue after_up(const Problem& m, const Lists& lists, int64_t expert, int64_t 
   return e;
 }
 
-// What follows the product with down: it is added to the rows, as much as the gate says.
+// Returns the epilogue of down: adds the product, times the gate, to the output rows.
 Epilogue after_down(const Problem& m, const Lists& lists, int64_t expert) {
   const int64_t first = lists.begin[expert];
   Epilogue e;
@@ -107,12 +108,12 @@ Epilogue after_down(const Problem& m, const Lists& lists, int64_t expert) {
   return e;
 }
 
-// Gate and up of the panels that fall to a worker, by the work that they are.
+// Multiplies a worker's share of the gate and up panels of all experts.
 void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::byte* scratch,
                  const Worker& worker) {
-  Turns turns(m, lists, worker);
+  PanelShares shares(m, lists, worker);
   for (int64_t e = 0; e < m.attr.experts; ++e) {
-    const Share panels = turns.next(lists.count(e));
+    const Share panels = shares.next(lists.count(e));
     if (panels.begin >= panels.end) continue;
     const int64_t end = lists.begin[e + 1];
     for (int64_t first = lists.begin[e]; first < end; first += m.block_rows) {
@@ -124,8 +125,8 @@ void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::
   }
 }
 
-// The groups [from, to) of all experts' h.
-void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t from, int64_t to) {
+// Quantises groups [from, to) of h, counted over all experts.
+void quantise_h(const Problem& m, const Lists& lists, std::byte* base, int64_t from, int64_t to) {
   int64_t before = 0;
   for (int64_t e = 0; e < m.attr.experts && before < to; ++e) {
     if (lists.count(e) == 0) continue;
@@ -135,13 +136,14 @@ void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t fr
       Row rows[kGroupRows];
       for (int r = 0; r < p.group_rows(g); ++r)
         rows[r] = {m.h_row(lists.begin[e] + g * p.group_size + r), nullptr, 1};
-      prepare_group(p, m.h_group(base, lists, e), g, rows);
+      quantise_group(p, m.h_group(base, lists, e), g, rows);
     }
     before += p.groups();
   }
 }
 
-// All of the columns that fall to a worker.
+// Computes a worker's share of the output columns, for all experts and rows. No two workers write
+// the same output, and the experts are added in order.
 void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte* scratch,
                    const Worker& worker) {
   const Share panels = share(m.down.weights[0].panels(), 1, worker);
@@ -165,14 +167,14 @@ void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte
   }
 }
 
-// Few rows: each worker sorts and prepares all of them for itself.
+// With few rows, sorting and quantising them in every worker is cheaper than a barrier.
 template <bool kExact>
 void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* x = worker.scratch + m.list_bytes();
-  prepare_x(m, x, 0, m.rows);
+  quantise_x(m, x, 0, m.rows);
   multiply_up(m, lists, x, x + m.x_bytes(), worker);
 }
 
@@ -182,16 +184,16 @@ void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* h = worker.scratch + m.list_bytes();
-  prepare_h(m, lists, h, 0, m.groups(lists));
+  quantise_h(m, lists, h, 0, m.groups(lists));
   multiply_down(m, lists, h, h + m.h_group_bytes(), worker);
 }
 
 template <bool kExact>
-void prepare_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void quantise_inputs(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   if (worker.index == 0) Lists(m, m.lists_at()).fill(m);
   const Share rows = share(m.rows, 1, worker);
-  prepare_x(m, m.x_at(), rows.begin, rows.end);
+  quantise_x(m, m.x_at(), rows.begin, rows.end);
 }
 
 template <bool kExact>
@@ -201,11 +203,11 @@ void many_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 template <bool kExact>
-void prepare_hidden(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void quantise_hidden(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, m.lists_at());
   const Share groups = share(m.groups(lists), 1, worker);
-  prepare_h(m, lists, m.h_groups_at(), groups.begin, groups.end);
+  quantise_h(m, lists, m.h_groups_at(), groups.begin, groups.end);
 }
 
 template <bool kExact>
@@ -217,7 +219,7 @@ void many_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
 template <bool kExact>
 constexpr Phases phases() {
   return {{few_up<kExact>, few_down<kExact>},
-          {prepare_rows<kExact>, many_up<kExact>, prepare_hidden<kExact>, many_down<kExact>}};
+          {quantise_inputs<kExact>, many_up<kExact>, quantise_hidden<kExact>, many_down<kExact>}};
 }
 
 }  // namespace

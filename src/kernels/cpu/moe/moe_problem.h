@@ -1,4 +1,4 @@
-// moe_problem.h: the sizes, places and shares of one mixture of experts, worked out anew in each
+// moe_problem.h: sizes, memory layout and work split of one mixture of experts, recomputed in each
 // phase.
 #pragma once
 #include <algorithm>
@@ -16,13 +16,13 @@ struct Problem {
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows;
   int64_t hidden = d.in[MoeIn::kDown].cols;
-  int64_t chosen = rows * attr.used;  ///< most pairs of a row and an expert
-  Product up, down;                   ///< of expert 0; the rows are not set
-  int64_t block_rows = kGroupRows;    ///< rows that gate and up are multiplied with at a time
+  int64_t chosen = rows * attr.used;  ///< maximum number of pairs of row and expert
+  Product up, down;                   ///< products of expert 0, without rows
+  int64_t block_rows = kGroupRows;    ///< rows per block of gate and up (L2 blocking)
 
   Problem(const Dispatch& dispatch, int64_t row_count, Target target, bool exact)
       : d(dispatch), rows(row_count) {
-    constexpr int64_t kBlockBytes = 512 << 10;  // half of a second level cache
+    constexpr int64_t kBlockBytes = 512 << 10;  // half of an L2 cache of 1 MiB
     up.cols = d.in[MoeIn::kX].cols;
     up.gated = true;
     add_weight(up, d.in[MoeIn::kGate].of_stack(0), target, exact);
@@ -36,7 +36,7 @@ struct Problem {
     return of(down, expert, count, MoeIn::kDown);
   }
 
-  // Bytes, and where they begin: h, then with many rows lists, x and the groups of h.
+  // Layout of Dispatch::work: h; with many rows also the lists, quantised x, quantised h.
   int64_t h_stride() const { return round_up(hidden, kLanes); }
   int64_t h_bytes() const { return chosen * h_stride() * int64_t{sizeof(float)}; }
   int64_t list_bytes() const { return round_up((2 * chosen + 2 * (attr.experts + 1)) * 4, 64); }
@@ -46,13 +46,13 @@ struct Problem {
     return bytes;
   }
   int64_t x_row_bytes(int kind) const {
-    return up.wants[kind] ? activation_row_bytes(static_cast<Activations>(kind), up.cols) : 0;
+    return up.needs[kind] ? activation_row_bytes(static_cast<Activations>(kind), up.cols) : 0;
   }
   int64_t x_bytes() const { return rows * x_row_bytes(); }
   int64_t h_group_row_bytes() const {
     return activation_row_bytes(down.weights[0].kernels->activations, hidden);
   }
-  /// The groups of each expert fill whole groups of kGroupRows.
+  /// Each expert's quantised h is padded to whole groups of kGroupRows.
   int64_t h_group_bytes() const {
     const int64_t experts = std::min<int64_t>(chosen, attr.experts);
     return (chosen + experts * (kGroupRows - 1)) * h_group_row_bytes();
@@ -65,20 +65,20 @@ struct Problem {
   std::byte* x_at() const { return lists_at() + list_bytes(); }
   std::byte* h_groups_at() const { return x_at() + x_bytes(); }
 
-  /// Row r of x, prepared as a group of its own.
+  /// Returns the address of row r of quantised x, a group of one row.
   template <typename Byte>
   Byte* x_row(Byte* base, int kind, int64_t r) const {
     for (int before = 0; before < kind; ++before) base += rows * x_row_bytes(before);
     return base + r * x_row_bytes(kind);
   }
-  /// h of the chosen pair `at`.
+  /// Returns h of pair `at`.
   float* h_row(int64_t at) const { return reinterpret_cast<float*>(d.work) + at * h_stride(); }
 
   template <typename Lists>
   std::byte* h_group(std::byte* base, const Lists& lists, int64_t expert) const {
-    return base + lists.place[expert] * h_group_row_bytes();
+    return base + lists.h_offset[expert] * h_group_row_bytes();
   }
-  /// Groups of h of all experts.
+  /// Returns the number of groups of h, over all experts.
   template <typename Lists>
   int64_t groups(const Lists& lists) const {
     int64_t sum = 0;
@@ -97,17 +97,17 @@ struct Problem {
   }
 };
 
-/// The chosen pairs of a row and an expert, by expert and then by row.
+/// The routed pairs of token row and expert, sorted by expert, then by row.
 struct Lists {
-  int32_t* begin;  ///< [experts + 1] of an expert's pairs
-  int32_t* place;  ///< [experts + 1] the row of its first group among those of all experts
-  int32_t* row;    ///< [pairs]
-  float* gate;     ///< [pairs]
+  int32_t* begin;     ///< [experts + 1] index of the first pair of an expert
+  int32_t* h_offset;  ///< [experts + 1] first row of an expert in quantised h (padded to groups)
+  int32_t* row;       ///< [pairs]
+  float* gate;        ///< [pairs]
 
   Lists(const Problem& m, std::byte* base)
       : begin(reinterpret_cast<int32_t*>(base)),
-        place(begin + m.attr.experts + 1),
-        row(place + m.attr.experts + 1),
+        h_offset(begin + m.attr.experts + 1),
+        row(h_offset + m.attr.experts + 1),
         gate(reinterpret_cast<float*>(row + m.chosen)) {}
   int64_t count(int64_t expert) const { return begin[expert + 1] - begin[expert]; }
 
@@ -116,14 +116,14 @@ struct Lists {
     std::fill_n(begin, experts + 1, 0);
     each(m, [&](int64_t, int32_t e, float) { ++begin[e + 1]; });
     for (int32_t e = 0; e < experts; ++e) begin[e + 1] += begin[e];
-    std::copy_n(begin, experts, place);
+    std::copy_n(begin, experts, h_offset);
     each(m, [&](int64_t r, int32_t e, float g) {
-      row[place[e]] = static_cast<int32_t>(r);
-      gate[place[e]++] = g;
+      row[h_offset[e]] = static_cast<int32_t>(r);
+      gate[h_offset[e]++] = g;
     });
-    place[0] = 0;
+    h_offset[0] = 0;
     for (int32_t e = 0; e < experts; ++e)
-      place[e + 1] = place[e] + static_cast<int32_t>(round_up(count(e), kGroupRows));
+      h_offset[e + 1] = h_offset[e] + static_cast<int32_t>(round_up(count(e), kGroupRows));
   }
 
  private:
@@ -141,15 +141,15 @@ struct Lists {
   }
 };
 
-/// Splits the panels of gate and up over the workers, by the work that they are: to read a panel
-/// costs about as much as to multiply it with four rows.
-class Turns {
+/// Splits the gate and up panels of all experts into shares of equal cost. Reading a panel costs
+/// about as much as multiplying it with four rows.
+class PanelShares {
  public:
-  Turns(const Problem& m, const Lists& lists, const Worker& worker)
+  PanelShares(const Problem& m, const Lists& lists, const Worker& worker)
       : panels_(m.up.weights[0].panels()), worker_(worker) {
     for (int64_t e = 0; e < m.attr.experts; ++e) total_ += panels_ * cost(lists.count(e));
   }
-  /// The panels of the next expert, which has `count` rows, that fall to this worker.
+  /// Returns this worker's panels of the next expert, which has `count` rows.
   Share next(int64_t count) {
     if (count == 0) return {0, 0};
     const auto at = [&](int64_t index) {

@@ -1,3 +1,4 @@
+// Packs weights into panels (panels.h), and decodes single rows of panels.
 #include <cstring>
 
 #include "base/error.h"
@@ -14,13 +15,12 @@ namespace {
 
 using Bytes = uint8_t;
 
-// One row of a unit, its fields in the order in which the unit holds them, each of whole dwords.
+// One row of a unit: its fields in the order of the panel layout. Each field has whole dwords.
 struct Record {
   Bytes fields[256] = {};
 };
 
-// Bits 4 j + i of a dword to bit j of byte i. The same twice is the identity on a 4 x 8 bit matrix
-// only if transposed back, hence two functions.
+// Moves bit 4 j + i of a dword to bit j of byte i. bytes_to_bits() is the inverse.
 uint32_t bits_to_bytes(uint32_t bits) {
   uint32_t out = 0;
   for (int i = 0; i < 4; ++i) {
@@ -43,8 +43,9 @@ uint32_t bytes_to_bits(uint32_t bytes) {
   }
   return out;
 }
-// 32 bytes with bit 4 h + s for strip s of half h, to 2 x 16 bytes: half h, element i in the low
-// half of byte i, i + 16 in the high half. And back.
+// Converts 32 bytes, in which bit 4 h + s belongs to strip s of half h, to 2 x 16 bytes [h][i] with
+// the bits of element i in the low half and of element i + 16 in the high half. join_strips() is
+// the inverse.
 void split_strips(const Bytes* bits, Bytes* out) {
   for (int h = 0; h < 2; ++h)
     for (int i = 0; i < 16; ++i)
@@ -57,7 +58,8 @@ void join_strips(const Bytes* in, Bytes* bits) {
     bits[i + 16] = static_cast<Bytes>(in[i] >> 4 | (in[16 + i] >> 4) << 4);
   }
 }
-// For each block type: its record, and back. kFields: bytes of fields.
+
+// Converts blocks of a type to records (to) and back (from). kFields: bytes of all fields.
 template <typename Block>
 struct Packing;
 
@@ -200,8 +202,8 @@ struct Packing<BlockQ6_K> {
   }
 };
 
-// What follows the fields, all rows of each: f16 d and the f16 of the minimum, the f32
-// of Q8_K, the byte of MXFP4.
+// Calls fn(offset, value, bytes) for each scale or minimum that follows the fields of a unit: f16 d
+// and the f16 minimum, f32 d of Q8_K, the byte of MXFP4. Returns their total bytes per row.
 template <typename Block, typename Fn>
 constexpr int each_tail(Block& b, Fn fn) {
   int at = 0;
@@ -277,7 +279,7 @@ void decode_panel_row(const Bytes* panel, int lane, int64_t cols, float* out) {
   }
 }
 
-// Where column k of a row lies, `kTogether` columns of a row side by side.
+// Returns the offset in bytes of column k of a row, if kTogether columns of a row are contiguous.
 template <typename T, int kTogether>
 constexpr int64_t float_offset(int64_t k, int lane) {
   return ((k / kTogether * kLanes + lane) * kTogether + k % kTogether) *

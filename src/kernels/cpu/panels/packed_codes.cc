@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = uint8_t;
 
-// The code of each value, by its byte.
+// Returns the inverse of a code book: the code of each value, indexed by the value as a byte.
 std::array<Bytes, 256> codes_of(const CodeBook& book) {
   std::array<Bytes, 256> codes = {};
   for (int code = (1 << book.bits) - 1; code >= 0; --code)
@@ -22,7 +22,8 @@ int field_bytes(const CodeBook& book) {
   return 32 * book.bits + (book.sub == 0 ? 0 : kSuperBlock / book.sub);
 }
 
-// Visits each code once with its low bits' byte and shift, and for 3 bits those of the third.
+// Calls fn(i, byte, shift, third byte, third shift) for each code: the position of its lower bits
+// and, for 3-bit codes, of its third bit.
 template <typename Fn>
 void each_code(int bits, Fn fn) {
   for (int i = 0; i < kSuperBlock; ++i) {
@@ -92,21 +93,22 @@ UnpackBlock unpack_block_of(DType type) {
 
 }  // namespace
 
-void pack_coded_panel(DType type, const std::byte* source, const PanelPlace& place, Bytes* out) {
+void pack_coded_panel(DType type, const std::byte* source, const PanelPosition& position,
+                      Bytes* out) {
   const CodeBook book = code_book(type);
   const std::array<Bytes, 256> codes = codes_of(book);
   const UnpackBlock take = unpack_block_of(type);
   const int fields = field_bytes(book);
-  const int64_t blocks = place.cols / kSuperBlock;
+  const int64_t blocks = position.cols / kSuperBlock;
   Bytes records[kLanes][kSuperBlock];
   const Bytes* rows[kLanes];
   for (int n = 0; n < kLanes; ++n) rows[n] = records[n];
   for (int64_t b = 0; b < blocks; ++b) {
     for (int n = 0; n < kLanes; ++n) {
-      const int64_t r = place.index * kLanes + n;
+      const int64_t r = position.index * kLanes + n;
       CodedBlock coded;
       coded.values[0] = 0;
-      if (r < place.rows) take(source + (r * blocks + b) * info(type).bytes, coded);
+      if (r < position.rows) take(source + (r * blocks + b) * info(type).bytes, coded);
       to_fields(coded, book, codes, records[n]);
       std::memcpy(out + fields * kLanes + 2 * n, &coded.d, 2);
     }
@@ -131,10 +133,10 @@ void decode_coded_row(DType type, const Bytes* panel, int lane, int64_t cols, fl
 
 namespace {
 
-constexpr int kHalves = 16 * kLanes;  // the nibbles of a unit
+constexpr int kHalves = 16 * kLanes;  // offset of the scales, after the nibbles of a unit
 constexpr int kNvfp4Unit = panel_format(DType::kNVFP4).unit;
 
-// Elements 32 u to 32 u + 31 of a block, as in Q4_0, and their two scales.
+// Extracts elements 32 u to 32 u + 31 of a block in the order of Q4_0, and their two scales.
 void half_block(const BlockNVFP4& b, int u, Bytes* nibbles, Bytes* scales) {
   const auto code = [&](int i) { return b.qs[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4) & 15; };
   for (int i = 0; i < 16; ++i)
@@ -147,16 +149,16 @@ void half_block(const BlockNVFP4& b, int u, Bytes* nibbles, Bytes* scales) {
 
 }  // namespace
 
-void pack_nvfp4_panel(const std::byte* source, const PanelPlace& place, Bytes* out) {
-  const int64_t blocks = place.cols / 64;
-  for (int64_t k = 0; k < place.cols; k += 32, out += kNvfp4Unit) {
+void pack_nvfp4_panel(const std::byte* source, const PanelPosition& position, Bytes* out) {
+  const int64_t blocks = position.cols / 64;
+  for (int64_t k = 0; k < position.cols; k += 32, out += kNvfp4Unit) {
     Bytes nibbles[kLanes][16] = {};
     const Bytes* rows[kLanes];
     for (int n = 0; n < kLanes; ++n) {
-      const int64_t r = place.index * kLanes + n;
+      const int64_t r = position.index * kLanes + n;
       Bytes scales[2] = {};
       BlockNVFP4 block;
-      if (r < place.rows) {
+      if (r < position.rows) {
         std::memcpy(&block, source + (r * blocks + k / 64) * int64_t{sizeof block}, sizeof block);
         half_block(block, static_cast<int>(k / 32 % 2), nibbles[n], scales);
       }

@@ -7,9 +7,9 @@ namespace {
 
 using Bytes = uint8_t;
 
-// 32 codes of a row as the fields of a record: those of `bits` bits lie in 4 * bits bytes.
+// A record holds 32 codes of a row: 4 * bits bytes, in the layouts of panels.h.
 
-// The element in bits 2 s of byte [h][i].
+// Returns the index of the element in bits 2 s and 2 s + 1 of byte [h][i].
 constexpr int element_of_two_bits(int h, int i, int s) {
   return 16 * (s % 2) + 4 * (2 * h + s / 2) + i;
 }
@@ -69,7 +69,7 @@ void take_codes(int bits, const Bytes* in, Bytes* codes) {
         static_cast<Bytes>(codes[k] | (in[4 * (bits - 1) + k % 4] >> (k / 4) & 1) << (bits - 1));
 }
 
-// Elements and bytes of the scale of a block of FP8.
+// Elements of an FP8 block, and bytes of its scale.
 struct BlockSizeFP8 {
   int elements, scale;
 };
@@ -79,18 +79,19 @@ BlockSizeFP8 block_size_fp8(DType type) {
 
 }  // namespace
 
-void pack_affine_panel(DType type, const std::byte* source, const PanelPlace& place, Bytes* out) {
+void pack_affine_panel(DType type, const std::byte* source, const PanelPosition& position,
+                       Bytes* out) {
   static constexpr Bytes kZero[128 + 8] = {};
   const AffineFormat format = affine_format(type);
   const int size = format.scale_bytes();
-  const int64_t groups = place.cols / format.group;
+  const int64_t groups = position.cols / format.group;
   for (int64_t g = 0; g < groups; ++g) {
     const Bytes* groups_of[kLanes];
     for (int n = 0; n < kLanes; ++n) {
-      const int64_t r = place.index * kLanes + n;
-      groups_of[n] = r < place.rows ? reinterpret_cast<const Bytes*>(source) +
-                                          (r * groups + g) * format.bytes()
-                                    : kZero;
+      const int64_t r = position.index * kLanes + n;
+      groups_of[n] = r < position.rows ? reinterpret_cast<const Bytes*>(source) +
+                                             (r * groups + g) * format.bytes()
+                                       : kZero;
     }
     for (int b = 0; b < format.group; b += 32) {
       Bytes fields[kLanes][32];
@@ -128,18 +129,19 @@ void decode_affine_row(DType type, const Bytes* panel, int lane, int64_t cols, f
   }
 }
 
-// A block is its scale and its elements in the file, and the other way round in a panel.
-void pack_fp8_panel(DType type, const std::byte* source, const PanelPlace& place, Bytes* out) {
+// In the file a block has its scale before its elements; in a panel the scales come last.
+void pack_fp8_panel(DType type, const std::byte* source, const PanelPosition& position,
+                    Bytes* out) {
   static constexpr Bytes kZero[sizeof(BlockFP8<128>)] = {};
   const auto [elements, size] = block_size_fp8(type);
-  const int64_t blocks = place.cols / elements;
+  const int64_t blocks = position.cols / elements;
   for (int64_t b = 0; b < blocks; ++b) {
     const Bytes* rows[kLanes];
     for (int n = 0; n < kLanes; ++n) {
-      const int64_t r = place.index * kLanes + n;
-      const Bytes* block = r < place.rows ? reinterpret_cast<const Bytes*>(source) +
-                                                (r * blocks + b) * (size + elements)
-                                          : kZero;
+      const int64_t r = position.index * kLanes + n;
+      const Bytes* block = r < position.rows ? reinterpret_cast<const Bytes*>(source) +
+                                                   (r * blocks + b) * (size + elements)
+                                             : kZero;
       rows[n] = block + size;
       std::memcpy(out + kLanes * elements + n * size, block, static_cast<size_t>(size));
     }

@@ -1,4 +1,4 @@
-// packed_groups.h: panels of groups of codes (dtype/affine.h) and of FP8.
+// packed_groups.h: packing of affine groups (dtype/affine.h) and of FP8.
 #pragma once
 #include "dtype/affine.h"
 #include "dtype/fp8.h"
@@ -6,10 +6,12 @@
 
 namespace veery {
 
-void pack_affine_panel(DType type, const std::byte* source, const PanelPlace& place, uint8_t* out);
+void pack_affine_panel(DType type, const std::byte* source, const PanelPosition& position,
+                       uint8_t* out);
 void decode_affine_row(DType type, const uint8_t* panel, int lane, int64_t cols, float* out);
 
-void pack_fp8_panel(DType type, const std::byte* source, const PanelPlace& place, uint8_t* out);
+void pack_fp8_panel(DType type, const std::byte* source, const PanelPosition& position,
+                    uint8_t* out);
 void decode_fp8_row(DType type, const uint8_t* panel, int lane, int64_t cols, float* out);
 
 }  // namespace veery

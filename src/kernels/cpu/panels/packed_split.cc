@@ -1,4 +1,4 @@
-// Q8_0 panels in three parts: packing, and one row of them.
+// Packs Q8_0 panels in three parts (split_panels.h), and decodes single rows of them.
 #include "dtype/decode.h"
 #include "kernels/cpu/panels/packed_codes.h"
 #include "kernels/cpu/panels/split_panels.h"
@@ -10,15 +10,15 @@ namespace {
 using Split = SplitPanels;
 using Bytes = uint8_t;
 
-// Four codes at a time, one in each byte.
+// These functions process four codes at once, one per byte.
 constexpr uint32_t every_byte(uint32_t value) { return value * 0x01010101U; }
 constexpr uint32_t bit_of(uint32_t codes, int from, int to) {
   return (codes >> from & every_byte(1)) << to;
 }
-// The dword of codes whose lower two bits are in bits 2 s of dword h.
+// Returns the dword of codes whose lower two bits are stored in bits 2 s of dword h.
 constexpr int dword_of(int h, int s) { return 2 * h + s / 2 + s % 2 * 4; }
 
-// The 32 codes of a row in a unit: as many dwords of each part as it has bits.
+// The 32 codes of a row in a unit: one dword for each bit of each part.
 struct Parts {
   uint32_t upper[Split::kUpperBits] = {};
   uint32_t middle[Split::kMiddleBits] = {};
@@ -43,7 +43,7 @@ void join(const Parts& p, uint32_t (&codes)[8]) {
     for (int s = 0; s < 4; ++s) codes[dword_of(h, s)] |= p.lower[h] >> (2 * s) & every_byte(3);
 }
 
-// Where a unit of a panel has its parts.
+// The addresses of the three parts of a unit.
 template <typename Byte>
 struct Unit {
   Byte* upper;
@@ -81,7 +81,7 @@ void pack_split_panels(const std::byte* source, int64_t rows, int64_t cols, std:
   static constexpr BlockQ8_0 kZero = {};
   const Split at(rows, cols);
   const int64_t blocks = cols / 32;
-  if (last == at.panels()) std::memset(target + at.notes(), 0, Split::kNotes);
+  if (last == at.panels()) std::memset(target + at.history(), 0, Split::kHistoryBytes);
   for (int64_t p = first; p < last; ++p) {
     Unit<Bytes> unit(reinterpret_cast<Bytes*>(target), at, p);
     for (int64_t b = 0; b < blocks; ++b, unit.advance()) {

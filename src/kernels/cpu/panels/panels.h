@@ -1,4 +1,4 @@
-// panels.h: the layouts of packed weights: panels of 16 rows, whose row n is lane n of a vector.
+// panels.h: memory layouts of packed weights: panels of 16 output rows; row n is SIMD lane n.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,59 +8,60 @@
 
 namespace veery {
 
-// A panel holds rows 16 p to 16 p + 15 (zeros past the last), block after block along the columns.
-// A *vector* is 64 bytes [16 n][4 k]: four consecutive k of each row. All offsets are bytes in a
-// unit (one block of all 16 rows).
+// Panel p holds rows 16 p to 16 p + 15 (zeros after the last row), block after block along the
+// columns. A *unit* is one block of all 16 rows. A *vector* is 64 bytes [16 n][4 k]: four
+// consecutive columns k of each row n, the operand of an int8 dot product instruction. "Low half"
+// and "high half" are the halves (nibbles) of each byte. The lists below give the contents of a
+// unit in memory order.
 //
 // Blocks of 32 elements:
 //   Q4_0, Q4_1, Q5_0, Q5_1   vectors j = 0 to 3: low halves k = 4 j, high halves k = 16 + 4 j;
-//                            Q5: a vector of fifth bits: bit j of byte [n][i] is k = 4 j + i;
+//                            Q5: one vector of fifth bits: bit j of byte [n][i] is k = 4 j + i;
 //                            f16 d [16]; Q4_1, Q5_1: f16 m [16]
 //   Q8_0                     8 vectors of q + 128, f16 d [16]
-//   IQ4_NL, MXFP4, NVFP4     vectors as Q4_0; IQ4_NL: f16 d [16]; MXFP4: a byte e [16]; NVFP4: two
-//                            for the halves of the block, a byte each [2][16]
-// Groups of codes (dtype/affine.h), a unit each: for every 32 columns the codes, 64 bytes a bit;
-// then 16 scales, 16 biases as the file has them
-//   4 bits        vectors as Q4_0
-//   2 bits        vectors h = 0, 1: in bits 2 s the vectors k = 8 h + 4 (s / 2) + 16 (s % 2)
-//   6 bits        4 bits, then the upper two as 2 bits
-//   3, 5 bits     2 or 4 bits, then a vector of the last bit as Q5
+//   IQ4_NL, MXFP4, NVFP4     vectors as in Q4_0; IQ4_NL: f16 d [16]; MXFP4: exponent bytes e [16];
+//                            NVFP4: scale bytes of both halves of the block [2][16]
+// Affine groups (dtype/affine.h), one unit per group: for every 32 columns the codes, 64 bytes per
+// bit; then 16 scales and 16 biases in the type of the file
+//   4 bits        vectors as in Q4_0
+//   2 bits        vectors h = 0, 1: bits 2 s hold columns k = 8 h + 4 (s / 2) + 16 (s % 2)
+//   6 bits        the lower 4 bits as above, then the upper 2 bits as above
+//   3, 5 bits     the lower 2 or 4 bits as above, then a vector of the last bit as in Q5
 //   8 bits        8 vectors
-// MXFP8, FP8: vectors k = 0, 4, ..; MXFP8: a byte e [16]; FP8: f32 d [16]
+// MXFP8, FP8: vectors k = 0, 4, ..; MXFP8: exponent bytes e [16]; FP8: f32 d [16]
 // Blocks of 256 elements: half h (128), strip s = 0 to 3 (32), vector j = 0 to 7 (k = 4 j)
-//   Q4_K, Q5_K   [h][s / 2][j] vectors, strip s in the low (even s) or high halves; Q5_K: [h][j %
-//   4]
-//                vectors of fifth bits: bit s of the low (j < 4) or high half; scales [h][16 n][s]
-//                and mins [h][16 n][s], a byte each; f16 d [16], f16 dmin [16]
+//   Q4_K, Q5_K   [h][s / 2][j] vectors, strip s in the low (even s) or high halves;
+//                Q5_K: [h][j % 4] vectors of fifth bits: bit s of the low (j < 4) or high half;
+//                bytes: scales [h][16 n][s], minima [h][16 n][s]; f16 d [16], f16 dmin [16]
 //   Q6_K         [h][s % 2][j] vectors, strip s in the low (s < 2) or high halves; [h][j] vectors,
 //                two upper bits of strip s in bits 2 s; scales [h][j / 4][16 n][s] int8; f16 d [16]
 //   Q2_K, Q3_K   [h][j] vectors, strip s in bits 2 s; Q3_K: [h][j % 4] vectors of third bits as in
-//                Q5_K, 1 where the value is not lowered by 4;
+//                Q5_K (0: 4 is subtracted from the value);
 //                scales [h][j / 4][16 n][s] (Q2_K: scale | min << 4; Q3_K: int8); f16 d [16];
 //                Q2_K: f16 dmin [16]
 //   Q8_K         [h][s][j] vectors of q + 128, f32 d [16]
-//   Codes of a code book (dtype/code_books.h), with int8 scales and f16 d [16] as in Q6_K:
-//   4 bits       vectors as Q4_K; scales [h][16 n][s]: IQ4_XS, IQ3_XXS, IQ3_S
-//   3 bits       vectors as Q3_K; scales [h][16 n][s]: IQ2_XXS, IQ1_S;
+//   Types with a code book (dtype/code_books.h), with int8 scales and f16 d [16] as in Q6_K:
+//   4-bit codes  vectors as in Q4_K; scales [h][16 n][s]: IQ4_XS, IQ3_XXS, IQ3_S
+//   3-bit codes  vectors as in Q3_K; scales [h][16 n][s]: IQ2_XXS, IQ1_S;
 //                scales [h][j / 4][16 n][s]: IQ2_XS, IQ2_S, IQ1_M
-//   2 bits       vectors as Q2_K, no scales: TQ1_0, TQ2_0
-// F32, F16: [k][16 n]. BF16: [k / 2][16 n][2], the last pair of an odd number with a zero.
+//   2-bit codes  vectors as in Q2_K, no scales: TQ1_0, TQ2_0
+// F32, F16: [k][16 n]. BF16: [k / 2][16 n][2]; an odd number of columns is padded with a zero.
 //
-// Q8_0 has a second format, in parts: split_panels.h.
+// Q8_0 has a second format, split into three parts: split_panels.h.
 
-/// What activations are turned into for a type of weight.
+/// The kind of quantised activations that a weight type is multiplied with.
 enum class Activations : uint8_t {
-  kFloat,    ///< f32 as they are
-  kPer32,    ///< int8, a scale for 32
-  kPer256,   ///< int8, a scale for 256
-  kRounded,  ///< f32, rounded to bf16
-  kPairs,    ///< bf16, two columns together
+  kFloat,    ///< f32, not quantised
+  kPer32,    ///< int8, one scale for 32 columns
+  kPer256,   ///< int8, one scale for 256 columns
+  kRounded,  ///< rounded to bf16, stored as f32
+  kPairs,    ///< bf16, two columns in a dword
 };
 inline constexpr int kActivationKinds = 5;
 
 struct PanelFormat {
-  int block = 0;  ///< columns a unit; 0: the type cannot be packed
-  int unit = 0;   ///< bytes
+  int block = 0;  ///< columns per unit; 0: the type cannot be packed
+  int unit = 0;   ///< bytes per unit
 };
 
 constexpr PanelFormat panel_format(DType type) {
@@ -102,9 +103,9 @@ constexpr PanelFormat panel_format(DType type) {
   return {format.group, 16 * format.bytes()};
 }
 
-/// Most parts that a panel lies in, and where one of a weight is: that of panel p at data + p *
-/// stride.
+/// Maximum number of separate memory parts of a panel.
 inline constexpr int kMostParts = 3;
+/// One part of all panels of a weight; that of panel p begins at data + p * stride.
 struct PanelPart {
   const std::byte* data = nullptr;
   int64_t stride = 0;

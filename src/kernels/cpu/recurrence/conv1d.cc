@@ -1,3 +1,4 @@
+// Causal depthwise convolutions with a short kernel (kConv1d).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/recurrence/conv1d.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -16,11 +17,11 @@ namespace HWY_NAMESPACE {
 namespace {
 
 constexpr int kMaxWidth = 8;
-// Channels that a worker takes at a time.
+// Channels per work item.
 constexpr int64_t kChunk = 128;
 
-/// Some channels of one span, at most kChunk. Rows go by one after the other, so that reading stays
-/// in lines and pages: 16 channels of all rows, one vector in each line of a page, took longer.
+/// Processes up to kChunk channels of one span, row after row. Processing 16 channels of all rows
+/// was slower, because each row is in a different cache line and page.
 class Channels {
  public:
   Channels(const Dispatch& d, const Slots& slots, const Span& span, int64_t begin, int64_t end)
@@ -35,7 +36,7 @@ class Channels {
       std::fill_n(earlier_, before_ * kChunk, 0.0F);
       return;
     }
-    // A copy: blocks that are written may be the one that is read.
+    // A copy, because a state block that is written may be the one that is read.
     const float* from = block_of(kept, slots, span.sequence, span.position) + begin;
     for (int j = 0; j < before_; ++j)
       std::memcpy(earlier_ + j * kChunk, from + j * d.out().cols, bytes());
@@ -58,7 +59,7 @@ class Channels {
 
  private:
   size_t bytes() const { return static_cast<size_t>(size_) * sizeof(float); }
-  // Input i, of which the first are those before the span.
+  // Returns input row i; the first before_ rows precede the span.
   HWY_INLINE const float* input(int64_t i) const {
     if (i < before_) return earlier_ + i * kChunk;
     return d_.in[Conv1dIn::kX].row<float>(span_.first_row + i - before_) + begin_;

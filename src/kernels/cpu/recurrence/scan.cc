@@ -1,3 +1,7 @@
+// Linear recurrences (kScan): the state of a head is a matrix [keys][values] that decays and is
+// updated by outer products. Columns of a state never interact, so a work item is a head and 16
+// columns, whose state stays in the L1 cache over all positions of a span. Every sum has a fixed
+// order that does not depend on the batch.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/recurrence/scan.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -15,17 +19,13 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Columns of a state never mix: a worker takes a head and 16 columns, which stay in the first
-// cache, and walks over the positions. Every number has one order of adding, whatever is run
-// together.
-
 HWY_INLINE float exp_of(float x) {
   alignas(64) float lanes[16];
   store(lanes, exp(set(x)));
   return lanes[0];
 }
 
-// Sum of a[i] * b[i] (* c[i]), lane by lane and then over the lanes.
+// Returns the sum of a[i] * b[i] (* c[i]), accumulated lane by lane and then over the lanes.
 HWY_INLINE float dot(const float* a, const float* b, const float* c, int64_t n) {
   F32 acc = zero();
   for (int64_t i = 0; i < n; i += 16) {
@@ -37,38 +37,38 @@ HWY_INLINE float dot(const float* a, const float* b, const float* c, int64_t n) 
   return sum(acc);
 }
 
-// x^T S in four chains, joined as (0 + 1) + (2 + 3).
-struct Chains {
+// Four interleaved accumulators of x^T S, combined as (0 + 1) + (2 + 3).
+struct Accumulators {
   F32 part[4];
   HWY_INLINE void add_to(int64_t i, float x, F32 s) { part[i % 4] = fma(set(x), s, part[i % 4]); }
   HWY_INLINE F32 joined() const { return add(add(part[0], part[1]), add(part[2], part[3])); }
 };
 
 HWY_INLINE F32 read_state(const float* s, const float* x, int64_t keys) {
-  Chains chains{{zero(), zero(), zero(), zero()}};
+  Accumulators sums{{zero(), zero(), zero(), zero()}};
   int64_t i = 0;
   for (; i + 4 <= keys; i += 4)
-    unroll<4>([&](auto j) { chains.add_to(j(), x[i + j()], load(s + (i + j()) * 16)); });
-  for (; i < keys; ++i) chains.add_to(i, x[i], load(s + i * 16));
-  return chains.joined();
+    unroll<4>([&](auto j) { sums.add_to(j(), x[i + j()], load(s + (i + j()) * 16)); });
+  for (; i < keys; ++i) sums.add_to(i, x[i], load(s + i * 16));
+  return sums.joined();
 }
 
-/// What one step does to the state of 16 columns.
+/// The update of one position to the state of 16 columns.
 struct Step {
   const float* alpha;  ///< [keys]
   const float* k;
   const float* q;
   const float* b;      ///< LowRank::kGeneral
   const float* rates;  ///< Decay::kOuter: [keys][16]
-  F32 time;            ///< Decay::kOuter: what the rates are multiplied by
-  F32 written;         ///< what k is multiplied by
-  F32 low_rank;        ///< LowRank::kGeneral: what b is multiplied by
+  F32 time;            ///< Decay::kOuter: factor of the rates
+  F32 written;         ///< factor of k
+  F32 low_rank;        ///< LowRank::kGeneral: factor of b
 };
 
-// Updates the state and reads it.
+// Updates the state and returns q^T S of the updated state.
 template <bool kGeneral, bool kOuter>
 HWY_INLINE F32 advance(float* s, const Step& step, int64_t keys) {
-  Chains chains{{zero(), zero(), zero(), zero()}};
+  Accumulators sums{{zero(), zero(), zero(), zero()}};
   const auto row = [&](int64_t i) {
     F32 x = load(s + i * 16);
     x = mul(x, kOuter ? exp(mul(step.time, load(step.rates + i * 16))) : set(step.alpha[i]));
@@ -79,12 +79,12 @@ HWY_INLINE F32 advance(float* s, const Step& step, int64_t keys) {
   };
   int64_t i = 0;
   for (; i + 4 <= keys; i += 4)
-    unroll<4>([&](auto j) { chains.add_to(j(), step.q[i + j()], row(i + j())); });
-  for (; i < keys; ++i) chains.add_to(i, step.q[i], row(i));
-  return chains.joined();
+    unroll<4>([&](auto j) { sums.add_to(j(), step.q[i + j()], row(i + j())); });
+  for (; i < keys; ++i) sums.add_to(i, step.q[i], row(i));
+  return sums.joined();
 }
 
-/// 16 columns of a head of one span.
+/// 16 columns of the state of a head, for one span.
 class Columns {
  public:
   Columns(const Dispatch& d, const Worker& worker, int64_t head, int64_t block)
@@ -135,7 +135,7 @@ class Columns {
     return row_or_only(d_.in[static_cast<size_t>(input)], row) + head_ * keys_;
   }
 
-  // alpha of every channel of the key.
+  // Computes the decay alpha of every key channel.
   HWY_INLINE void fill_alpha(int64_t row) {
     if (attr_.decay == Decay::kHead) {
       const float alpha = exp_of(row_or_only(d_.in[ScanIn::kDecay], row)[head_]);
@@ -149,7 +149,7 @@ class Columns {
     }
   }
 
-  // Moves m on and shifts decay and gate by it.
+  // Updates the stabiliser m, computes alpha relative to it, and returns the stabilised gate.
   HWY_INLINE float stabilise(float* s, int64_t row, float log_gate) {
     float& m = s[layout_.stabiliser];
     const float before = m + row_or_only(d_.in[ScanIn::kDecay], row)[head_];
@@ -158,7 +158,7 @@ class Columns {
     return exp_of(log_gate - m);
   }
 
-  // Moves the normaliser on and gives what y is divided by.
+  // Updates the normaliser and returns the divisor of y.
   HWY_INLINE float divisor(float* s, const float* q, const float* k, float gate) {
     float* n = s + layout_.normaliser;
     F32 acc = zero();
@@ -264,7 +264,7 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
          is_matrix(d.out());
 }
 
-// alpha, a, rates and a state.
+// Returns the bytes of alpha, a, rates and one state.
 size_t scratch(const Dispatch& d, const RunExtent&) {
   const auto& attr = d.as<ScanAttr>();
   const int64_t keys = d.in[ScanIn::kK].cols / attr.key_heads;

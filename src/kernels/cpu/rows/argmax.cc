@@ -12,8 +12,8 @@
 #define VEERY_KERNELS_CPU_ARGMAX_CC
 namespace veery::argmax {
 
-// The first phase finds the largest of each piece of a row, the second looks for it in the first
-// piece that has it.
+// The first phase computes the maximum of each piece of a row. The second phase takes the first
+// piece with the largest maximum and finds the index of that element.
 constexpr int64_t kPiece = 4096;
 
 inline int64_t pieces(const Dispatch& d) { return (d.in[UnaryIn::kX].cols + kPiece - 1) / kPiece; }
@@ -57,7 +57,8 @@ void fast_argmax_rows(const Dispatch& d, const Slots& slots, const Worker& worke
     const float* x = d.in[UnaryIn::kX].row<float>(r);
     const float* end = x + d.in[UnaryIn::kX].cols;
     const float* at = std::find(x + (best - found) * argmax::kPiece, end, *best);
-    // Nothing is found where a whole piece is NaN: any index will do.
+    // If the piece contains only NaNs, no element is equal to its maximum; index 0 is as good as
+    // any.
     *d.out().row<int32_t>(r) = at == end ? 0 : static_cast<int32_t>(at - x);
   }
 }

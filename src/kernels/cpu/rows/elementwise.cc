@@ -13,7 +13,7 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Columns that a worker takes at a time, so that one long row is work for several.
+// Columns per work item, so that several workers can share one long row.
 constexpr int64_t kChunk = 2048;
 
 struct Add {
@@ -35,7 +35,7 @@ struct Softcap {
   HWY_INLINE F32 operator()(F32 x, F32) const { return mul(set(cap), tanh(div(x, set(cap)))); }
 };
 
-// `b` may be `a` where an op has one input.
+// Applies a formula to n elements. Unary ops pass `a` as `b`.
 template <typename Formula>
 HWY_INLINE void apply(const Formula& formula, const float* a, const float* b, int64_t n,
                       float* out) {
@@ -61,7 +61,7 @@ HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker
   }
 }
 
-// Each part of a row of a by one element of b.
+// Multiplies each of b.cols equal parts of a row of a by one element of b.
 HWY_INLINE void mul_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Operand& b = d.in[BinaryIn::kB];
   const int64_t part = d.out().cols / b.cols;

@@ -12,7 +12,8 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sums of values and of squares in four interleaved chains of 16 lanes; a tail counts as zeros.
+// Returns the sum of term() over a row: four interleaved accumulators of 16 lanes; the tail is
+// padded with zeros.
 template <typename Term>
 HWY_INLINE float sum_of(const float* x, int64_t n, const Term& term) {
   F32 part[4] = {zero(), zero(), zero(), zero()};
@@ -26,7 +27,7 @@ HWY_INLINE float sum_of(const float* x, int64_t n, const Term& term) {
   return sum(add(add(part[0], part[1]), add(part[2], part[3])));
 }
 
-// x - mean in the first `lanes` lanes, zero in the others.
+// Returns x - mean in the first `lanes` lanes, 0 in the others.
 HWY_INLINE F32 centred(F32 x, F32 mean, int lanes) {
   const F32 difference = sub(x, mean);
   if (lanes == 16) return difference;
@@ -48,7 +49,7 @@ HWY_INLINE Moments moments(const float* x, int64_t n, float eps) {
   return {mean, 1.0F / std::sqrt(squares / size + eps)};
 }
 
-// `bias` may be null; x may be out.
+// `bias` may be null; `out` may be `x`.
 HWY_INLINE void norm_part(const float* x, const float* weight, const float* bias, int64_t n,
                           float eps, float* out) {
   const Moments m = moments(x, n, eps);

@@ -1,3 +1,4 @@
+// RMS norm (kRmsNorm).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rms_norm.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -11,7 +12,7 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Every row through row-inl.h, as the norm inside of a linear: fusion does not change a bit.
+// Uses row-inl.h, as the norm inside a linear does, so that fusing the two does not change a bit.
 HWY_INLINE void norm_part(const float* x, const float* weight, const float* residual, int64_t n,
                           float eps, float* out) {
   const Row row{x, weight, inverse_rms(x, n, eps)};

@@ -1,3 +1,4 @@
+// RoPE angles, rotation, and writes to the KV cache, separately or fused (kQkvRope).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rope.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -10,21 +11,22 @@
 #include "kernels/common/pages.h"
 #include "kernels/common/rope_angles.h"
 
-// Loops without lanes in sight are left to the compiler's vectoriser: their operations have one
-// rounding each and no sum, so that its choices cannot change a bit.
+// Scalar loops in this file are left to the compiler's vectoriser. Their operations round once each
+// and do not sum over elements, so vectorisation cannot change a bit.
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// sin and cos to about 1e-10, for 0 <= x < 2^30: x = n pi/2 + r, Taylor series of r in [-pi/4,
-// pi/4].
+// Returns sin and cos with an error of about 1e-10, for 0 <= x < 2^30: x = n pi/2 + r, Taylor
+// series of r in [-pi/4, pi/4].
 struct SinCos {
   double sin, cos;
 };
 HWY_INLINE SinCos sin_cos(double x) {
-  // Adding and taking away 1.5 * 2^52 rounds to an integer, whose low bits are those of the sum.
+  // Adding and subtracting 1.5 * 2^52 rounds to an integer; the low bits of the sum are those of
+  // the integer.
   constexpr double kRound = 6755399441055744.0;
   const double shifted = x * 0.63661977236758134308 + kRound;
   const double n = shifted - kRound;
@@ -50,12 +52,12 @@ HWY_INLINE SinCos sin_cos(double x) {
 
 struct Rotation {
   int64_t head_dim;
-  int64_t half;  ///< pairs that are rotated
+  int64_t half;  ///< number of pairs that are rotated
   bool interleaved;
-  int64_t begin = 0;  ///< of the first pair
+  int64_t begin = 0;  ///< first rotated dimension
 };
 
-// cos and sin of a row, apart.
+// cos and sin of a row, in separate arrays.
 struct Angles {
   float* cos;
   float* sin;
@@ -67,7 +69,7 @@ HWY_INLINE void split_angles(const float* angles, int64_t half, float sign, Angl
   }
 }
 
-// x may be out, but not overlap it otherwise.
+// `out` may be `x`; otherwise they must not overlap.
 HWY_INLINE void rotate(const float* x, const Angles& angles, const Rotation& how, float* out) {
   if (x != out) {
     std::copy(x, x + how.begin, out);
@@ -107,11 +109,12 @@ HWY_INLINE void norm_and_rotate(const Operand& norm, const float* x, const Angle
   rotate(out, angles, how, out);
 }
 
-// A block of 32 into a tile of pages.h: codes [32] to `codes`; returns the scale.
+// Quantises a block of 32 for a q8_0 KV cache (Q8Tile in pages.h): writes codes[32], returns the
+// scale as f16, NaN if a value is not finite.
 HWY_INLINE uint16_t quantise_block(const float* x, int8_t* codes) {
   const F32 a = load(x);
   const F32 b = load(x + 16);
-  const float poison = sum(add(sub(a, a), sub(b, b)));  // NaN where a value is not finite
+  const float poison = sum(add(sub(a, a), sub(b, b)));  // NaN if a value is not finite, else 0
   alignas(32) uint16_t stored[16];
   store_f16(stored, set(max_of(max(abs(a), abs(b))) / 127 + poison));
   const F32 scale = load_f16(stored);
@@ -146,7 +149,8 @@ HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i * kLanes] = x[i];
 }
 
-// One head of row r into its page. `half` has room for n elements, rounded up to 16.
+// Writes one head of row r to its page of the KV cache. `half` is a buffer of n elements, rounded
+// up to 16.
 HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head,
                            const float* x, int64_t n, uint16_t* half) {
   const int64_t position = slots.position(r);

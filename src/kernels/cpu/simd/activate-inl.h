@@ -1,4 +1,4 @@
-// activate-inl.h: the activations on vectors; formulas and sources are those of ActivateAttr.
+// activate-inl.h: activation functions on vectors; ActivateAttr documents formulas and sources.
 #if defined(VEERY_KERNELS_CPU_ACTIVATE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_ACTIVATE_INL_H
 #undef VEERY_KERNELS_CPU_ACTIVATE_INL_H
@@ -14,7 +14,7 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// What is no number stays so: max and min give their second argument then.
+// NaNs propagate: max() and min() return their second argument if either is a NaN.
 HWY_INLINE F32 relu(F32 x) { return max(zero(), x); }
 
 HWY_INLINE F32 xielu(F32 x, const ActivateAttr& a) {
@@ -41,7 +41,7 @@ HWY_INLINE F32 activated(F32 x, const ActivateAttr& attr) {
   }
   return x;
 }
-// The same of several, whose chains the processor runs side by side.
+// Applies the activation to several vectors, whose dependency chains overlap.
 template <int kCount>
 HWY_INLINE void activate(F32 (&v)[kCount], const ActivateAttr& attr) {
   const auto each = [&](const auto& fn) { unroll<kCount>([&](auto i) { v[i()] = fn(v[i()]); }); };

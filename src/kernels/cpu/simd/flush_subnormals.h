@@ -1,4 +1,4 @@
-// flush_subnormals.h: arithmetic without subnormal numbers, as instructions for bf16 have it.
+// flush_subnormals.h: f32 arithmetic with subnormal numbers flushed to 0, as VDPBF16PS does.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +8,9 @@
 
 namespace veery {
 
-/// While it lives, subnormal operands and results of this thread's f32 arithmetic count as 0. What
-/// is computed meanwhile has to come from memory and go to memory.
+/// While an object exists, subnormal operands and results of this thread's f32 arithmetic are
+/// flushed to 0. Operands must be loaded and results stored inside its lifetime, because the
+/// compiler may move arithmetic on registers, but not memory accesses, across the mode change.
 class FlushSubnormals {
  public:
 #if defined(__x86_64__)

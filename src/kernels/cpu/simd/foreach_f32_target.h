@@ -1,6 +1,6 @@
-// foreach_f32_target.h: foreach_target.h for files that compute in f32 only: the AVX-512 copy
-// serves machines with and without integer dot products, and that for NEON likewise. There are
-// copies for AVX2 (N_AVX2), AVX-512 (N_AVX3) or NEON (N_NEON), and a plain one.
+// foreach_f32_target.h: foreach_target.h for source files without integer dot products. They are
+// compiled for AVX2 (N_AVX2), AVX-512 (N_AVX3) or NEON (N_NEON), and for a plain target. The
+// AVX-512 and NEON copies serve machines with and without integer dot products.
 
 // No include guard: Highway includes the kernel file, and so this one, again for each target.
 #ifndef HWY_DISABLED_TARGETS
@@ -12,8 +12,8 @@
 #endif
 #include "kernels/cpu/simd/foreach_target.h"
 
-// VEERY_EACH_F32_TARGET(ROW, ...): ROW(copy, target, suffix, ...) for each of them, the widest
-// first.
+// VEERY_EACH_F32_TARGET(ROW, ...) expands to ROW(copy, target, suffix, ...) for each target, the
+// widest vectors first.
 #ifndef VEERY_EACH_F32_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_EACH_F32_TARGET(ROW, ...)                              \
@@ -30,7 +30,7 @@
 #endif
 #endif
 
-// The copy of `symbol` that serves a veery::Target.
+// VEERY_FOR_F32_TARGET(target, symbol) is the copy of `symbol` for a veery::Target.
 #ifndef VEERY_FOR_F32_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_FOR_F32_TARGET(target, symbol)                                     \

@@ -1,13 +1,13 @@
-// foreach_target.h: compiles a kernel file once for each instruction set that we ship; wraps
-// Highway's.
+// foreach_target.h: compiles a source file once for each supported instruction set, through
+// Highway's foreach_target.h.
 //
 // A kernel file x.cc starts with
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "kernels/cpu/x.cc"
 //   #include "kernels/cpu/simd/foreach_target.h"
 //   #include "kernels/cpu/simd/simd-inl.h"
-// has its code between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() in namespace
-// veery::HWY_NAMESPACE, and picks one copy with VEERY_FOR_TARGET under #if HWY_ONCE.
+// Its code is between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() in namespace
+// veery::HWY_NAMESPACE. Under #if HWY_ONCE it selects a copy with VEERY_FOR_TARGET.
 
 // No include guard: Highway includes the kernel file, and so this one, again for each target.
 #ifndef HWY_WANT_AVX3_DL
@@ -16,7 +16,8 @@
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | VEERY_UNUSED_SVE)
 #endif
-// Not only what the build's own baseline lacks: on ARM that is NEON, and there is a plain copy too.
+// On ARM the compiler's baseline includes NEON, so Highway would omit the plain copy. This keeps
+// it.
 #if defined(__aarch64__) && !defined(HWY_COMPILE_ALL_ATTAINABLE)
 #define HWY_COMPILE_ALL_ATTAINABLE
 #endif
@@ -27,8 +28,9 @@
 //
 #include "dtype/target-inl.h"
 
-// The copy of `symbol` for a veery::Target. kReference has a plain copy: on x86 that for the
-// build's own baseline. N_SSE4 has AVX-VNNI, N_SVE NEON with dot products (simd-inl.h).
+// VEERY_FOR_TARGET(target, symbol) is the copy of `symbol` for a veery::Target. kPlain and
+// kReference get the plain copy, which on x86 is the one for the compiler's baseline. N_SSE4 stands
+// for AVX-VNNI and N_SVE for NEON with dot products (simd-inl.h).
 #ifndef VEERY_FOR_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_FOR_TARGET(target, symbol)                                           \

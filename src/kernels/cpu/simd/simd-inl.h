@@ -1,6 +1,6 @@
-// simd-inl.h: vectors of 16 lanes for every instruction set. What is written on them gives the same
-// bits everywhere: each operation is exactly rounded or integer, and sums over lanes have a fixed
-// order.
+// simd-inl.h: vectors of 16 lanes for every instruction set. Code on these vectors computes the
+// same bits on every machine: each operation is correctly rounded or integer, and sums over lanes
+// have a fixed order.
 #if defined(VEERY_KERNELS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_SIMD_INL_H
 #undef VEERY_KERNELS_CPU_SIMD_INL_H
@@ -15,26 +15,27 @@
 
 #include "dtype/target-inl.h"
 
-// Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets
+// Highway's feature list for this target includes AVX-VNNI, which Ice Lake lacks, and omits
 // AVX512-VNNI.
 #if HWY_TARGET == HWY_AVX3_DL
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
 #endif
-// Highway has no target for AVX2 with AVX-VNNI. Its slot for SSE4, which we do not ship, serves.
+// Highway has no target for AVX2 with AVX-VNNI. Its SSE4 target, which veery does not use, is
+// redefined for that.
 #if HWY_TARGET == HWY_SSE4
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX2 ",avxvnni"
 #endif
-// Nor has it one for NEON with dot products of bytes: the slot of SVE serves.
+// Likewise its SVE target is redefined as NEON with int8 dot products.
 #if HWY_TARGET == HWY_SVE
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR "arch=armv8.2-a+dotprod"
 #endif
 
-// What every instruction set gives (in namespace veery::HWY_NAMESPACE):
+// Every instruction set provides (in namespace veery::HWY_NAMESPACE):
 //   F32, I32       16 lanes; I32 also serves as 64 bytes and as 32 int16
-//   Mask           of 16 lanes
+//   Mask           16 lanes
 //   load, load_first (n lanes, rest zero), store, store_first; load_f16, load_bf16, load_i8 (16
 //   values to 16 lanes), store_f16 (to nearest even), store_i8 (low bytes)
 //   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if
@@ -43,13 +44,13 @@
 //   by a vector of counts), shl16, shr16, sar16;
 //   bits; load_u8 (16 values to 16 lanes)
 //   lookup(table, i)  bytes: table[i] in each 16 bytes, i < 16
-//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8, u up to 127: NEON's are signed, and
-//                     sets without VNNI need pair sums u0 s0 + u1 s1 within int16
-//   dot4_wide         the same for any u8; for u - 128 instead of u where kWideIsSigned
+//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8; u <= 127, because NEON multiplies
+//                     signed bytes, and without VNNI pair sums u0 s0 + u1 s1 have to fit int16
+//   dot4_wide         the same for any u8; multiplies u - 128 instead of u if kWideIsSigned
 //   dot4_signed       the same for i8 x i8, s within +-127
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
 //   kInRegisters      false: F32 and I32 are arrays in memory
-// and on top of them sum, max_of (fixed trees), exp, silu, sigmoid, gelu, gelu_erf, tanh.
+// This file builds on them: sum and max_of (fixed trees), exp, silu, sigmoid, gelu, gelu_erf, tanh.
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 #include "kernels/cpu/simd/simd_avx512-inl.h"
@@ -65,7 +66,7 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Calls fn with std::integral_constant 0 to n - 1, for code that needs constants.
+/// Calls fn with std::integral_constant 0 to n - 1.
 template <int... kIndex, typename Fn>
 HWY_INLINE void unroll(std::integer_sequence<int, kIndex...>, Fn&& fn) {
   (fn(std::integral_constant<int, kIndex>{}), ...);
@@ -75,7 +76,7 @@ HWY_INLINE void unroll(Fn&& fn) {
   unroll(std::make_integer_sequence<int, n>{}, fn);
 }
 
-// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1. max_of goes the same way.
+// sum() adds lane i and lane i + 8, then i + 4, i + 2, i + 1. max_of() uses the same tree.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2 || \
     HWY_TARGET == HWY_SSE4
 HWY_INLINE float sum(F32 v) {
@@ -121,9 +122,10 @@ HWY_INLINE float max_of(F32 v) {
 #endif
 HWY_INLINE F32 abs(F32 v) { return as_float(bit_and(bits(v), set(int32_t{0x7fffffff}))); }
 HWY_INLINE F32 neg(F32 v) { return as_float(bit_xor(bits(v), set(INT32_MIN))); }
-/// Subnormal numbers as 0.
+/// Flushes subnormal numbers to 0.
 HWY_INLINE F32 flush(F32 v) { return select(greater(set(0x1p-126F), abs(v)), zero(), v); }
-/// In the upper halves the bits of bf16, to nearest even; NaN stays NaN.
+/// Rounds to bf16, to nearest even; the bf16 bits are in the upper half of each lane. NaN stays
+/// NaN.
 HWY_INLINE I32 round_to_bf16(F32 x) {
   const I32 v = bits(x);
   const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
@@ -134,8 +136,8 @@ HWY_INLINE I32 round_to_bf16(F32 x) {
                  set(static_cast<int32_t>(0xffff0000)));
 }
 
-/// e^x for x <= 88, relative error below 2e-7. 0 below -87.3; NaN stays NaN.
-/// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial fitted at Chebyshev nodes.
+/// Returns e^x for x <= 88 with a relative error below 2e-7; 0 below -87.3; NaN for NaN.
+/// x = n ln 2 + r, |r| <= ln 2 / 2; e^r is a polynomial fitted at Chebyshev nodes.
 HWY_INLINE F32 exp_to_88(F32 x) {
   const F32 clamped = max(set(-87.3F), x);
   const I32 n = to_int(mul(clamped, set(1.44269504F)));
@@ -151,15 +153,15 @@ HWY_INLINE F32 exp_to_88(F32 x) {
   const F32 scale = as_float(shl<23>(add(n, set(int32_t{127}))));
   return select(greater(set(-87.3F), x), zero(), mul(p, scale));
 }
-/// e^x for any x; infinite above 88.
+/// Returns e^x for any x; infinity above 88.
 HWY_INLINE F32 exp(F32 x) {
   return select(greater(x, set(88.0F)), set(HUGE_VALF), exp_to_88(min(set(88.0F), x)));
 }
 /// x / (1 + e^-x)
 HWY_INLINE F32 silu(F32 x) { return div(x, add(set(1.0F), exp(neg(x)))); }
 HWY_INLINE F32 sigmoid(F32 x) { return div(set(1.0F), add(set(1.0F), exp(neg(x)))); }
-/// ln(1 + e^x), relative error below 1e-6: with t = e^-|x| ln(1 + t) = 2 artanh(z), z = t / (2 + t)
-/// <= 1/3, by the series of artanh.
+/// Returns ln(1 + e^x) with a relative error below 1e-6. With t = e^-|x|, ln(1 + t) = 2 artanh(z),
+/// z = t / (2 + t) <= 1/3, computed by the series of artanh.
 HWY_INLINE F32 softplus(F32 x) {
   const F32 t = exp(neg(abs(x)));
   const F32 z = div(t, add(set(2.0F), t));
@@ -174,15 +176,15 @@ HWY_INLINE F32 softplus(F32 x) {
   p = fma(p, s, set(2.0F));
   return fma(z, p, max(zero(), x));
 }
-/// The tanh approximation: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as
-/// x / (1 + e^-2u).
+/// GELU by the tanh approximation: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3),
+/// computed as x / (1 + e^-2u).
 HWY_INLINE F32 gelu(F32 x) {
   const F32 cube = mul(mul(x, x), x);
   const F32 u2 = mul(set(1.5957691216F), fma(set(0.044715F), cube, x));
   return div(x, add(set(1.0F), exp(neg(u2))));
 }
-/// x F(x), F the distribution function of the normal distribution: F(-|x|) is t P(t) e^(-x^2 / 2)
-/// with t = 1 / (1 + 0.3275911 |x| / sqrt 2) (the form of Abramowitz and Stegun 7.1.26) and P
+/// Exact GELU: x F(x), F being the normal distribution function. F(-|x|) = t P(t) e^(-x^2 / 2) / 2
+/// with t = 1 / (1 + 0.3275911 |x| / sqrt 2), the shape of Abramowitz and Stegun 7.1.26. P is
 /// fitted at Chebyshev nodes to a relative error of 2e-7.
 HWY_INLINE F32 gelu_erf(F32 x) {
   const F32 t = div(set(1.0F), fma(abs(x), set(0.3275911F * 0.70710678F), set(1.0F)));
@@ -198,7 +200,8 @@ HWY_INLINE F32 gelu_erf(F32 x) {
   const F32 below = mul(mul(mul(t, set(0.5F)), p), e);
   return mul(x, select(greater(x, zero()), sub(set(1.0F), below), below));
 }
-/// Relative error below 1e-6: a polynomial up to 0.625, (1 - e^-2|x|) / (1 + e^-2|x|) from there.
+/// tanh with a relative error below 1e-6: a polynomial for |x| <= 0.625, else
+/// (1 - e^-2|x|) / (1 + e^-2|x|).
 HWY_INLINE F32 tanh(F32 x) {
   const F32 a = abs(x);
   const F32 z = mul(x, x);

@@ -1,6 +1,7 @@
 // simd_avx2-inl.h: the vectors of simd-inl.h in two 256-bit registers. Included by that file only.
-// The undefined vectors of GCC 12's AVX-512 intrinsics count as uninitialised where they are
-// inlined, unless the warning is off at the first inclusion
+
+// GCC 12 reports the deliberately undefined vectors of its AVX-512 intrinsics as uninitialised
+// wherever they are inlined, unless the warning is disabled at the first inclusion of immintrin.h
 // (https://github.com/google/highway/issues/710).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -22,7 +23,7 @@ struct F32 {
 struct I32 {
   __m256i a, b;
 };
-using Mask = F32;  // all bits of a lane
+using Mask = F32;  // all bits of a lane are equal
 
 HWY_INLINE __m256i first_lanes(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -167,7 +168,7 @@ HWY_INLINE I32 lookup(I32 table, I32 index) {
   return {_mm256_shuffle_epi8(table.a, index.a), _mm256_shuffle_epi8(table.b, index.b)};
 }
 
-#if HWY_TARGET == HWY_SSE4  // AVX-VNNI, see simd-inl.h
+#if HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
 constexpr bool kWideIsSigned = false;
 HWY_INLINE I32 dot2(I32 acc, I32 x, I32 y) {
   return {_mm256_dpwssd_avx_epi32(acc.a, x.a, y.a), _mm256_dpwssd_avx_epi32(acc.b, x.b, y.b)};

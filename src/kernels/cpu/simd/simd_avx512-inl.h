@@ -112,13 +112,14 @@ HWY_INLINE I32 load_u8(const void* p) {
 }
 HWY_INLINE I32 lookup(I32 table, I32 index) { return {_mm512_shuffle_epi8(table.v, index.v)}; }
 
-// Of AVX-512 BF16, which no copy is compiled for: call them only where uses_bf16_dot() says so.
-/// VDPBF16PS: per lane the odd (upper) ones of two pairs, then the even ones, each as fma does.
+// AVX-512 BF16 instructions. No target is compiled with this extension, hence the inline assembly.
+// Call these functions only if uses_bf16_dot().
+/// VDPBF16PS: in each lane acc += a.odd * b.odd, then acc += a.even * b.even, each rounded once.
 HWY_INLINE F32 dot2_bf16(F32 acc, I32 a, I32 b) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
   return acc;
 }
-/// VCVTNEPS2BF16: to nearest even, subnormal numbers as 0.
+/// VCVTNEPS2BF16: rounds to nearest even, flushes subnormal numbers to 0.
 HWY_INLINE void store_bf16(void* p, F32 a) {
   __m256i halves;
   asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(a.v));

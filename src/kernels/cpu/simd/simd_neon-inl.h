@@ -21,7 +21,7 @@ struct Mask {
   uint32x4_t v[4];
 };
 
-/// The vector whose quarter i is fn(i).
+/// Returns the vector whose quarter i is fn(i).
 template <typename V, typename Fn>
 HWY_INLINE V quarters(Fn fn) {
   return {{fn(0), fn(1), fn(2), fn(3)}};
@@ -51,7 +51,7 @@ HWY_INLINE void store_int(void* p, I32 a) {
   auto* bytes = static_cast<int8_t*>(p);
   for (int i = 0; i < 4; ++i) vst1q_s8(bytes + 16 * i, vreinterpretq_s8_s32(a.v[i]));
 }
-/// 8 bytes from p + 8 i, which may be unaligned, as 4 words.
+/// Loads 4 words from p + 8 i, which may be unaligned.
 HWY_INLINE uint16x4_t load_words(const void* p, int i) {
   return vreinterpret_u16_u8(vld1_u8(static_cast<const uint8_t*>(p) + 8 * i));
 }
@@ -125,7 +125,7 @@ VEERY_NEON_2(I32, shl, vshlq_s32)
 HWY_INLINE F32 fma(F32 a, F32 b, F32 c) {
   return quarters<F32>([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
 }
-// Not vminq and vmaxq, which give NaN where one operand is.
+// vminq and vmaxq would return NaN if either operand is NaN.
 HWY_INLINE F32 min(F32 a, F32 b) {
   return quarters<F32>([&](int i) { return vbslq_f32(vcltq_f32(a.v[i], b.v[i]), a.v[i], b.v[i]); });
 }
@@ -141,7 +141,7 @@ HWY_INLINE Mask greater(F32 a, F32 b) {
 HWY_INLINE F32 select(Mask m, F32 yes, F32 no) {
   return quarters<F32>([&](int i) { return vbslq_f32(m.v[i], yes.v[i], no.v[i]); });
 }
-// The conversion saturates and turns NaN into 0.
+// vcvtnq saturates and converts NaN to 0; to_int() returns INT32_MIN for both.
 HWY_INLINE I32 to_int(F32 a) {
   const float32x4_t limit = vdupq_n_f32(2147483648.0F);
   return quarters<I32>([&](int i) {
@@ -156,7 +156,7 @@ template <int kBits>
 HWY_INLINE I32 shl(I32 a) {
   return quarters<I32>([&](int i) { return vshlq_n_s32(a.v[i], kBits); });
 }
-// Immediates of shifts to the right start at 1.
+// Right shifts by 0 have no immediate encoding.
 template <int kBits>
 HWY_INLINE I32 shr(I32 a) {
   return quarters<I32>([&](int i) {
@@ -208,12 +208,12 @@ HWY_INLINE I32 lookup(I32 table, I32 index) {
   });
 }
 
-// Signed bytes. Pairs of products stay within int16, as s stays within +-127.
+// Dot products of signed bytes. Without SDOT, pair sums fit int16 because |s| <= 127.
 constexpr bool kWideIsSigned = true;
 HWY_INLINE I32 dot4_signed(I32 acc, I32 a, I32 s) {
   return quarters<I32>([&](int i) {
     const int8x16_t x = vreinterpretq_s8_s32(a.v[i]), y = vreinterpretq_s8_s32(s.v[i]);
-#if HWY_TARGET == HWY_SVE  // with dot products, see simd-inl.h
+#if HWY_TARGET == HWY_SVE  // NEON with dot products (simd-inl.h)
     return vdotq_s32(acc.v[i], x, y);
 #else
     const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y));
@@ -233,7 +233,7 @@ HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) {
   });
 }
 
-// Sums over lanes in the order of simd-inl.h: lane i with lane i + 8, then + 4, + 2, + 1.
+// Reductions over lanes in the order of simd-inl.h.
 HWY_INLINE float sum(F32 a) {
   const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));

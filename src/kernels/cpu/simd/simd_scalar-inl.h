@@ -1,6 +1,6 @@
 // simd_scalar-inl.h: the vectors of simd-inl.h as plain arrays, for Target::kPlain. Included by
-// that file only. The operations are not inlined, and get their operands by reference: unrolled
-// kernels would take a minute to compile.
+// that file only. Operations are not inlined and take operands by reference; otherwise unrolled
+// kernels would take minutes to compile.
 #include <cmath>
 #include <cstring>
 
@@ -29,7 +29,7 @@ HWY_INLINE V lanes(Fn fn) {
   for (int i = 0; i < 16; ++i) out.v[i] = fn(i);
   return out;
 }
-/// A copy of the bytes p points to, which may be unaligned.
+/// Loads element i of the array at p, which may be unaligned.
 template <typename T>
 HWY_INLINE T at(const void* p, int i) {
   T value;
@@ -124,7 +124,7 @@ HWY_NOINLINE inline F32 to_float(const I32& a) {
 HWY_NOINLINE inline I32 bits(const F32& a) { return __builtin_bit_cast(I32, a); }
 HWY_NOINLINE inline F32 as_float(const I32& a) { return __builtin_bit_cast(F32, a); }
 
-/// Lane-wise on the bits, so that integers wrap.
+/// Applies fn lane by lane to unsigned integers, so that overflow wraps.
 template <typename Fn>
 HWY_INLINE I32 unsigned_lanes(const I32& a, const I32& b, Fn fn) {
   return lanes<I32>([&](int i) {

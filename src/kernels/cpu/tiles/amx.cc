@@ -13,6 +13,7 @@ namespace {
 
 #if defined(__x86_64__) && defined(__linux__)
 
+// Returns whether the processor has AMX with bf16 and int8 (CPUID leaf 7; Intel SDM volume 2A).
 bool processor_has_it() {
   unsigned a = 0;
   unsigned b = 0;
@@ -25,7 +26,7 @@ bool processor_has_it() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAll) == kAll;
 }
 
-// XCR0: the system saves the tile configuration and the tiles.
+// Returns whether the system saves the tile configuration and tile data (XCR0).
 bool system_keeps_it() {
   unsigned a = 0;
   unsigned b = 0;
@@ -38,7 +39,8 @@ bool system_keeps_it() {
   return (a & kTileState) == kTileState;
 }
 
-// Linux gives the 8 KiB of tile data to a process that asks, for all its threads.
+// Requests permission to use tile data (8 KiB of state) for all threads of the process; Linux
+// requires that.
 bool process_may_use_it() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
@@ -47,7 +49,7 @@ bool process_may_use_it() {
 
 uint16_t bf16_of(int value) { return f32_to_bf16(static_cast<float>(value)); }
 
-// A product of whole numbers up to 127 against sums of int.
+// Self-test: compares a tile product of integers up to 127 with int arithmetic.
 bool product_is_right() {
   alignas(64) uint16_t a[kTileRows][32];
   alignas(64) uint16_t b[16][kTileRows][2];
@@ -81,7 +83,7 @@ bool product_is_right() {
 
 const char* find_refusal() {
   if (!processor_has_it()) return "the processor has no AMX with bf16 and int8";
-  if (!system_keeps_it()) return "the system does not keep AMX state";
+  if (!system_keeps_it()) return "the system does not save AMX state";
   if (!process_may_use_it()) return "the system refuses AMX to this process";
   if (!product_is_right()) return "AMX computes a wrong product";
   return "";
@@ -89,7 +91,7 @@ const char* find_refusal() {
 
 #else
 
-const char* find_refusal() { return "AMX is used on Linux on x86-64 only"; }
+const char* find_refusal() { return "AMX is supported on x86-64 Linux only"; }
 
 #endif
 

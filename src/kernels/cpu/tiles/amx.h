@@ -1,4 +1,4 @@
-// amx.h: the tile registers of AMX and whether this machine lets us use them.
+// amx.h: wrappers of AMX tile instructions, and detection of AMX.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,13 @@ inline constexpr int kTileRowBytes = 64;
 inline constexpr int kTileBytes = kTileRows * kTileRowBytes;
 inline constexpr int kTiles = 8;
 
-/// Tiles of bytes, 32 columns of each row: 16 rows of 32 bytes, and the same of 16 rows of a panel.
+/// int8 tiles hold 32 columns of 16 token rows (16 tile rows of 32 bytes) or of the 16 rows of a
+/// panel (8 tile rows of 64 bytes).
 inline constexpr int kByteRowBytes = 32;
 inline constexpr int kByteTile = kTileRows * kByteRowBytes;
 
-/// What LDTILECFG reads (Intel SDM volume 1, 18.2): palette 1 has 8 tiles of up to 16 rows of 64
-/// bytes.
+/// The memory operand of LDTILECFG (Intel SDM volume 1, 18.2). Palette 1 has 8 tiles of up to 16
+/// rows of 64 bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -25,7 +26,7 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-/// All tiles in full size.
+/// Returns the configuration with all tiles in full size, for bf16.
 constexpr TileConfig full_tiles() {
   TileConfig config;
   for (int i = 0; i < kTiles; ++i) {
@@ -35,7 +36,8 @@ constexpr TileConfig full_tiles() {
   return config;
 }
 
-/// Tiles of bytes: 0 and 1 of panels, 2 and 3 of rows, the others their sums.
+/// Returns the configuration for int8: tiles 0 and 1 hold panels, 2 and 3 `rows` token rows, 4 to 7
+/// sums.
 constexpr TileConfig byte_tiles(int rows) {
   TileConfig config;
   for (int i = 0; i < kTiles; ++i) {
@@ -47,12 +49,12 @@ constexpr TileConfig byte_tiles(int rows) {
 
 #if defined(__x86_64__)
 
-/// The tiles of this processor. EmulatedTiles (amx_emulated.h) has the same interface; the rows of
-/// a tile lie one after the other in memory, 1 KiB in all, kByteTile bytes where they are told so.
+/// The tiles of the processor. EmulatedTiles (amx_emulated.h) has the same interface. The rows of a
+/// tile are contiguous in memory: 1 KiB for load() and store(), kByteTile bytes for load_bytes().
 ///
-/// Each instruction names the whole of the memory that it reads or writes, and clobbers "memory"
-/// besides: GCC 12's own intrinsics name 8 bytes of the configuration and nothing of a tile, so
-/// that the optimiser drops or moves stores that they need.
+/// Inline assembly, because GCC 12's intrinsics declare only 8 bytes of the configuration and no
+/// tile memory as operands, so that the optimiser drops or moves stores that they depend on. Here
+/// each instruction declares all memory that it reads or writes, and clobbers "memory".
 class AmxTiles {
  public:
   void configure(const TileConfig& config) const {
@@ -93,7 +95,8 @@ class AmxTiles {
   void dot() const {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB) : "memory");
   }
-  /// The same of four bytes each to int32; those of kA are signed, those of kB as told.
+  /// The same for groups of four bytes, accumulated in int32. kA is signed; kUnsigned applies to
+  /// kB.
   template <int kC, int kA, int kB, bool kUnsigned>
   void dot_bytes() const {
     if constexpr (kUnsigned)
@@ -105,11 +108,11 @@ class AmxTiles {
 
 #endif
 
-/// Whether processor, system and process have AMX with bf16 and int8, and a product of tiles comes
-/// out right. Asks the system for permission, once.
+/// Returns whether AMX with bf16 and int8 can be used: the processor has it, the system permits it,
+/// and a self-test passes. The first call requests permission from the system.
 bool amx_usable();
 
-/// Why not, for people; empty if it is.
+/// Returns the reason why AMX cannot be used, as a message; empty if it can.
 const char* amx_refusal();
 
 }  // namespace veery

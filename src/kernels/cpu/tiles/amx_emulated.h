@@ -1,5 +1,5 @@
-// amx_emulated.h: the tile registers of AMX in plain C++, so that kernels on them can be tested
-// anywhere.
+// amx_emulated.h: AMX tiles emulated in plain C++, so that tile kernels can be tested on any
+// machine.
 #pragma once
 #include <cstring>
 
@@ -9,9 +9,9 @@
 
 namespace veery {
 
-/// Behaves as the instructions do (Intel SDM volume 2): what would be an illegal instruction fails
-/// a check. Products of two bf16 are exact in f32 unless they underflow, so an addition does what
-/// the instruction's fma does.
+/// Follows the instruction descriptions (Intel SDM volume 2). A use that would raise an exception
+/// fails a VEERY_CHECK. Products of two bf16 are exact in f32 unless they underflow, so multiply
+/// and add gives the result of the instruction's fma.
 class EmulatedTiles {
  public:
   void configure(const TileConfig& config) {
@@ -89,7 +89,7 @@ class EmulatedTiles {
 
   void check(int tile) const { VEERY_CHECK(config_.rows[tile] > 0); }
 
-  // Denormals count as zeros and become zeros.
+  // Subnormal operands and results are flushed to 0.
   static float flush(float x) { return x > -0x1p-126F && x < 0x1p-126F ? 0 : x; }
   static void unpack(const std::byte* row, float* out) {
     for (int i = 0; i < kTileRowBytes / 2; ++i) {
@@ -98,7 +98,7 @@ class EmulatedTiles {
       out[i] = flush(bf16_to_f32(half));
     }
   }
-  // First the sums of the even and of the odd elements, then their sum to what was there.
+  // TDPBF16PS: sums even and odd elements separately, then adds both sums to the accumulator.
   static void add_products(Tile& c, const Tile& a, const Tile& b, int rows, int cols, int pairs) {
     float right[kTileRows][kTileRowBytes / 2];
     for (int p = 0; p < pairs; ++p) unpack(b[p], right[p]);

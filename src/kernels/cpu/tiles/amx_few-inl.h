@@ -1,5 +1,5 @@
-// amx_few-inl.h: products of one group of rows with panels of blocks of 32, which are expanded on
-// the way.
+// amx_few-inl.h: skinny GEMM on AMX tiles: one group of up to 16 rows times panels of blocks of 32,
+// expanded and multiplied in one software pipeline.
 #if defined(VEERY_KERNELS_CPU_AMX_FEW_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_FEW_INL_H
 #undef VEERY_KERNELS_CPU_AMX_FEW_INL_H
@@ -16,19 +16,20 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// With one group of rows a block is multiplied once, so nothing is gained by expanding a chunk of
-// blocks first, and each step would wait for the one before it: a tile is loaded from memory only
-// when what was stored there has left the store buffer, and sums are stored before they are added.
-// Here several blocks are on their way at a time. In the step of block e block e + 3 is expanded, e
-// is multiplied, the sums of e - 2 are stored and those of e - 4 are added, in this order.
-template <class Tiles, typename T, typename Places>
+// With one group of rows every block is used once, so expanding a chunk of blocks first (as
+// multiply_columns() does) gains nothing. Expanding and multiplying block by block would stall
+// twice per block: TILELOADD cannot forward from the store buffer, so a tile waits until the stores
+// of its data have drained, and sums pass through memory before they are added. Therefore four
+// blocks are in flight. Step e expands block e + 3, multiplies block e, stores the sums of block e
+// - 2 and adds those of block e - 4, in this order.
+template <class Tiles, typename T, typename PanelLayout>
 class FewRows {
  public:
-  FewRows(TileWorker<Tiles>& worker, const TileGroup& group, const Places& at,
-          const typename Places::Panel& panel, int64_t blocks)
+  FewRows(TileWorker<Tiles>& worker, const TileGroup& group, const PanelLayout& at,
+          const typename PanelLayout::Panel& panel, int64_t blocks)
       : tiles_(worker.tiles),
         ring_(worker.ring),
-        sums_(worker.chain_sums),
+        sums_(worker.tile_sums),
         rows_(group.tiles),
         row_scale_(group.scale),
         at_(at),
@@ -36,7 +37,7 @@ class FewRows {
         added_(panel),
         last_(blocks - 1) {}
 
-  // y[16][16] = D of the panel without the residuals of outlier blocks.
+  // Writes y[16][16], D (linear.h) without the residuals of outlier blocks.
   HWY_INLINE void run(float* y) {
     F32 d[kRows];
     unroll<kRows>([&](auto r) { d[r()] = zero(); });
@@ -54,22 +55,24 @@ class FewRows {
 
  private:
   static constexpr int kRows = kTileRows;
-  using Form = ByteTiles<T::kOffset == 0, kRows>;
-  static constexpr int kSums = kRingTiles;  // tiles, and places in memory
+  using TileType = ByteTiles<T::kOffset == 0, kRows>;
+  static constexpr int kSums = kRingTiles;  // blocks in flight: sum tiles and ring slots
   static constexpr int kAhead = kSums - 1;
-  static constexpr int64_t kFetched = 8192;  // bytes from what is expanded to what is fetched
+  static constexpr int64_t kFetched = 8192;  // prefetch distance, bytes
 
-  // Block e to its place in the ring; past the end the last one, which is not used again.
-  template <int kPlace>
+  // Expands block e into slot kSlot of the ring. Past the end it expands the last block again; that
+  // copy is not used.
+  template <int kSlot>
   HWY_INLINE void expand(int64_t e) {
     at_.fetch(expanded_, kFetched);
-    expand_codes<T>(at_.block(expanded_, 0), ring_ + kPlace * kByteTile);
+    expand_codes<T>(at_.block(expanded_, 0), ring_ + kSlot * kByteTile);
     if (e < last_) expanded_ = at_.next(expanded_);
   }
   template <int kSum>
   HWY_INLINE void begin(int64_t e) {
     expand<(kSum + kAhead) % kSums>(e + kAhead);
-    Form::template multiply<kSum>(tiles_, ring_ + kSum * kByteTile, rows_ + e * Form::kRowTile);
+    TileType::template multiply<kSum>(tiles_, ring_ + kSum * kByteTile,
+                                      rows_ + e * TileType::kRowTile);
   }
   template <int kSum>
   HWY_INLINE void end() const {
@@ -79,7 +82,7 @@ class FewRows {
     const F32 scale = at_.scale(added_, 0);
     const float* s = row_scale_ + e * kTileRows;
     unroll<kRows>([&](auto r) {
-      d[r()] = fma(mul(scale, set(s[r()])), Form::sum(c + r() * kLanes), d[r()]);
+      d[r()] = fma(mul(scale, set(s[r()])), TileType::sum(c + r() * kLanes), d[r()]);
     });
     added_ = at_.next(added_);
   }
@@ -89,7 +92,7 @@ class FewRows {
     end<(kSum + 2) % kSums>();
     add_block(e - kSums, sums_ + kSum * kTileFloats, d);
   }
-  // All but the last kSums are added.
+  // Multiplies all blocks; adds all except the last kSums.
   HWY_INLINE void multiply_all(F32 (&d)[kRows]) {
     begin<0>(0);
     begin<1>(1);
@@ -128,16 +131,17 @@ class FewRows {
   float* const sums_;
   const std::byte* const rows_;
   const float* const row_scale_;
-  const Places at_;
-  typename Places::Panel expanded_, added_;  // the blocks that are next
+  const PanelLayout at_;
+  typename PanelLayout::Panel expanded_, added_;  // the next block to expand, and to add
   const int64_t last_;
 };
 
-template <class Tiles, typename T, typename Places>
+template <class Tiles, typename T, typename PanelLayout>
 HWY_NOINLINE void multiply_few(TileWorker<Tiles>& w, const TileGroup& group,
                                const std::byte* const* packed, int64_t cols, float* y) {
   w.use(kByteTiles<kTileRows>);
-  FewRows<Tiles, T, Places>(w, group, Places(), Places::open(packed), cols / 32).run(y);
+  FewRows<Tiles, T, PanelLayout>(w, group, PanelLayout(), PanelLayout::open(packed), cols / 32)
+      .run(y);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Matrix products of many rows on the tiles of AMX: the rows are quantised into tiles, the panels
-// split over the workers and expanded into tiles a chunk at a time.
+// GEMM on AMX tiles. Loops, from the outside: blocks of row groups, batches of panels (split over
+// the workers), column ranges that keep the rows in L2, chunks of columns that are expanded into
+// tiles in L1, groups of 16 rows.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
 #endif
@@ -28,53 +29,56 @@ extern const LinearPhases kLinearPhases[2];
 
 namespace {
 
-constexpr int64_t kFewestRows = 12;        // below, integer dot products are faster
-constexpr int64_t kRowsInCache = 1 << 20;  // half of a second level cache
+constexpr int64_t kFewestRows = 12;        // with fewer rows, vector dot products are faster
+constexpr int64_t kRowsInCache = 1 << 20;  // bytes: half of an L2 cache of 2 MiB
 
-using Packed = const std::byte* const*;  ///< a panel, by its parts
+using Packed = const std::byte* const*;  ///< the parts of a packed panel
 
-/// How the panels of one type are multiplied with groups of rows, a chunk of columns at a time.
+/// The tile microkernels of one weight type.
 template <class Tiles>
 struct TileKernels {
   Activations activations;
+  /// Expands columns [k, k + width) of a panel into tiles.
   void (*expand)(Packed packed, int64_t k, int64_t width, std::byte* out);
-  /// Takes columns [k, k + width) of `count` groups, at most two, into their chains d[group][16].
+  /// Accumulates columns [k, k + width) of `count` <= 2 groups in d[group], each [16][16].
   void (*multiply)(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
                    int64_t width, const std::byte* expanded, float* const* d);
-  /// Before complete() of a panel; `whole` is shared by its groups. Null: there is nothing to do.
+  /// Called before complete() of the first group of a panel; may initialise `whole`, memory that
+  /// the groups of the panel share. May be null.
   void (*begin)(Packed packed, int64_t cols, std::byte* whole);
-  /// From the chains of all columns to y. Null: they are y.
+  /// Turns the accumulators of all columns into outputs: adds residuals and minima. May be null.
   void (*complete)(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
                    std::byte* whole, float* d);
-  /// What expand() and multiply() do with all columns, where there is one group (amx_few-inl.h).
-  /// Null: there is no such function.
+  /// Replaces expand() and multiply() for all columns if there is one group (amx_few-inl.h). May be
+  /// null.
   void (*few)(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols, float* d);
 };
 
-template <typename T, typename Places>
+template <typename T, typename PanelLayout>
 void expand_block_chunk(Packed packed, int64_t k, int64_t width, std::byte* out) {
-  expand_blocks<T>(Places(), Places::open(packed), k / 32, width / 32, out);
+  expand_blocks<T>(PanelLayout(), PanelLayout::open(packed), k / 32, width / 32, out);
 }
 template <class Tiles, bool kUnsigned>
 void multiply_blocks(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
                      int64_t width, const std::byte* expanded, float* const* d) {
   const int64_t b = k / 32;
   for (int g = 0; g < count; ++g) {
-    const auto multiply = groups[g].half ? chain<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
-                                         : chain<Tiles, ByteTiles<kUnsigned, kTileRows>>;
+    const auto multiply = groups[g].half ? accumulate<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
+                                         : accumulate<Tiles, ByteTiles<kUnsigned, kTileRows>>;
     multiply(w, groups[g].tiles + b * kByteTile, groups[g].scale + b * kTileRows, expanded,
              width / 32, d[g]);
   }
 }
 
-// `whole`: a unit for each block, expanded when it is first needed, and whether it has been.
+// For blocks of 32, `whole` holds one unit per block, expanded on first use, then one flag per
+// block that says whether it has been expanded.
 inline bool* is_expanded(std::byte* whole, int64_t blocks) {
   return reinterpret_cast<bool*>(whole + blocks * kByteUnit);
 }
 inline void begin_blocks(Packed, int64_t cols, std::byte* whole) {
   std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
 }
-// Adds the residuals of outlier blocks. expand(b, out) writes the unit of a block.
+// Adds the products with the residuals of outlier blocks. expand(b, out) expands block b.
 template <class Tiles, bool kUnsigned, typename Expand>
 void add_residual(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
                   Expand expand, float* d) {
@@ -86,11 +90,11 @@ void add_residual(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, 
     expanded[b] = true;
   }
   if (count == 0) return;
-  const auto add = group.half ? listed_chain<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
-                              : listed_chain<Tiles, ByteTiles<kUnsigned, kTileRows>>;
+  const auto add = group.half ? accumulate_listed<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
+                              : accumulate_listed<Tiles, ByteTiles<kUnsigned, kTileRows>>;
   add(w, group.residual, group.residual_scale, whole, group.residual_block, count, d);
 }
-// Adds M of kRows rows. min(b): the minima of a block.
+// Adds M (linear.h) of kRows rows. min_of(b) returns the minima of block b.
 template <int kRows, typename Min>
 HWY_INLINE void add_minima_of(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
   F32 m[kRows];
@@ -109,20 +113,20 @@ HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, f
   else
     add_minima_of<kTileRows>(group, blocks, min_of, d);
 }
-template <class Tiles, typename T, typename Places>
+template <class Tiles, typename T, typename PanelLayout>
 void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
                      std::byte* whole, float* d) {
-  const auto panel = Places::open(packed);
+  const auto panel = PanelLayout::open(packed);
   const auto expand = [&](int64_t b, std::byte* out) {
-    expand_blocks<T>(Places(), panel, b, 1, out);
+    expand_blocks<T>(PanelLayout(), panel, b, 1, out);
   };
   add_residual<Tiles, T::kOffset == 0>(w, group, cols / 32, whole, expand, d);
-  if constexpr (Places::kBias)
+  if constexpr (PanelLayout::kBias)
     add_minima(
-        group, cols / 32, [&](int64_t b) { return Places::bias(panel, b); }, d);
+        group, cols / 32, [&](int64_t b) { return PanelLayout::bias(panel, b); }, d);
 }
 
-// Groups of codes: wrappers around what is compiled once for all groups and scales.
+// Affine groups: thin wrappers around functions compiled once for all group sizes and scale types.
 template <DType kType>
 using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType>
@@ -138,7 +142,7 @@ struct AffinePanel {
 
   HWY_NOINLINE void complete(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks,
                              std::byte* whole, float* d) const {
-    const AffinePlaces at(format);
+    const AffineLayout at(format);
     const auto one = [&](int64_t b, std::byte* out) { expand(format, panel, b, 1, out); };
     add_residual<Tiles, true>(w, group, blocks, whole, one, d);
     add_minima(
@@ -172,20 +176,23 @@ void multiply_super(TileWorker<Tiles>& w, const TileGroup* groups, int count, in
   else
     super_block<Tiles, kSplit, 1>(w, first, second, expanded, next);
 }
-// M, on tiles as well.
+// Subtracts M (linear.h), which is also computed on tiles.
 template <class Tiles>
 void complete_super(TileWorker<Tiles>& w, const TileGroup& group, Packed, int64_t cols,
                     std::byte* whole, float* d) {
   alignas(64) float m[kTileFloats] = {};
-  chain<Tiles, HalfTiles>(w, group.sums, group.scale, whole, cols / 256, m);
+  accumulate<Tiles, Bf16Tiles>(w, group.sums, group.scale, whole, cols / 256, m);
   for (int r = 0; r < kTileRows; ++r)
     store(d + r * kLanes, sub(load(d + r * kLanes), load(m + r * kLanes)));
 }
 
-template <class Tiles, typename T, typename Places = BlockPlaces<T>>
-constexpr TileKernels<Tiles> kOfBlocks = {
-    Activations::kPer32, expand_block_chunk<T, Places>,     multiply_blocks<Tiles, T::kOffset == 0>,
-    begin_blocks,        complete_blocks<Tiles, T, Places>, multiply_few<Tiles, T, Places>};
+template <class Tiles, typename T, typename PanelLayout = BlockLayout<T>>
+constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32,
+                                          expand_block_chunk<T, PanelLayout>,
+                                          multiply_blocks<Tiles, T::kOffset == 0>,
+                                          begin_blocks,
+                                          complete_blocks<Tiles, T, PanelLayout>,
+                                          multiply_few<Tiles, T, PanelLayout>};
 template <class Tiles>
 struct AffineTiles {
   TileKernels<Tiles> of[kAffineTypes];
@@ -216,10 +223,10 @@ constexpr TileKernels<Tiles> super_kernels() {
 template <class Tiles, typename T, DType kType = T::kType>
 constexpr TileKernels<Tiles> kOfSuper = super_kernels<Tiles, T, kType>();
 
-// Null where a type is not multiplied on tiles.
+// Returns null for types without tile kernels.
 template <class Tiles>
 constexpr const TileKernels<Tiles>* tile_kernels(DType type, uint8_t format = 0) {
-  if (format == kSplitFormat) return &kOfBlocks<Tiles, PanelSplitQ8_0, SplitPlaces<3>>;
+  if (format == kSplitFormat) return &kOfBlocks<Tiles, PanelSplitQ8_0, SplitLayout<3>>;
   switch (type) {
     case DType::kQ4_0: return &kOfBlocks<Tiles, PanelQ4_0>;
     case DType::kQ4_1: return &kOfBlocks<Tiles, PanelQ4_1>;
@@ -255,12 +262,12 @@ constexpr const TileKernels<Tiles>* tile_kernels(DType type, uint8_t format = 0)
   }
   return true;
 }
-// With a sanitizer GCC does not take the comparison of an address with null as a constant.
+// With a sanitizer, GCC does not evaluate the comparison of an address with null at compile time.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static_assert(types_are_those_of_has_tiles());
 #endif
 
-/// Where the prepared rows lie.
+/// The quantised token rows, in groups of 16.
 struct TileRows {
   const Product& p;
   std::byte* base;
@@ -270,7 +277,7 @@ struct TileRows {
     return static_cast<int>(std::min<int64_t>(kTileRows, p.rows - group * kTileRows));
   }
   std::byte* at(Activations kind, int64_t group) const {
-    const bool second = kind == Activations::kPer256 && p.wants[1];
+    const bool second = kind == Activations::kPer256 && p.needs[1];
     const int64_t before =
         second ? groups() * TileLayout(Activations::kPer32, p.cols).bytes : int64_t{0};
     return base + before + group * TileLayout(kind, p.cols).bytes;
@@ -282,7 +289,7 @@ struct TileRows {
   }
 };
 
-/// A panel that is being multiplied.
+/// A panel and its kernels.
 template <class Tiles>
 struct TilePanel {
   const TileKernels<Tiles>* kernels;
@@ -290,9 +297,10 @@ struct TilePanel {
   const std::byte* packed[kMostParts];
   int64_t index;
 
-  /// What `between` panels later lies where columns k and on are, in steps of a block.
-  Following following(int64_t between, int64_t k, int64_t cols) const {
-    Following f;
+  /// Returns what to prefetch while columns from k on are multiplied: the same columns of the panel
+  /// `between` panels later.
+  NextPanel next_panel(int64_t between, int64_t k, int64_t cols) const {
+    NextPanel f;
     if (index + between >= weight->panels()) return f;
     const int block = kernels->activations == Activations::kPer256 ? 256 : 32;
     f.parts = weight->kernels->parts;
@@ -305,22 +313,22 @@ struct TilePanel {
   }
 };
 
-// One worker's panels of one output and groups [first, first + groups) of the rows.
+// Multiplies one worker's panels of one output with groups [first, first + groups) of the rows.
 template <class Tiles>
 class TileBlock {
  public:
   TileBlock(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
             int64_t first, int64_t groups)
       : worker_(worker), rows_(rows), memory_(memory), first_(first), groups_(groups) {
-    // Columns of which all rows of the block stay in the second level cache.
-    const Activations kind = rows.p.wants[2] ? Activations::kPer256 : Activations::kPer32;
+    // The columns for which all rows of the block fit the L2 cache.
+    const Activations kind = rows.p.needs[2] ? Activations::kPer256 : Activations::kPer32;
     chunk_ = kind == Activations::kPer256 ? kSuperChunk : kBlockChunk;
     const int64_t strip = groups * chunk_ / 32 * row_tile_bytes(kind);
     columns_ = std::max<int64_t>(1, kRowsInCache / strip) * chunk_;
     between_ = batch() / (rows.p.gated ? 2 : 1);
   }
-  // Panels that are multiplied before their outputs are finished: a batch shares the way of the
-  // rows to the cache.
+  // Returns the number of panels per batch. All panels of a batch are multiplied with a column
+  // range while its rows are in the L2 cache.
   int64_t batch() const { return columns_ >= rows_.p.cols ? 2 : kBatchPanels; }
 
   void multiply(const TilePanel<Tiles>* panels, int count) {
@@ -330,23 +338,23 @@ class TileBlock {
     if (groups_ == 1 && std::all_of(panels, panels + count, has_few))
       for (int i = 0; i < count; ++i)
         panels[i].kernels->few(worker_, rows_.group(panels[i].kernels->activations, first_),
-                               panels[i].packed, rows_.p.cols, memory_.chain(i, 0));
+                               panels[i].packed, rows_.p.cols, memory_.accumulator(i, 0));
     else
       multiply_chunks(panels, count);
     for (int i = 0; i < count; ++i) complete(panels[i], i);
   }
-  const float* result(int panel, int64_t group) const { return memory_.chain(panel, group); }
+  const float* result(int panel, int64_t group) const { return memory_.accumulator(panel, group); }
 
  private:
   void multiply_chunks(const TilePanel<Tiles>* panels, int count) {
     for (int i = 0; i < count; ++i)
-      std::memset(memory_.chain(i, 0), 0, static_cast<size_t>(groups_) * kTileFloats * 4);
+      std::memset(memory_.accumulator(i, 0), 0, static_cast<size_t>(groups_) * kTileFloats * 4);
     for (int64_t k = 0; k < rows_.p.cols; k += columns_)
       for (int i = 0; i < count; i += 2)
         multiply_columns(panels + i, i, std::min(2, count - i), k,
                          std::min(rows_.p.cols, k + columns_));
   }
-  // Two panels share what is brought to the first level cache.
+  // Multiplies one or two panels, which share the rows in the L1 cache.
   void multiply_columns(const TilePanel<Tiles>* panels, int first, int count, int64_t k,
                         int64_t end) {
     for (; k < end; k += chunk_) {
@@ -359,8 +367,10 @@ class TileBlock {
           const Activations kind = panels[i].kernels->activations;
           const TileGroup groups[2] = {rows_.group(kind, first_ + g),
                                        rows_.group(kind, first_ + g + both - 1)};
-          float* const d[2] = {memory_.chain(first + i, g), memory_.chain(first + i, g + both - 1)};
-          worker_.following = g == 0 ? panels[i].following(between_, k, rows_.p.cols) : Following();
+          float* const d[2] = {memory_.accumulator(first + i, g),
+                               memory_.accumulator(first + i, g + both - 1)};
+          worker_.next_panel =
+              g == 0 ? panels[i].next_panel(between_, k, rows_.p.cols) : NextPanel();
           panels[i].kernels->multiply(worker_, groups, both, k, width, chunk(i), d);
         }
       }
@@ -372,7 +382,7 @@ class TileBlock {
     if (k.begin != nullptr) k.begin(panel.packed, rows_.p.cols, memory_.whole);
     for (int64_t g = 0; g < groups_ && k.complete != nullptr; ++g)
       k.complete(worker_, rows_.group(k.activations, first_ + g), panel.packed, rows_.p.cols,
-                 memory_.whole, memory_.chain(i, g));
+                 memory_.whole, memory_.accumulator(i, g));
   }
   std::byte* chunk(int i) const { return memory_.chunks + i * kChunkBytes; }
 
@@ -380,15 +390,15 @@ class TileBlock {
   const TileRows& rows_;
   const BatchMemory& memory_;
   int64_t first_, groups_, chunk_, columns_;
-  int64_t between_;  // panels that are multiplied at once, of a weight
+  int64_t between_;  // panels of a weight per batch: the distance to the panel to prefetch
 };
 
-// Panels of output i; with a gate panels of both weights alternate.
+// Multiplies a share of the panels of an output. With a gate, panels of both weights alternate.
 template <class Tiles>
 void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
                     int output, Share share, const Operand* weights, const Finish& finish) {
   const Product& p = rows.p;
-  // In place: a copy would be read before what it is made of has left the store buffer.
+  // Fills the panel in place: copying a fresh struct would stall on store forwarding.
   const auto open = [&](TilePanel<Tiles>& panel, int weight, int64_t index) {
     const Weight& w = p.weights[weight];
     const Operand& of = weights[weight];
@@ -421,8 +431,8 @@ const KernelPhases& without_tiles(bool argmax) {
   return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
 }
 
-// A group of rows, by way of `scratch` of prepare_scratch_bytes().
-void prepare_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::byte* scratch) {
+// Quantises group g. `scratch` has quantise_scratch_bytes().
+void quantise_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::byte* scratch) {
   using enum Activations;
   const Product& p = rows.p;
   Row of_group[kTileRows];
@@ -432,21 +442,21 @@ void prepare_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::b
   own.row = scratch;
   own.outliers =
       reinterpret_cast<OutlierBlock*>(scratch + activation_row_bytes(Activations::kPer32, p.cols));
-  if (p.wants[1]) rows_per32(of_group, count, p.cols, own, rows.at(kPer32, g));
-  if (p.wants[2]) rows_per256(of_group, count, p.cols, own, rows.at(kPer256, g));
+  if (p.needs[1]) rows_per32(of_group, count, p.cols, own, rows.at(kPer32, g));
+  if (p.needs[2]) rows_per256(of_group, count, p.cols, own, rows.at(kPer256, g));
 }
 
-// One group is prepared by each worker for itself: to share its rows, or to read what another
-// worker has written, takes longer.
+// A single group is quantised by every worker itself (in multiply()): splitting its rows, or
+// reading another worker's results, takes longer.
 template <bool kArgmax>
-void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void quantise_activations(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p =
       product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   if (rows.groups() == 1) return;
   const Share groups = share(rows.groups(), 1, worker);
-  for (int64_t g = groups.begin; g < groups.end; ++g) prepare_group_of(d, rows, g, worker.scratch);
+  for (int64_t g = groups.begin; g < groups.end; ++g) quantise_group_of(d, rows, g, worker.scratch);
 }
 
 template <class Tiles, bool kArgmax>
@@ -459,8 +469,8 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const BatchMemory memory(worker.scratch, p.cols);
   if (rows.groups() == 1) {
     std::byte* const own = worker.scratch + BatchMemory::bytes(p.cols);
-    rows.base = own + prepare_scratch_bytes(p);
-    prepare_group_of(d, rows, 0, own);
+    rows.base = own + quantise_scratch_bytes(p);
+    quantise_group_of(d, rows, 0, own);
   }
   const Epilogue finish = epilogue(d, best);
   const Operand* weights = &d.in[LinearIn::kWeight];
@@ -480,14 +490,14 @@ void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
 template <class Tiles>
 constexpr LinearPhases tile_phases() {
   LinearPhases p = {};
-  p.many = {prepare<false>, multiply<Tiles, false>, nullptr};
-  p.many_argmax = {prepare<true>, multiply<Tiles, true>, choose_best};
+  p.many = {quantise_activations<false>, multiply<Tiles, false>, nullptr};
+  p.many_argmax = {quantise_activations<true>, multiply<Tiles, true>, choose_best};
   return p;
 }
 
 }  // namespace
 
-// Data, not a function: code of this target is entered only by kernels that were chosen for it.
+// Tables instead of functions: only selected kernels may execute code of this target.
 extern const LinearPhases kEmulatedTilePhases, kTilePhases;
 constexpr LinearPhases kEmulatedTilePhases = tile_phases<EmulatedTiles>();
 constexpr LinearPhases kTilePhases = tile_phases<AmxTiles>();
@@ -505,7 +515,7 @@ int64_t amx_activation_bytes(const Product& p) {
   return (p.rows + kTileRows - 1) / kTileRows * group_bytes(p);
 }
 
-#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2  // else there is no copy with AVX-512
+#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2  // otherwise AVX-512 is not compiled
 
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
@@ -517,7 +527,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
                                                  : nullptr;
 }
 int64_t amx_scratch_bytes(const Product& p) {
-  return BatchMemory::bytes(p.cols) + prepare_scratch_bytes(p) + group_bytes(p);
+  return BatchMemory::bytes(p.cols) + quantise_scratch_bytes(p) + group_bytes(p);
 }
 
 #else

@@ -1,4 +1,4 @@
-// amx_multiply-inl.h: products of groups of rows with panels, both in tiles.
+// amx_multiply-inl.h: the tile microkernels: groups of rows times panels, both in tiles.
 #if defined(VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
@@ -13,8 +13,8 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Products that wait to be added to the chains of two groups: `sums` are [group][2][16][16], whose
-/// pairs of sums belong together.
+/// Products of a block of 256 that have not been added to the accumulators d of two groups yet.
+/// `sums` is [group][2][16][16]; the two partial sums of an output are added first.
 struct Pending {
   const float* scale;  // of the panel
   const float* row_scale[2];
@@ -22,12 +22,11 @@ struct Pending {
   const float* sums;
 };
 
-/// The packed panel that follows, by its parts, of which each of `steps` fetches a share into the
-/// second level cache.
-struct Following {
+/// The packed panel to prefetch into the L2 cache, in steps of one block.
+struct NextPanel {
   const std::byte* at[kMostParts];
-  int64_t bytes[kMostParts];  // of a step
-  int parts = 0;              // 0: nothing is fetched
+  int64_t bytes[kMostParts];  // per step
+  int parts = 0;              // 0: no prefetch
 
   HWY_INLINE void fetch(int64_t step) const {
     for (int i = 0; i < parts; ++i)
@@ -36,26 +35,26 @@ struct Following {
   }
 };
 
-/// Blocks of a panel that are expanded at a time for few rows (amx_few-inl.h).
+/// Expanded blocks in flight in amx_few-inl.h.
 inline constexpr int kRingTiles = 4;
 
-/// What a worker keeps while it multiplies.
+/// The state of one worker during a multiplication.
 template <class Tiles>
 struct TileWorker {
   Tiles tiles;
   Pending pending;
-  int side = 0;  // which half of `sums` is free
+  int side = 0;  // the free half of `sums`
   alignas(64) float sums[2][4 * kTileFloats] = {};
-  alignas(64) float chain_sums[4 * kTileFloats];
+  alignas(64) float tile_sums[4 * kTileFloats];
   alignas(64) std::byte ring[kRingTiles * kByteTile];
-  alignas(64) float unused[kTileFloats] = {};  // takes what is computed in vain
+  alignas(64) float unused[kTileFloats] = {};  // destination of updates without an output
 
   const TileConfig* config = nullptr;
-  Following following;
+  NextPanel next_panel;
 
   TileWorker() { pending = nothing(); }
   TileWorker(const TileWorker&) = delete;
-  /// The tiles have the sizes of `wanted` from now on.
+  /// Configures the tiles unless they already have this configuration.
   HWY_INLINE void use(const TileConfig& wanted) {
     if (config == &wanted) return;
     config = &wanted;
@@ -68,8 +67,10 @@ inline constexpr TileConfig kFullTiles = full_tiles();
 template <int kRows>
 inline constexpr TileConfig kByteTiles = byte_tiles(kRows);
 
-// What a chain multiplies. First: tiles of bf16, whose sums are f32.
-struct HalfTiles {
+// Tile types of SequentialSum.
+
+// bf16 tiles with f32 sums.
+struct Bf16Tiles {
   static constexpr int kRows = kTileRows, kRowTile = kTileBytes, kPanelTile = kTileBytes;
   static constexpr const TileConfig& kConfig = kFullTiles;
 
@@ -82,8 +83,8 @@ struct HalfTiles {
   }
   static HWY_INLINE F32 sum(const float* at) { return load(at); }
 };
-// Tiles of bytes, whose sums are integers; those of panels from 0 on (kUnsigned) or signed. kCount
-// of the 16 rows, 8 or all, are multiplied.
+// int8 tiles with int32 sums. Codes of panels are unsigned (kUnsigned) or signed. kCount is the
+// number of rows that are multiplied, 8 or 16.
 template <bool kUnsigned, int kCount>
 struct ByteTiles {
   static constexpr int kRows = kCount, kRowTile = kByteTile, kPanelTile = kByteTile;
@@ -100,16 +101,18 @@ struct ByteTiles {
   static HWY_INLINE F32 sum(const float* at) { return to_float(load_int(at)); }
 };
 
-// Entries [0, n) in order: d[r] = fma(scale row_scale[r], sum of products, d[r]). Entry e is row
-// tile e and its 16 scales, and unit e (with kListed index[e]) of the panel. The products of an
-// entry are on their way while two earlier ones are added. Sums are of integers below 2^24.
-template <class Tiles, class Form, bool kListed>
-class Chain {
+// Sequential accumulation over entries [0, n): d[r] = fma(scale * row_scale[r], sum of products,
+// d[r]). Entry e is row tile e with its 16 scales, and unit e (if kListed, unit index[e]) of the
+// panel. The products of an entry are computed while two earlier entries are added. All sums are
+// integers below 2^24, so they are exact.
+template <class Tiles, class TileType, bool kListed>
+class SequentialSum {
  public:
-  HWY_INLINE Chain(Tiles& tiles, float* buffer, const std::byte* rows, const float* row_scale,
-                   const std::byte* panel, const int32_t* index, const Following& following)
+  HWY_INLINE SequentialSum(Tiles& tiles, float* buffer, const std::byte* rows,
+                           const float* row_scale, const std::byte* panel, const int32_t* index,
+                           const NextPanel& next_panel)
       : tiles_(tiles),
-        following_(following),
+        next_panel_(next_panel),
         buffer_(buffer),
         rows_(rows),
         row_scale_(row_scale),
@@ -134,29 +137,29 @@ class Chain {
   }
 
  private:
-  static constexpr int kRows = Form::kRows;
+  static constexpr int kRows = TileType::kRows;
 
   HWY_INLINE const std::byte* unit(int64_t e) const {
-    return panel_ + (kListed ? int64_t{index_[e]} : e) * (Form::kPanelTile + 64);
+    return panel_ + (kListed ? int64_t{index_[e]} : e) * (TileType::kPanelTile + 64);
   }
   HWY_INLINE float* sums(int64_t e) const { return buffer_ + (e & 3) * kTileFloats; }
   template <int kSide>
   HWY_INLINE void begin(int64_t e) const {
-    following_.fetch(e);
-    Form::template multiply<kSide>(tiles_, unit(e), rows_ + e * Form::kRowTile);
+    next_panel_.fetch(e);
+    TileType::template multiply<kSide>(tiles_, unit(e), rows_ + e * TileType::kRowTile);
     tiles_.template store<4 + kSide>(sums(e));
   }
   HWY_INLINE void add_entry(int64_t e, F32 (&d)[kRows]) const {
-    const F32 scale = load(reinterpret_cast<const float*>(unit(e) + Form::kPanelTile));
+    const F32 scale = load(reinterpret_cast<const float*>(unit(e) + TileType::kPanelTile));
     const float* s = row_scale_ + e * kTileRows;
     const float* c = sums(e);
     unroll<kRows>([&](auto r) {
-      d[r()] = fma(mul(scale, set(s[r()])), Form::sum(c + r() * kLanes), d[r()]);
+      d[r()] = fma(mul(scale, set(s[r()])), TileType::sum(c + r() * kLanes), d[r()]);
     });
   }
 
   Tiles& tiles_;
-  const Following& following_;
+  const NextPanel& next_panel_;
   float* buffer_;
   const std::byte* rows_;
   const float* row_scale_;
@@ -164,21 +167,24 @@ class Chain {
   const int32_t* index_;
 };
 
-template <class Tiles, class Form>
-HWY_NOINLINE void chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
-                        const std::byte* panel, int64_t n, float* d) {
-  w.use(Form::kConfig);
-  Chain<Tiles, Form, false>(w.tiles, w.chain_sums, rows, row_scale, panel, nullptr, w.following)
+template <class Tiles, class TileType>
+HWY_NOINLINE void accumulate(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
+                             const std::byte* panel, int64_t n, float* d) {
+  w.use(TileType::kConfig);
+  SequentialSum<Tiles, TileType, false>(w.tiles, w.tile_sums, rows, row_scale, panel, nullptr,
+                                        w.next_panel)
       .run(n, d);
 }
-template <class Tiles, class Form>
-HWY_NOINLINE void listed_chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
-                               const std::byte* panel, const int32_t* index, int64_t n, float* d) {
-  w.use(Form::kConfig);
-  Chain<Tiles, Form, true>(w.tiles, w.chain_sums, rows, row_scale, panel, index, {}).run(n, d);
+template <class Tiles, class TileType>
+HWY_NOINLINE void accumulate_listed(TileWorker<Tiles>& w, const std::byte* rows,
+                                    const float* row_scale, const std::byte* panel,
+                                    const int32_t* index, int64_t n, float* d) {
+  w.use(TileType::kConfig);
+  SequentialSum<Tiles, TileType, true>(w.tiles, w.tile_sums, rows, row_scale, panel, index, {})
+      .run(n, d);
 }
 
-// Rows [kFirst, kFirst + kCount) of the 32 rows of two groups.
+// Adds pending products for rows [kFirst, kFirst + kCount) of the 32 rows of two groups.
 template <int kFirst, int kCount>
 HWY_INLINE void add_pending(const Pending& p) {
   constexpr int kGroup = kFirst / kTileRows;
@@ -198,8 +204,9 @@ void add_last(TileWorker<Tiles>& w) {
   w.pending = w.nothing();
 }
 
-// A block of 256 of one or two groups (rows: their tiles) and a panel. Tiles 4 to 7 are the sums
-// [group][2]. In between, the products before these are added.
+// Step 0 to 7 of the product of a block of 256 of a panel with one or two groups (`rows`: their
+// tiles). Tiles 4 to 7 hold the sums [group][2]. Interleaved with the tile products, a part of the
+// pending products of the previous block is added.
 template <class Tiles, Split kSplit, int kGroups>
 HWY_INLINE void super_step(Tiles& t, const std::byte* const (&rows)[2], const std::byte* panel,
                            const Pending& before, auto step) {

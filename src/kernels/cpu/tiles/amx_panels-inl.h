@@ -1,4 +1,4 @@
-// amx_panels-inl.h: expands packed panels (panels.h) into tiles, of bytes or bf16. AVX-512 only.
+// amx_panels-inl.h: expands packed panels (panels.h) into tiles of int8 or bf16. AVX-512 only.
 #if defined(VEERY_KERNELS_CPU_AMX_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_PANELS_INL_H
 #undef VEERY_KERNELS_CPU_AMX_PANELS_INL_H
@@ -9,13 +9,13 @@
 #include <bit>
 #include <type_traits>
 
-#include "kernels/cpu/codec/places-inl.h"
+#include "kernels/cpu/codec/panel_layout-inl.h"
 #include "kernels/cpu/tiles/amx_memory.h"
 #include "kernels/cpu/tiles/amx_rows-inl.h"
 
-// A tile of bf16 has 32 columns of the 16 rows of a panel: row p of the tile, lane n is a pair of
-// columns of row n of the panel. Four columns k to k + 3, which share a lane in the packed form,
-// become two pairs, (k, k + 2) and (k + 1, k + 3): one shift separates them.
+// A bf16 tile has 32 columns of the 16 rows of a panel: row p, lane n of the tile is a pair of
+// columns of panel row n. Four columns k to k + 3, which share a lane in the packed layout, become
+// the pairs (k, k + 2) and (k + 1, k + 3), because one shift separates these.
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -28,11 +28,11 @@ HWY_INLINE I32 sub16(I32 a, I32 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
 HWY_INLINE I32 mul16(I32 a, I32 b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
 HWY_INLINE I32 every_word(int value) { return {_mm512_set1_epi16(static_cast<int16_t>(value))}; }
 
-/// Pairs of int16, of up to 8 significant bits each, to pairs of bf16.
+/// Converts pairs of int16 with up to 8 significant bits to pairs of bf16.
 HWY_INLINE I32 bf16_pairs(I32 v) {
   return pack_bf16(to_float(sar<16>(shl<16>(v))), to_float(sar<16>(v)));
 }
-/// The same for numbers of few bits: what the low 5 (n = 32) or 6 (n = 64) bits of an int16 become.
+/// A lookup table from the low 5 (n = 32) or 6 (n = 64) bits of an int16 to bf16.
 template <int n>
 struct alignas(64) Bf16Table {
   uint16_t value[n];
@@ -50,8 +50,8 @@ struct alignas(64) Bf16Table {
   }
 };
 
-// Rows kRow and kRow + 4 of the tile of a block of 32: row j has columns 4 j to 4 j + 3 of the 16
-// rows, as the packed form.
+// Writes rows kRow and kRow + 4 of the int8 tile of a block of 32. Row j has columns 4 j to 4 j + 3
+// of the 16 panel rows, as in the packed layout.
 template <typename T, int kRow>
 HWY_INLINE void expand_rows(const auto& w, std::byte* out) {
   I32 low;
@@ -72,36 +72,37 @@ HWY_INLINE void expand_codes(const auto& w, std::byte* out) {
   expand_rows<T, 2>(w, out);
   expand_rows<T, 3>(w, out);
 }
-/// Blocks [first, first + blocks) of a panel: of each a tile and d.
-template <typename T, typename Places>
-HWY_INLINE void expand_blocks(const Places& at, const typename Places::Panel& panel, int64_t first,
-                              int64_t blocks, std::byte* out) {
+/// Expands blocks [first, first + blocks) of a panel: a tile and d for each.
+template <typename T, typename PanelLayout>
+HWY_INLINE void expand_blocks(const PanelLayout& at, const typename PanelLayout::Panel& panel,
+                              int64_t first, int64_t blocks, std::byte* out) {
   for (int64_t b = first; b < first + blocks; ++b, out += kByteUnit) {
     expand_codes<T>(at.codes(panel, b), out);
     store(reinterpret_cast<float*>(out + kByteTile), at.scale(panel, b));
   }
 }
-/// The same of groups of codes.
+/// The same for affine groups.
 template <typename T>
 HWY_NOINLINE void expand_affine(const AffineFormat& format, const uint8_t* panel, int64_t first,
                                 int64_t blocks, std::byte* out) {
-  expand_blocks<T>(AffinePlaces(format), panel, first, blocks, out);
+  expand_blocks<T>(AffineLayout(format), panel, first, blocks, out);
 }
 
-// Weights times their integer scales are integers w of up to 13 bits. A sum of 256 products with
-// activations up to 127 * 8 needs 31 bits; f32 adds integers exactly up to 2^24. So there are two
-// sums, whose own sum, rounded once, is float(t) of the contract (linear.h).
+// Weights times their integer scales are integers w of up to 13 bits. The sum of 256 products with
+// activations up to 127 * 8 needs 31 bits, but f32 adds integers exactly only up to 2^24. Hence
+// there are two exact partial sums; their sum, rounded once, is float(t) of the contract
+// (linear.h).
 enum class Split : uint8_t {
-  kPlanes,  ///< w = step high + low, low from 0 or 1 on: two tiles a strip
-  kHalves,  ///< w has 8 bits: one tile a strip; strips 0 to 3 have one sum, 4 to 7 the other
+  kPlanes,  ///< w = step * high + low, low >= 0: two tiles per strip, one sum for each
+  kHalves,  ///< w has 8 bits: one tile per strip; one sum for strips 0 to 3, one for 4 to 7
 };
 constexpr double kExactSum = 1 << 24;
 constexpr double kLargestActivation = 127 * 8;
 constexpr bool is_exact(int elements, int largest) {
   return elements * largest * kLargestActivation <= kExactSum;
 }
-static_assert(is_exact(256, 64));                           // low, and high of up to 64 steps
-static_assert(is_exact(128, 128));                          // halves
+static_assert(is_exact(256, 64));                           // kPlanes: low and high are up to 64
+static_assert(is_exact(128, 128));                          // kHalves
 static_assert(16 * 63 * (127.0 * 128 + 256) <= kExactSum);  // minima, amx_rows.h
 
 template <typename T>
@@ -109,7 +110,7 @@ constexpr Split kSplit =
     T::kType == DType::kQ2_K || T::kType == DType::kQ3_K || T::kScales == 0 ? Split::kHalves
                                                                             : Split::kPlanes;
 
-// Pairs of weights times scales to row 2 j of a tile or, kPlanes, of two.
+// Stores pairs of w (weights times scales) as a row of a tile or, for kPlanes, of two tiles.
 template <typename T>
 HWY_INLINE void put_products(I32 w, std::byte* out) {
   if constexpr (T::kType == DType::kQ4_K) {  // up to 15 * 63
@@ -139,7 +140,7 @@ HWY_INLINE void put_products(I32 w, std::byte* out) {
   }
 }
 
-// Four columns of 16 rows with their scales (an int16 twice in each lane).
+// Expands four columns of 16 rows. `scale` has the int16 scale twice in each lane.
 template <typename T>
 HWY_INLINE void put_weights(I32 v, I32 scale, std::byte* out) {
   I32 even = even_bytes(v);
@@ -152,7 +153,7 @@ HWY_INLINE void put_weights(I32 v, I32 scale, std::byte* out) {
   put_products<T>(mul16(odd, scale), out + 64);
 }
 
-/// T, with the code book of kType if it takes one.
+/// Returns a T, with the code book of kType if T needs one.
 template <typename T, DType kType>
 HWY_INLINE T panel_type() {
   if constexpr (std::is_base_of_v<Coded, T>)
@@ -161,7 +162,7 @@ HWY_INLINE T panel_type() {
     return T();
 }
 
-/// A block of 256: the tiles of each strip, then d.
+/// Expands a block of 256: the tiles of each strip, then d.
 template <typename T, DType kType>
 void expand_super(const std::byte* packed, std::byte* out) {
   const T t = panel_type<T, kType>();
@@ -188,8 +189,8 @@ void expand_super(const std::byte* packed, std::byte* out) {
   store(reinterpret_cast<float*>(out + kSuperTiles * kTileBytes), d_of(t, w));
 }
 
-/// The minima of all blocks of 256: of each a tile, pair p both times the minimum of columns 16 p
-/// to 16 p + 15, and dmin.
+/// Expands the minima of all blocks of 256: for each a tile, whose pair p is twice the minimum of
+/// columns 16 p to 16 p + 15, and dmin.
 template <typename T>
 void expand_mins(const std::byte* const* packed, int64_t cols, std::byte* out) {
   constexpr int kParts = 32 / T::kSub;

@@ -1,4 +1,4 @@
-// amx_rows-inl.h: quantises rows of activations into tiles. AVX-512 only.
+// amx_rows-inl.h: quantises token rows into tiles. AVX-512 only.
 #if defined(VEERY_KERNELS_CPU_AMX_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_ROWS_INL_H
 #undef VEERY_KERNELS_CPU_AMX_ROWS_INL_H
@@ -17,17 +17,18 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Low halves of the lanes a, high halves b, as bf16; both are exact in bf16.
+// Packs a (low halves of the lanes) and b (high halves) as bf16. Their values must be exact in
+// bf16.
 HWY_INLINE I32 pack_bf16(F32 a, F32 b) {
   return {_mm512_mask_blend_epi16(0xaaaaaaaaU, shr<16>(bits(a)).v, bits(b).v)};
 }
 
-// 16 bytes to 16 bf16, the values times 2^shift.
+// Stores 16 int8 values times 2^shift as bf16.
 HWY_INLINE void store_bf16_row(std::byte* out, __m128i bytes, I32 shift) {
   const I32 values = {_mm512_cvtepi8_epi32(bytes)};
   store_u16(out, shr<16>(bits(to_float(shl(values, shift)))));
 }
-/// A row of a tile of bf16 from 32 bytes.
+/// Stores 32 int8 values times 2^shift as a row of a bf16 tile, in the column order of TileGroup.
 HWY_INLINE void store_tile_row(std::byte* out, const int8_t* q, int32_t shift) {
   const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
   for (int half = 0; half < 2; ++half) {
@@ -36,9 +37,10 @@ HWY_INLINE void store_tile_row(std::byte* out, const int8_t* q, int32_t shift) {
   }
 }
 
-/// The 16 sums of a block of 256 as pairs; `sums` in the order of ActivationGroup.
+/// Stores the 16 sums of a block of 256 as pairs (TileGroup::sums). `sums` has the order of
+/// ActivationGroup.
 HWY_INLINE void store_sums_row(std::byte* out, const int16_t* sums) {
-  // Sum i = 2 s + t of strip s = 0 to 7 lies at s / 4 * 8 + t * 4 + s % 2 * 2 + s % 4 / 2.
+  // Sum i = 2 s + t of strip s = 0 to 7 is at index s / 4 * 8 + t * 4 + s % 2 * 2 + s % 4 / 2.
   const __m512i order = _mm512_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15);
   const __m512i v =
       _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
@@ -47,14 +49,14 @@ HWY_INLINE void store_sums_row(std::byte* out, const int16_t* sums) {
   store_int(out, pack_bf16(to_float(high), to_float(sub(sum, high))));
 }
 
-/// Memory of one worker for the quantised form of a row, and the outlier blocks of 16.
+/// Scratch memory of one worker: one quantised row, and the outlier blocks of 16 rows.
 struct RowScratch {
   std::byte* row;
   OutlierBlock* outliers;  // [16][outlier_limit]
   int32_t outlier_count[kTileRows];
 };
 
-// The outlier blocks of 16 rows, side by side.
+// Merges the outlier blocks of 16 rows by ascending block index (TileGroup::residual).
 inline void merge_outliers(const RowScratch& scratch, int64_t blocks, std::byte* base,
                            const TileLayout& at) {
   const int64_t limit = outlier_limit(blocks);

@@ -1,31 +1,32 @@
-// amx_rows.h: how rows of activations lie for the kernels on tiles: groups of 16 rows.
+// amx_rows.h: memory layout of quantised activations for tile kernels: groups of 16 token rows.
 #pragma once
 #include "kernels/cpu/activations/activations.h"
 #include "kernels/cpu/tiles/amx.h"
 
 namespace veery {
 
-/// 16 rows in tiles that have 32 columns of each row: of kPer32 the bytes, of kPer256 bf16. In the
-/// latter, in each four columns the middle two are exchanged, (0, 2, 1, 3), as in the tiles of
-/// weights (amx_panels-inl.h), and what a tile holds is integers, exactly. Rows past the last are
-/// zeros.
+/// 16 token rows in tiles of 32 columns. kPer32: int8 tiles. kPer256: bf16 tiles that hold integers
+/// exactly; the middle two of every four columns are exchanged, (0, 2, 1, 3), as in the tiles of
+/// weights (amx_panels-inl.h). Missing rows are zeros.
 struct TileGroup {
-  const std::byte* tiles = nullptr;  ///< [cols / 32] tiles: of kPer256 values * 2^shift
-  bool half = false;                 ///< there are 8 rows at most
+  const std::byte* tiles = nullptr;  ///< [cols / 32] tiles; kPer256: values * 2^shift
+  bool half = false;                 ///< the group has at most 8 rows
   const float* scale = nullptr;      ///< [blocks][16]
-  // kPer32:
+  // Only for kPer32:
   const float* moment = nullptr;  ///< [blocks][16] scale * float(sum)
-  /// Residuals of outlier blocks (activations.h): for each block that is one in one of the rows,
-  /// in order, a tile, 16 scales and its index; zeros in the rows where it is none.
+  /// Residuals of outlier blocks (activations.h). For each block that is an outlier block of at
+  /// least one row, in ascending order: a tile, 16 scales and the block index. Rows for which the
+  /// block is not an outlier block are zeros.
   const std::byte* residual = nullptr;
   const float* residual_scale = nullptr;
-  const int32_t* residual_block = nullptr;  ///< [blocks], then their number
-  // kPer256:
-  const std::byte* sums = nullptr;  ///< [blocks] tiles: pair p of a row is the sum of columns 16 p
-                                    ///< to 16 p + 15 as a multiple of 256 and what is left
+  const int32_t* residual_block = nullptr;  ///< [blocks] indices; element `blocks` is their number
+  // Only for kPer256:
+  /// [blocks] tiles. Pair p of a row is the sum of columns 16 p to 16 p + 15, split into a multiple
+  /// of 256 and the remainder, so that both are exact in bf16.
+  const std::byte* sums = nullptr;
 };
 
-/// Bytes of a tile of rows.
+/// Returns the bytes of a tile of token rows.
 constexpr int64_t row_tile_bytes(Activations kind) {
   return kind == Activations::kPer32 ? kByteTile : kTileBytes;
 }

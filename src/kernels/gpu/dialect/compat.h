@@ -3,23 +3,24 @@
 // (compat_metal.h), and any C++ compiler for the emulator, where each thread of a block is a fibre.
 #pragma once
 
-// These rules hold for every function that kernels call: products and sums are rounded one by one
-// (nvcc -fmad=false), divisions and square roots to nearest even; an fma is written as fma().
+// Floating-point rules of all kernels: products and sums are rounded separately (nvcc -fmad=false),
+// divisions and square roots are rounded to nearest even, and every fused multiply-add is written
+// as fma().
 #if defined(__METAL_VERSION__)
 #include "kernels/gpu/dialect/compat_metal.h"
 #else
 #include <cstdint>
 #include <cstring>
 
-// The memory space of a pointer or reference, and constants in none. Only Metal needs them.
+// Memory spaces of pointers, references and constants. Only Metal needs them.
 #define VEERY_DEVICE
 #define VEERY_SHARED
 #define VEERY_THREAD
 #define VEERY_CONSTANT inline constexpr
 #define VEERY_STATIC static constexpr
-// Metal tells a thread its index as an argument of its kernel only, so functions pass a
-// ThreadContext on. The macros are its last parameter, last argument, member, and initialiser of
-// that member; elsewhere they are empty.
+// On Metal a thread gets its index only as an argument of the kernel, so functions pass a
+// ThreadContext along. These macros declare it as the last parameter, the last argument, a member,
+// and the initialiser of that member. Elsewhere they are empty.
 #define VEERY_CONTEXT
 #define VEERY_CONTEXT_ARG
 #define VEERY_CONTEXT_MEMBER
@@ -51,7 +52,7 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
-/// The shared memory of the block, 16-byte aligned. Its size is a parameter of the launch.
+/// Returns the shared memory of the block, 16-byte aligned. Its size is a parameter of the launch.
 VEERY_GPU uint8_t* shared_memory() {
   extern __shared__ __align__(16) uint8_t memory[];
   return memory;
@@ -80,7 +81,7 @@ VEERY_GPU float divide_normal(float a, float b) {
   const float near = __fmaf_rn(a, inverse, 0.0F);
   return __fmaf_rn(inverse, __fmaf_rn(near, -b, a), near);
 }
-// Subnormal operands and results are 0.
+// fma and product with subnormal operands and results flushed to 0.
 VEERY_GPU float fma_ftz(float a, float b, float c) {
   float y;
   asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
@@ -114,21 +115,21 @@ VEERY_GPU void atomic_max(uint64_t* at, uint64_t key) {
 VEERY_GPU void set_graph_condition(uint64_t condition, uint32_t value) {
   cudaGraphSetConditional(condition, value);
 }
-/// Lets the next launch begin (programmatic dependent launch).
+/// Permits the next launch to begin (programmatic dependent launch).
 VEERY_GPU void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-/// Waits until the writes of previous launches are visible, and lets the next launch begin.
+/// Waits until the writes of previous launches are visible, and permits the next launch to begin.
 VEERY_GPU void wait_for_dependencies() {
   launch_dependents();
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// Waits in the same way, but does not let the next launch begin before all blocks of this one have
-/// ended: its blocks would crowd on the few SMs that this launch leaves free.
+/// Waits in the same way, but does not permit the next launch to begin before all blocks of this
+/// one have ended: its blocks would be placed on the few SMs that this launch leaves free.
 VEERY_GPU void wait_for_dependencies_only() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -136,25 +137,25 @@ VEERY_GPU void wait_for_dependencies_only() {
 }
 /// Makes the writes of launches that have ended visible, even where this SM has cached that memory.
 VEERY_GPU void acquire_finished_launches() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/// Begins to copy 16 bytes to shared memory; both addresses are multiples of 16.
+/// Issues an asynchronous copy of 16 bytes to shared memory. Both addresses are multiples of 16.
 VEERY_GPU void copy_async_16(uint8_t* shared, const uint8_t* from) {
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
                : "memory");
 }
-/// Closes the group of the copies that this thread has begun since the last call. A group may be
+/// Commits the copies that this thread has issued since the last call as a group, which may be
 /// empty.
 VEERY_GPU void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most kLeft of this thread's latest groups are incomplete.
+/// Waits until at most kLeft of this thread's latest copy groups are in flight.
 template <int kLeft>
 VEERY_GPU void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
-/// A barrier in shared memory for bulk copies. One thread initialises it, and the block
-/// synchronises. A phase completes after one copy_bulk_pieces() of a warp, or after as many
-/// arrivals as it was initialised for, each by copy_bulk() or arrive(), when all their bytes have
-/// arrived. Its memory must not be used for anything else until the launch ends: an H100 was seen
-/// to write its count there long after the last arrival.
+/// A barrier in shared memory for bulk copies. One thread initialises it, then the block
+/// synchronises. A phase completes when all bytes of one copy_bulk_pieces() of a warp, or of the
+/// initialised number of arrivals (copy_bulk() or arrive()), have been written. The memory of a
+/// barrier must not be reused until the launch ends: an H100 was observed to write the count long
+/// after the last arrival.
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -166,8 +167,8 @@ VEERY_GPU void init_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-/// The warp begins to copy up to 32 pieces. piece_at(i) is {to, from, bytes}; addresses and sizes
-/// are multiples of 16.
+/// The warp issues asynchronous copies of up to 32 pieces. piece_at(i) returns {to, from, bytes};
+/// addresses and sizes are multiples of 16.
 template <typename PieceAt>
 VEERY_GPU void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const uint32_t at = shared_address(mbarrier);
@@ -194,7 +195,7 @@ VEERY_GPU void copy_bulk_pieces(Mbarrier* mbarrier, int count, const PieceAt& pi
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
-/// One thread begins to copy one piece.
+/// One thread issues the asynchronous copy of one piece.
 VEERY_GPU void copy_bulk(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
@@ -217,7 +218,7 @@ VEERY_GPU void init_tile_mbarrier(Mbarrier* mbarrier) {
   init_mbarrier(mbarrier);
 #endif
 }
-/// A warp begins to copy one piece.
+/// A warp issues the asynchronous copy of one piece.
 VEERY_GPU void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
                                  int bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -230,8 +231,8 @@ VEERY_GPU void copy_bulk_by_warp(Mbarrier* mbarrier, uint8_t* shared, const uint
                : "memory");
 #endif
 }
-/// A warp begins to copy the piece that lane `of` passes; the arguments of the other lanes are
-/// ignored.
+/// A warp issues the asynchronous copy of the piece that lane `of` passes; the arguments of other
+/// lanes are ignored.
 VEERY_GPU void copy_bulk_from_lane(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
                                    int bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -282,10 +283,11 @@ VEERY_GPU uint32_t count_arrival_on_device(uint32_t* counter) {
                : "memory");
   return before;
 }
-/// c += a b, by a warp: a is [16][32] int8, b is [32][8] int8. With g = lane / 4 and t = lane % 4 a
-/// lane has rows g (a0, a2) and g + 8 (a1, a3) of a: columns 4 t to 4 t + 3 in a0 and a1, 16
-/// columns further in a2 and a3. It has the same rows of column g of b in b0 and b1, and columns 2
-/// t and 2 t + 1 of rows g (c[0], c[1]) and g + 8 (c[2], c[3]) of c.
+/// c += a b, computed by a warp: a is [16][32] int8, b is [32][8] int8, c is [16][8] int32. With
+/// g = lane / 4 and t = lane % 4 a lane holds
+///   a[0], a[1]   columns 4 t to 4 t + 3 of rows g and g + 8 of a; a[2], a[3]: 16 columns further
+///   b0, b1       rows 4 t to 4 t + 3 of column g of b; b1: 16 rows further
+///   c[0], c[1]   columns 2 t and 2 t + 1 of row g of c; c[2], c[3]: of row g + 8
 VEERY_GPU void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
@@ -293,9 +295,9 @@ VEERY_GPU void mma_m16n8k32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/// c = a b, by a warp: a is [16][16] f16, b is [16][8] f16, and products and sums are integers
-/// below 2^24. Lanes hold a, b and c as in mma_m16n8k32_s8(), with columns 2 t and 2 t + 1 of a in
-/// a0 and a1, and 8 columns further in a2 and a3.
+/// c = a b, computed by a warp: a is [16][16] f16, b is [16][8] f16; products and sums must be
+/// integers below 2^24. Lanes hold a, b and c as in mma_m16n8k32_s8(), with columns 2 t and 2 t + 1
+/// of a in a[0] and a[1], and 8 columns further in a[2] and a[3].
 VEERY_GPU void mma_m16n8k16_f16_zero(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                      uint32_t b1) {
   asm volatile(
@@ -304,22 +306,22 @@ VEERY_GPU void mma_m16n8k16_f16_zero(float (&c)[4], const uint32_t (&a)[4], uint
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0F));
 }
-/// c += a b, by a warp, with bf16 operands in the order of mma_m16n8k16_f16_zero(). Each element is
-/// the sum of its 16 products and its previous value, in an order of the GPU's own.
+/// c += a b, computed by a warp, with bf16 operands in the order of mma_m16n8k16_f16_zero(). The
+/// GPU adds the 16 products and the previous value of an element in an unspecified order.
 VEERY_GPU void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/// The two lower bytes, unsigned, as f16.
+/// Converts the two lower bytes, unsigned, to f16.
 VEERY_GPU uint32_t bytes_to_f16x2(uint32_t bytes) {
   // The f16 with the bits 0x6400 + byte is 1024 + byte.
   uint32_t y = __byte_perm(bytes, 0x64646464U, 0x4140);
   asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64006400U));
   return y;
 }
-/// Two f16 times 64.
+/// Multiplies two f16 by 64.
 VEERY_GPU uint32_t f16x2_times_64(uint32_t halves) {
   uint32_t y;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(halves), "r"(0x54005400U));
@@ -344,7 +346,7 @@ VEERY_GPU void mma_m16n8k16_s8_zero(int32_t (&c)[4], uint32_t a0, uint32_t a1, u
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
       : "r"(a0), "r"(a1), "r"(b0), "r"(0));
 }
-/// Byte i of a word, unsigned and signed.
+/// Return byte i of a word, unsigned and signed.
 VEERY_GPU int byte_of(uint32_t word, int i) {
   return static_cast<int>(__byte_perm(word, 0, 0x4440 + i));
 }
@@ -353,12 +355,12 @@ VEERY_GPU int signed_byte_of(uint32_t word, int i) {
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(0x8880 + 0x1111 * i));
   return y;
 }
-/// The lowest bytes of four words, packed.
+/// Packs the lowest bytes of four words.
 VEERY_GPU uint32_t pack_low_bytes(const uint32_t (&words)[4]) {
   return __byte_perm(__byte_perm(words[0], words[1], 0x0040),
                      __byte_perm(words[2], words[3], 0x0040), 0x5410);
 }
-/// The sum of `sum` and the four signed bytes of a word.
+/// Returns `sum` plus the four signed bytes of a word.
 VEERY_GPU int32_t add_bytes_s8(uint32_t word, int32_t sum) {
   return __dp4a(static_cast<int>(word), 0x01010101, sum);
 }
@@ -462,20 +464,19 @@ template <typename V>
 VEERY_GPU V load_shared(const void* at) {
   return load<V>(at);
 }
-/// f64. Metal has only its sums, products and quotients, in software; constants are given by their
-/// bits.
+/// f64. On Metal it is emulated in software (soft_f64.h), and constants are given by their bits.
 using Float64 = double;
 VEERY_GPU Float64 to_f64(int x) { return x; }
 VEERY_GPU Float64 to_f64(float x) { return x; }
 VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
-/// Whether pointers to shared and to device memory have one type.
+/// Whether pointers to shared and to device memory have the same type.
 inline constexpr bool kGenericPointers = true;
 /// Whether thread blocks of a launch may read what its other blocks have written
 /// (count_arrival_on_device()).
 inline constexpr bool kBlocksExchange = true;
-/// Whether there are tensor cores with bf16.
+/// Whether bf16 tensor cores are available.
 inline constexpr bool kHasTensorCores = true;
-/// The address to read x from after it was staged in shared memory.
+/// Returns the address to read x from after it has been staged in shared memory.
 VEERY_GPU const float* staged_pointer(const float* shared, const float*) { return shared; }
 #endif
 
@@ -494,7 +495,7 @@ VEERY_GPU bool unlikely(bool condition) { return __builtin_expect(condition, fal
 
 VEERY_GPU float magnitude(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffff); }
 VEERY_GPU float negative(float x) { return bits_to_float(float_to_bits(x) ^ INT32_MIN); }
-// The second operand if either is NaN, as in kernels/cpu/simd.
+// Return the second operand if either is NaN, as in kernels/cpu/simd.
 VEERY_GPU float max_f32(float a, float b) { return a > b ? a : b; }
 VEERY_GPU float min_f32(float a, float b) { return a < b ? a : b; }
 VEERY_GPU float warp_max(float x) {
@@ -505,7 +506,7 @@ VEERY_GPU int32_t warp_sum(int32_t x) {
   for (int mask = 16; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
   return x;
 }
-/// The sum of 16 lanes in the order of kernels/cpu/simd: lane i plus i + 8, then + 4, + 2, + 1.
+/// Returns the sum of 16 lanes in the order of kernels/cpu/simd: lane i plus i + 8, + 4, + 2, + 1.
 VEERY_GPU float sum_16_lanes(float x) {
   for (int mask = 8; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
   return x;

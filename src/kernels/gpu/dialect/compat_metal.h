@@ -1,12 +1,12 @@
-// compat_metal.h: the dialect in version 4 of Metal's shading language (Metal Shading Language
-// Specification). Pointers and references name their memory space. There is no double, no 64-bit
-// atomic and no asynchronous copy. compat.h says what each function does.
+// compat_metal.h: the dialect for version 4 of the Metal Shading Language (see its specification).
+// Pointers and references name their memory space. Metal has no double, no 64-bit atomics and no
+// asynchronous copies. compat.h documents the functions.
 #pragma once
 #include <metal_stdlib>
 
 using namespace metal;
 
-// Nothing is fused or reordered; divisions and square roots are rounded to nearest even.
+// No contraction or reordering; divisions and square roots are rounded to nearest even.
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
 
@@ -17,7 +17,7 @@ using namespace metal;
 
 #define VEERY_DEVICE device
 #define VEERY_SHARED threadgroup
-#if !defined(VEERY_THREAD)  // defined by tests/support/metal_shim, where `thread` is no keyword
+#if !defined(VEERY_THREAD)  // tests/support/metal_shim defines it: `thread` is a name in C++
 #define VEERY_THREAD thread
 #endif
 #define VEERY_CONSTANT constant constexpr
@@ -82,13 +82,13 @@ VEERY_GPU int32_t float_to_bits(float x) { return as_type<int32_t>(x); }
 VEERY_GPU float f16_to_float(uint16_t bits) { return static_cast<float>(as_type<half>(bits)); }
 VEERY_GPU uint16_t float_to_f16(float x) { return as_type<uint16_t>(static_cast<half>(x)); }
 
-/// Launches run one after the other.
+/// Launches do not overlap.
 VEERY_GPU void wait_for_dependencies() {}
-/// Never called: products do not search for the largest output on Metal (GemmParams::argmax_keys).
+/// Never called: on Metal, products do not compute an argmax (GemmParams::argmax_keys).
 VEERY_GPU void atomic_max(VEERY_DEVICE uint64_t*, uint64_t) {}
 
-// Rows are not staged in shared memory, as a pointer has one memory space and shared memory is
-// small. Launches ask for no staging.
+// Rows are not staged in shared memory, because a pointer has a fixed memory space and shared
+// memory is small. Launches never request staging.
 VEERY_CONSTANT bool kGenericPointers = false;
 VEERY_GPU const VEERY_DEVICE float* staged_pointer(const VEERY_SHARED float*,
                                                    const VEERY_DEVICE float* x) {
@@ -115,7 +115,7 @@ VEERY_CONSTANT bool kHasTensorCores = false;
 void mma_m16n8k16_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
                        uint32_t b1);
 
-/// sum plus the products of the four bytes of a and b.
+/// Returns `sum` plus the products of the four signed bytes of a and b.
 VEERY_GPU int32_t dot4_s8(int32_t sum, uint32_t a, uint32_t b) {
   const char4 x = as_type<char4>(a), y = as_type<char4>(b);
   sum += x.x * y.x;
@@ -123,8 +123,8 @@ VEERY_GPU int32_t dot4_s8(int32_t sum, uint32_t a, uint32_t b) {
   sum += x.z * y.z;
   return sum + x.w * y.w;
 }
-// Stands in for a tensor core: lanes exchange their parts of a and b. The four lanes of a row of a
-// hold its 16 or 32 bytes, and those of a column of b as many.
+// Emulates a tensor core: lanes exchange their parts of a and b by shuffles. The four lanes of a
+// row of a hold its 16 or 32 bytes; so do the four lanes of a column of b.
 VEERY_GPU void mma_m16n8k32_s8(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD uint32_t (&a)[4],
                                uint32_t b0, uint32_t b1) {
   const int g = lane() / 4, t = lane() % 4;
@@ -157,8 +157,8 @@ VEERY_GPU void mma_m16n8k16_s8(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uint32
   }
 }
 
-// 8 x 8 matrices, of which each lane holds a part. Which part is not documented, so elements are
-// read from shared memory only.
+// 8 x 8 matrices that are distributed over the lanes of a simdgroup. The distribution is not
+// documented, so elements are accessed through shared memory only.
 using SimdgroupF16 = simdgroup_half8x8;
 using SimdgroupF32 = simdgroup_float8x8;
 VEERY_GPU void simdgroup_fill(VEERY_THREAD SimdgroupF32& m, float x) {

@@ -14,8 +14,8 @@ struct LaunchSize {
   int blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 32;
   size_t shared = 0;  ///< bytes
-  bool waits_before_trigger =
-      false;        ///< the next launch begins only when all before this one have ended
+  /// The next launch begins only after all launches before this one have ended.
+  bool waits_before_trigger = false;
   int cluster = 1;  ///< blocks of a cluster, adjacent in y
 };
 
@@ -26,15 +26,15 @@ struct ThreadContext {
   int thread = 0, threads = 1;
   int x = 0, y = 0, z = 0, blocks_x = 1;
   uint8_t* shared = nullptr;
-  uint8_t* exchanged = nullptr;  ///< of the block, for shuffles
+  uint8_t* exchanged = nullptr;  ///< exchange memory of the block, for shuffles
 };
 extern constinit thread_local ThreadContext* current;
 inline ThreadContext& context() { return *current; }
 void wait_for_block();
 void wait_for_warp();
-/// Called when memory has changed on which other threads may spin.
+/// Called when memory that other threads may poll has changed.
 void progress();
-/// The 32 bytes through which a thread passes values to others.
+/// Returns the 32 bytes through which a thread passes values to others.
 inline uint8_t* exchanged(int thread) { return current->exchanged + thread * 32; }
 /// A copy is made as late as possible: when its thread waits for its group. Until then its
 /// destination holds garbage. run() throws kBug if a thread ends before one of its copies is made.
@@ -147,7 +147,8 @@ inline void mma_bytes(int32_t (&c)[4], const uint32_t (&words)[6], int columns) 
       const int row = i / 2, high = k / 16;  // row g or g + 8, lower or upper 16 columns
       const int a = byte_of(4 * g + k % 16 / 4, 2 * high + row, k % 4);
       const int b = byte_of(4 * (2 * t + i % 2) + k % 16 / 4, 4 + high, k % 4);
-      // Sums wrap, as on a GPU: sums of absent rows may begin with any value.
+      // Unsigned, so that overflow wraps as on a GPU: sums of absent rows start with arbitrary
+      // values.
       c[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a * b));
     }
   sync_warp();

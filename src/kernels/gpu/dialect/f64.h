@@ -1,5 +1,5 @@
-// f64.h: functions in double precision, those of the C library. Their last bit differs between
-// devices; results that are rounded to f32 hardly ever do.
+// f64.h: double-precision math functions. Their last bit differs between devices; results rounded
+// to f32 almost never differ.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 #if defined(__METAL_VERSION__)
@@ -25,9 +25,9 @@ VEERY_GPU double log1p_f64(double x) { return std::log1p(x); }
 VEERY_GPU double log_f64(double x) { return std::log(x); }
 VEERY_GPU double square_root_f64(double x) { return std::sqrt(x); }
 #endif
-/// a b, exactly.
+/// Returns a b, exactly.
 VEERY_GPU double product_f64(float a, float b) { return double{a} * double{b}; }
-/// The integer part of a number between 0 and 2^31.
+/// Returns the integer part of a number between 0 and 2^31.
 VEERY_GPU int whole_part(double x) { return static_cast<int>(x); }
 VEERY_GPU double load_f64(const double* at) { return *at; }
 VEERY_GPU void store_f64(double* at, double x) { *at = x; }

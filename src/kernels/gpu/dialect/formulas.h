@@ -1,11 +1,11 @@
-// formulas.h: elementwise functions on scalars with the bits of kernels/cpu/simd/simd-inl.h,
-// operation by operation. Formulas and sources are given there.
+// formulas.h: scalar versions of the functions of kernels/cpu/simd/simd-inl.h, with the same
+// operations and therefore the same bits. Formulas and sources are documented there.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
 
-/// ActivateAttr as a kernel takes it.
+/// The kernel parameters for an ActivateAttr.
 struct ActivationParams {
   int32_t kind;
   float positive, negative, beta, eps;
@@ -101,15 +101,15 @@ VEERY_GPU float activated(float x, const VEERY_THREAD ActivationParams& a) {
   }
 }
 
-/// The value of an e4m3.
+/// Returns the value of an e4m3.
 VEERY_GPU float e4m3_to_float(uint32_t x) {
   return bits_to_float(static_cast<int32_t>((x & 0x80U) << 24 | (x & 0x7fU) << 20)) * 0x1p120F;
 }
-/// Half the value of an unsigned e4m3: a scale of NVFP4, whose codes are doubled.
+/// Returns half the value of an unsigned e4m3: the scale of NVFP4, whose codes are doubled.
 VEERY_GPU float half_scale(uint32_t x) {
   return bits_to_float(static_cast<int32_t>(x << 20)) * 0x1p119F;
 }
-/// Twice the value of an MXFP4 code.
+/// Returns twice the value of an MXFP4 code.
 VEERY_GPU int mxfp4_value(int code) {
   const int low = code & 7;
   const int value = low < 5 ? low : 4 << (low - 4) / 2 | (low == 5 ? 2 : low == 7 ? 4 : 0);
@@ -130,11 +130,11 @@ VEERY_GPU float exp_softmax_mass(float x) {
   return series * bits_to_float(static_cast<int32_t>(exponent));
 }
 
-/// A key that orders floats, and equal ones by descending index, so that the largest key is the
-/// first of the largest numbers. NaN gives 0.
+/// Returns a key that orders floats, and equal floats by descending index, so that the largest key
+/// belongs to the first of the largest numbers. The key of NaN is 0.
 VEERY_GPU uint64_t order_key(float value, int32_t index) {
   if (!(value == value)) return 0;
-  const int32_t bits = float_to_bits(value + 0.0F);  // -0 becomes 0
+  const int32_t bits = float_to_bits(value + 0.0F);  // -0 becomes +0
   const uint32_t ordered =
       bits < 0 ? ~static_cast<uint32_t>(bits) : static_cast<uint32_t>(bits) | 0x80000000U;
   return static_cast<uint64_t>(ordered) << 32 | static_cast<uint32_t>(~index);

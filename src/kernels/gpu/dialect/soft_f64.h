@@ -1,5 +1,5 @@
-// soft_f64.h: f64 in integer arithmetic, for Metal: sums, products and quotients rounded to nearest
-// even (IEEE 754), comparisons. Results below 2^-1022 are 0.
+// soft_f64.h: f64 emulated in integer arithmetic, for Metal: sums, products and quotients rounded
+// to nearest even (IEEE 754), and comparisons. Results below 2^-1022 become 0.
 #pragma once
 
 namespace veery::gpu {
@@ -8,7 +8,7 @@ struct Float64 {
   uint64_t bits;
 };
 
-/// An f64 in parts: mantissa times 2 to exponent, or an infinity or NaN.
+/// The parts of an f64: mantissa times 2^exponent, or an infinity or NaN (not finite).
 struct Parts64 {
   bool negative, finite;
   int exponent;
@@ -28,7 +28,7 @@ VEERY_GPU int leading_zeros(uint64_t x) {
   const auto high = static_cast<uint32_t>(x >> 32);
   return static_cast<int>(high != 0 ? clz(high) : 32 + clz(static_cast<uint32_t>(x)));
 }
-/// x / 2^shift rounded to nearest even; 1 <= shift <= 63.
+/// Returns x / 2^shift rounded to nearest even; 1 <= shift <= 63.
 VEERY_GPU uint64_t shifted_to_even(uint64_t x, int shift) {
   const uint64_t middle = uint64_t{1} << (shift - 1), rest = x & (2 * middle - 1);
   const uint64_t y = x >> shift;
@@ -43,7 +43,7 @@ VEERY_GPU Float64 packed_f64(uint64_t sign, int exponent, uint64_t mantissa) {
   const uint64_t bits = rounded + (static_cast<uint64_t>(exponent - 1) << 52);
   return {sign | (bits < kInfinite ? bits : kInfinite)};
 }
-/// Rounds mantissa times 2 to exponent; the last bit of the mantissa is sticky.
+/// Returns mantissa times 2^exponent, rounded; the last bit of the mantissa is sticky.
 VEERY_GPU Float64 rounded_f64(bool negative, int exponent, uint64_t mantissa) {
   const uint64_t sign = negative ? kSign64 : 0;
   if (mantissa == 0) return {sign};
@@ -75,7 +75,7 @@ VEERY_GPU Float64 operator+(Float64 x, Float64 y) {
     return {number ? x.bits : kNoNumber};
   }
   if (other == 0) return {own != 0 ? x.bits : x.bits & y.bits & kSign64};
-  // 10 bits more than a mantissa has; the last one is sticky.
+  // Operands with 10 extra bits below the mantissa; the last one is sticky.
   const uint64_t leading = uint64_t{1} << 62;
   const uint64_t large = (x.bits << 10 & (leading - 1)) | leading;
   const uint64_t small = (y.bits << 10 & (leading - 1)) | leading;
@@ -103,7 +103,7 @@ VEERY_GPU Float64 operator*(Float64 x, Float64 y) {
     return {number ? sign | kInfinite : kNoNumber};
   }
   if (a.mantissa == 0 || b.mantissa == 0) return {sign};
-  // 53 by 53 bits in halves of 32 bits: the upper 64 of 128 bits and a sticky bit.
+  // 53 x 53 bits by halves of 32 bits: the upper 64 of 128 bits, and a sticky bit.
   const uint64_t p = a.mantissa << 11, q = b.mantissa << 11, mask = 0xffffffffU;
   const uint64_t low = (p & mask) * (q & mask);
   const uint64_t one = (p >> 32) * (q & mask) + (low >> 32);
@@ -123,7 +123,7 @@ VEERY_GPU Float64 operator/(Float64 x, Float64 y) {
     return {kNoNumber};
   if (!a.finite || b.mantissa == 0) return {sign | kInfinite};
   if (!b.finite || a.mantissa == 0) return {sign};
-  // 60 bits of the quotient, one by one.
+  // Computes 60 bits of the quotient, one by one.
   uint64_t left = a.mantissa, quotient = 0;
   for (int i = 0; i < 60; ++i) {
     quotient <<= 1;
@@ -154,7 +154,7 @@ VEERY_GPU float to_f32(Float64 x) {
   if (!of.finite) {
     bits = (x.bits << 12) != 0 ? 0x7fc00000U : 0x7f800000U;
   } else if (of.mantissa != 0) {
-    // 24 bits, fewer for subnormal numbers. A carry of the rounding increments the exponent.
+    // Rounds to 24 bits, fewer for subnormal numbers. A carry increments the exponent.
     const int biased = of.exponent + 1075 - 1023 + 127;
     const int shift = biased > 0 ? 29 : 30 - biased;
     if (biased >= 0xff)

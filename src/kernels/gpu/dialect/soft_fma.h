@@ -1,10 +1,10 @@
-// soft_fma.h: a b + c in f64, rounded once, in integer arithmetic (soft_f64.h).
+// soft_fma.h: fused multiply-add in f64, emulated in integer arithmetic (soft_f64.h).
 #pragma once
 #include "kernels/gpu/dialect/soft_functions.h"
 
 namespace veery::gpu {
 
-/// An integer of 128 bits.
+/// An unsigned 128-bit integer.
 struct Wide {
   uint64_t high, low;
 };
@@ -16,7 +16,7 @@ VEERY_GPU Wide shifted_up(Wide x, int by) {
   if (by >= 64) return {x.low << (by - 64), 0};
   return {x.high << by | x.low >> (64 - by), x.low << by};
 }
-/// x shifted right; the last bit is sticky.
+/// Shifts right; the last bit of the result is sticky.
 VEERY_GPU Wide shifted_down(Wide x, int by) {
   if (by == 0) return x;
   if (by >= 128) return {0, (x.high | x.low) != 0 ? uint64_t{1} : uint64_t{0}};
@@ -35,12 +35,12 @@ VEERY_GPU Wide sum_of(Wide x, Wide y) {
 VEERY_GPU Wide difference_of(Wide x, Wide y) {
   return {x.high - y.high - (x.low < y.low ? 1 : 0), x.low - y.low};
 }
-/// The product of two numbers below 2^53.
+/// Returns the product of two numbers below 2^53.
 VEERY_GPU Wide product_of(uint64_t a, uint64_t b) {
   return {high_product(a << 11, b << 11) >> 22, a * b};
 }
 
-/// A mantissa of 126 bits whose leading bit is set, times 2 to exponent.
+/// A number: a 126-bit mantissa whose leading bit is set, times 2^exponent.
 struct Aligned {
   bool negative;
   int exponent;
@@ -76,7 +76,7 @@ VEERY_GPU Float64 fma(Float64 x, Float64 y, Float64 z) {
   return rounded_f64(large.negative, large.exponent - by + 64, all.high | (all.low != 0 ? 1 : 0));
 }
 
-/// The integer part of a number between 0 and 2^31.
+/// Returns the integer part of a number between 0 and 2^31.
 VEERY_GPU int whole_part(Float64 x) {
   const Parts64 of = parts_of(x);
   return of.exponent <= -53 ? 0 : static_cast<int>(of.mantissa >> -of.exponent);

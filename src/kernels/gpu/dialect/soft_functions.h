@@ -1,10 +1,10 @@
 // soft_functions.h: the functions of f64.h for Metal, in integer arithmetic. Square roots are
-// rounded to nearest even; all else is within 4 units of the last place of f64.
+// rounded to nearest even; the other functions are within 4 units in the last place of f64.
 #pragma once
 
 namespace veery::gpu {
 
-/// The upper 64 bits of the product.
+/// Returns the upper 64 bits of the product.
 VEERY_GPU uint64_t high_product(uint64_t a, uint64_t b) {
   const uint64_t mask = 0xffffffffU;
   const uint64_t low = (a & mask) * (b & mask);
@@ -13,7 +13,7 @@ VEERY_GPU uint64_t high_product(uint64_t a, uint64_t b) {
   return (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32);
 }
 
-/// a b, exactly: the product of two normal numbers has 47 or 48 bits.
+/// Returns a b, exactly: the product of two normal numbers has 47 or 48 bits.
 VEERY_GPU Float64 product_f64(float a, float b) {
   const auto x = static_cast<uint32_t>(float_to_bits(a)),
              y = static_cast<uint32_t>(float_to_bits(b));
@@ -21,7 +21,7 @@ VEERY_GPU Float64 product_f64(float a, float b) {
   if (of_x - 1 >= 0xfeU || of_y - 1 >= 0xfeU) return to_f64(a) * to_f64(b);
   const uint64_t p = uint64_t{(x & 0x7fffffU) | 0x800000U} * ((y & 0x7fffffU) | 0x800000U);
   const auto high = static_cast<uint32_t>(p >> 47);
-  // The leading bit of p adds 1 to the exponent.
+  // p includes its leading bit, so the addition increments the exponent.
   return {(static_cast<uint64_t>((x ^ y) >> 31) << 63 | uint64_t{of_x + of_y + high + 768} << 52) +
           (p << (6 - high))};
 }
@@ -55,7 +55,7 @@ VEERY_GPU Float64 square_root_f64(Float64 x) {
                      root << 1 | (left != 0 ? 1 : 0));
 }
 
-// 2^62 / 20! to 2^62 / 1!.
+// 2^62 / 20! to 2^62 / 1!, the coefficients of exp_series().
 VEERY_CONSTANT int kExpTerms = 20;
 VEERY_CONSTANT uint64_t kFactorials[kExpTerms] = {0x2U,
                                                   0x26U,
@@ -77,13 +77,13 @@ VEERY_CONSTANT uint64_t kFactorials[kExpTerms] = {0x2U,
                                                   0xaaaaaaaaaaaaaabU,
                                                   0x2000000000000000U,
                                                   0x4000000000000000U};
-/// (e^x - 1) / x in units of 2^-62, for x in units of 2^-64.
+/// Returns (e^x - 1) / x in units of 2^-62, for x in units of 2^-64.
 VEERY_GPU uint64_t exp_series(uint64_t x) {
   uint64_t sum = kFactorials[0];
   for (int i = 1; i < kExpTerms; ++i) sum = high_product(sum, x) + kFactorials[i];
   return sum;
 }
-/// The fraction of a number between 0 and 2^11, in units of 2^-64.
+/// Returns the fraction of a number between 0 and 2^11, in units of 2^-64.
 VEERY_GPU uint64_t fraction_of(Float64 x) {
   const Parts64 of = parts_of(x);
   const int shift = of.exponent + 64;
@@ -94,7 +94,7 @@ VEERY_GPU Float64 exp_f64(Float64 x) {
   if ((x.bits << 1) > (kInfinite << 1)) return x;
   if (x > bits_to_double(0x4086300000000000)) return {kInfinite};                 // 710
   if (x < bits_to_double(static_cast<int64_t>(0xc086300000000000U))) return {0};  // below 2^-1022
-  // x - n ln 2, at least 0, modulo 1, with ln 2 in 128 bits.
+  // r = x - n ln 2 >= 0, modulo 1, with a 128-bit ln 2.
   const uint64_t ln2 = 0xb17217f7d1cf79abU, less = 0xc9e3b39803f2f6afU;
   int n = round_to_int(to_f32(x) * 1.44269504F - 0.5F);
   const bool negative = x.bits >> 63 != 0;
@@ -118,7 +118,7 @@ VEERY_GPU Float64 tanh_f64(Float64 x) {
                             : exp_f64(twice) - to_f64(1);
   return {sign | (above / (above + to_f64(2))).bits};
 }
-/// ln(1 + x) of 0 <= x <= 1: 2 atanh(x / (2 + x)).
+/// Returns ln(1 + x) for 0 <= x <= 1, computed as 2 atanh(x / (2 + x)).
 VEERY_GPU Float64 log1p_f64(Float64 x) {
   const Float64 s = x / (to_f64(2) + x);
   const uint64_t square = fraction_of(s * s);

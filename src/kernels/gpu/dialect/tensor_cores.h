@@ -1,5 +1,5 @@
-// tensor_cores.h: for kernels whose bits are free: fragments for mma_m16n8k16_bf16() from shared
-// memory, and fast approximate functions.
+// tensor_cores.h: for kernels that need not reproduce the CPU's bits (relaxed): operand fragments
+// for mma_m16n8k16_bf16() from shared memory, and fast approximate functions.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -22,27 +22,27 @@ VEERY_GPU void ldmatrix_x4_trans(const uint8_t* row, uint32_t (&to)[4]) {
                : "r"(shared_address(row))
                : "memory");
 }
-/// Two numbers rounded to bf16, to nearest even; `low` is in the lower half.
+/// Rounds two numbers to bf16, to nearest even, and packs them; `low` is in the lower half.
 VEERY_GPU uint32_t pack_bf16x2(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
-/// 2 to the power of x, within 2 units of the last place; subnormal results are 0.
+/// Returns 2^x within 2 units in the last place; subnormal results become 0.
 VEERY_GPU float approx_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// tanh(x), within 2^-11.
+/// Returns tanh(x) within 2^-11.
 VEERY_GPU float approx_tanh(float x) {
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// The larger number; NaN is ignored.
+/// Returns the larger number; if one operand is NaN, the other one.
 VEERY_GPU float max_ignoring_nan(float x, float y) { return fmaxf(x, y); }
-/// x / y within 2 units of the last place, if y is at most 2^126.
+/// Returns x / y within 2 units in the last place, if |y| <= 2^126.
 VEERY_GPU float approx_divide(float x, float y) { return __fdividef(x, y); }
 
 #else

@@ -1,5 +1,5 @@
-// wgmma.h: asynchronous products of a warpgroup, four warps (compute capability 9.0: wgmma), and
-// thread block clusters.
+// wgmma.h: asynchronous matrix products of a warpgroup, which is four warps (wgmma, compute
+// capability 9.0), and thread block clusters.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -16,14 +16,14 @@ namespace veery::gpu {
 #define VEERY_SUMS_OF_4 VEERY_SUMS(0), VEERY_SUMS(1), VEERY_SUMS(2), VEERY_SUMS(3)
 #define VEERY_SUMS_OF_8 VEERY_SUMS_OF_4, VEERY_SUMS(4), VEERY_SUMS(5), VEERY_SUMS(6), VEERY_SUMS(7)
 
-/// Describes a B operand in shared memory: core matrices of 8 rows and 16 bytes, 128 bytes each,
-/// one for each 16 bytes of columns side by side; groups of 8 rows are `stride` bytes apart.
+/// Returns the descriptor of a B operand in shared memory. Core matrices of 8 rows x 16 bytes (128
+/// bytes each) are contiguous along the columns; groups of 8 rows are `stride` bytes apart.
 VEERY_GPU uint64_t wgmma_descriptor(const uint8_t* at, int stride) {
   constexpr uint64_t kPiece = 128;
   return (shared_address(at) & 0x3ffffU) >> 4 | kPiece >> 4 << 16 |
          static_cast<uint64_t>(stride >> 4) << 32;
 }
-/// One of the products of wgmma_u8s8_pair(). kAdds: c is added.
+/// Issues one of the products of wgmma_u8s8_pair(). kAdds: adds to c.
 template <bool kAdds>
 VEERY_GPU void wgmma_u8s8(int32_t (&c)[8][4], const uint32_t (&a)[4], uint64_t rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -47,11 +47,11 @@ VEERY_GPU void wgmma_u8s8(int32_t (&c)[4][4], const uint32_t (&a)[4], uint64_t r
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "n"(kAdds ? 1 : 0));
 #endif
 }
-/// Begins c = a x + b y by a warpgroup. a and b are [64][32] uint8; warp w holds rows 16 w to 16 w
-/// + 15 as in mma_m16n8k32_s8(). x and y are 32 int8 columns of 64 (or 32) rows in shared memory,
-/// as core matrices of [8 rows][16 columns], those of x before those of y; groups of 8 rows are
-/// `stride` bytes apart. c[n] gets the sums of rows 8 n to 8 n + 7 of x in the order of
-/// mma_m16n8k32_s8(). All four warps call it, and none reads c before wgmma_wait_int().
+/// A warpgroup issues c = a x + b y. a and b are [64][32] uint8; warp w holds rows 16 w to 16 w +
+/// 15 as in mma_m16n8k32_s8(). x and y are 32 int8 columns of 64 (or 32) rows in shared memory, as
+/// core matrices of [8 rows][16 columns], those of x before those of y; groups of 8 rows are
+/// `stride` bytes apart. c[n] receives the sums of rows 8 n to 8 n + 7 of x in the order of
+/// mma_m16n8k32_s8(). All four warps call it, and none may read c before wgmma_wait_int().
 template <int kGroups>
 VEERY_GPU void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
                                const uint32_t (&b)[4], const uint8_t* x, int stride) {
@@ -63,7 +63,7 @@ VEERY_GPU void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4],
   asm volatile("wgmma.commit_group.sync.aligned;");
 #endif
 }
-/// Waits for all products that were begun.
+/// Waits for all issued products.
 VEERY_GPU void wgmma_wait_int(int32_t (&c)[8][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_8);
@@ -74,12 +74,12 @@ VEERY_GPU void wgmma_wait_int(int32_t (&c)[4][4]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_4);
 #endif
 }
-/// Begins c = a x, or c += a x if `adds`, by a warpgroup. a is [64][16] bf16; warp w holds rows 16
-/// w to 16 w + 15 as in mma_m16n8k16_bf16(). x is [128 rows][16 columns] bf16 in shared memory, as
-/// core matrices of [8 rows][8 columns], those of the first 8 columns before those of the second;
-/// groups of 8 rows are `stride` bytes apart. c[n] gets the sums of rows 8 n to 8 n + 7 of x in the
-/// order and with the bits of mma_m16n8k16_bf16(). All four warps call it; none writes a or reads c
-/// before wgmma_wait().
+/// A warpgroup issues c = a x, or c += a x if `adds`. a is [64][16] bf16; warp w holds rows 16 w to
+/// 16 w + 15 as in mma_m16n8k16_bf16(). x is [128 rows][16 columns] bf16 in shared memory, as core
+/// matrices of [8 rows][8 columns], those of the first 8 columns before those of the last 8; groups
+/// of 8 rows are `stride` bytes apart. c[n] receives the sums of rows 8 n to 8 n + 7 of x in the
+/// order and with the bits of mma_m16n8k16_bf16(). All four warps call it, and none may write a or
+/// read c before wgmma_wait().
 VEERY_GPU void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                           bool adds) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -95,26 +95,26 @@ VEERY_GPU void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8
         "r"(adds ? 1 : 0));
 #endif
 }
-/// Called before wgmma_bf16() if a or c were written since the last one.
+/// Must be called before wgmma_bf16() if a or c have been written since the last call of it.
 VEERY_GPU void wgmma_fence() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
-/// Closes the group of the products that were begun since the last call.
+/// Commits the products issued since the last call as a group.
 VEERY_GPU void wgmma_commit() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-/// Waits until at most kLeft of the latest groups are incomplete.
+/// Waits until at most kLeft of the latest groups are in flight.
 template <int kLeft>
 VEERY_GPU void wgmma_wait(float (&c)[16][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned %64;" : VEERY_FLOATS_OF_16 : "n"(kLeft) : "memory");
 #endif
 }
-/// Keeps the registers of operand `a` alive until here, after the wait for its group.
+/// Keeps the registers of operand `a` alive up to this call, which follows the wait for its group.
 VEERY_GPU void keep_alive(const uint32_t (&a)[4]) {
   asm volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
 }
@@ -150,7 +150,8 @@ VEERY_GPU void arrive_remote(Mbarrier* mbarrier, int rank) {
       "r"(rank)
       : "memory");
 }
-/// One thread arrives and announces the bytes that copy_bulk_multicast() of all blocks will bring.
+/// One thread arrives and announces the bytes that the copy_bulk_multicast() calls of all blocks
+/// will write.
 VEERY_GPU void expect_bytes(Mbarrier* mbarrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)),
                "r"(bytes)
@@ -186,7 +187,8 @@ void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uin
                                   (k / 32 * 4 + column / 16 * 2 + i / 2) * 4 + column % 4];
         const auto other =
             static_cast<int8_t>(x[n * stride + k / 16 * 128 + (2 * t + i % 2) * 16 + column % 16]);
-        // Sums of absent rows wrap, as on a GPU.
+        // Unsigned, so that overflow wraps as on a GPU: sums of absent rows start with arbitrary
+        // values.
         c[n][i] = static_cast<int32_t>(static_cast<uint32_t>(c[n][i]) +
                                        static_cast<uint32_t>(int{own} * int{other}));
       }
@@ -196,7 +198,7 @@ void wgmma_u8s8_pair(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uin
 template <int kGroups>
 void wgmma_wait_int(int32_t (&)[kGroups][4]) {}
 
-/// Each row of x as in mma_m16n8k16_f16_zero().
+/// Accumulates each row of x as in mma_m16n8k16_f16_zero().
 inline void wgmma_bf16(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
                        bool adds) {
   std::memcpy(emulated::exchanged(thread()), a, sizeof a);
@@ -224,7 +226,7 @@ template <int kLeft>
 void wgmma_wait(float (&)[16][4]) {}
 inline void keep_alive(const uint32_t (&)[4]) {}
 
-// A cluster is one block.
+// Emulated clusters have one block.
 inline int cluster_rank() { return 0; }
 inline int cluster_blocks() { return 1; }
 inline void sync_cluster() { sync_block(); }

@@ -1,4 +1,4 @@
-// chain_advance.h: what a row of a chain does with its next token.
+// chain_advance.h: advances the rows of a chained decode by their next tokens.
 #pragma once
 #include "kernels/gpu/params/chain_params.h"
 
@@ -29,9 +29,9 @@ VEERY_GPU void take_token(const VEERY_THREAD ChainAdvanceParams& a, VEERY_DEVICE
   if (a.again != nullptr) *a.again = 1;
 }
 
-/// One thread block per row, where every span is one row and all rows are greedy; chain_advance()
-/// in chain_sample.h does the same for sampled rows. An ended row is not advanced, so it writes the
-/// same values again.
+/// One thread block per row. Every span is one row, and all rows are greedy; chain_advance() in
+/// chain_sample.h handles sampled rows. A row that has ended is not advanced, so it writes the same
+/// values again.
 VEERY_GPU void chain_advance_greedy(const VEERY_THREAD ChainAdvanceParams& a VEERY_CONTEXT) {
   const int64_t r = block_x();
   if (thread() != 0 || r >= a.run.counts[0] || a.states[r].left == 0) return;

@@ -1,6 +1,6 @@
-// chain_sample.h: the kernels between two steps of a chain. They draw the next token of each row as
-// the host's sampler does (sample/sampler.cc), from the results of top_k(), and put it back into
-// the slots.
+// chain_sample.h: the kernels between two steps of a chained decode. They sample the next token of
+// each row as the host's sampler does (sample/sampler.cc), from the results of top_k(), and store
+// it in the input slots.
 #pragma once
 #include "base/philox.h"
 #include "kernels/draw.h"
@@ -40,7 +40,8 @@ VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, f
   sync_block();
 }
 
-/// The number of most probable tokens that top-p leaves; -1: more than `count`.
+/// Returns the number of most probable tokens that top-p leaves, or -1 if these are more than
+/// `count`.
 VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) {
   double sum = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -50,7 +51,8 @@ VEERY_GPU int32_t top_p_count(const double* masses, int32_t count, double mass) 
   return -1;
 }
 
-/// The drawn token of a row, in thread 0; -1 if the results of top_k() do not determine it.
+/// Returns the sampled token of a row, in thread 0; -1 if the results of top_k() do not determine
+/// it.
 VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& state, int64_t r) {
   using P = ChainAdvanceSmem;
   const float* values = a.values.row(r);
@@ -98,7 +100,7 @@ VEERY_GPU int32_t draw_token(const ChainAdvanceParams& a, const ChainState& stat
   return order[drawn(weights, count, random_number(state.seed, state.position)).index];
 }
 
-/// One thread block per row, where every span is one row. An ended row is not advanced, so it
+/// One thread block per row; every span is one row. A row that has ended is not advanced, so it
 /// writes the same values again.
 VEERY_GPU void chain_advance(const ChainAdvanceParams& a) {
   wait_for_dependencies();

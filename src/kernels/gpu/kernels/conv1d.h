@@ -1,5 +1,5 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
-// kernels/cpu/recurrence/conv1d.cc. A thread has one channel.
+// kernels/cpu/recurrence/conv1d.cc. Each thread processes one channel.
 #pragma once
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
@@ -18,8 +18,9 @@ class Convolution {
       weight_[j] = j <= before_ ? a_.weight.row(j)[c] : 0.0F;
   }
 
-  /// The first rows of the span also read the inputs kept from before it, which this function then
-  /// replaces. One thread does both, so that no kept input is overwritten before it is read.
+  /// Computes the first rows of the span, which also read the stored inputs of earlier positions,
+  /// then replaces these. One thread does both, so that no stored input is overwritten before it is
+  /// read.
   VEERY_GPU void begin() {
     float past[Conv1dParams::kMaxWidth];
     const bool continues = a_.state && of_.position > 0;
@@ -43,7 +44,7 @@ class Convolution {
       }
     }
   }
-  /// Whether begin() computes row `i` of the span.
+  /// Returns whether begin() computes row `i` of the span.
   VEERY_GPU bool is_first(int i) const { return i == 0 || i < before_; }
   VEERY_GPU void row(int i) {
     store_output(i, [&](int j) { return x(i + j - before_); });

@@ -6,7 +6,7 @@
 
 namespace veery::gpu {
 
-/// e to the power of x, computed in f64 (kernels/reference/moe.cc).
+/// Returns e^x, computed in f64 (kernels/reference/moe.cc).
 VEERY_GPU float exp_rounded(float x) {
   if (!(x == x)) return x;
   const float in = x > 89.0F ? 89.0F : x < -104.0F ? -104.0F : x;
@@ -32,7 +32,7 @@ VEERY_GPU float exp_rounded(float x) {
 
 VEERY_GPU float minus_infinity() { return bits_to_float(static_cast<int32_t>(0xff800000U)); }
 
-/// The lowest index of the largest of n numbers, in all lanes.
+/// Returns the lowest index of the largest of n numbers, in all lanes.
 VEERY_GPU int argmax_of(const VEERY_SHARED float* x, int n) {
   uint64_t best = order_key(minus_infinity(), 0);
   for (int i = lane(); i < n; i += kWarp) {
@@ -46,7 +46,7 @@ VEERY_GPU int argmax_of(const VEERY_SHARED float* x, int n) {
   return order_key_index(best);
 }
 
-/// The scores of a row's experts: softmax or sigmoid of the router's outputs.
+/// Computes the scores of a row's experts: softmax or sigmoid of the router's outputs.
 VEERY_GPU void expert_scores(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
                              VEERY_SHARED float* score, VEERY_SHARED float* one) {
   const int n = a.scores.cols;
@@ -105,8 +105,8 @@ VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteParams& a, VEERY_SHARED 
   sync_warp();
 }
 
-/// RouteAttr::jitter, by one lane, as such models have few experts. `left`: shared memory for a
-/// score per expert.
+/// Routing with RouteAttr::jitter, by one lane, because models with it have few experts. `left`:
+/// shared memory for a score per expert.
 VEERY_GPU void route_jitter(const VEERY_THREAD RouteParams& a, const VEERY_SHARED float* scores,
                             VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
   const int n = a.scores.cols;
@@ -196,7 +196,7 @@ VEERY_GPU PairShare share_of(int pairs VEERY_CONTEXT) {
   const int begin = warp() * each;
   return {begin, begin + each < pairs ? begin + each : pairs};
 }
-/// The number of the warp's pairs that have the expert.
+/// Returns the number of the warp's pairs that have the expert.
 VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD PairShare& share,
                           int expert) {
   int own = 0;
@@ -291,7 +291,8 @@ VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
   return {words.x, words.y, words.z, words.w};
 }
 
-/// A thread block has a group of up to 8 kGroups pairs, each of its warps one panel.
+/// A thread block multiplies a group of up to 8 kGroups pairs; each of its warps multiplies one
+/// panel.
 template <WeightFormat kFormat, int kGroups, bool kGated>
 VEERY_GPU void experts_gemm(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

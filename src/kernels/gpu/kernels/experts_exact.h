@@ -1,4 +1,4 @@
-// experts_exact.h: mixtures of experts by sequential fma chains.
+// experts_exact.h: mixtures of experts with sequential fma accumulation (gemm_exact.h).
 #pragma once
 #include "kernels/gpu/kernels/experts.h"
 #include "kernels/gpu/kernels/linear/gemm_exact.h"

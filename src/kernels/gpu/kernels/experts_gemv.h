@@ -6,8 +6,8 @@
 
 namespace veery::gpu {
 
-/// Each pair has thread blocks of its own, whose weights arrive in rings of bulk copies. Outputs
-/// have no limits, and gates are applied after the products.
+/// Each pair has its own thread blocks; their weights arrive in ring buffers filled by bulk copies.
+/// Outputs are not clamped, and gates are applied after the products.
 template <WeightFormat kFormat, int kParts>
 VEERY_GPU void experts_gemv(const ExpertGemmParams& a) {
   wait_for_dependencies();

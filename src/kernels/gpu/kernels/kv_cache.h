@@ -5,7 +5,7 @@
 
 namespace veery::gpu {
 
-/// The page that holds `position` of the sequence of row `r`.
+/// Returns the page that holds `position` of the sequence of row `r`.
 VEERY_GPU int32_t page_number(const VEERY_THREAD Cache& cache, const VEERY_THREAD Run& run,
                               int sequence, int64_t position) {
   const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);

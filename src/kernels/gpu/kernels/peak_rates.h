@@ -28,8 +28,8 @@ VEERY_GPU void peak_read(const VEERY_THREAD PeakReadParams& a VEERY_CONTEXT) {
   if (sink == 0x9e3779b9U) *a.sink = sink;
 }
 
-/// Multiplies operands in registers, by the instructions that the kernels use. A warp does
-/// operations_of() per iteration.
+/// Multiplies operands in registers, by the instructions that the kernels use. A warp executes
+/// operations_of() operations per iteration.
 VEERY_GPU void peak_math(const VEERY_THREAD PeakMathParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   constexpr int kChains = 8, kTiles = 4;

@@ -11,7 +11,7 @@ struct Rotation {
   bool interleaved;
   float sign;
 };
-/// Element k of a rotated head, whose elements before rotation are x(k).
+/// Returns element k of a head after rotation; x(k) are the elements before it.
 template <typename Element>
 VEERY_GPU float rotated(const VEERY_THREAD Element& x, int k, const VEERY_DEVICE float* angles,
                         const VEERY_THREAD Rotation& rotation) {
@@ -37,7 +37,7 @@ VEERY_GPU void rope(const VEERY_THREAD RopeParams& a VEERY_CONTEXT) {
   }
 }
 
-/// One head of row r, for a warp. Heads are counted over queries, then keys, then values.
+/// One head of row r, processed by a warp. Heads are counted over queries, then keys, then values.
 class QkvHead {
  public:
   VEERY_GPU QkvHead(const VEERY_THREAD QkvRopeParams& params, int64_t r, int head)
@@ -77,7 +77,7 @@ class QkvHead {
                   is_value() ? a_.value_bytes : a_.bytes);
   }
 
-  /// The address of element i of a key or a value in a cache of T.
+  /// Returns the address of element i of a key or a value in a cache of T.
   template <typename T>
   VEERY_GPU VEERY_DEVICE T* cache_element(int i) const {
     return reinterpret_cast<VEERY_DEVICE T*>(page_) +
@@ -97,7 +97,7 @@ class QkvHead {
     float a, b, a_weight, b_weight, cos, sin;
     bool rotates;
   };
-  /// The inputs of pair q, 0 <= q < head_dim / 2.
+  /// Returns the inputs of pair q, 0 <= q < head_dim / 2.
   VEERY_GPU PairSource load_pair(int q) const {
     const int pairs = is_value() ? 0 : a_.pairs;
     const bool rotates = q < pairs, apart = rotates && a_.interleaved == 0;

@@ -4,13 +4,13 @@
 
 namespace veery::gpu {
 
-/// A polynomial's coefficient, given by its bits.
+/// Returns a polynomial's coefficient, given by its bits.
 VEERY_GPU Float64 coefficient(uint64_t bits) { return bits_to_double(static_cast<int64_t>(bits)); }
 
 struct SinCos {
   Float64 sin, cos;
 };
-// The same operations as in kernels/cpu/rows/rope.cc.
+// The operations are those of kernels/cpu/rows/rope.cc.
 VEERY_GPU SinCos sin_cos(Float64 x) {
   const Float64 round = coefficient(0x4338000000000000U);                // 3 * 2^51
   const Float64 shifted = x * coefficient(0x3fe45f306dc9c883U) + round;  // 2 / pi

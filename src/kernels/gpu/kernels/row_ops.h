@@ -6,8 +6,8 @@
 
 namespace veery::gpu {
 
-/// x divided by its length. One warp per row. The sum is one f64 chain over pieces staged in shared
-/// memory.
+/// Divides x by its length. One warp per row. The sum is accumulated sequentially in f64 over
+/// pieces staged in shared memory.
 VEERY_GPU void l2_norm(const VEERY_THREAD L2NormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -49,7 +49,7 @@ VEERY_GPU void shift(const VEERY_THREAD ShiftParams& a VEERY_CONTEXT) {
     a.out.row(r)[c] = in_span ? a.x.row(from)[c] : 0.0F;
 }
 
-/// One thread per column of a span; the sum is an f64 chain over its rows.
+/// One thread per column of a span; it accumulates the rows sequentially in f64.
 VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   enum { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
@@ -79,7 +79,7 @@ VEERY_GPU void pool(const VEERY_THREAD PoolParams& a VEERY_CONTEXT) {
   a.out.row(s)[c] = to_f32(sum);
 }
 
-/// Sums of equal parts of a row.
+/// Computes the sums of equal parts of a row.
 VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -94,8 +94,8 @@ VEERY_GPU void sum_to(const VEERY_THREAD SumToParams& a VEERY_CONTEXT) {
   }
 }
 
-/// The output of a weight with one row. One thread per row of x; each product and each sum is
-/// rounded (kernels/reference/linear.cc).
+/// Computes the output of a weight with one row. One thread per row of x; each product and each sum
+/// is rounded (kernels/reference/linear.cc).
 VEERY_GPU void linear_one(const VEERY_THREAD LinearOneParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = int64_t{block_x()} * threads() + thread();

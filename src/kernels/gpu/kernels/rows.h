@@ -93,7 +93,7 @@ VEERY_GPU void embed(const VEERY_THREAD EmbedParams& a VEERY_CONTEXT) {
     a.out.row(r)[k] = any_element(a.weight, row, k) * a.factor;
 }
 
-/// A warp has a part of a row.
+/// Each warp normalises some groups of a row; if the row is one group, all warps share it.
 VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -117,8 +117,8 @@ VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormParams& a VEERY_CONTEXT) {
     write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
 }
 
-/// The row is in shared memory, after the moments. A warp computes the moments of a part of the
-/// row.
+/// Shared memory: mean and 1 / sqrt(variance) of each group, then the row if it is staged. Each
+/// warp computes the moments of some groups.
 VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_x();
@@ -173,7 +173,7 @@ VEERY_GPU void select_rows(const VEERY_THREAD SelectRowsParams& a VEERY_CONTEXT)
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
 
-/// The largest key of all threads of a block. `shared`: a key per warp.
+/// Returns the largest key of all threads of a block. `shared`: a key per warp.
 VEERY_GPU uint64_t block_largest(uint64_t key, VEERY_SHARED uint64_t* shared VEERY_CONTEXT) {
   for (int mask = 16; mask > 0; mask /= 2) {
     const uint64_t other = shuffle_xor(key, mask);

@@ -78,8 +78,8 @@ class Scan {
   VEERY_GPU bool is_snapshot(int chunk, int t) const {
     return of_.rows - (chunk * a_.plan.positions + t) <= kept_;
   }
-  /// The state in memory: 16 columns of this head, number `block`, after the position, or before
-  /// the run.
+  /// Returns the address of a stored state: 16 columns of this head, number `block`, after the
+  /// position, or before the run.
   VEERY_GPU VEERY_DEVICE float* memory(int64_t position, int block) const {
     return a_.state.at(a_.run, of_.sequence, position) +
            (int64_t{head_} * a_.blocks + block) * a_.block;
@@ -169,7 +169,7 @@ class Scan {
     }
     sync_warp();
   }
-  // Element i of a vector that is stored as four chains.
+  // Returns element i of a vector that is stored as four interleaved parts.
   VEERY_GPU float element(const VEERY_SHARED float* vector, int i) const {
     return vector[i % 4 * a_.plan.pitch + i / 4];
   }
@@ -260,16 +260,16 @@ class Scan {
       if (4 * j + chain() < a_.keys) to[(4 * j + chain()) * 16] = s[j];
   }
 
-  /// (0 + 1) + (2 + 3) of the four chains.
+  /// Combines the sums of the four accumulators: (0 + 1) + (2 + 3).
   static VEERY_GPU float joined(float sum) {
     sum = sum + shuffle_xor(sum, 1);
     return sum + shuffle_xor(sum, 2);
   }
-  // This chain's part of a vector.
+  // Returns the part of a vector that belongs to this lane's accumulator.
   VEERY_GPU const VEERY_SHARED float* own(const VEERY_SHARED float* vector) const {
     return vector + chain() * a_.plan.pitch;
   }
-  // Four elements of a decay vector, or a scalar decay four times.
+  // Returns four elements of a decay vector, or a scalar decay four times.
   VEERY_GPU Four<float> alphas(const VEERY_SHARED float* own, int j, float alpha) const {
     if (a_.channel != 0) return load_shared<Four<float>>(own + j);
     return {alpha, alpha, alpha, alpha};

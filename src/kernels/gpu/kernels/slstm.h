@@ -47,7 +47,7 @@ class SlstmHead {
  private:
   enum { kY, kC, kN, kM };
   VEERY_GPU VEERY_SHARED float& state(int which, int i) const { return states_[which * size_ + i]; }
-  // The offset of channel i in the stored state.
+  // Returns the offset of channel i in the stored state.
   VEERY_GPU int64_t offset(int i) const {
     return int64_t{i / size_} * a_.out.cols + first_ + i % size_;
   }
@@ -91,7 +91,8 @@ VEERY_GPU void slstm(const VEERY_THREAD SlstmParams& a VEERY_CONTEXT) {
   SlstmHead(a, block_y(), block_x() VEERY_CONTEXT_ARG).run();
 }
 
-/// Part p of y is W times part p of x; all parts have the same number of columns.
+/// Multiplies each part of x by a matrix: part p of y is W times part p of x. All parts have the
+/// same number of columns.
 VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t r = block_y();

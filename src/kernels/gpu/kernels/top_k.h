@@ -26,13 +26,13 @@ VEERY_GPU void sort_keys(VEERY_SHARED uint64_t* keys, int count VEERY_CONTEXT) {
   sync_block();
 }
 
-/// The sum over 16 lanes: i and i + 8, then + 4, + 2, + 1.
+/// Returns the sum over 16 lanes: i and i + 8, then + 4, + 2, + 1.
 VEERY_GPU Float64 sum_of_chains(Float64 sum) {
   for (int mask = 8; mask > 0; mask /= 2) sum = sum + shuffle_xor(sum, mask);
   return sum;
 }
 
-/// The pieces of its row that a thread block has.
+/// A thread block's pieces of its row.
 struct Pieces {
   int begin, end;
 };
@@ -42,16 +42,16 @@ VEERY_GPU Pieces pieces_of_block(const VEERY_THREAD TopKParams& a, int blocks VE
   return {begin, begin + each < all ? begin + each : all};
 }
 
-/// The token mask of a row, a bit per logit; nullptr: all are allowed.
+/// Returns the token mask of a row, a bit per logit; nullptr: all are allowed.
 VEERY_GPU const VEERY_DEVICE uint32_t* mask_of(const VEERY_THREAD TopKParams& a, int64_t r) {
   if (a.masks == nullptr) return nullptr;
   const VEERY_DEVICE uint32_t* mask = a.masks + r * a.mask_words;
   return mask[0] != 0 ? mask + 1 : nullptr;
 }
 
-/// Finds the largest logit of each group. A group belongs to as many threads as the row has blocks,
-/// so that the groups of a row are as many as the threads of a block. change(r, begin, end) and
-/// masks are applied first.
+/// Finds the largest logit of each group. A group is searched by neighbouring threads of a block,
+/// as many as the row has blocks, so a row has as many groups as a block has threads. change(r,
+/// begin, end) and masks are applied first.
 template <typename Change>
 VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
                            const VEERY_THREAD Change& change VEERY_CONTEXT) {
@@ -92,8 +92,8 @@ VEERY_GPU void find_groups(const VEERY_THREAD TopKParams& a,
     a.groups[r * P::kThreads + block_x() * groups + thread() / blocks] = best;
 }
 
-/// The sum over a piece of the row, by the 16 threads of half a warp. Keys of at least `least` are
-/// appended to the found keys, of which there may be more than there is room for.
+/// Returns the sum over a piece of the row, by the 16 threads of half a warp. Keys of at least
+/// `least` are appended to the found keys. All are counted, but at most kMaxSorted are stored.
 VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int piece, float largest,
                             uint64_t least) {
   const VEERY_DEVICE float* x = a.x.row(r);
@@ -121,8 +121,9 @@ VEERY_GPU Float64 sum_piece(const VEERY_THREAD TopKParams& a, int64_t r, int pie
   return sum_of_chains(sum);
 }
 
-/// The `count` largest group maxima are `count` logits of the row, so logits below the smallest of
-/// them are not among the result, and few others are left to sort. `keys`: shared memory.
+/// The smallest of the `count` largest group maxima is a lower bound for the result, because
+/// `count` logits of the row reach it. Few other logits do, so there are few to sort. `keys`:
+/// shared memory.
 VEERY_GPU void sum_and_find(const VEERY_THREAD TopKParams& a, int64_t r,
                             VEERY_SHARED uint64_t* keys VEERY_CONTEXT) {
   using P = TopKSmem;
@@ -141,7 +142,7 @@ VEERY_GPU void sum_and_find(const VEERY_THREAD TopKParams& a, int64_t r,
   }
 }
 
-/// The largest key below `bound`, in all threads.
+/// Returns the largest key below `bound`, in all threads.
 VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKParams& a, const VEERY_DEVICE float* x,
                                  uint64_t bound, VEERY_SHARED uint64_t* shared VEERY_CONTEXT) {
   uint64_t best = 0;
@@ -154,8 +155,8 @@ VEERY_GPU uint64_t largest_below(const VEERY_THREAD TopKParams& a, const VEERY_D
   return best;
 }
 
-/// Writes the `count` largest of the found keys in order. Many equal ones are searched for one
-/// after the other.
+/// Writes the `count` largest of the found keys in order. If more than kMaxSorted keys were found
+/// (many equal logits), searches the row for one key after the other.
 VEERY_GPU void write_top(const VEERY_THREAD TopKParams& a, int64_t r, VEERY_SHARED uint64_t* keys,
                          VEERY_SHARED uint64_t* top_keys VEERY_CONTEXT) {
   using P = TopKSmem;

@@ -15,7 +15,7 @@ VEERY_GPU void top_k_groups(const TopKParams& a) {
   });
 }
 
-/// Whether this block is the last of its row to arrive.
+/// Returns whether this block is the last of its row to arrive.
 VEERY_GPU bool is_last_of_row(const TopKParams& a, int64_t r, int32_t* last) {
   sync_block();
   if (thread() == 0)

@@ -10,9 +10,10 @@ namespace veery::gpu {
 template <typename Of>
 class BlockMma;
 
-/// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: keys
-/// and values come to shared memory by bulk copies. The queries are shared among kThreadSets sets
-/// of 64 threads. A thread has two neighbouring positions, then pairs of neighbouring dimensions.
+/// Attention of some queries of one row that share keys and values of up to 128 kDims dimensions.
+/// kStaged: bulk copies load keys and values into shared memory. The queries are distributed over
+/// kThreadSets sets of 64 threads. A thread computes the scores of two neighbouring positions, then
+/// the values of pairs of neighbouring dimensions.
 template <typename T, int kDims, bool kStaged, int kThreadSets = 2>
 class Attention {
  public:
@@ -68,7 +69,7 @@ class Attention {
                              : page_number(a_->values, a_->run, sequence_, block * kKvBlock));
     found_block_ = block;
   }
-  /// The page of the newest position; called after find_pages().
+  /// Returns the page of the newest position; called after find_pages().
   VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {
     const VEERY_THREAD Cache& cache = key ? a_->keys : a_->values;
     const bool found = found_block_ * kKvBlock / 256 == position_ / 256;
@@ -86,8 +87,8 @@ class Attention {
   VEERY_GPU void store_query(int h, int i, float q) {
     queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
   }
-  /// Stores element i of the newest key or value, which is not in the cache yet, to where its KV
-  /// block is read from.
+  /// Stores element i of the newest key or value, which is not in the cache yet, into the memory
+  /// from which its KV block is read.
   VEERY_GPU void store_new(bool key, int i, float v) {
     const int p = static_cast<int>(position_ % kKvBlock);
     const int at = key ? p / 16 * layout_.key_group : layout_.values;
@@ -95,12 +96,13 @@ class Attention {
     Element<T>::store(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
   }
 
-  /// The thread has queries head_of(0) to head_of(kThreadQueries - 1), as far as they exist.
+  /// Returns the index of the thread's query q, which may be past the last query.
   VEERY_GPU int head_of(int q) const { return q * kThreadSets + thread() / kSetThreads; }
-  /// The dimension of the thread's value i.
+  /// Returns the dimension of the thread's value i.
   VEERY_GPU int dim(int i) const { return i / 2 * kKvBlock + 2 * (thread() % kSetThreads) + i % 2; }
 
-  /// The dimension to read for value i: absent ones read another and are not stored.
+  /// Returns the dimension to read for value i. Past the last dimension it is another one, which is
+  /// not stored.
   VEERY_GPU int read_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : 0; }
 
   VEERY_GPU void init_stage() {
@@ -108,7 +110,7 @@ class Attention {
       if (thread() == 0) init_mbarrier(mbarrier_);
     sync_block();
   }
-  /// Issues the copies of the keys and values of a KV block, up to what the row sees.
+  /// Issues the copies of the keys and values of a KV block, up to the last position the row sees.
   VEERY_GPU void copy_block(int64_t block) {
     if constexpr (kStaged)
       if (warp() == 0) copy_block_pieces(block);
@@ -118,7 +120,7 @@ class Attention {
   VEERY_GPU void wait(VEERY_THREAD int& phase) {
     if constexpr (kStaged) wait_for_phase(mbarrier_, phase++);
   }
-  /// The states of the thread's queries over a KV block that has arrived.
+  /// Computes the states of the thread's queries over a KV block that has arrived.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
     if constexpr (Element<T>::kMma)
       BlockMma<Attention>(*this, block).score();
@@ -133,7 +135,7 @@ class Attention {
       add_values(block, states);
   }
 
-  /// Whether this thread block is the last of `blocks` to arrive.
+  /// Returns whether this thread block is the last of `blocks` to arrive.
   VEERY_GPU bool is_last_block(VEERY_DEVICE uint32_t* arrivals, uint32_t blocks) {
     sync_block();
     if (thread() == 0) {
@@ -144,7 +146,8 @@ class Attention {
     return *last_ != 0;
   }
 
-  /// A sink is merged last, as a score without a value.
+  /// Normalises and stores query h. An attention sink is merged last, as a position whose value
+  /// vector is zero.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kValues>& state) {
     SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_->sinks != nullptr;
@@ -189,7 +192,7 @@ class Attention {
     return reinterpret_cast<const VEERY_DEVICE T*>(
         page_of(cache, a_->run, sequence_, block * kKvBlock));
   }
-  // The keys of a group of 16 positions are stored dimension by dimension.
+  // Returns the keys of a group of 16 positions, which are stored dimension by dimension.
   VEERY_GPU const VEERY_DEVICE T* keys_at(int64_t block, int at) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
@@ -208,7 +211,7 @@ class Attention {
     return position >= first_ && position <= position_;
   }
 
-  /// The number of queries that the thread has. Code is specialised by it, without a branch for
+  /// Returns the number of the thread's queries. Code is specialised by it, without a branch for
   /// absent queries: a load after a branch waits for the loads before it.
   VEERY_GPU int thread_queries() const {
     static_assert(kThreadQueries <= 2, "all, one or none");
@@ -223,7 +226,8 @@ class Attention {
     else if (own == 1)
       score_queries<1>(block);
   }
-  // A thread has two positions. The score of each query is one chain over the dimensions.
+  // Computes the scores of the thread's two positions. The score of each query is accumulated
+  // sequentially over the dimensions.
   template <int kCount>
   VEERY_GPU void score_queries(int64_t block) {
     const int at = 2 * (thread() % kSetThreads);
@@ -267,7 +271,7 @@ class Attention {
     }
   }
 
-  // A warp per query: the maximum of the scores, weights and their sum.
+  // Each warp processes one query: the maximum of the scores, the softmax weights and their sum.
   VEERY_GPU void softmax_weights(int64_t block) {
     if (warp() >= heads_) return;
     VEERY_SHARED float* scores = weights_ + warp() * kKvBlock;
@@ -296,8 +300,8 @@ class Attention {
     if (lane() == 0) stats_[2 * warp()] = max_score, stats_[2 * warp() + 1] = sum;
   }
 
-  // A thread has some dimensions: chains over the positions. Of a bf16 pair the odd position comes
-  // first.
+  // Each thread accumulates its dimensions sequentially over the positions. The odd position of a
+  // bf16 pair comes first.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kThreadQueries]) {
     const int own = thread_queries();
     VEERY_UNROLL(4)
@@ -387,7 +391,7 @@ class Attention {
 };
 
 /// Merges the states of query h over a few KV blocks, each of which is a segment. Each thread
-/// merges its own dimensions, so that it waits only for one round of loads.
+/// merges its own dimensions, with a single round of loads.
 template <typename T, int kDims, bool kStaged, int kThreadSets>
 VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendParams& a,
                                 VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,

@@ -1,13 +1,14 @@
 // attend_block_mma.h: the scores and weighted values of attend_block.h by tensor cores, if
 // Element::kMma. Up to kMaxHeads queries are the rows of mma_m16n8k16_bf16(). attend_prefill_mma.h
-// has the same chains.
+// accumulates in the same order.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// For an Attention and one KV block. The columns of a product are any positions or dimensions: of
-/// 16 neighbours the even ones are one product, the odd ones another.
+/// The tensor core variant of score() and add_values() for one KV block. The columns of a product
+/// are positions or dimensions: the even ones of 16 consecutive columns form one product, the odd
+/// ones another.
 template <typename Attn>
 class BlockMma {
  public:
@@ -19,7 +20,7 @@ class BlockMma {
         high_(static_cast<int>(attn.position_ - begin() < kKvBlock - 1 ? attn.position_ - begin()
                                                                        : kKvBlock - 1)) {}
 
-  /// A warp has 16 positions at a time.
+  /// Computes scores. A warp processes 16 positions at a time.
   VEERY_GPU void score() const {
     const int g = lane() / 4, t = lane() % 4;
     for (int first = 16 * warp(); first < kKvBlock; first += 16 * warps()) {
@@ -44,8 +45,8 @@ class BlockMma {
       }
     }
   }
-  /// A warp has 16 dimensions at a time. Groups of 16 positions that the row does not see are
-  /// skipped.
+  /// Accumulates the weighted values. A warp processes 16 dimensions at a time. Groups of 16
+  /// positions that the row does not see are skipped.
   template <typename States>
   VEERY_GPU void add_values(States& states) const {
     const int g = lane() / 4, t = lane() % 4;
@@ -95,8 +96,9 @@ class BlockMma {
     return static_cast<uint32_t>(float_to_bits(x.x)) >> 16 |
            (static_cast<uint32_t>(float_to_bits(x.y)) & 0xffff0000U);
   }
-  /// Adds the products of 16 elements of each query, `stride` apart from `first` on, with `rows`.
-  /// Lane 4 g + t has elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of columns 2 g and 2 g + 1.
+  /// c[0] and c[1] += the products of elements [first, first + 16) of each query with the even and
+  /// the odd columns of `rows`. Queries are `stride` apart. In lane 4 g + t the words of `rows` are
+  /// elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of columns 2 g (lower half) and 2 g + 1.
   VEERY_GPU void multiply(const float* queries, int stride, int first, const uint32_t (&rows)[4],
                           float (&c)[2][4]) const {
     uint32_t own[4] = {0, 0, 0, 0};

@@ -1,11 +1,11 @@
 // attend_decode.h: attention of a decode step of one sequence, with qkv_rope fused in: each thread
-// block rotates the queries it needs, and makes the new key and value that it reads.
+// block rotates the queries it needs, and computes the new key and value if it reads them.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// The keys and values of the first KV block are copied while the newest are made.
+/// The keys and values of the first KV block are copied while the new key and value are computed.
 template <typename T, int kDims, int kThreadSets>
 VEERY_GPU void attend_decode(const QkvRopeParams& rope, const AttendParams& a,
                              Attention<T, kDims, true, kThreadSets>& attn) {

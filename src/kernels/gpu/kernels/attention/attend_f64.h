@@ -1,4 +1,4 @@
-// attend_f64.h: attention of heads that are no multiple of 16 wide, in the order of
+// attend_f64.h: attention of heads whose width is not a multiple of 16, in the order of
 // kernels/reference/attend.cc: position after position, in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
@@ -6,9 +6,9 @@
 
 namespace veery::gpu {
 
-/// A thread block has a row and a head. For each KV block its threads compute scores and factors, a
-/// position each; then each thread adds the values of its dimensions. Shared memory: the query, and
-/// 3 f64 numbers per position.
+/// A thread block processes one head of one row. For each KV block, each thread computes the score
+/// and the factors of one position; then each thread accumulates the values of its dimensions.
+/// Shared memory: the query, and 3 f64 numbers per position.
 class F64Attention {
  public:
   VEERY_STATIC int kDims = 4;
@@ -54,7 +54,7 @@ class F64Attention {
   }
 
  private:
-  // Position i among those that the row sees, or that were chosen for it.
+  // Returns position i of those that the row sees, or of those that were chosen for it.
   VEERY_GPU int64_t position(int64_t i) const { return chosen_ != nullptr ? chosen_[i] : i; }
   VEERY_GPU int column(int i) const { return thread() + i * kKvBlock; }
   static VEERY_GPU Float64 larger(Float64 own, Float64 before) {
@@ -76,7 +76,8 @@ class F64Attention {
     const auto far = static_cast<int>(position > own_ ? position - own_ : own_ - position);
     return x - to_f64(a_.slopes[head_]) * to_f64(far);
   }
-  // Computes the factor of position p of the KV block, and the factor of what was summed before it.
+  // Computes two factors for position p of the KV block: one for its value, one for the sum of the
+  // values before it.
   VEERY_GPU void compute_factors(int p) {
     Float64 before = max_score_;
     for (int i = 0; i < p; ++i) before = larger(load_f64(scores_ + i), before);

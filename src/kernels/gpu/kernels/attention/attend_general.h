@@ -1,4 +1,4 @@
-// attend_general.h: attention that attend_split.h has no kernels for, with the bits of
+// attend_general.h: attention for all cases without a kernel in attend_split.h, with the bits of
 // kernels/cpu/attend: wide heads, values within keys (latent attention), q8_0 caches, caches of two
 // types, keys and values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
@@ -29,7 +29,7 @@ VEERY_GPU float element_at(const VEERY_DEVICE uint8_t* page, int64_t at) {
   const uint16_t bits = reinterpret_cast<const VEERY_DEVICE uint16_t*>(page)[at];
   return kType == Stored::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
 }
-/// Element i of a head at a position, as f32.
+/// Returns element i of a head at a position, as f32.
 VEERY_GPU float cache_value(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page,
                             Stored type, int head, int64_t position, int i, bool keys) {
   if (type == Stored::kQ8) {
@@ -66,9 +66,9 @@ struct QueryValues<true> {
   using T = BF16;
 };
 
-/// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are 0, as
-/// in products of bf16. Positions of rows of the run are counted from the first row of their span.
-/// Chosen positions are treated as contiguous, in the order of their list.
+/// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are
+/// flushed to 0, as in bf16 products. Positions of rows of the run are counted from the first row
+/// of their span. Chosen positions are treated as contiguous, in the order of their list.
 template <int kDims, bool kFlush, int kHeads>
 class GeneralAttention {
  public:
@@ -118,7 +118,7 @@ class GeneralAttention {
     }
     sync_block();
   }
-  /// The states over one KV block.
+  /// Computes the states over one KV block.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     float s[kHeads] = {};
     if (sees(block * kKvBlock + thread())) score(block * kKvBlock + thread(), s);
@@ -129,7 +129,8 @@ class GeneralAttention {
     add_values(block, states);
     sync_block();
   }
-  /// A sink is merged last, as a score without a value.
+  /// Normalises and stores query h. An attention sink is merged last, as a position whose value
+  /// vector is zero.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
     SoftmaxMerge m = {state.max_score, state.sum, 1, 0};
     const bool sink = a_.sinks != nullptr;
@@ -150,8 +151,8 @@ class GeneralAttention {
     return page_of(cache, a_.run, sequence_, position);
   }
 
-  // Dimensions [first, first + count) of all queries times key(i). kPairs: of two dimensions the
-  // odd one comes first.
+  // Multiplies dimensions [first, first + count) of all queries with key(i). kPairs: the odd one of
+  // two dimensions comes first.
   template <bool kPairs, typename Key>
   VEERY_GPU void score_chain(int first, int count, const VEERY_THREAD Key& key,
                              VEERY_THREAD float (&s)[kHeads]) const {
@@ -194,7 +195,7 @@ class GeneralAttention {
         score_chain<kFlush && kType == Stored::kBF16>(0, a_.key_dim, key, s);
     });
   }
-  // A chain over each 32 codes, and one over these sums times their scale.
+  // Accumulates over each 32 codes, then accumulates these sums times their scale.
   VEERY_GPU void score_q8(VEERY_DEVICE uint8_t* page, int64_t position,
                           VEERY_THREAD float (&s)[kHeads]) const {
     for (int b = 0; b < a_.key_dim; b += 32) {
@@ -224,7 +225,7 @@ class GeneralAttention {
     }
   }
 
-  // A warp has some queries: maxima of scores, weights and their sums.
+  // Each warp processes some queries: maxima of scores, softmax weights and their sums.
   VEERY_GPU void softmax_weights(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     for (int h = warp(); h < heads_; h += warps()) {
       VEERY_SHARED float* scores = weights_ + h * kKvBlock;
@@ -252,7 +253,7 @@ class GeneralAttention {
       if (k < heads_) states[k].max_score = stats_[2 * k], states[k].sum = stats_[2 * k + 1];
   }
 
-  // A thread has some dimensions: chains over the positions [low, high] of the KV block.
+  // Each thread accumulates its dimensions over positions [low, high] of the KV block.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     const int64_t begin = block * kKvBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
@@ -405,7 +406,7 @@ VEERY_GPU void attend_general_merge(const VEERY_THREAD AttendGeneralParams& a VE
   }
   of.finish(h, whole);
 }
-/// Many rows, or rows of the run: a thread block has a row and some of its queries.
+/// Many rows, or rows of the run: a thread block processes a row and some of its queries.
 template <int kDims, bool kFlush, int kHeads>
 VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEXT) {
   using T = typename QueryValues<kFlush>::T;

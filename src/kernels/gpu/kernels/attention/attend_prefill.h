@@ -21,13 +21,13 @@ struct RowRange {
 struct TileHeads {
   int kv, first, count;
 };
-/// `part` counts the tiles of query heads over all key heads.
+/// Returns tile `part`, counted over the tiles of query heads of all key heads.
 VEERY_GPU TileHeads tile_heads(const AttendParams& a, int part) {
   const int group = a.heads / a.kv_heads, parts = (group + kMaxHeads - 1) / kMaxHeads;
   const int kv = part / parts, before = part % parts * kMaxHeads, left = group - before;
   return {kv, kv * group + before, left < kMaxHeads ? left : kMaxHeads};
 }
-/// The tile of a thread block, and what its queries see.
+/// The tile of a thread block, and the positions that its queries see.
 class PrefillTile {
  public:
   VEERY_GPU PrefillTile(const AttendParams& params, const RowRange& rows, int part)
@@ -57,7 +57,7 @@ class PrefillTile {
   VEERY_GPU const uint8_t* page(const Cache& cache, int64_t block) const {
     return page_of(cache, a_.run, sequence_, block * kKvBlock);
   }
-  /// A position relative to the beginning of a KV block; -1 or kKvBlock if it is outside.
+  /// Returns a position relative to the beginning of a KV block; -1 or kKvBlock if it is outside.
   static VEERY_GPU int within(int64_t position) {
     return static_cast<int>(position < -1 ? -1 : position > kKvBlock ? kKvBlock : position);
   }
@@ -104,7 +104,7 @@ class PrefillAttention : PrefillTile {
   }
 
  private:
-  /// The slot of the warp's query i, of 8.
+  /// Returns the slot of query i (0 to 7) of the warp.
   VEERY_GPU int slot(int i) const { return warp() * kQueriesPerWarp + i; }
 
   VEERY_GPU Mbarrier* mbarrier(int i) const {
@@ -152,7 +152,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane has 4 positions of each query: chains over the dimensions.
+  // Each lane accumulates the scores of 4 positions, for each query, over the dimensions.
   VEERY_GPU void score(float (&scores)[kQueriesPerWarp][4]) const {
     const uint8_t* keys =
         shared_memory() + layout_.keys + lane() / 4 * layout_.key_group + lane() % 4 * 8;
@@ -178,8 +178,8 @@ class PrefillAttention : PrefillTile {
     to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
   }
 
-  // The weights of a warp: [position][8 queries], with 16 bytes of padding every 4 positions
-  // against bank conflicts.
+  // Returns the weights of a warp: [position][8 queries], with 16 bytes of padding every 4
+  // positions against bank conflicts.
   VEERY_GPU float* weights() const {
     return reinterpret_cast<float*>(shared_memory() + layout_.weights) + warp() * kKvBlock * 9;
   }
@@ -195,7 +195,7 @@ class PrefillAttention : PrefillTile {
     }
     sync_warp();
   }
-  // Maxima of scores, weights and their sums. Lane i keeps those of query i % 8.
+  // Computes maxima of scores, softmax weights and their sums. Lane i keeps those of query i % 8.
   VEERY_GPU void softmax_weights(int64_t block, float (&w)[kQueriesPerWarp][4]) {
     if (a_.softcap > 0) apply_softcap(w);
     // The range of the block that each query sees, and whether all queries see all of it.
@@ -220,8 +220,8 @@ class PrefillAttention : PrefillTile {
     for (int j = 0; j < 4; ++j) w[h][j] = Element<T>::rounded(w[h][j]);
     store_weights(w);
   }
-  // Weights of masked positions become 0, as exp_clamped() of their scores is. Queries that see
-  // nothing are left out.
+  // Masks scores, so that the weights of masked positions become 0. Queries that see no position of
+  // the block are skipped.
   static VEERY_GPU void apply_mask(int low, int high, float (&w)[4]) {
     VEERY_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
@@ -251,7 +251,7 @@ class PrefillAttention : PrefillTile {
     }
   }
 
-  // A lane has some dimensions of each query: chains over the positions.
+  // Each lane accumulates its dimensions of each query over the positions.
   VEERY_GPU void add_values(int64_t block, float (&part)[kQueriesPerWarp][kDims]) const {
     const int64_t begin = block * kKvBlock, from = first_seen(begin_);
     const int low = static_cast<int>(from > begin ? from - begin : 0);
@@ -308,7 +308,7 @@ class PrefillAttention : PrefillTile {
     for (int e = 0; e < kQueriesPerWarp; ++e) product(i % 2 == 0 ? e : kQueriesPerWarp - 1 - e, i);
   }
 
-  // State::merge_in(), for queries that see something of the KV block.
+  // State::merge_in() for the queries that see a position of the KV block.
   VEERY_GPU void merge_in(int64_t block, const float (&part)[kQueriesPerWarp][kDims]) {
     const int64_t last = query_position_ / kKvBlock;
     const bool sees = is_query(slot(lane() % kQueriesPerWarp)) &&
@@ -371,7 +371,8 @@ class PrefillAttention : PrefillTile {
   float segment_[kQueriesPerWarp][kDims] = {}, whole_[kQueriesPerWarp][kDims] = {};
 };
 
-/// The tile of this thread block if its rows follow each other in one sequence, otherwise none.
+/// Returns the tile of this thread block if its rows are consecutive positions of one sequence,
+/// otherwise an empty tile.
 VEERY_GPU RowRange contiguous_tile(const AttendParams& a) {
   const int64_t rows = a.run.count(a.out.rows);
   // The last tiles see most positions, so they are scheduled first.
@@ -383,7 +384,8 @@ VEERY_GPU RowRange contiguous_tile(const AttendParams& a) {
   return {first, end - 1};
 }
 
-/// Rows that follow each other in one sequence; attend_ragged() does the others.
+/// Processes tiles whose rows are consecutive positions of one sequence; attend_ragged() processes
+/// the others.
 template <typename T, int kDims>
 VEERY_GPU void attend_prefill(const AttendParams& a) {
   wait_for_dependencies();

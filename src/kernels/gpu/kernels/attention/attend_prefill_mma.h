@@ -56,7 +56,7 @@ class PrefillMmaAttention : PrefillTile {
 
   VEERY_GPU int slot(int r) const { return warp() * kMmaQueriesPerWarp + lane() / 4 + 8 * r; }
 
-  // Copies. Values past the last position may be anything, so they become 0.
+  // Copies. Memory past the last position may hold anything, even NaN, so its values are set to 0.
 
   VEERY_GPU void copy_keys(int64_t block) const {
     const uint8_t* from = page(a_.keys, block) + 2 * key_offset(a_.keys, kv_, block * kKvBlock, 0);
@@ -120,7 +120,7 @@ class PrefillMmaAttention : PrefillTile {
       }
     }
   }
-  /// Maxima of scores, weights and their sums, of rows g and g + 8.
+  /// Computes maxima of scores, softmax weights and their sums, of rows g and g + 8.
   VEERY_GPU void softmax_weights(int64_t block, float (&w)[kTiles][4]) {
     using E = Element<BF16Mma>;
     if (a_.softcap > 0) {
@@ -317,7 +317,8 @@ class PrefillMmaAttention : PrefillTile {
   float acc_[kDim / 8][4] = {};
 };
 
-/// Rows that follow each other in one sequence; attend_ragged() does the others.
+/// Processes tiles whose rows are consecutive positions of one sequence; attend_ragged() processes
+/// the others.
 template <int kDim, bool kExactDim>
 VEERY_GPU void attend_prefill_mma(const AttendParams& a) {
   wait_for_dependencies();

@@ -1,13 +1,14 @@
-// attend_ragged.h: attention of rows in tiles that prefill kernels skip, as their rows do not
-// follow each other in one sequence (contiguous_tile()). Most prompts have none. A thread block per
-// row, which finds that out for itself, took longer than a few blocks that share the rows.
+// attend_ragged.h: attention of the rows that prefill kernels skip: those of tiles whose rows are
+// not consecutive positions of one sequence (contiguous_tile()). Most prompts have no such tiles. A
+// thread block per row that tests this itself took longer than a few blocks that distribute the
+// rows.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
-/// A bit for each of 32 tiles from row `first` on: whether its rows are not successive positions of
-/// one sequence. Called by all threads.
+/// Returns a bit for each of 32 tiles from row `first` on: whether its rows are not consecutive
+/// positions of one sequence. Called by all threads.
 VEERY_GPU uint32_t ragged_tiles(const AttendParams& a, int64_t first, int64_t rows) {
   auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
   sync_block();  // all threads have read the previous contents

@@ -7,9 +7,10 @@
 
 namespace veery::gpu {
 
-/// Split-KV, for few rows: a thread block has a KV block, whose queries are in shared memory and
-/// whose copies were issued. All threads call `enter` with a KV block that has arrived, before they
-/// read it. The last thread block merges all states, or another kernel does (kBlocksExchange).
+/// Split-KV, for few rows: the thread blocks take KV blocks in turn. On entry the queries are in
+/// shared memory, and the copies of the first KV block have been issued. All threads call `enter`
+/// before they read a KV block that has arrived. If kBlocksExchange, the last thread block merges
+/// all states; otherwise another kernel does.
 template <typename T, int kDims, bool kStaged, int kThreadSets, typename Enter>
 VEERY_GPU void attend_kv_blocks(const VEERY_THREAD AttendParams& a,
                                 VEERY_THREAD Attention<T, kDims, kStaged, kThreadSets>& attn,
@@ -83,7 +84,7 @@ VEERY_GPU void attend_merge(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
   merge_blocks(a, attn, row, own);
 }
 
-/// A row and its queries of one key head.
+/// Processes one row and its queries of one key head.
 template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_row(const VEERY_THREAD AttendParams& a, int64_t row VEERY_CONTEXT) {
   Attention<T, kDims, kStaged> attn(a, row, block_y() VEERY_CONTEXT_ARG);
@@ -113,7 +114,8 @@ VEERY_GPU void attend_row(const VEERY_THREAD AttendParams& a, int64_t row VEERY_
     if (attn.head_of(q) < attn.heads()) attn.finish(attn.head_of(q), whole[q]);
 }
 
-/// Whether the rows [first, last] are successive positions of one sequence. Called by a warp.
+/// Returns whether the rows [first, last] are consecutive positions of one sequence. Called by a
+/// warp.
 VEERY_GPU bool is_contiguous(const VEERY_THREAD AttendParams& a, int64_t first, int64_t last) {
   const int64_t begin = a.run.token_row(a.q.rows, first);
   bool same = true;
@@ -124,7 +126,7 @@ VEERY_GPU bool is_contiguous(const VEERY_THREAD AttendParams& a, int64_t first, 
   }
   return ballot(!same) == 0;
 }
-/// Many rows: a thread block has a row and its queries of one key head.
+/// Many rows: a thread block processes a row and its queries of one key head.
 template <typename T, int kDims>
 VEERY_GPU void attend_rows(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
   wait_for_dependencies();

@@ -1,6 +1,6 @@
-// choose_positions.h: chooses the positions that attention reads, if it does not read all. The
-// choice is that of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores
-// the lowest position.
+// choose_positions.h: chooses the positions of sparse attention. The choice is that of
+// kernels/cpu/attend/choose_positions.cc: scores are accumulated in the same order, and the lowest
+// position wins ties.
 #pragma once
 #include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/params/attend_params.h"
@@ -88,7 +88,8 @@ class PositionScores {
         s[h] = a_.plain != 0 ? s[h] + q[e] * key[e] : fma(q[e], key[e], s[h]);
     }
   }
-  // Recomputed where shared memory is too small for them.
+  // Returns the weight of head h. It is recomputed on devices that do not keep the weights in
+  // shared memory.
   VEERY_GPU float head_weight(int h) const {
     return kGenericPointers ? factors_[h] : weights_[h] * a_.scale;
   }
@@ -100,7 +101,7 @@ class PositionScores {
   VEERY_SHARED float *queries_, *factors_;
 };
 
-/// A thread block has some blocks of positions of a row.
+/// A thread block scores some blocks of positions of a row.
 VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY_CONTEXT) {
   wait_for_dependencies();
   const int64_t row = int64_t{a.first_row} + block_y();
@@ -114,7 +115,7 @@ VEERY_GPU void score_positions(const VEERY_THREAD ChoosePositionsParams& a VEERY
     to[p] = scores.score(p);
 }
 
-/// An integer with the order of the scores.
+/// Returns an integer with the order of the scores.
 VEERY_GPU uint32_t score_order(float score) {
   return static_cast<uint32_t>(order_key(score, 0) >> 32);
 }
@@ -129,8 +130,8 @@ class PositionChoice {
 
   VEERY_GPU void write(VEERY_DEVICE int32_t* out) {
     const uint32_t least = find_threshold();
-    // Each warp has a part of the positions, in order, so that it can count what the warps before
-    // it choose.
+    // Each warp processes a range of the positions, so that it can count the positions that the
+    // warps before it choose.
     const int each = (seen_ + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
     const int begin = warp() * each, end = begin + each < seen_ ? begin + each : seen_;
     int above = 0, equal = 0;
@@ -142,7 +143,7 @@ class PositionChoice {
     sync_block();  // the sums of the search have been read
     if (lane() == 0) shared_[warp()] = above, shared_[warps() + warp()] = equal;
     sync_block();
-    int left = used_;  // of the positions whose score equals the threshold
+    int left = used_;  // positions to choose among those with the threshold score
     for (int w = 0; w < warps(); ++w) left -= shared_[w];
     int at = 0;
     for (int w = 0; w < warp(); ++w) {
@@ -175,7 +176,7 @@ class PositionChoice {
     }
   }
 
-  /// The score of the last chosen position: its bits from the highest on, two at a time.
+  /// Finds the lowest chosen score: its bits from the highest on, two at a time.
   VEERY_GPU uint32_t find_threshold() {
     uint32_t least = 0;
     for (int shift = 30, phase = 0; shift >= 0; shift -= 2, phase ^= 1) {

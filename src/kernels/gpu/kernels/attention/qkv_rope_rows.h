@@ -6,8 +6,8 @@
 
 namespace veery::gpu {
 
-/// A thread block has a row, a warp a head at a time. A lane has 4 elements that are rotated by two
-/// angles: neighbours, or two in each half of the head.
+/// A thread block processes a row, a warp one head at a time. A lane has 4 elements that are
+/// rotated by two angles: neighbours, or two in each half of the head.
 class QkvRow {
  public:
   VEERY_GPU QkvRow(const QkvRopeParams& params, int64_t row)

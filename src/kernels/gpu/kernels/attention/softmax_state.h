@@ -11,15 +11,15 @@ VEERY_CONSTANT float kNoScore = -3e38F;
 VEERY_CONSTANT int kSingleBlockSegments = 16;  ///< the first KV blocks are segments of one block
 VEERY_CONSTANT int kMaxDirectMerge = 4;        ///< states that are merged without a MergeChain
 
-/// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
-/// the odd one comes first, and subnormal numbers are 0.
+/// How elements of the cache are multiplied. bf16: queries and weights are rounded to bf16, the odd
+/// element of a pair comes first, and subnormal numbers are flushed to 0.
 template <typename T>
 struct Element;
 struct BF16 {
   uint16_t bits;
 };
-/// bf16 multiplied by tensor cores: subnormal elements are kept, and sums are those of
-/// mma_m16n8k16_bf16(), 16 dimensions or positions after the other.
+/// bf16 multiplied by tensor cores: subnormal elements are kept, and mma_m16n8k16_bf16() adds 16
+/// dimensions or positions at a time, in order.
 struct BF16Mma : BF16 {};
 struct F16 {
   uint16_t bits;
@@ -89,7 +89,7 @@ VEERY_GPU SoftmaxMerge merge(float max_score, float sum, float other, float othe
           add};
 }
 
-/// Of one query: maximum, sum of weights, and this thread's dimensions of the values.
+/// The state of one query: maximum, sum of weights, and this thread's dimensions of the values.
 template <int kDims>
 struct State {
   float max_score = kNoScore, sum = 0;
@@ -112,8 +112,8 @@ struct State {
   }
 };
 
-/// Segments are those of the CPU's attend.h: 16 of one KV block, 16 of two, 16 of four ... Whether
-/// one ends after block `b`.
+/// Returns whether a segment ends after block b. Segments are those of the CPU's attend.h: 16 of
+/// one KV block, 16 of two, 16 of four, and so on.
 VEERY_GPU bool ends_segment(int64_t b) {
   const auto own = static_cast<int32_t>(b);
   int32_t begin = 0;
@@ -122,12 +122,13 @@ VEERY_GPU bool ends_segment(int64_t b) {
     if (own < end) return ((own - begin + 1) & (length - 1)) == 0;
     begin = end;
   }
-  // The last 16 segments have 128 blocks; the very last one has no end.
+  // The last 16 segments have 128 blocks each, except the very last one, which has all further
+  // blocks.
   return own < begin + 15 * 128 && ((own - begin + 1) & 127) == 0;
 }
 
-/// The factors of a KV block's values: into its segment, and, if that ends there, of the segment
-/// into the whole.
+/// Factors of a merge: a segment is multiplied by `keep` and a KV block by `add`. If the segment
+/// ends there, the result is multiplied by whole_keep and the segment by whole_add.
 struct Factors {
   VEERY_STATIC float kOpen = -1;  ///< whole_add if the segment continues
   float keep, add, whole_keep, whole_add;
@@ -135,12 +136,12 @@ struct Factors {
 
 /// Computes the Factors of one query, by a warp, from maxima and sums alone, so that values wait
 /// for memory only. Each lane has one KV block. The running maximum is a prefix scan over the
-/// lanes; only the sums are chains.
+/// lanes; only the sums are accumulated sequentially.
 template <typename T>
 class MergeChain {
  public:
-  /// The factors of the next `count` KV blocks, at most kWarp; `last` is the last one of all.
-  /// `parts`: the state of block `begin`. A lane gets those of block begin + lane().
+  /// Returns the factors of the next `count` KV blocks, at most kWarp; `last` is the last one of
+  /// all. `parts`: the state of block `begin`. A lane gets those of block begin + lane().
   VEERY_GPU Factors next_factors(const VEERY_DEVICE float* parts, int size, int64_t begin,
                                  int count, int64_t last) {
     const VEERY_DEVICE float* own = parts + (lane() < count ? lane() : 0) * size;
@@ -166,7 +167,7 @@ class MergeChain {
   VEERY_GPU float sum() const { return total_sum_; }
 
  private:
-  // The maximum over lanes `first` to this one, and `carried`.
+  // Returns the maximum over lanes `first` to this one, and `carried`.
   static VEERY_GPU float prefix_max(float max_score, int first, float carried) {
     VEERY_UNROLL(5)
     for (int by = 1; by < kWarp; by *= 2) {
@@ -175,13 +176,14 @@ class MergeChain {
     }
     return max_f32(carried, max_score);
   }
-  // The merge of a lane's state with those from lane `first` on, and `carried`, without the sum.
+  // Returns the merge of a lane's state with those from lane `first` on, and `carried`, without the
+  // sum.
   static VEERY_GPU SoftmaxMerge step(float max_score, int first, float carried) {
     const float all = prefix_max(max_score, first, carried);
     const float others = shuffle(all, lane() > 0 ? lane() - 1 : 0);
     return merge<T>(lane() > first ? others : carried, 0, max_score, 0);
   }
-  // The sum up to each lane over the lanes in `which`, in order.
+  // Returns the sum up to each lane over the lanes in `which`, in order.
   static VEERY_GPU float ordered_sum(float own, const VEERY_THREAD SoftmaxMerge& m, int count,
                                      uint32_t which, float sum) {
     float found = sum;

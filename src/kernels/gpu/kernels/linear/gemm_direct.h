@@ -1,15 +1,16 @@
 // gemm_direct.h: products whose warps read weights and activations from device memory directly, and
 // what all products share: weight panels, mma fragments, the epilogue. Quantised weights give the
-// bits of kernels/cpu: exact integer sums of blocks by tensor cores, then one fma chain over the
-// blocks in order. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
-// columns, 16 columns after the other, and the sums of pieces are added in order.
+// bits of kernels/cpu: exact integer sums of blocks by tensor cores, accumulated sequentially by
+// fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
+// columns, 16 columns at a time, and the sums of pieces are added in order.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
 namespace veery::gpu {
 
-/// The epilogue of output n of weight `i` and token row r. `up` is the output of the second weight
-/// of a gated product. Returns the order_key() of the output if only the argmax is requested.
+/// Applies the epilogue to output n of weight `i` and token row r. `up` is the output of the second
+/// weight of a gated product. Returns the order_key() of the output if only the argmax is
+/// requested.
 VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n, float y,
                                  float up, float residual) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
@@ -25,7 +26,7 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD GemmParams& a, int64_t r, in
   a.out.row(r)[column] = y;
   return 0;
 }
-/// The residual of output n of weight i, or 0.
+/// Returns the residual of output n of weight i, or 0.
 VEERY_GPU float residual_of(const VEERY_THREAD GemmParams& a, int64_t r, int i, int n) {
   return a.residual ? a.residual.row(r)[a.column[i] + n] : 0.0F;
 }
@@ -87,7 +88,7 @@ VEERY_GPU void look_up_codes(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD u
   a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
 }
 
-/// A lane's part of an A fragment (16 rows, 32 columns) as it is stored.
+/// A lane's part of an A fragment (16 rows, 32 columns) in its packed layout.
 template <int kBits>
 struct FragmentWords {
   Four<uint32_t> words;
@@ -193,8 +194,8 @@ class GemmDirect {
   VEERY_STATIC WeightFormatInfo kInfo = weight_format_info(kFormat);
   VEERY_STATIC UnitLayout kLayout = unit_layout(kFormat);
 
-  /// row_of(r): the row of the activations that row r of the 8 kGroups is. Rows past the end repeat
-  /// another one and are not stored.
+  /// row_of(r) returns the activation row for row r of the 8 kGroups rows. Rows past the end repeat
+  /// another row and are not stored.
   template <typename RowOf>
   VEERY_GPU GemmDirect(const VEERY_THREAD Activations& act, const VEERY_THREAD Weight& weight,
                        int panel, const VEERY_THREAD RowOf& row_of)
@@ -382,7 +383,7 @@ class GemmDirect {
     add_super_block(u, all, lows);
   }
 
-  // One step of the fma chains.
+  // One step of the sequential accumulation.
   VEERY_GPU void add_super_block(int u, const VEERY_THREAD int32_t (&all)[kPanels][kGroups][4],
                                  const VEERY_THREAD int32_t (&lows)[kPanels][kGroups][4]) {
     VEERY_UNROLL(4)

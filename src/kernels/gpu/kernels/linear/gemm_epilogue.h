@@ -5,7 +5,7 @@
 
 namespace veery::gpu {
 
-/// Whether finish_outputs() has the activation: none, or silu.
+/// Returns whether finish_outputs() supports the activation: none or silu.
 VEERY_GPU bool has_fast_activation(const ActivationParams& gate) { return gate.kind <= 1; }
 /// Rows first, first + step, .. below `rows`.
 struct OutputRows {
@@ -47,7 +47,7 @@ struct GemmSums {
   static constexpr int kStride = kPanels * 16 + 4;
   float* at;
 
-  /// The lane's pair of a panel; `row` is the row times kStride.
+  /// Returns the lane's pair of a panel; `row` is the row times kStride.
   VEERY_GPU Two<float>& pair(int row, int panel) const {
     return *reinterpret_cast<Two<float>*>(at + row + panel * 16 + lane() / 4 * 2);
   }
@@ -57,7 +57,7 @@ struct GemmSums {
     pair(row, panel) = {sum[0], sum[2]};
     pair(row + kStride, panel) = {sum[1], sum[3]};
   }
-  /// The output that is stored at index i of a panel.
+  /// Returns the output that is stored at index i of a panel.
   static VEERY_GPU int stored_output(int i) { return i / 2 + i % 2 * 8; }
 };
 

@@ -1,6 +1,6 @@
-// gemm_exact.h: products as sequential fma chains over weights converted to f32, y = fma(x[k],
-// w[k], y) with k in order: for float weights, and for all weights with --exact. The bits are those
-// of kernels/cpu/codec/float.cc.
+// gemm_exact.h: products by sequential accumulation over weights converted to f32, y = fma(x[k],
+// w[k], y) with ascending k: for float weights, and for all weights with --exact. The bits are
+// those of kernels/cpu/codec/float.cc.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_exact_smem.h"
@@ -13,14 +13,14 @@ namespace veery::gpu {
 template <int kRows, bool kFlushed>
 class GemmExact {
  public:
-  /// `row_of(r)`: the row of the activations that row r is.
+  /// row_of(r) returns the activation row for row r.
   template <typename RowOf>
   VEERY_GPU GemmExact(const VEERY_THREAD Activations& act,
                       const VEERY_THREAD RowOf& row_of VEERY_CONTEXT)
       : VEERY_CONTEXT_INIT act_(act),
         row_(static_cast<uint64_t>(row_of(lane() % kRows)) * static_cast<uint64_t>(act.stride)) {}
 
-  /// Multiplies one weight, or two in succession; `first` and `last` are the sums of each.
+  /// Multiplies one weight, or two in succession; `first` and `last` receive their sums.
   template <typename WeightOf>
   VEERY_GPU void multiply_all(int weights, const VEERY_THREAD WeightOf& weight_of, int pair,
                               VEERY_THREAD float (&first)[kRows],
@@ -236,7 +236,7 @@ class GemmExact {
     }
   }
 
-  /// The factor and the addend of a code of half h of the block of 32 at column c.
+  /// Returns the factor and the addend of a code of half h of the block of 32 at column c.
   template <WeightFormat kFormat>
   VEERY_GPU static Two<float> scales(const VEERY_SHARED uint8_t* panel, int k, int c, int h) {
     using P = GemmExactSmem<kFormat, kRows>;

@@ -89,7 +89,7 @@ class GemmMma : OutputsOf<kPlan> {
     const int at = kFormat == kBF16 ? stages() * kPlan.stage_bytes : kPlan.barriers;
     return reinterpret_cast<Mbarrier*>(shared_memory() + at) + stage;
   }
-  /// What each lane of the producer copies of every K tile: a panel's part, or a group's.
+  /// Chooses what each lane of the producer copies of every K tile: part of a panel or of a group.
   VEERY_GPU void choose_piece() {
     const bool is_panel = lane() < kPlan.panels;
     const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;

@@ -19,8 +19,8 @@ struct alignas(16) OutlierColumns {
 };
 static_assert(sizeof(OutlierColumns) == OutlierSmem::kColumnBytes);
 
-/// The kRows rows of activations from group `first` on, of which `rows` exist. Each warp has one
-/// panel and is the only one to add to its sums.
+/// Adds the residuals of kRows rows of activations from group `first` on, of which `rows` exist.
+/// Each warp has one panel and is the only one to add to its sums.
 template <WeightFormat kFormat, int kRows, int kPanels>
 class OutlierGemm {
  public:
@@ -37,8 +37,8 @@ class OutlierGemm {
         rows_(rows),
         shared_(shared) {}
 
-  /// By all threads of the block, with barriers of the block before and after. `panel`: the units
-  /// of the warp's panel.
+  /// Called by all threads of the block, which synchronise before and after the call. `panel`: the
+  /// units of the warp's panel.
   VEERY_GPU void add(const uint8_t* panel, const Sums& sums) {
     choose_entries();
     if (!any_outlier()) return;
@@ -96,7 +96,8 @@ class OutlierGemm {
       if (entry_ <= last_) next_ = list_[entry_];
     }
   }
-  /// Every 8 rows of a block are one list. Lane l counts those of the blocks 4 l to 4 l + 3.
+  /// The rows in which a block is an outlier form lists of up to 8 rows. Lane l counts the lists of
+  /// blocks 4 l to 4 l + 3.
   struct Lists {
     int all, before;  ///< lists in all, and of the lanes before
     uint32_t own;     ///< one byte per block of the lane
@@ -161,7 +162,8 @@ class OutlierGemm {
     float scale;
     int32_t sum;
   };
-  /// Writes block and offsets at once; returns what has to be stored after the loads arrive.
+  /// Stores block and offsets immediately; returns the values that are stored once the loads have
+  /// arrived.
   VEERY_GPU Column load_column(List list, int first, OutlierColumns& to) const {
     if (lane() < 8) to.sums_offset[lane()] = -1;
     sync_warp();
@@ -258,7 +260,7 @@ class OutlierGemm {
   int64_t stride_;
   int blocks_, rows_;
   uint8_t* shared_;
-  // The thread has every lanes()-th entry of the row's list; `next_` is entry_.
+  // The thread processes every lanes()-th entry of the row's list; `next_` is the value of entry_.
   const int32_t* list_;
   int entry_, last_, next_ = 0;
 };

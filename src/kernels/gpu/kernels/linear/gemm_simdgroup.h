@@ -1,6 +1,6 @@
 // gemm_simdgroup.h: GEMM of quantised weights on Metal by 8 x 8 simdgroup matrices of f16 with f32
 // sums. Integers up to 2,048 are exact in f16, and sums of 32 int8 products are below 2^24, so that
-// they are exact in any order. The fma chains are those of gemm_direct.h.
+// they are exact in any order. The accumulation order is that of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_simdgroup_smem.h"
@@ -47,7 +47,7 @@ class MatrixProduct {
         layout_(activation_layout(act.kind, act.cols)),
         own_(row_at(lane())) {}
 
-  /// The products of the lane's row with the 16 outputs.
+  /// Computes the products of the lane's row with the 16 outputs.
   VEERY_GPU void multiply(VEERY_THREAD float (&y)[16]) {
     for (int first = 0; first < blocks_; first += Plan::kBlocks) {
       load_blocks(first, Plan::kBlocks, layout_.codes);
@@ -114,7 +114,7 @@ class MatrixProduct {
     sync_warp();
   }
 
-  /// Sums of half h, or of all 32 columns, of the loaded block `b` of x.
+  /// Computes the sums of half h, or of all 32 columns, of the loaded block `b` of x.
   VEERY_GPU void multiply_columns(int b, int h) {
     SimdgroupF32 c[2][Plan::kGroups];
     VEERY_UNROLL(2)
@@ -144,7 +144,7 @@ class MatrixProduct {
         simdgroup_store_tile(c[m][n], sums_offset() + 8 * m * Plan::kRows + 8 * n, Plan::kRows);
     sync_warp();
   }
-  /// The sum of the lane's row and output n.
+  /// Returns the sum of the lane's row and output n.
   VEERY_GPU float sum_of(int n) const { return sums_offset()[n * Plan::kRows + lane()]; }
   VEERY_GPU bool has_row() const { return lane() < 8 * groups_; }
 
@@ -221,7 +221,7 @@ class MatrixProduct {
       }
     }
   }
-  // One step of the fma chains.
+  // One step of the sequential accumulation.
   VEERY_GPU void end_super_block(int u) {
     const float scale = own_.floats(layout_.scale)[u];
     float d[16], least[16] = {};

@@ -30,8 +30,8 @@ struct SkinnySums {
   }
 };
 
-/// What a weight tile adds to the sums of its panel. compute() computes what does not depend on the
-/// sums before it.
+/// The contribution of a weight tile to the sums of its panel. compute() computes the part that
+/// does not depend on earlier sums.
 template <WeightFormat kFormat, int kGroups>
 class SkinnyTile {
  public:
@@ -221,7 +221,7 @@ class GemmSkinny {
   }
 
  private:
-  /// The warp after the consumers.
+  /// The producer is the warp after the consumers.
   VEERY_GPU bool is_producer() const { return warp() == plan_.warps; }
   VEERY_GPU int terms() const { return a_.act.residual_rows != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
@@ -229,7 +229,7 @@ class GemmSkinny {
   VEERY_GPU float* partial_sums(int slot) const {
     return reinterpret_cast<float*>(shared_memory()) + slot * plan_.values * kWarp;
   }
-  /// The warp's largest order_key() of row r.
+  /// Returns the warp's largest order_key() of row r.
   VEERY_GPU uint64_t& best(int r) const {
     return reinterpret_cast<uint64_t*>(shared_memory() + plan_.best)[warp() * 8 * kGroups + r];
   }
@@ -392,7 +392,8 @@ class GemmSkinny {
     }
     if (a_.gated != 0 && own % 2 != 0) tickets_.release_gate(at.slot);
   }
-  /// Not unrolled, as it runs once per panel: unrolled, it was fetched from memory each time.
+  /// Not unrolled: it runs once per panel, and unrolled code missed the instruction cache each
+  /// time.
   VEERY_GPU void store(PanelIndex of, const float* values, const float* ups) const {
     const int output = of.panel * 16 + lane() % 16;
     const bool is_output = output < a_.weight[of.weight].rows;

@@ -45,7 +45,7 @@ class WgmmaInt8Unit {
       digits = next;
     }
   }
-  /// One step of the fma chains of products and of minima.
+  /// One step of the sequential accumulation of products and of minima.
   VEERY_GPU void add_to(float (&sum)[kGroups][4], float (&low)[kGroups][4]) const {
     const Two<float> d = load_scales<kFormat>(unit_), least = load_f16_pair(unit_ + kLayout.m);
     typename MmaSuperBlock<kFormat, 1, kGroups, GemmWgmmaInt8Smem::kUnit,

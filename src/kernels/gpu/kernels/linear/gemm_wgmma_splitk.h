@@ -1,9 +1,9 @@
 // gemm_wgmma_splitk.h: int8 wgmma for products with too few rows and panels to give each SM a tile
 // of gemm_wgmma_int8.h: the warps of a block split K.
 //
-// Each set of warps computes the integer sums of its units alone. The fma chains continue in shared
-// memory in the order of the units: a warp waits until the warp with the previous unit has added
-// its step.
+// Each set of warps computes the integer sums of its units alone. The sequential accumulation
+// continues in shared memory in the order of the units: a warp waits until the warp with the
+// previous unit has added its step.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_wgmma_int8.h"
 
@@ -97,7 +97,8 @@ class GemmWgmmaSplitk
     copy_rows(u, stage);
   }
 
-  // Ordered accumulation: the sums of a panel, [4 numbers][lane], of products and of minima.
+  // Ordered accumulation. Shared memory has the sums of a panel: [group][lane][4] sums of products,
+  // then of minima.
 
   static VEERY_GPU Four<float>* sums() {
     return reinterpret_cast<Four<float>*>(shared_memory() + GemmWgmmaSplitkSmem::kSums +

@@ -8,9 +8,9 @@
 
 namespace veery::gpu {
 
-/// What a weight tile adds to the fma chains of its panel: sum = fma(factor, value, sum), unit
+/// The contribution of a weight tile to the sums of its panel: sum = fma(factor, value, sum), unit
 /// after unit. Lane 4 g + t has row g + 8 (t % 2). If the format has minima, the lanes with t >= 2
-/// have those of the row; otherwise they repeat the others.
+/// have the minima of the row; otherwise they repeat the other lanes.
 template <WeightFormat kFormat, int kTerms>
 struct GemvTile {
   static constexpr WeightFormatInfo kInfo = weight_format_info(kFormat);
@@ -23,7 +23,7 @@ struct GemvTile {
 
   static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
   static VEERY_GPU bool low() { return kInfo.minima && lane() % 4 >= 2; }
-  /// The scale of the lane's row, or the factor of its minimum.
+  /// Returns the scale of the lane's row, or the factor of its minimum.
   static VEERY_GPU float lane_scale(const uint8_t* unit) {
     const int at = lane() / 4 * 2 + lane() % 2;
     const uint8_t* from = unit + (low() ? kLayout.m : kLayout.d);
@@ -51,7 +51,8 @@ struct GemvTile {
   static VEERY_GPU const uint8_t* term_of(const ActivationRow& x, int term) {
     return x.at + term * x.layout.bytes;
   }
-  // Four numbers of blocks of 32, from a multiple of four on.
+  // Four consecutive numbers of an array with one entry per block of 32. The first index is a
+  // multiple of four.
   template <typename T>
   struct FourOf {
     T v[4];
@@ -61,8 +62,8 @@ struct GemvTile {
     }
   };
 
-  // All columns of B are the codes of the block; with residual quantisation every second one has
-  // those of the residual.
+  // All columns of B are the codes of the block. With residual quantisation every second column has
+  // the codes of the residual.
   VEERY_GPU void compute_blocks(const ActivationRow& x, const uint8_t* units, int unit) {
     const int t = lane() % 4;
     const uint8_t* codes =
@@ -164,13 +165,13 @@ struct GemvTile {
       mma_m16n8k16_s8(c[1], fragment[2], fragment[3], b.y);
     }
   }
-  // The bytes of sub-blocks 2 t and 2 t + 1 of a row: one or two each.
+  // Returns the bytes of sub-blocks 2 t and 2 t + 1 of a row: one or two each.
   static VEERY_GPU uint32_t two_sub_blocks(const uint8_t* bytes, int row) {
     const int t = lane() % 4, at = 2 * (lane() / 4) + row;
     if constexpr (kInfo.sub == 16) return load<uint32_t>(bytes + at * 16 + 4 * t);
     return load<uint16_t>(bytes + at * 8 + 2 * t);
   }
-  // The integer sum of a block of 256 over its sub-blocks.
+  // Returns the integer sum of a block of 256 over its sub-blocks.
   static VEERY_GPU int32_t sub_blocks(const ActivationRow& x, const uint8_t* unit, int u,
                                       const int32_t (&c)[kHalves][4]) {
     const int t = lane() % 4;

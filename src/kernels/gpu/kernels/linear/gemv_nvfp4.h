@@ -18,8 +18,8 @@ struct GemvTileNvfp4 {
   static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
   static VEERY_GPU bool low() { return false; }
 
-  /// All columns of B are the codes of the block; with residual quantisation every second one has
-  /// those of the residual.
+  /// All columns of B are the codes of the block. With residual quantisation every second column
+  /// has the codes of the residual.
   VEERY_GPU void compute(const ActivationRow& x, const uint8_t* units, int unit, int) {
     const int t = lane() % 4;
     const uint8_t* codes = x.at + (kTerms == 2 ? lane() / 4 % 2 : 0) * x.layout.bytes +

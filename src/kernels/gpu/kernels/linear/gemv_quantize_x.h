@@ -167,7 +167,8 @@ VEERY_GPU float inverse_rms_shared(const float* x, int n, float eps) {
   add_lanes(8), add_lanes(16), add_lanes(4), add_lanes(2), add_lanes(1);
   const auto size = static_cast<float>(n);
   const float total = sum.x + sum.y;
-  // Exact for a power of two, as the bits of 1 / size are known.
+  // If the length is a power of two, multiplication by its inverse gives the quotient exactly. The
+  // bits of the inverse follow from those of the length.
   const float mean =
       (n & (n - 1)) == 0 ? total * bits_to_float(0x7f000000 - float_to_bits(size)) : total / size;
   return 1.0F / square_root(mean + eps);
@@ -244,7 +245,7 @@ class RowQuantizer {
                     reinterpret_cast<const uint8_t*>(of_.x + i));
     commit_copies();
   }
-  // `weights`: of the first groups; later ones are loaded ahead.
+  // `weights`: the norm weights of the first groups; those of later groups are loaded ahead.
   VEERY_GPU void normalise(float inverse, Groups& weights) const {
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {

@@ -1,5 +1,5 @@
 // gemv_simdgroup.h: GEMV of quantised weights on Metal. Sums of blocks are dot products over the
-// same weight layout as on tensor cores, and exact like theirs; the fma chains are the same.
+// same weight layout as on tensor cores, and exact like theirs; the accumulation order is the same.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 

@@ -55,7 +55,7 @@ class MmaSuperBlock {
       const Two<uint32_t> own = shifts_at(act, n, half);
       usual = usual && own.x == kDefaultShifts && own.y == kDefaultShifts;
     }
-    // Mostly no part is much smaller than the others, and all shifts are 3.
+    // Usually no part is much smaller than the others, so that all shifts are 3.
     const bool default_shifts = ballot(!usual) == 0;
     VEERY_UNROLL(2)
     for (int half = 0; half < 2; ++half) {

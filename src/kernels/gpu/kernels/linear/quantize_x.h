@@ -6,8 +6,8 @@
 
 namespace veery::gpu {
 
-/// Adds 1,024 elements to the partial sums a and b of a lane, from i on, or those below n. All
-/// loads are issued first, as they take longer than the sums.
+/// Adds every 32nd of 1,024 elements, from i on and below n, to the partial sums a and b of a lane.
+/// All loads are issued first, because they take longer than the sums.
 template <bool kAll, typename Term>
 VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
                                 const VEERY_THREAD Term& term, VEERY_THREAD float& a,
@@ -21,8 +21,8 @@ VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
     if (kAll || i + 32 * j + 32 < n) b = term(v[j + 1], b);
   }
 }
-/// The sum of n elements in 64 partial sums: elements i, i + 64, ... are one; lane l has those of l
-/// and of l + 32.
+/// Returns the sum of n elements in 64 partial sums: elements i, i + 64, ... are one; lane l has
+/// those of l and of l + 32.
 template <typename Term>
 VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
   float a = 0, b = 0;
@@ -34,7 +34,7 @@ VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THR
   return shuffle(sum_16_lanes(low + high), 0);
 }
 
-/// 1 / sqrt(mean(x^2) + eps) of n elements, computed by a warp; all lanes get it.
+/// Returns 1 / sqrt(mean(x^2) + eps) of n elements, computed by a warp, in all lanes.
 VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
   const float total = sum_in_lanes(x, n, [](float v, float sum) { return fma(v, v, sum); });
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
@@ -58,7 +58,7 @@ struct Row {
   VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
 };
 
-/// Issues the copy of the norm's weights to shared memory, before the row is there.
+/// Issues the copy of the norm's weights to shared memory, before the row has been computed.
 VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
                                  VEERY_SHARED float* shared VEERY_CONTEXT) {
   for (int i = 4 * thread(); i < n; i += 4 * threads())
@@ -67,8 +67,8 @@ VEERY_GPU void copy_norm_weights(const VEERY_THREAD Norm& norm, int n,
   commit_copies();
 }
 /// Loads the row of a thread block. With a norm `shared` has 4 floats and, if `staged`, n more for
-/// the row, as a chain of sums over device memory is slow. `weights`: where copy_norm_weights() put
-/// them, or nullptr.
+/// the row, because summing over device memory is slow. `weights`: the destination of
+/// copy_norm_weights(), or nullptr.
 VEERY_GPU Row load_row_with_norm(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n,
                                  bool staged, VEERY_SHARED float* shared,
                                  const VEERY_SHARED float* weights VEERY_CONTEXT) {
@@ -124,9 +124,10 @@ VEERY_GPU QuantScale quant_scale(float max_abs) {
   return {tiny ? 0.0F : endless ? max_abs : scale, tiny || endless ? 0.0F : inverse};
 }
 
-// Quantises blocks b, b + warps(), ... of 32, up to `blocks`; v: the elements of this lane. All at
-// once, as a warp would wait for each reduction. v becomes the residual; the largest magnitudes go
-// to `max_abs_of` in shared memory.
+// Quantises blocks b, b + warps(), ... of 32 columns, up to `blocks`, kBlocks in all. v: the lane's
+// element of each block. Blocks are processed together, because a warp would otherwise wait for
+// each reduction. v becomes the residual; the largest magnitudes are stored to `max_abs_of` in
+// shared memory.
 template <int kBlocks>
 VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int blocks,
                                VEERY_THREAD float (&v)[kBlocks],
@@ -139,7 +140,7 @@ VEERY_GPU void write_blocks_32(const VEERY_THREAD ActivationRow& to, int b, int 
   VEERY_UNROLL(5)
   for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) max_abs[e] = max_f32(max_abs[e], shuffle_xor(max_abs[e], mask));
-  // Each lane divides for one of the blocks.
+  // Each lane computes the scale of one block, because divisions are slow.
   float own = max_abs[0];
   VEERY_UNROLL(8)
   for (int e = 1; e < kBlocks; ++e) own = lane() % kBlocks == e ? max_abs[e] : own;
@@ -252,7 +253,7 @@ VEERY_GPU void four_of(const VEERY_THREAD Row& row, int k, VEERY_THREAD float (&
   v[2] = v[2] * row.inverse * w.z, v[3] = v[3] * row.inverse * w.w;
 }
 
-// The largest magnitude of four numbers.
+// Returns the largest magnitude of four numbers.
 VEERY_GPU float max_abs_4(const VEERY_THREAD float (&v)[4]) {
   return max_f32(max_f32(magnitude(v[0]), magnitude(v[1])),
                  max_f32(magnitude(v[2]), magnitude(v[3])));

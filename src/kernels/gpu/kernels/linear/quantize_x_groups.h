@@ -9,12 +9,12 @@
 
 namespace veery::gpu {
 
-// A lane's share of 32 columns of a row, which four lanes have together: four columns of each half,
-// from 4 (lane() % 4) on.
+// A lane's share of 32 columns of a row. Four lanes hold these columns: each has four columns of
+// each half, from 4 (lane() % 4) on.
 using Part = float[2][4];
 
-// take(half, first column) for each half of kParts parts from column k on that begins before column
-// `cols`.
+// Splits the columns from k on into kParts parts of two halves, and calls take(half, first column)
+// for each half that begins before column `cols`.
 template <int kParts, typename Parts, typename Take>
 VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   const auto go = [&](bool all) {
@@ -28,7 +28,7 @@ VEERY_GPU void for_halves(int k, int cols, Parts& v, const Take& take) {
   else if (kParts < 8)  // eight parts exist or not as a whole
     go(false);
 }
-// From a multiple of 16 bytes.
+// Loads parts; x is a multiple of 16 bytes.
 template <int kParts>
 VEERY_GPU void load_parts(const float* x, int k, int cols, Part (&v)[kParts]) {
   for_halves<kParts>(k, cols, v, [&](float(&to)[4], int column) {
@@ -53,7 +53,7 @@ VEERY_GPU void normalise_parts(const float* weights, float inverse, int k, int c
 }
 VEERY_GPU bool is_aligned_16(const void* at) { return reinterpret_cast<uint64_t>(at) % 16 == 0; }
 
-// Where a lane's codes are stored.
+// The place of a lane's codes in a group.
 struct LaneSlot {
   int row;  // of the group
 
@@ -144,7 +144,8 @@ VEERY_GPU Two<uint32_t> to_digits(uint32_t codes, int shift) {
   const uint32_t high = (more + everywhere(128U - (128U >> right))) ^ 0x80808080U;
   return {high, (codes << shift) & everywhere(0xfU << shift & 0xfU)};
 }
-// Two sums as f16: sum / 64, rounded, of both, then the remainders.
+// Splits two sums into numbers that are exact in f16: first sum / 64, rounded, of both, then the
+// two remainders.
 VEERY_GPU Two<uint32_t> split_sums_f16(int even, int odd) {
   const auto pair = [](int x, int y) {
     return float_to_f16(static_cast<float>(x)) | uint32_t{float_to_f16(static_cast<float>(y))}
@@ -244,8 +245,8 @@ VEERY_GPU void write_k_tile_bf16(uint8_t* k_tile, int columns, const LaneSlot& o
   }
 }
 
-// Quantises the residuals of outlier blocks; their codes are computed again. Eight lanes have one
-// block, which is entry lane() / 8 from e on.
+// Quantises the residuals of outlier blocks, after computing their codes again. Eight lanes process
+// one block: the one of entry e + lane() / 8 of the list.
 VEERY_GPU void write_outlier_residuals(const ActivationGroup& to, const Row& row, int slot,
                                        const float* max_abs, int e) {
   const int32_t* list = to.outliers(slot);
@@ -320,11 +321,11 @@ class GroupQuantizer {
   }
 
  private:
-  // Row i of the block.
+  // The block has rows() token rows; row(i) is the index of its row i in x.
   VEERY_GPU int rows() const { return count_ >> term_bits_; }
   VEERY_GPU int64_t row(int i) const { return (first_ >> term_bits_) + i; }
   VEERY_GPU bool has_row(int i) const { return row(i) < rows_; }
-  // The lane's slot among those of the block.
+  // Returns the slot of the lane's row in the block.
   VEERY_GPU int slot() const { return lane() / 4 & (count_ - 1); }
   VEERY_GPU ActivationGroup group() const {
     Activations act = a_.act;
@@ -334,7 +335,7 @@ class GroupQuantizer {
   VEERY_GPU float* shared(int offset) const {
     return reinterpret_cast<float*>(shared_memory()) + offset;
   }
-  // The largest magnitudes of the blocks of 32 of slot i.
+  // Returns the largest magnitudes of the blocks of 32 of slot i.
   VEERY_GPU float* max_abs(int i) const { return shared(i * (cols_ / 32)); }
   VEERY_GPU float& inverse(int i) const { return *shared(layout_.inverse + i); }
   VEERY_GPU float* weights() const { return shared(layout_.weights); }

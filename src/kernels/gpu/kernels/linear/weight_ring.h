@@ -96,7 +96,7 @@ class WeightRing {
   /// Tickets of each slot.
   VEERY_GPU int tickets() const { return ticket_count(slots_, chunks_); }
   VEERY_GPU Iterator first() const { return tiles_from(of_); }
-  /// The panel of slot `own`, and its weight.
+  /// Returns the panel of slot `own`, and its weight.
   VEERY_GPU PanelIndex panel_of(int own) const {
     const bool gated = a_.gated != 0;
     const PanelIndex of = find_panel(a_, block_x() + (gated ? own / 2 : own) * blocks_x());
@@ -109,8 +109,8 @@ class WeightRing {
     sync_warp();
     if (left_ > 0) issue(0);
   }
-  /// Issues as many copies as there are stages; once, before the first tile is waited for. To be
-  /// called after more urgent loads have arrived, as these would queue up after all copies.
+  /// Issues the copies for all other stages. Called once, before the warp waits for its first tile,
+  /// and after more urgent loads have arrived: these would otherwise queue up after all copies.
   VEERY_GPU void fill() {
     for (int i = 1; i < layout_.stages && left_ > 0; ++i) issue(i);
   }

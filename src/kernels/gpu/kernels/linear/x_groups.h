@@ -9,7 +9,7 @@ struct ActivationGroup {
   uint8_t* at;
   ActivationGroupLayout layout;
 
-  /// The K tile that has block b of 32 columns.
+  /// Returns the K tile that has block b of 32 columns.
   VEERY_GPU uint8_t* k_tile(int b) const {
     return at + int64_t{b >> layout.log2_blocks} * layout.k_tile * layout.groups_together;
   }
@@ -32,7 +32,7 @@ VEERY_GPU ActivationGroup activation_group(const Activations& act, int64_t group
   return {act.data + (group - in) * act.stride + in * layout.k_tile, layout};
 }
 
-/// The B fragment of mma_m16n8k16_bf16() from 16 columns of 8 rows.
+/// Returns the B fragment of mma_m16n8k16_bf16() from 16 columns of 8 rows.
 VEERY_GPU Two<uint32_t> load_bf16_fragment(const uint8_t* at) {
   return {load<uint32_t>(at + lane() * 4), load<uint32_t>(at + 128 + lane() * 4)};
 }

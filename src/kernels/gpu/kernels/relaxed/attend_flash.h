@@ -54,11 +54,13 @@ class FlashAttention {
   VEERY_GPU int value_dim() const { return kExactDim ? kDim : a_.value_dim; }
   VEERY_STATIC int kTiles = kFlashPositions / 8;
   VEERY_STATIC float kLog2E = 1.44269504F;
-  /// A running maximum may be too small by so many powers of two before the sums are rescaled.
+  /// The running maximum may lag behind the true maximum by this many powers of two before the sums
+  /// are rescaled.
   VEERY_STATIC float kSlack = 8;
   VEERY_STATIC float kHidden = -3e38F, kLowest = -1e30F;
 
-  /// The row of a slot, by multiplication with an inverse; slots are few.
+  /// Returns the row of a slot. The division by the number of slots per row is a multiplication,
+  /// which is exact because slots are few.
   VEERY_GPU int row_of_slot(int slot) const { return slot * inverse_ >> 16; }
   VEERY_GPU int head_of_slot(int slot) const { return slot - row_of_slot(slot) * slots_; }
   VEERY_GPU bool is_query(int slot) const {
@@ -172,7 +174,7 @@ class FlashAttention {
     for (int e = 0; e < 4; ++e)
       scores[m][n][e] = a_.softcap * kLog2E * approx_tanh(scores[m][n][e]);
   }
-  /// The slot of row g (half 0) or g + 8 (half 1) of tile m.
+  /// Returns the slot of row g (half 0) or g + 8 (half 1) of tile m.
   VEERY_GPU int slot_of(int m, int half) const {
     return warp() * kQueriesPerWarp + 16 * m + 8 * half + lane() / 4;
   }
@@ -259,7 +261,8 @@ class FlashAttention {
     }
   }
 
-  /// A sink is merged last, as a score without a value.
+  /// Normalises and stores the outputs. An attention sink is merged last, as a position whose value
+  /// vector is zero.
   VEERY_GPU void finish() {
     VEERY_UNROLL(2)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(2)
@@ -294,12 +297,13 @@ class FlashAttention {
   int inverse_;      ///< 2^16 / slots_
   int kv_, head_, heads_, sequence_;
   const uint8_t *key_block_, *value_block_;
-  /// Of the rows of a lane: maxima, the lane's share of the sums of weights, values.
+  /// State of the lane's rows: maxima, the lane's share of the sums of weights, values.
   float max_score_[kM][2], sum_[kM][2] = {};
   float values_[kM][kDim / 8][4] = {};
 };
 
-/// Rows that follow each other in one sequence; attend_ragged() does the others.
+/// Processes tiles whose rows are consecutive positions of one sequence; attend_ragged() processes
+/// the others.
 template <int kDim, bool kExactDim>
 VEERY_GPU void attend_flash(const AttendParams& a) {
   wait_for_dependencies();

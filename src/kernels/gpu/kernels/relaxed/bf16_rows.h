@@ -6,7 +6,7 @@
 
 namespace veery::gpu {
 
-/// The sum over the threads of a block. `shared`: a float per warp.
+/// Returns the sum over the threads of a block. `shared`: a float per warp.
 VEERY_GPU float block_sum(float x, float* shared) {
   for (int mask = 16; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
   if (lane() == 0) shared[warp()] = x;

@@ -6,7 +6,7 @@
 
 namespace veery::gpu {
 
-// A warp has a row, a lane 4 of its columns, whose number is a multiple of 4.
+// Each warp converts a row, each lane 4 of its columns. The number of columns is a multiple of 4.
 template <WeightFormat kFormat>
 VEERY_GPU void dequantize_as(const DequantizeParams& a) {
   const Weight& w = a.weight;

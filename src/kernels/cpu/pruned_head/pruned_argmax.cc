@@ -1,14 +1,14 @@
-// The most probable tokens of some rows: a search through the weight of an output head, in four
-// phases. Which output is known when depends on the speed of the workers, the result does not.
+// The four phases of the pruned argmax (pruned_argmax.h). Which panels are pruned depends on the
+// speed of the workers; the result does not.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/pruned_head/search.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/pruned_head/pruned_argmax.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
 #include <algorithm>
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/pruned_head/search_rows-inl.h"
+#include "kernels/cpu/pruned_head/pruned_argmax_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -22,19 +22,19 @@ Product product_of(const Dispatch& d, const Slots& slots) {
   return product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
 }
 
-SearchNotes::Pause& pause_of(const Product& p, SearchNotes& notes) {
-  return p.outer_rows() == 1 ? notes.one : notes.several;
+PruningHistory::Pause& pause_of(const Product& p, PruningHistory& history) {
+  return p.outer_rows() == 1 ? history.one : history.several;
 }
 
-// One worker decides for all of them.
-void begin_search(const Dispatch& d, const Slots& slots, const Worker& worker) {
+// Worker 0 initialises the state that all workers share.
+void begin_run(const Dispatch& d, const Slots& slots, const Worker& worker) {
   if (worker.index != 0) return;
   const Product p = product_of(d, slots);
-  SearchNotes& notes = search_notes(d);
-  const SearchMemory memory(d, p, worker);
-  SearchRun& run = *memory.run;
-  run.searches = pause_of(p, notes).left.load(std::memory_order_relaxed) == 0;
-  run.together = notes.together.load(std::memory_order_relaxed) != 0;
+  PruningHistory& history = pruning_history(d);
+  const PruningMemory memory(d, p, worker);
+  PruningRun& run = *memory.run;
+  run.prunes = pause_of(p, history).left.load(std::memory_order_relaxed) == 0;
+  run.reads_two_parts = history.reads_two_parts.load(std::memory_order_relaxed) != 0;
   for (std::atomic<uint32_t>& threshold : run.threshold)
     threshold.store(0, std::memory_order_relaxed);
   for (int i = 0; i < worker.count; ++i) memory.counts[i] = {};
@@ -43,28 +43,29 @@ void begin_search(const Dispatch& d, const Slots& slots, const Worker& worker) {
 void scan_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product_of(d, slots);
   if (p.rows == 0) return;
-  const SearchMemory memory(d, p, worker);
-  if (!memory.run->searches) return kLinearPhases[0].many_argmax[0](d, slots, worker);
+  const PruningMemory memory(d, p, worker);
+  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[0](d, slots, worker);
   start_best(d.work, p.outer_rows(), worker.index);
-  if (p.outer_rows() > 1) return RowsSearch(d, p, worker, memory).scan();
-  prepare_few(d, p, worker);
-  Search(d, p, worker, memory).scan();
+  if (p.outer_rows() > 1) return RowsPruner(d, p, worker, memory).scan();
+  quantise_few(d, p, worker);
+  PanelPruner(d, p, worker, memory).scan();
 }
 
 void verify_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product_of(d, slots);
   if (p.rows == 0) return;
-  const SearchMemory memory(d, p, worker);
-  if (!memory.run->searches) return kLinearPhases[0].many_argmax[1](d, slots, worker);
+  const PruningMemory memory(d, p, worker);
+  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[1](d, slots, worker);
   const int64_t rows = p.outer_rows();
   const Epilogue finish = epilogue(d, reinterpret_cast<Best*>(d.work) + rows * worker.index);
   for (int64_t r = 0; r < rows; ++r) multiply_candidates({finish, p}, worker, memory, r);
 }
 
-// Whether less was read than without a search. Of several rows each panel that is multiplied for
-// one of them is waited for anew: that took ten times what the search saves for a panel and a row
-// (of SmolLM2 by two cores with AVX-512 VNNI, 8 rows: 0.53 us, and 0.04 instead of 0.09).
-bool pays(const Product& p, int64_t candidates, int64_t multiplied) {
+// Returns whether the run was faster than one without pruning. For one row memory traffic decides.
+// For several rows the latency of the verified panels decides, each of which is fetched for a
+// single row: that costs ten times what pruning saves per panel and row (SmolLM2, 8 rows, two
+// cores with AVX-512 VNNI: 0.53 us, and 0.04 instead of 0.09 us).
+bool pruning_pays(const Product& p, int64_t candidates, int64_t multiplied) {
   const int64_t panels = p.weights[0].panels();
   if (p.outer_rows() > 1) return 10 * multiplied < p.outer_rows() * panels;
   const int64_t read = panels * SplitPanels::kUpper + candidates * SplitPanels::kMiddle +
@@ -72,8 +73,10 @@ bool pays(const Product& p, int64_t candidates, int64_t multiplied) {
   return read < panels * SplitPanels::kWhole;
 }
 
-// Whether the next runs shall search, and how. Pauses double.
-void note_search(const Product& p, const SearchCounts* counts, int workers, SearchNotes& notes) {
+// Decides whether the next runs prune, and whether they read two parts at once. After a pause of n
+// runs the next one has 2 n + 1.
+void update_history(const Product& p, const PruningCounts* counts, int workers,
+                    PruningHistory& history) {
   constexpr int32_t kLongest = 127;
   int64_t candidates = 0;
   int64_t multiplied = 0;
@@ -81,31 +84,33 @@ void note_search(const Product& p, const SearchCounts* counts, int workers, Sear
     candidates += counts[i].candidates;
     multiplied += counts[i].multiplied;
   }
-  SearchNotes::Pause& pause = pause_of(p, notes);
-  const int32_t last = pause.next.load(std::memory_order_relaxed);
-  const int32_t next = pays(p, candidates, multiplied) ? 0 : std::min(2 * last + 1, kLongest);
-  pause.next.store(next, std::memory_order_relaxed);
+  PruningHistory::Pause& pause = pause_of(p, history);
+  const int32_t last = pause.last.load(std::memory_order_relaxed);
+  const int32_t next =
+      pruning_pays(p, candidates, multiplied) ? 0 : std::min(2 * last + 1, kLongest);
+  pause.last.store(next, std::memory_order_relaxed);
   pause.left.store(next, std::memory_order_relaxed);
   if (p.outer_rows() == 1)
-    notes.together.store(2 * candidates > p.weights[0].panels() ? 1 : 0, std::memory_order_relaxed);
+    history.reads_two_parts.store(2 * candidates > p.weights[0].panels() ? 1 : 0,
+                                  std::memory_order_relaxed);
 }
 
-void end_search(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void end_run(const Dispatch& d, const Slots& slots, const Worker& worker) {
   kLinearPhases[0].many_argmax[2](d, slots, worker);
   if (worker.index != 0) return;
   const Product p = product_of(d, slots);
   if (p.rows == 0) return;
-  const SearchMemory memory(d, p, worker);
-  SearchNotes& notes = search_notes(d);
-  if (memory.run->searches) return note_search(p, memory.counts, worker.count, notes);
-  std::atomic<int32_t>& left = pause_of(p, notes).left;
+  const PruningMemory memory(d, p, worker);
+  PruningHistory& history = pruning_history(d);
+  if (memory.run->prunes) return update_history(p, memory.counts, worker.count, history);
+  std::atomic<int32_t>& left = pause_of(p, history).left;
   left.store(std::max(left.load(std::memory_order_relaxed) - 1, 0), std::memory_order_relaxed);
 }
 
 }  // namespace
 
-extern const KernelPhases kSearchPhases;
-constexpr KernelPhases kSearchPhases = {begin_search, scan_panels, verify_panels, end_search};
+extern const KernelPhases kPrunedArgmaxPhases;
+constexpr KernelPhases kPrunedArgmaxPhases = {begin_run, scan_panels, verify_panels, end_run};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -122,11 +127,11 @@ Product sized(const Dispatch& d, int64_t rows) {
 size_t work_bytes(const Dispatch& d, const RunExtent& run) {
   const Product p = sized(d, run.rows);
   return static_cast<size_t>(p.outer_rows() * run.workers) * sizeof(Best) +
-         SearchMemory::work_bytes(p, run.workers);
+         PruningMemory::work_bytes(p, run.workers);
 }
 size_t scratch_bytes(const Dispatch& d, const RunExtent& run) {
   const Product p = sized(d, run.rows);
-  return static_cast<size_t>(p.few_scratch_bytes()) + SearchMemory::scratch_bytes(p);
+  return static_cast<size_t>(p.few_scratch_bytes()) + PruningMemory::scratch_bytes(p);
 }
 
 bool accepts(Op op, const Dispatch& d, const KernelChoice& choice) {
@@ -142,20 +147,21 @@ bool accepts(Op op, const Dispatch& d, const KernelChoice& choice) {
       d.in[LinearIn::kResidual] || d.out().layout != Layout::kRowMajor || !(attr->scale > 0))
     return false;
   if (!in_panels(w) || w.dtype != DType::kQ8_0 || w.format != kSplitFormat) return false;
-  // More rows go through tiles where there are any.
+  // On machines with AMX tiles, the tile kernels are faster for more rows.
   const bool tiles = vectors_of(choice.target) != choice.target;
   const Product p = sized(d, choice.rows);
-  return p.two_terms && p.outer_rows() <= (tiles ? kSmallGroupRows : kSearchedRows);
+  return p.quantises_residual && p.outer_rows() <= (tiles ? kSmallGroupRows : kPrunedRows);
 }
 
 }  // namespace
 
-Kernel search_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+Kernel pruned_argmax_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch, choice)) return {};
   Kernel kernel;
-  kernel.name = intern(fmt::format("search_{}_{}", info(dispatch.in[LinearIn::kWeight].dtype).name,
-                                   veery::name(vectors_of(choice.target))));
-  kernel.phases = VEERY_FOR_TARGET(choice.target, kSearchPhases);
+  kernel.name =
+      intern(fmt::format("pruned_argmax_{}_{}", info(dispatch.in[LinearIn::kWeight].dtype).name,
+                         veery::name(vectors_of(choice.target))));
+  kernel.phases = VEERY_FOR_TARGET(choice.target, kPrunedArgmaxPhases);
   kernel.work = work_bytes;
   kernel.scratch = scratch_bytes;
   kernel.main_phase = 1;

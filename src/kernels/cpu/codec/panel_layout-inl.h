@@ -1,13 +1,17 @@
-// places-inl.h: where the blocks of 32 columns of a panel lie, and what belongs to them (panels.h).
+// panel_layout-inl.h: memory layout of panels made of blocks of 32 columns (panels/panels.h).
 //
-// Of every kind of panel: Panel, where one begins; open(parts), from the pointers that a DirectFn
-// gets; blocks, of a unit; next(w), the next unit; block(w, i), the codes of block i of a unit;
-// codes(w, b), scale(w, b, part) and bias(w, b) of block b of a panel.
-#if defined(VEERY_KERNELS_CPU_CODEC_PLACES_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef VEERY_KERNELS_CPU_CODEC_PLACES_INL_H
-#undef VEERY_KERNELS_CPU_CODEC_PLACES_INL_H
+// Every layout class has:
+//   Panel                          the position of a panel or of a unit in it
+//   open(parts)                    a Panel from the pointers that a DirectFn gets
+//   blocks                         blocks of 32 columns per unit
+//   next(w), block(w, i)           the next unit; the codes of block i of a unit
+//   codes(w, b), scale(w, b, part), bias(w, b)   the same for block b of a panel
+//   fetch(w, ahead)                prefetches the unit `ahead` bytes after w
+#if defined(VEERY_KERNELS_CPU_CODEC_PANEL_LAYOUT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_CODEC_PANEL_LAYOUT_INL_H
+#undef VEERY_KERNELS_CPU_CODEC_PANEL_LAYOUT_INL_H
 #else
-#define VEERY_KERNELS_CPU_CODEC_PLACES_INL_H
+#define VEERY_KERNELS_CPU_CODEC_PANEL_LAYOUT_INL_H
 #endif
 
 #include "kernels/cpu/codec/panel_types-inl.h"
@@ -27,7 +31,7 @@ constexpr int kScalesOf = [] {
   return 1;
 }();
 
-/// Scale `part` of a block of 32.
+/// Returns scale `part` of a block of 32.
 template <typename T>
 HWY_INLINE F32 scale_of(const uint8_t* w, int part) {
   if constexpr (requires { T::scale(w, part); })
@@ -38,9 +42,9 @@ HWY_INLINE F32 scale_of(const uint8_t* w, int part) {
     return load_f16(w + T::kScale);
 }
 
-/// One block a unit.
+/// Units of one block of 32.
 template <typename T>
-struct BlockPlaces {
+struct BlockLayout {
   static constexpr bool kBias = T::kMin != 0;
   static constexpr int kScales = kScalesOf<T>;
   static constexpr int blocks = 1, unit = panel_format(T::kType).unit;
@@ -61,18 +65,18 @@ struct BlockPlaces {
   }
 };
 
-/// 16 scales or biases of groups.
+/// Loads 16 scales or biases of affine groups.
 HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
   if (type == DType::kF16) return load_f16(at);
   return type == DType::kBF16 ? load_bf16(at) : load(reinterpret_cast<const float*>(at));
 }
-/// A group of codes a unit.
-struct AffinePlaces {
+/// Units of one affine group, which has `blocks` blocks of 32.
+struct AffineLayout {
   static constexpr bool kBias = true;
   static constexpr int kScales = 1;
   using Panel = const uint8_t*;
 
-  explicit AffinePlaces(const AffineFormat& f)
+  explicit AffineLayout(const AffineFormat& f)
       : blocks(f.group / 32),
         bytes(64 * f.bits),
         bias_at(kLanes * f.scale_bytes()),
@@ -93,7 +97,10 @@ struct AffinePlaces {
     return load_affine(scales(panel, block) + bias_at, type);
   }
 
-  int blocks, bytes, bias_at, unit;  ///< of a unit: blocks of 32 and bytes; bytes of a block
+  int blocks;   ///< blocks of 32 per unit
+  int bytes;    ///< bytes of the codes of a block
+  int bias_at;  ///< offset of the biases from the scales
+  int unit;     ///< bytes of a unit
   DType type;
 
  private:
@@ -102,13 +109,13 @@ struct AffinePlaces {
   }
 };
 
-/// The parts of a panel of SplitPanels.
+/// The three parts of a panel (panels/split_panels.h).
 struct SplitParts {
   const uint8_t* upper;
   const uint8_t* middle;
   const uint8_t* lower;
 };
-/// Of which the first two are read.
+/// Five-bit codes from the upper and middle parts.
 struct PanelSplitQ5 {
   static constexpr int kOffset = 16;
   template <int J>
@@ -119,7 +126,7 @@ struct PanelSplitQ5 {
     high = bit_or(shl16<1>(high), move_bits<J + 4, 0>(fifth, 1));
   }
 };
-/// And all of them.
+/// Eight-bit codes from all three parts.
 struct PanelSplitQ8_0 {
   static constexpr int kOffset = 128;
   template <int J>
@@ -132,9 +139,9 @@ struct PanelSplitQ8_0 {
     high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
   }
 };
-/// kParts: how many of the parts are read.
+/// Split panels, of which the first kParts (2 or 3) parts are read.
 template <int kParts>
-struct SplitPlaces {
+struct SplitLayout {
   static constexpr bool kBias = false;
   static constexpr int kScales = 1;
   static constexpr int blocks = 1;
@@ -163,4 +170,4 @@ struct SplitPlaces {
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#endif  // VEERY_KERNELS_CPU_CODEC_PLACES_INL_H
+#endif  // VEERY_KERNELS_CPU_CODEC_PANEL_LAYOUT_INL_H

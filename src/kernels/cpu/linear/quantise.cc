@@ -1,6 +1,6 @@
-// Rows of activations in the forms that weights want: compiled once for all products.
+// Quantises activations for the kinds of weights of a product; compiled once for all products.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/prepare.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/quantise.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
 #include "kernels/cpu/linear/rows-inl.h"
@@ -9,11 +9,11 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
-                  int w) {
+void quantise_rows(const Row* rows, int count, const Product& p, const ActivationGroup* groups,
+                   int w) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    if (!p.wants[kind]) continue;
-    const ActivationGroup& g = forms[kind];
+    if (!p.needs[kind]) continue;
+    const ActivationGroup& g = groups[kind];
     using enum Activations;
     switch (static_cast<Activations>(kind)) {
       case kFloat: write_values<kFloat>(rows, count, p.cols, g, w); break;
