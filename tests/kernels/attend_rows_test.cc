@@ -11,7 +11,7 @@ struct Setting {
   int n;      ///< dimensions of a key
   int v = 0;  ///< dimensions of a value; 0: n
   bool sinks = false;
-  std::vector<int32_t> prefixes = {};  ///< Slots::prefixes
+  std::vector<int32_t> prefixes = {};  ///< Span::visible of each sequence
 };
 const Setting kSettings[] = {
     {{.heads = 3, .kv_heads = 3, .scale = 0.2F, .mask = Mask::kFull}, 32},

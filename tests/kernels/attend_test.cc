@@ -15,7 +15,7 @@ struct Scene {
   Matrix q, sinks;
   bool has_sinks;
   Cache keys, values;
-  std::vector<int32_t> prefixes = {};  ///< Slots::prefixes
+  std::vector<int32_t> prefixes = {};  ///< Span::visible of each sequence
 
   Scene(const AttendAttr& a, int head_dim, DType key_type, DType value_type,
         const std::vector<int>& lengths, const Batch& rows, int value_dim = 0,
