@@ -63,6 +63,35 @@ TEST(ChatFile, OfThePageIsTheBranchThatItShows) {
   EXPECT_EQ(newest.messages[2]["reasoning_content"], "hm");
 }
 
+TEST(ChatFile, ReasoningAndToolCallsOfThePageSurvive) {
+  const ChatFile chat = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "6",
+    "thinking": "off", "nodes": [
+    {"id": "1", "parent": "", "role": "user", "text": "a", "made": 1},
+    {"id": "2", "parent": "1", "role": "assistant", "text": "", "thought": "hm", "made": 2,
+     "calls": [{"id": "x7", "name": "f", "arguments": "{\"a\": 1}"},
+               {"id": "", "name": "g", "arguments": ""}]},
+    {"id": "3", "parent": "2", "role": "user", "text": "two", "made": 3},
+    {"id": "4", "parent": "3", "role": "assistant", "text": "", "thought": "stopped", "made": 4},
+    {"id": "5", "parent": "4", "role": "user", "text": "on", "made": 5},
+    {"id": "6", "parent": "5", "role": "assistant", "text": "said", "made": 6,
+     "calls": [{"name": "h", "arguments": "no JSON"}]}]}]})",
+                                  "x");
+  EXPECT_EQ(chat.template_args, Json({{"enable_thinking", false}, {"thinking", false}}));
+  ASSERT_EQ(chat.messages.size(), 6U);
+  EXPECT_EQ(chat.messages[1], parse_json(R"({"role": "assistant", "content": "",
+    "reasoning_content": "hm", "tool_calls": [
+      {"id": "x7", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}},
+      {"id": "call_2", "type": "function", "function": {"name": "g", "arguments": {}}}]})",
+                                         ""));
+  EXPECT_EQ(chat.messages[3]["reasoning_content"], "stopped");
+  EXPECT_EQ(chat.messages[5]["content"], "said");
+  EXPECT_EQ(chat.messages[5]["tool_calls"][0]["id"], "call_3");
+  EXPECT_EQ(chat.messages[5]["tool_calls"][0]["function"]["arguments"], "no JSON");
+  const ChatFile again = read_chat(write_chat(chat), "x");
+  EXPECT_EQ(again.messages, chat.messages);
+  EXPECT_EQ(again.template_args, chat.template_args);
+}
+
 TEST(ChatFile, CyclesOfThePageEnd) {
   const ChatFile read = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "1",
     "nodes": [{"id": "1", "parent": "2", "role": "user", "text": "a"},
