@@ -26,8 +26,9 @@ ChatFile chat_file_of(const ChatState& state);
 /// is unknown or out of range.
 void apply_parameters(GenerateOptions& options, const Json& parameters, const std::string& where);
 
-/// Makes `state` what the file says. Throws as apply_parameters(), and what Chat::render() throws
-/// if the template refuses the messages; the state is unchanged then.
+/// Replaces the conversation by that of the file. Parameters, template variables and tools that the
+/// file does not have stay as they are. Throws as apply_parameters() does, and as Chat::render()
+/// does if the template refuses the messages; the state is then unchanged.
 void apply_chat_file(ChatState& state, const ChatFile& file, const std::string& where);
 
 }  // namespace veery::cli
