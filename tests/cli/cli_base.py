@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import tiny_gguf
@@ -15,6 +16,28 @@ TEMPLATE = (
     "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
 TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
+
+
+def open_files(pid):
+    """The paths of all files that a process has open or mapped, without symbolic links."""
+    process = pathlib.Path("/proc") / str(pid)
+    try:
+        mapped = {line.split(maxsplit=5)[5] for line in (process / "maps").read_text().splitlines() if "/" in line}
+        return mapped | {os.readlink(entry) for entry in (process / "fd").iterdir()}
+    except OSError:
+        return set()  # it ended, or closed a file in this moment
+
+
+def wait_until(condition, ended, timeout=60):
+    """Waits for condition(). Returns False if ended() became true before it."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if ended():
+            return False
+        if time.monotonic() > end:
+            raise TimeoutError("the condition did not become true")
+        time.sleep(0.001)
+    return True
 
 
 class CliTest(unittest.TestCase):

@@ -10,13 +10,15 @@ import pty
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import termios
+import time
 import unittest
 
 import tiny_gguf
-from cli_base import PROGRAM, CliTest
+from cli_base import PROGRAM, CliTest, open_files, wait_until
 
 VERBS = ("run", "serve", "batch", "embed", "transcribe", "quantize", "convert", "completion")
 
@@ -24,12 +26,18 @@ VERBS = ("run", "serve", "batch", "embed", "transcribe", "quantize", "convert", 
 class Surroundings(CliTest):
     def on_terminal(self, *arguments, columns=80, **environment):
         """All that a call writes to a terminal of so many columns, and its status."""
+        return self.finish(*self.begin(*arguments, columns=columns, **environment))
+
+    def begin(self, *arguments, columns=80, **environment):
         child, terminal = pty.fork()
         if child == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             os.environ.pop("NO_COLOR", None)
             os.environ.update({"TERM": "xterm-256color", **environment})
             os.execv(PROGRAM, [PROGRAM, *map(str, arguments)])
+        return child, terminal
+
+    def finish(self, child, terminal):
         seen = b""
         try:
             while select.select([terminal], [], [], 60)[0]:
@@ -69,9 +77,17 @@ class Surroundings(CliTest):
     def test_progress_fits_into_the_terminal(self):
         large = self.folder / "large.gguf"
         tiny_gguf.write(large, hidden=100_000)
-        text, status = self.on_terminal("quantize", large, self.folder / "out.gguf", "Q4_K", "-t", 1, columns=40, LC_ALL="C")
+        child, terminal = self.begin("quantize", large, self.folder / "out.gguf", "Q4_K", "-t", 1, columns=40, LC_ALL="C")
+        # The bar appears 0.1 s after the work began: the program is stopped for longer once the output is open.
+        others = os.path.join(os.path.realpath(self.folder), ""), os.path.realpath(large)
+        wait_until(lambda: any(path.startswith(others[0]) and path != others[1] for path in open_files(child)), lambda: False)
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(child, signal.SIGCONT)
+        text, status = self.finish(child, terminal)
         self.assertEqual(status, 0, text)
         shown = [line for line in re.split(r"\r\x1b\[K|\n", text) if "%" in line and "[" in line]
+        self.assertTrue(shown, text)
         self.assertTrue(all(len(line) < 40 and line.isascii() for line in shown), shown)
 
     def test_threads_follow_the_affinity(self):
