@@ -5,6 +5,7 @@ chat that change it.
 usage: cli_conversation_test.py VEERY [unittest arguments]
 """
 import json
+import re
 import subprocess
 import unittest
 
@@ -205,6 +206,29 @@ class Chats(TerminalTest):
         for part in ("5 messages", "system         S", "temperature 0, ", "top_k 7"):
             self.assertIn(part, shown)
 
+    def test_loading_keeps_settings_that_the_file_does_not_have(self):
+        chat = self.write("plain.json", [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+        own = self.write("own.json", {"format": "veery-chat", "version": 1, "template_args": {"extra": 2}, "messages": []})
+        self.start("--no-think", "--template-arg", "extra=1", "-n", "3", model=self.thinker)
+        for path, extra in ((chat, 1), (own, 2), (chat, 2)):
+            self.say(f"/load {path}")
+            shown = self.say("/show")
+            for part in (f'"extra":{extra}', '"enable_thinking":false', "max_tokens 3"):
+                self.assertIn(part, shown)
+
+    def test_a_chat_of_the_web_page_keeps_calls_and_reasoning(self):
+        node = {"role": "assistant", "text": "", "thought": "hm", "calls": [{"id": "c9", "name": "weather", "arguments": '{"in": "Oslo"}'}]}
+        nodes = [{"id": "1", "parent": "", "role": "user", "text": "a", "made": 1}, {"id": "2", "parent": "1", "made": 2, **node}]
+        page = {"format": "veery-chats", "version": 1, "chats": [{"leaf": "2", "thinking": "off", "nodes": nodes}]}
+        chat = self.home / "chat.json"
+        self.start(model=self.thinker)
+        self.assertIn("Paste what weather returns", self.say(f"/load {self.write('page.json', page)}"))
+        self.say(f"/save {chat}")
+        saved = json.loads(chat.read_text())
+        self.assertEqual(saved["messages"][1]["reasoning_content"], "hm")
+        self.assertEqual(saved["messages"][1]["tool_calls"], [{"id": "c9", "type": "function", "function": {"name": "weather", "arguments": {"in": "Oslo"}}}])
+        self.assertIs(saved["template_args"]["enable_thinking"], False)
+
     def test_files_are_kept(self):
         precious = self.home / "precious"
         precious.write_text("precious")
@@ -304,6 +328,8 @@ class Chats(TerminalTest):
         self.say("/set max_tokens 110")
         written = self.say("c")
         self.assertIn("[context full: the", written)
+        tokens, parts = map(int, re.search(r"answer (\d+) tokens in (\d+) parts", written).groups())
+        self.assertGreaterEqual((tokens, parts), (100, 2))  # of all parts: the last one has fewer
         self.say(f"/save {chat}")
         self.assertEqual(len(self.messages(chat)), 2)
         self.assertEqual(self.messages(chat)[0], ("user", "c"))

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "cli/args/cli.h"
-#include "cli/chat/chat_loop.h"
 #include "cli/editor/terminal.h"
+#include "cli/output/memory.h"
 #include "cli/output/output.h"
 #include "schedule/generate.h"
 
@@ -16,7 +15,7 @@ namespace veery::cli {
 bool Answerer::answer() {
   parsed_ = {};
   text_.clear();
-  made_tokens_ = 0;
+  summary_ = {};
   AnswerPrinter printer(standard_output(), {.styled = shows_styles(STDOUT_FILENO),
                                             .hide_reasoning = state_.hide_thinking});
   try {
@@ -33,7 +32,8 @@ bool Answerer::answer() {
       add_answer(true);
     }
     printer.end_line();
-    if (!state_.quiet) write_error(summary_line(result_, state_.model));
+    if (!state_.quiet)
+      write_error(summary_line(summary_, state_.model.load_seconds(), peak_memory()));
     if (end == End::kFull)
       write_error(fmt::format("veery: the context of {} tokens is full, the answer ends here. {}\n",
                               context(), ways_on()));
@@ -87,29 +87,29 @@ Answerer::End Answerer::generate_part(AnswerPrinter& printer, bool continues) {
                           .grammar_after = std::string(parser.reasoning_end())};
   request.options.drop_first_space = !state_.chat.raw() && !continues;
   if (!state_.chat.raw()) request.options.marks = rendered.format;
-  request.options.max_tokens -= made_tokens_;
+  request.options.max_tokens -= static_cast<int64_t>(summary_.answer_tokens);
   prompt_ = request.prompt;
   made_.clear();
-  result_ = generate(scheduler_, request, [&](std::string_view text) {
+  const Generation result = generate(scheduler_, request, [&](std::string_view text) {
     printer.print(parser.push(text));
     return !stopped_();
   });
   printer.print(parser.finish());
   printer.end();
-  const bool cancelled = result_.finish == FinishReason::kCancelled;
-  if (result_.ids.empty() && cancelled && !continues) {
+  const bool cancelled = result.finish == FinishReason::kCancelled;
+  if (result.ids.empty() && cancelled && !continues) {
     write_error("Stopped before the answer began: the message is taken back.\n");
     return End::kFailed;
   }
-  made_ = result_.ids;
-  made_tokens_ += std::ssize(made_);
-  text_ += result_.text;
+  made_ = result.ids;
+  summary_.add(result);
+  text_ += result.text;
   parsed_.content += parser.answer().content;
   parsed_.reasoning += parser.answer().reasoning;
   parsed_.calls = parser.answer().calls;
-  const bool full = result_.finish == FinishReason::kLength &&
+  const bool full = result.finish == FinishReason::kLength &&
                     prompt_.size() + made_.size() >= context() &&
-                    made_tokens_ < state_.options.max_tokens;
+                    static_cast<int64_t>(summary_.answer_tokens) < state_.options.max_tokens;
   return full ? End::kFull : End::kDone;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/chat/chat_state.h"
 #include "cli/output/answer_printer.h"
+#include "cli/output/answer_summary.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {
@@ -47,10 +48,9 @@ class Answerer {
   std::shared_ptr<const Grammar> grammar_;
   std::function<bool()> stopped_;
   std::vector<int32_t> prompt_, made_;
-  Generation result_;        ///< of the last part
-  ParsedAnswer parsed_;      ///< all parts
-  std::string text_;         ///< all parts, as they were made
-  int64_t made_tokens_ = 0;  ///< all parts
+  AnswerSummary summary_;  ///< of all parts
+  ParsedAnswer parsed_;    ///< of all parts
+  std::string text_;       ///< of all parts, as generated
 };
 
 }  // namespace veery::cli

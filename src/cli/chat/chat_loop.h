@@ -19,7 +19,4 @@ struct ChatOptions {
 /// answer Ctrl-C stops it. `model` is that of `state`.
 void chat_loop(Model& model, ChatState state, const ChatOptions& options);
 
-/// Speeds, tokens and peak memory of an answer in one line.
-std::string summary_line(const Generation& result, const Model& model);
-
 }  // namespace veery::cli
