@@ -6,11 +6,15 @@
 #include <exception>
 #include <new>
 
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
 #include "cli/args/help_text.h"
 #include "cli/args/spellings.h"
+#include "cli/completion/completion.h"
+#include "cli/hub/fetch.h"
 #include "cli/output/output.h"
-#include "cli/version.h"
+#include "cli/output/version.h"
+#include "cli/verbs/verbs.h"
 
 namespace veery::cli {
 namespace {

@@ -115,7 +115,7 @@ class Embed(CliTest):
         self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
         self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
         message = self.error("embed", BERT, "-p", "x", "--pooling", "median", status=2)
-        self.assertIn("'median' is none of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
+        self.assertIn("'median' is not one of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
         for flag in ("--dimensions", "--max-tokens"):
             for value in (0, -1, "x", 1.5):
                 self.error("embed", BERT, "-p", "x", flag, value, status=2)

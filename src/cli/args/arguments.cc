@@ -13,7 +13,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/args/cli.h"
 #include "cli/args/help_text.h"
 #include "cli/args/spellings.h"
 #include "cli/output/output.h"
@@ -442,11 +441,11 @@ std::vector<OptionDescription> Arguments::options() const {
   return all;
 }
 
-std::vector<OptionDescription> options_of(const Verb& verb) {
+std::vector<OptionDescription> options_of(void (*verb)(std::vector<std::string> arguments)) {
   std::vector<OptionDescription> all;
   wanted_options = &all;
   try {
-    verb.run({});
+    verb({});
   } catch (const Status&) {
   } catch (...) {
     wanted_options = nullptr;

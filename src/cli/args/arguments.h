@@ -13,8 +13,6 @@
 
 namespace veery::cli {
 
-struct Verb;
-
 /// Thrown when a command line is not what its verb expects.
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -135,7 +133,7 @@ class Arguments {
   std::unique_ptr<Parser> parser_;
 };
 
-/// The options of a verb, which does not run.
-std::vector<OptionDescription> options_of(const Verb& verb);
+/// Returns the options that a verb adds. The verb ends when it calls Arguments::read().
+std::vector<OptionDescription> options_of(void (*verb)(std::vector<std::string> arguments));
 
 }  // namespace veery::cli

@@ -1,6 +1,6 @@
 // output_flags.h: the flag of verbs that write files: whether those that are there may be replaced.
 #pragma once
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 #include "file/output/output_path.h"
 
 namespace veery::cli {

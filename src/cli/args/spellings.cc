@@ -99,8 +99,8 @@ constexpr std::string_view kContext =
     "the "
     "positions of the context";
 constexpr std::string_view kTemplate =
-    "'run' uses the model's own template, or none with --raw; 'veery template --template-file' "
-    "renders another one";
+    "type --chat-template NAME|TEXT or --chat-template-file FILE for another template, --raw for "
+    "none";
 constexpr std::string_view kReasoning =
     "'run' has --think [LEVEL], --no-think and --hide-thinking; --json takes an answer apart";
 constexpr std::string_view kPromptCache =

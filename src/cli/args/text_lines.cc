@@ -1,6 +1,8 @@
 #include "cli/args/text_lines.h"
 
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/args/input.h"
 
 namespace veery::cli {
 

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
-#include "cli/args/cli.h"
+#include "base/untrusted_file.h"
 #include "cli/args/help_text.h"
+#include "cli/args/input.h"
+#include "cli/args/token_ids.h"
 #include "cli/chat/answerer.h"
 #include "cli/chat/commands.h"
 #include "cli/chat/saved_session.h"
@@ -225,23 +229,6 @@ class ChatLoop {
 
 void chat_loop(Model& model, ChatState state, const ChatOptions& options) {
   ChatLoop(model, std::move(state), options).run();
-}
-
-std::string summary_line(const Generation& result, const Model& model) {
-  const std::string reused =
-      result.reused_tokens > 0 ? fmt::format(" (+{} cached)", result.reused_tokens) : "";
-  const std::string accepted =
-      result.accepted_tokens > 0 ? fmt::format(" ({} drafted)", result.accepted_tokens) : "";
-  const char* note = result.finish == FinishReason::kLength      ? ", length reached"
-                     : result.finish == FinishReason::kCancelled ? ", stopped"
-                                                                 : "";
-  return fmt::format(
-      "[prompt {} tokens{}, {:.1f} tok/s | answer {} tokens{}, {:.1f} tok/s{} | load {:.2f} s | "
-      "peak "
-      "memory {}]\n",
-      result.prompt_tokens, reused, result.prompt_rate(), result.ids.size(), accepted,
-      result.decode_rate(), note, model.load_seconds(),
-      human_bytes(static_cast<double>(peak_memory())));
 }
 
 }  // namespace veery::cli

@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "cli/args/arguments.h"
-#include "cli/args/cli.h"
+#include "cli/args/choice.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 
 namespace veery::cli {
 namespace {
@@ -34,7 +35,7 @@ CompletedOption completed(const OptionDescription& option) {
 
 CompletedVerb completed(const Verb& verb) {
   CompletedVerb out{std::string(verb.name), std::string(verb.summary), {}};
-  for (const OptionDescription& option : options_of(verb)) {
+  for (const OptionDescription& option : options_of(verb.run)) {
     CompletedOption named = completed(option);
     if (option.positional && !named.names.empty()) {
       CompletedOption position = named;
@@ -61,8 +62,7 @@ void completion_verb(std::vector<std::string> arguments) {
       .choices({"bash", "zsh", "fish"});
   app.read(std::move(arguments));
   const auto known = std::ranges::find(kShells, shell, &Shell::name);
-  if (known == std::end(kShells))
-    throw Misuse("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
+  if (known == std::end(kShells)) throw Misuse("SHELL", not_one_of(shell, {"bash", "zsh", "fish"}));
   std::vector<CompletedVerb> all;
   for (const Verb& verb : verbs()) all.push_back(completed(verb));
   standard_output().write(known->script(all));

@@ -23,6 +23,8 @@ struct CompletedVerb {
   std::vector<CompletedOption> options;
 };
 
+void completion_verb(std::vector<std::string> arguments);
+
 // Whole scripts, from what the verbs say of themselves.
 std::string bash_completion(const std::vector<CompletedVerb>& verbs);
 std::string zsh_completion(const std::vector<CompletedVerb>& verbs);

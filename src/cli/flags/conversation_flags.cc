@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/reasoning.h"
-#include "cli/args/cli.h"
+#include "cli/args/choice.h"
+#include "cli/args/input.h"
 #include "cli/output/output.h"
 
 namespace veery::cli {
@@ -53,8 +58,7 @@ void ConversationFlags::add(Arguments& app) {
                const bool level = is_reasoning_level(word);
                if (!level && word != "true" && word != "false")
                  throw Misuse("--think",
-                              fmt::format("'{}' is none of low, medium, high, true, false",
-                                          printable(word, 40)));
+                              not_one_of(word, {"low", "medium", "high", "true", "false"}));
                think_ = word != "false";
                level_ = level ? word : "";
              },

@@ -2,7 +2,8 @@
 #pragma once
 #include <string>
 
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "bridge/mlx_lm_engine.h"
 #include "cli/output/output.h"
 
@@ -58,7 +60,7 @@ void EngineFlags::add(Arguments& app) {
 }
 
 void EngineFlags::answer(const Arguments& app, const std::string& model, const Question& question,
-                          const EngineOptions& options) const {
+                         const EngineOptions& options) const {
   check_flags(app, name_);
   const double begun = seconds_now();
   MlxLmEngine backend(model, {.python = python_});

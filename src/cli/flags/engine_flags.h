@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "bridge/text_engine.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 #include "cli/flags/sampling_flags.h"
 
 namespace veery::cli {

@@ -6,6 +6,10 @@
 
 #include <optional>
 
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
+#include "cli/args/arguments.h"
 #include "cli/hub/pull.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"

@@ -1,10 +1,13 @@
 // fetch.h: `veery pull`, and fetching by verbs that load models.
 #pragma once
 #include <string>
+#include <vector>
 
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 
 namespace veery::cli {
+
+void pull_verb(std::vector<std::string> arguments);
 
 /// Whether verbs that load models may fetch them first.
 struct FetchFlags {

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/version.h"
+#include "cli/output/version.h"
 #endif
 
 namespace veery::cli {

@@ -8,13 +8,18 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "base/untrusted_file.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/hub/fetch.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/output_path.h"
 
 namespace veery::cli {

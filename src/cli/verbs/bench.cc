@@ -6,10 +6,17 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/profile/peak_rates.h"
+#include "cli/verbs/verbs.h"
 #include "engine/generate.h"
 #include "engine/runner.h"
 #include "import/open_model.h"
@@ -353,8 +360,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
                                        known.least, known.most);
     return;
   }
-  throw Misuse("--sweep",
-               fmt::format("'{}' is none of threads, depth, batch, length", escaped(text)));
+  throw Misuse("--sweep", not_one_of(text, {"threads", "depth", "batch", "length"}));
 }
 
 /// As many texts as `veery embed` runs together.

@@ -4,11 +4,16 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {

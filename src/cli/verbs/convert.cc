@@ -2,8 +2,11 @@
 #include "cli/verbs/convert.h"
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/output/interruption.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 #include "convert/as_gguf.h"
 
 namespace veery::cli {

@@ -1,6 +1,7 @@
 // convert.h: what `veery convert` hands to the writer of each kind of model.
 #pragma once
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "convert/quant_mix.h"
 

@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/verbs/convert.h"

@@ -2,11 +2,16 @@
 #include "tasks/embed.h"
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/pending_file.h"
 
 namespace veery::cli {
@@ -21,14 +26,11 @@ struct Flags {
   bool raw = false;
 };
 
-constexpr const char* kPoolings[] = {"none", "cls",           "mean",         "last",
-                                     "max",  "mean-sqrt-len", "weighted-mean"};
-
-PoolingKind read_pooling(const std::string& given) {
-  if (std::ranges::find(kPoolings, std::string_view(given)) == std::end(kPoolings))
-    throw Misuse("--pooling",
-                 fmt::format("'{}' is none of {}", escaped(given), fmt::join(kPoolings, ", ")));
-  return pooling_from_name(given);
+std::vector<std::pair<std::string, PoolingKind>> pooling_choices() {
+  std::vector<std::pair<std::string, PoolingKind>> choices;
+  for (const char* name : {"none", "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean"})
+    choices.emplace_back(name, pooling_from_name(name));
+  return choices;
 }
 
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
@@ -45,13 +47,11 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
-  app.option_function(
-         "--pooling",
-         [&flags](const std::string& given) { flags.options.pooling = read_pooling(given); },
-         "How the rows of a text become one: none, cls, mean, last, max,\n"
-         "mean-sqrt-len, weighted-mean [what the model's files say]")
-      .type_name("KIND")
-      .choices({std::begin(kPoolings), std::end(kPoolings)});
+  add_choice<PoolingKind>(app, "--pooling", flags.options.pooling,
+                          "How token rows become one embedding: none, cls, mean, last, max,\n"
+                          "mean-sqrt-len, weighted-mean [the model's]",
+                          pooling_choices())
+      .type_name("KIND");
   app.option("--dimensions", flags.options.dimensions,
              "Only the first so many numbers (Matryoshka)")
       .type_name("N")

@@ -5,13 +5,18 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 #include "convert/as_gguf.h"
 #include "tasks/inspect/importance.h"
 

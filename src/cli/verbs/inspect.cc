@@ -5,11 +5,19 @@
 #include <optional>
 #include <set>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/inspect/inspect_files.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "text/tokenizer.h"
 
 namespace veery::cli {

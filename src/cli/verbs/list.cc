@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "file/hub/model_names.h"
 
 namespace veery::cli {

@@ -3,9 +3,16 @@
 #include <limits>
 #include <numeric>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 

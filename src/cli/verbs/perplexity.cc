@@ -1,10 +1,15 @@
 // perplexity.cc: `veery perplexity`.
 #include "tasks/perplexity.h"
 
+#include "base/json.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/folder/find_model.h"
 
 namespace veery::cli {

@@ -1,11 +1,15 @@
 // plan.cc: `veery plan`: the table of dispatches that a run goes through, and what each row costs.
 #include <algorithm>
 
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/profile/plan_table.h"
+#include "cli/verbs/verbs.h"
 #include "engine/sequence_reader.h"
 #include "serve/models/memory_plan.h"
 #include "tasks/embed.h"

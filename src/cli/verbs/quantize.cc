@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/output/interruption.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 #include "convert/as_gguf.h"
+#include "dtype/dtype.h"
 #include "text/common/regex.h"
 
 namespace veery::cli {

@@ -1,9 +1,12 @@
 // rerank.cc: `veery rerank`.
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "tasks/embed.h"
 
 namespace veery::cli {

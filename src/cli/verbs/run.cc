@@ -3,8 +3,13 @@
 
 #include <limits>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/chat/chat_loop.h"
 #include "cli/chat/saved_session.h"
 #include "cli/editor/terminal.h"
@@ -15,7 +20,10 @@
 #include "cli/flags/sampling_flags.h"
 #include "cli/hub/fetch.h"
 #include "cli/output/answer_printer.h"
+#include "cli/output/answer_summary.h"
+#include "cli/output/memory.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {
@@ -256,7 +264,9 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     printer.end(answer);
     if (!printer.wrote()) out.write("\n");
     printer.end_line();
-    if (!flags.quiet) write_error(summary_line(result, model));
+    AnswerSummary summary;
+    summary.add(result);
+    if (!flags.quiet) write_error(summary_line(summary, model.load_seconds(), peak_memory()));
   }
   session.save(asked.ids, result.ids);
 }

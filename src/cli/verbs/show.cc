@@ -1,8 +1,14 @@
 // show.cc: `veery show`: what a model file holds. The weights are not read.
 #include <algorithm>
 
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
+#include "dtype/dtype.h"
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"

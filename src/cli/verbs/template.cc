@@ -3,9 +3,16 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/messages.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/model.h"
 #include "text/chat/chat_text.h"
 

@@ -1,6 +1,13 @@
 // tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/model.h"
 
 namespace veery::cli {

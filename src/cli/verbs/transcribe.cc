@@ -5,10 +5,16 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/pending_file.h"
 #include "tasks/speech/subtitles.h"
 #include "text/languages.h"
@@ -24,7 +30,8 @@ struct Flags {
   TranscribeOptions options;
   TranscriptForm form = TranscriptForm::kText;
   std::vector<std::string> words;
-  std::string sound, output, form_name, temperatures;
+  std::string sound, output, temperatures;
+  std::optional<TranscriptForm> wanted_form;  ///< of --to; absent: by the name of `output`
   double most_compression = 2.4, least_log_prob = -1, most_no_speech = 0.6;
   int64_t seed = 0;
   VoiceOptions voice;
@@ -121,9 +128,14 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.take_words("FILE", flags.words,
                  "WAV, FLAC, Ogg, MP3, AIFF and what else libsndfile reads; -: standard\ninput")
       .files({"wav", "flac", "ogg", "oga", "opus", "mp3", "aiff", "aif", "au", "caf", "w64"});
-  app.option("--to", flags.form_name, "txt, srt, vtt, tsv or json [by the name of -o, else txt]")
-      .type_name("FORM")
-      .choices({"txt", "srt", "vtt", "tsv", "json"});
+  add_choice<TranscriptForm>(app, "--to", flags.wanted_form,
+                             "Format: txt, srt, vtt, tsv, json [by the name of -o, else txt]",
+                             {{"txt", TranscriptForm::kText},
+                              {"srt", TranscriptForm::kSrt},
+                              {"vtt", TranscriptForm::kVtt},
+                              {"tsv", TranscriptForm::kTsv},
+                              {"json", TranscriptForm::kJson}})
+      .type_name("FORMAT");
   app.option("-o,--output", flags.output, "Write to FILE instead of standard output")
       .type_name("FILE")
       .files({"txt", "srt", "vtt", "tsv", "json"});
@@ -161,13 +173,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
 
 TranscriptForm form_of(const Flags& flags) {
   if (flags.common.json) return TranscriptForm::kJson;
-  if (!flags.form_name.empty()) {
-    const auto form = transcript_form(flags.form_name);
-    if (!form)
-      throw Misuse("--to", fmt::format("'{}' is none of txt, srt, vtt, tsv, json",
-                                       printable(flags.form_name)));
-    return *form;
-  }
+  if (flags.wanted_form) return *flags.wanted_form;
   const std::string end = std::filesystem::path(flags.output).extension().string();
   return transcript_form(end.empty() ? end : end.substr(1)).value_or(TranscriptForm::kText);
 }

@@ -1,12 +1,16 @@
 // verify.cc: `veery verify`: the table of checks of a model.
 #include "verify/verify.h"
 
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 
 namespace veery::cli {
 namespace {
