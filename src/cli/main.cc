@@ -24,35 +24,37 @@ constexpr size_t kLongestMessage = 2000;  // bytes
 
 constexpr Verb kVerbs[] = {
     {"run", "Answer a prompt, or chat", run_verb},
-    {"serve", "Answer over HTTP, with a web page", serve_verb},
+    {"serve", "Serve models over HTTP, with a web page", serve_verb},
     {"batch", "Answer a file of requests", batch_verb},
     {"tokenize", "Print the token ids of a text", tokenize_verb},
     {"template", "Render a chat template", template_verb},
-    {"logits", "Print what a model predicts after a text", logits_verb},
-    {"embed", "Turn texts into embeddings", embed_verb},
+    {"logits", "Print the predictions after a text", logits_verb},
+    {"embed", "Compute embeddings of texts", embed_verb},
     {"rerank", "Score how well documents answer a query", rerank_verb},
-    {"classify", "Say which of several labels fits a text", classify_verb},
-    {"transcribe", "Write down what is said in a sound file", transcribe_verb},
+    {"classify", "Choose the label that fits a text", classify_verb},
+    {"transcribe", "Transcribe speech in a sound file", transcribe_verb},
     {"perplexity", "Measure how well a model predicts a text", perplexity_verb},
-    {"bench", "Measure the speed of prompts and of answers", bench_verb},
-    {"inspect", "Show attention, hidden states and what layers would say", inspect_verb},
-    {"plan", "Print the table of kernels that a run goes through", plan_verb},
-    {"convert", "Write a model in another form", convert_verb},
-    {"quantize", "Write a model with smaller weights", quantize_verb},
-    {"imatrix", "Measure which columns of weights a text uses", imatrix_verb},
-    {"pull", "Fetch a model from a hub", pull_verb},
-    {"list", "List the models that have names", list_verb},
+    {"bench", "Measure the speed of prefill and decoding", bench_verb},
+    {"inspect", "Show attention, hidden states and the logit lens", inspect_verb},
+    {"plan", "Print and profile the kernels of a run", plan_verb},
+    {"convert", "Convert a model to another format", convert_verb},
+    {"quantize", "Quantise the weights of a model", quantize_verb},
+    {"imatrix", "Compute an importance matrix for quantize", imatrix_verb},
+    {"pull", "Download a model from a hub", pull_verb},
+    {"list", "List the models that have a name", list_verb},
     {"show", "Describe a model file", show_verb},
-    {"verify", "Check a model and name its defects", verify_verb},
-    {"completion", "Print a script that completes the command line", completion_verb},
+    {"verify", "Check a model for defects", verify_verb},
+    {"completion", "Print a shell completion script", completion_verb},
 };
 
 std::string help() {
-  std::string text = "veery runs language models.\n\nUsage: veery VERB MODEL [OPTIONS]\n\nVerbs:\n";
+  std::string text =
+      "veery runs, serves and inspects language models.\n\nUsage: veery VERB MODEL "
+      "[OPTIONS]\n\nVerbs:\n";
   for (const Verb& verb : kVerbs) text += fmt::format("  {:12}{}\n", verb.name, verb.summary);
   return text +
-         "\nOptions:\n  -h, --help     Print this help and leave\n  -V, --version  Print the "
-         "version and leave\n\n'veery VERB --help' describes a verb.\n\nExample:\n  veery run "
+         "\nOptions:\n  -h, --help     Print this help and exit\n  -V, --version  Print the "
+         "version and exit\n\n'veery VERB --help' describes a verb.\n\nExample:\n  veery run "
          "model.gguf -p "
          "\"Why is the sky blue?\"\n";
 }

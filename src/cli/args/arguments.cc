@@ -235,7 +235,7 @@ Arguments::Parser::Parser(std::string description, std::string name)
   auto look = std::make_shared<HelpFormatter>();
   look->column_width(kHelpColumn);
   formatter(std::move(look));
-  add(set_help_flag("-h,--help", "Print this help and leave"));
+  add(set_help_flag("-h,--help", "Print this help and exit"));
   allow_extras();  // told by check_known(), after what is unknown to Reader
 }
 

@@ -18,40 +18,40 @@ namespace veery::cli {
 
 void ModelArguments::add_path(Arguments& app, bool required) {
   app.option("-m,--model,MODEL", path,
-             "GGUF file, folder with config.json and safetensors, a folder or file that\n"
-             "stands for one, or a name: smollm2, ORG/NAME[:Q4_K_M] (see 'veery list')")
+             "Model: a GGUF file, a folder with config.json and safetensors, or a name\nsuch as "
+             "smollm2 or ORG/NAME[:Q4_K_M] (see 'veery list')")
       .type_name("PATH")
       .models();
   if (required) app.require_model();
 }
 
 void ModelArguments::add_threads(Arguments& app) {
-  app.option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
+  app.option("-t,--threads", threads, "Threads; 0: all cores that the process may use")
       .type_name("N")
       .whole_number(0, most_threads())
       .show_default();
 }
 
 void ModelArguments::add_context(Arguments& app) {
-  app.option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
+  app.option("-c,--ctx-size", context, "Context length in tokens; 0: the model's, at most 4096")
       .type_name("N")
       .whole_number(0, kMostContext)
       .show_default();
 }
 
 void ModelArguments::add_exact(Arguments& app) {
-  app.flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
+  app.flag("--exact", exact, "Use f32 activations and KV cache instead of the fast types");
 }
 
 void ModelArguments::add_chat_template(Arguments& app) {
   app.option("--chat-template", chat_template,
-             "Jinja, or the name of one of the model's templates [the model's]")
+             "Chat template: Jinja text, or a name from the model [the model's]")
       .type_name("NAME|TEXT");
-  app.option("--chat-template-file", chat_template_file, "The same, read from FILE")
+  app.option("--chat-template-file", chat_template_file, "Read the chat template from FILE")
       .type_name("FILE")
       .files({"jinja", "j2", "txt"});
   app.flag("--parse-special", parse_special,
-           "Control tokens written in messages act as tokens, not as text");
+           "Treat control tokens in messages as tokens, not as text");
 }
 
 std::optional<std::string> ModelArguments::chosen_template() const {
@@ -76,8 +76,8 @@ void ModelArguments::add_cache_types(Arguments& app) {
         .type_name("TYPE");
   };
   add("--cache-type-k", cache_keys,
-      "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
-  add("--cache-type-v", cache_values, "The same for values (also -ctv)");
+      "Type of keys in the KV cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
+  add("--cache-type-v", cache_values, "Type of values in the KV cache (also -ctv) [as for keys]");
 }
 
 void ModelArguments::add_device(Arguments& app) {
@@ -88,23 +88,21 @@ void ModelArguments::add_device(Arguments& app) {
              throw Misuse("--device", fmt::format("'{}' is not one of {}", text, kDevices));
            device = text;
          },
-         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU), metal,\n"
-         "or auto: a GPU where there is one [cpu]")
+         "Device: cpu, cuda, cuda:N, metal, or auto (a GPU if there is one) [cpu]")
       .type_name("DEVICE")
       .choices({"cpu", "cuda", "metal", "auto"});
   app.option("--device-memory", device_memory,
-             "Megabytes of the GPU's memory that a model and its caches may take [all]")
+             "Limit of GPU memory for the model and its KV cache, in megabytes [all]")
       .type_name("MB")
       .whole_number(1, int64_t{1} << 40);
   app.flag("--relaxed", relaxed,
-           "Prompts on an NVIDIA GPU by cuBLASLt, from weights as bf16: faster, but\n"
-           "numbers are no longer those of the CPU, nor the same in any batch");
+           "Prefill by cuBLASLt in bf16 on NVIDIA GPUs: faster, not bit-identical\nto the CPU and "
+           "dependent on the batch");
 }
 
 void ModelArguments::add_gpu_layers(Arguments& app) {
   app.option("--gpu-layers", gpu_layers,
-             "Layers that are on the GPU (also -ngl), the last ones, with the head;\n"
-             "the others and their caches are on the CPU [all]")
+             "Layers on the GPU (also -ngl), from the last; the others on the CPU [all]")
       .type_name("N")
       .whole_number(0, 1 << 20);
 }

@@ -10,10 +10,10 @@ namespace veery::cli {
 
 TextArguments::Options TextArguments::add(Arguments& app, const std::string& name,
                                           const std::string& what) {
-  app.take_words(name, words, "The same as -p; words are joined by spaces");
+  app.take_words(name, words, "Same as -p; words are joined by spaces");
   const Option given = app.option("-p,--prompt", prompt, what).type_name("TEXT").allow_empty();
   const Option read_from =
-      app.option("-f,--file", file, "Read it from a file; -: standard input").type_name("FILE");
+      app.option("-f,--file", file, "Read the text from FILE; -: standard input").type_name("FILE");
   if (!combined) read_from.excludes(given);
   return {given, read_from};
 }

@@ -31,22 +31,22 @@ constexpr Command kCommands[] = {
 };
 
 constexpr std::string_view kHelp =
-    "/help            this list\n"
-    "/undo            forget the last message and its answer\n"
+    "/help            show this list\n"
+    "/undo            remove the last message and its answer\n"
     "/retry           answer the last message again (also /regen)\n"
-    "/clear, /reset   forget the conversation\n"
-    "/save FILE       write the conversation; --force before FILE replaces any file\n"
-    "/load FILE       go on with a conversation\n"
+    "/clear, /reset   remove the conversation\n"
+    "/save FILE       save the conversation; --force before FILE replaces any file\n"
+    "/load FILE       continue a saved conversation\n"
     "/set NAME VALUE  change a setting: temperature 0.5, system TEXT, think on, ...\n"
-    "/show            the settings; /show messages: the conversation\n"
-    "/exit, /bye      leave (also /quit, Ctrl-D)\n"
+    "/show            show the settings; /show messages: the conversation\n"
+    "/exit, /bye      exit (also /quit, Ctrl-D)\n"
     "//...            a message that begins with /\n"
     "\n"
-    "Alt-Enter        a new line (also a backslash before Enter; a paste keeps its lines)\n"
-    "\"\"\"              begins, and ends, a message of several lines\n"
-    "Ctrl-C           stops an answer; takes back what is typed; pressed twice: leaves\n"
-    "Up, Down         what was typed before; Ctrl-R searches it\n"
-    "Tab              completes commands, settings and names of files\n";
+    "Alt-Enter        new line (also a backslash before Enter; a paste keeps its lines)\n"
+    "\"\"\"              begin or end a message of several lines\n"
+    "Ctrl-C           stop an answer, or clear the line; twice on an empty line: exit\n"
+    "Up, Down         earlier and later messages; Ctrl-R searches them\n"
+    "Tab              complete commands, settings and file names\n";
 
 std::vector<std::string> names() {
   std::vector<std::string> all;

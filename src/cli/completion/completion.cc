@@ -18,7 +18,11 @@ struct Shell {
 constexpr Shell kShells[] = {
     {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// The first sentence of a help text, without the period of one that others follow.
+std::string first_line(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.ends_with('.') ? line.substr(0, line.size() - 1) : line;
+}
 
 CompletedOption completed(const OptionDescription& option) {
   CompletedOption out{.names = option.names,
@@ -51,12 +55,11 @@ CompletedVerb completed(const Verb& verb) {
 
 void completion_verb(std::vector<std::string> arguments) {
   std::string shell;
-  Arguments app("completion",
-                "Prints a script that lets a shell complete verbs, flags and their values.",
+  Arguments app("completion", "Prints a shell script that completes verbs, flags and their values.",
                 "  veery completion bash > ~/.local/share/bash-completion/completions/veery\n"
                 "  veery completion zsh > \"${fpath[1]}/_veery\"\n"
                 "  veery completion fish > ~/.config/fish/completions/veery.fish");
-  app.option("SHELL", shell, "bash, zsh or fish")
+  app.option("SHELL", shell, "Shell: bash, zsh or fish")
       .type_name("")
       .required()
       .choices({"bash", "zsh", "fish"});

@@ -62,30 +62,26 @@ void ConversationFlags::add(Arguments& app) {
                think_ = word != "false";
                level_ = level ? word : "";
              },
-             "The model reasons before it answers, as much as LEVEL says (low,\n"
-             "medium, high), where its chat template has a switch [the template's]")
+             "Reason before answering, at LEVEL low, medium or high [the template's]")
           .type_name("[LEVEL]")
           .group(kGroup)
           .choices({"low", "medium", "high"})
           .value_if_absent("true");
-  app.flag("--no-think", no_think_, "The model answers without reasoning")
-      .group(kGroup)
-      .excludes(think);
-  app.flag("--hide-thinking", hide_thinking_, "Reasoning is not printed").group(kGroup);
+  app.flag("--no-think", no_think_, "Answer without reasoning").group(kGroup).excludes(think);
+  app.flag("--hide-thinking", hide_thinking_, "Do not print the reasoning").group(kGroup);
   app.option("--template-arg", template_args_,
-             "A variable of the chat template, its value in JSON; may be given\n"
-             "several times")
+             "Set a variable of the chat template; VALUE is JSON; repeatable")
       .type_name("NAME=VALUE")
       .group(kGroup);
   app.option("--tools", tools_file_,
-             "Functions that the model may call: a JSON array in OpenAI's form. Calls\n"
-             "are printed, as JSON where -p or -f is given, and never carried out")
+             "Functions the model may call: a JSON array in OpenAI's form.\nCalls are printed (as "
+             "JSON with -p or -f), never executed.")
       .type_name("FILE")
       .files({"json"})
       .group(kGroup);
   app.option("--load", load_file_,
-             "Go on with the conversation of FILE: what /save or the web page wrote,\n"
-             "or a JSON array of messages")
+             "Continue a saved conversation.\nFILE was written by /save or the web page, or is a "
+             "JSON array of messages.")
       .type_name("FILE")
       .files({"json"})
       .group(kGroup);

@@ -6,14 +6,13 @@ namespace veery::cli {
 
 void DraftFlags::add(Arguments& app) {
   app.option("--draft-max", tokens_,
-             "Most tokens drafted and tested at a time, by looking up what followed the\n"
-             "same words before; as many as pay, and 0: none. Answers stay the same")
+             "Draft tokens verified at once at most (prompt-lookup decoding); 0: off")
       .type_name("N")
       .group("Speed")
       .whole_number(0, kMostDrafted)
       .show_default();
   app.option("--draft-model", model_,
-             "A smaller model with the same vocabulary, which drafts as well (also -md)")
+             "Draft with a smaller model of the same vocabulary too (also -md)")
       .type_name("MODEL")
       .models()
       .group("Speed");

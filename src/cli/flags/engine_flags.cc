@@ -51,10 +51,10 @@ void EngineFlags::add(Arguments& app) {
              throw Misuse("--backend", fmt::format("'{}' is neither veery nor mlx_lm", name));
            name_ = name;
          },
-         "veery, or mlx_lm: mlx-lm, run by the Python of --python [veery]")
+         "Backend: veery, or mlx_lm (mlx-lm, run by --python) [veery]")
       .type_name("NAME")
       .choices({"veery", "mlx_lm"});
-  app.option("--python", python_, "An interpreter that has mlx-lm")
+  app.option("--python", python_, "Python interpreter that has mlx-lm")
       .type_name("PATH")
       .show_default();
 }

@@ -58,8 +58,8 @@ std::optional<bool> ask(const std::string& question) {
 
 void FetchFlags::add(Arguments& app) {
   const Option yes =
-      app.flag("-y,--yes,--pull", pull, "Fetch MODEL without asking if it is not there");
-  app.flag("--offline", offline, "Fetch nothing (also HF_HUB_OFFLINE=1)").excludes(yes);
+      app.flag("-y,--yes,--pull", pull, "Download MODEL without asking if it is missing");
+  app.flag("--offline", offline, "Download nothing (also HF_HUB_OFFLINE=1)").excludes(yes);
 }
 
 void fetch_if_missing(const std::string& model, const FetchFlags& flags) {
@@ -84,19 +84,18 @@ void fetch_if_missing(const std::string& model, const FetchFlags& flags) {
 void pull_verb(std::vector<std::string> arguments) {
   std::string name;
   bool json = false;
-  Arguments app(
-      "pull",
-      "Fetches a model from Hugging Face's hub, or that of HF_ENDPOINT, into its cache, and\n"
-      "prints where it is. What is there is not fetched again; what was cut off goes on.",
-      "  veery pull Qwen/Qwen3-0.6B-GGUF:Q8_0\n"
-      "  veery run Qwen/Qwen3-0.6B-GGUF:Q8_0 -p Hello\n"
-      "  HF_TOKEN=... veery pull google/gemma-3-270m-it");
+  Arguments app("pull",
+                "Downloads a model from Hugging Face's hub (or HF_ENDPOINT) into its cache and "
+                "prints the path. Complete files are kept, partial downloads resume.",
+                "  veery pull Qwen/Qwen3-0.6B-GGUF:Q8_0\n"
+                "  veery run Qwen/Qwen3-0.6B-GGUF:Q8_0 -p Hello\n"
+                "  HF_TOKEN=... veery pull google/gemma-3-270m-it");
   app.option("MODEL", name,
-             "ORG/NAME, or ORG/NAME:FILE with the name of a GGUF file or its last words, as\n"
-             "Q8_0; without FILE a folder of safetensors, else the Q4_K_M or only GGUF file;\n"
-             "or smollm2, gemma3 or minilm")
+             "ORG/NAME, ORG/NAME:FILE, or smollm2, gemma3 or minilm.\nFILE is the name of a GGUF "
+             "file or its end, such as Q8_0. Without FILE: a folder of safetensors, else the "
+             "Q4_K_M or only GGUF file.")
       .required();
-  app.flag("--json", json, "Print one JSON object: path, commit, files, bytes, fetched");
+  app.flag("--json", json, "Print a JSON object: path, commit, files, bytes, fetched");
   app.read(std::move(arguments));
   if (repository_of(name).empty() &&
       parse_repository(name).repository.find('/') == std::string::npos)

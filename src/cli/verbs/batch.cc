@@ -52,30 +52,29 @@ void take_files(Flags& flags, const std::vector<std::string>& files) {
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app("batch",
-                "Answers a file of requests, several at a time, with a line for each.\n\nA line is "
-                "a JSON string, which is a message, or a request as OpenAI's Batch API has "
-                "it:\n{\"custom_id\", \"url\", \"body\"}.",
+                "Answers a file of requests, several at a time, and writes one line for each.\n\nA "
+                "line is a JSON string (a user message) or a request of OpenAI's Batch "
+                "API:\n{\"custom_id\", \"url\", \"body\"}.",
                 "  veery batch model.gguf questions.jsonl answers.jsonl --defaults "
                 "'{\"max_tokens\":200}'\n"
                 "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
   flags.fetch.add(app);
   std::vector<std::string> files;
-  app.take_words("INPUT", files, "The same as -i").files({"jsonl"});
-  app.take_words("OUTPUT", files, "The same as -o").files({"jsonl"});
-  app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
+  app.take_words("INPUT", files, "Same as -i").files({"jsonl"});
+  app.take_words("OUTPUT", files, "Same as -o").files({"jsonl"});
+  app.option("-i,--input", flags.in, "Requests, one JSON value a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"});
   app.option("-o,--output", flags.out,
-             "Where answers go, each when it and all before it are done;\n"
-             "-: standard output [-]")
+             "Write the answers to FILE, in the order of the requests; -: standard output [-]")
       .type_name("FILE")
       .files({"jsonl"});
   app.option("--defaults", flags.defaults,
-             "An object: what each body has that does not say otherwise")
+             "JSON object: values for each request body that does not set them")
       .type_name("JSON");
-  app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already");
-  flags.output.add(app, "Replace FILE if it is there");
+  app.flag("--resume", flags.resume, "Continue after the answers that the output file already has");
+  flags.output.add(app, "Replace the output file if it exists");
   flags.scheduler.add(app);
   flags.model.add_chat_template(app);
   flags.model.add_context(app);
@@ -84,7 +83,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_cache_types(app);
   flags.model.add_device(app);
   flags.model.add_gpu_layers(app);
-  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+  app.flag("-q,--quiet", flags.quiet, "Print no summary on standard error");
   app.read(std::move(arguments));
   flags.scheduler.note_given(app);
   take_files(flags, files);

@@ -446,22 +446,19 @@ void add_settings(Arguments& app, Settings& settings) {
     app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
   };
   add("-p,--n-prompt", settings.prompt,
-      "Tokens of the prompt or, of an encoder, of a text; 0: none", 0);
-  add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
+      "Prompt tokens of pp, or tokens of a text for an encoder; 0: no pp", 0);
+  add("-n,--n-gen", settings.tokens, "Decoded tokens of tg; 0: no tg", 0);
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
-  add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
+  add("-d,--depth", settings.depth, "Context length before each test, in tokens", 0);
   add("-b,--batch", settings.batch,
-      "Sequences that tg decodes together: their tokens are added up;\n"
-      "of an encoder texts of a run, without it as many as embed takes",
+      "Sequences decoded together, whose tokens are added up.\nFor an encoder: texts per run (by "
+      "default as many as 'veery embed' runs).",
       1, kMostSequences);
   app.flag("--logits", settings.logits,
-           "tg computes all logits, as sampling needs them; without it only the most\n"
-           "probable token, as with --temp 0");
+           "Compute all logits in tg, as sampling does (else only the argmax)");
   app.flag("--sampled", settings.sampled,
-           "Beside tg, tokens drawn at the default settings, or those that\nthe file recommends");
-  add("--chain", settings.chain,
-      "Tokens of a sequence that tg has a GPU make in one submission, without the\n"
-      "host in between; 1: one",
+           "Also measure sampled decoding (the model's recommended settings)");
+  add("--chain", settings.chain, "Tokens that a GPU decodes per submission in tg; 1: no chaining",
       1, 128);
 }
 
@@ -470,13 +467,11 @@ void add_settings(Arguments& app, Settings& settings) {
 void bench_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   Settings settings;
-  Arguments app(
-      "bench",
-      "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
-      "tg, one token after\nthe other; of an encoder emb, texts in runs. Each test warms up "
-      "once before it is measured.",
-      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
-      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+  Arguments app("bench",
+                "Measures speed in tokens per second (median run): pp is the prefill of a prompt, "
+                "tg is decoding; for an encoder, emb is a batch of texts. Each test warms up once.",
+                "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+                "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   flags.add_path(app);
   add_settings(app, settings);
   flags.add_threads(app);
@@ -486,16 +481,14 @@ void bench_verb(std::vector<std::string> arguments) {
   flags.add_gpu_layers(app);
   std::vector<std::string> sweeps;
   app.option("--sweep", sweeps,
-             "Repeat the tests for each of a list, with the ratio to the first:\n"
-             "threads, depth, batch or length (as -p), as NAME=LIST or as NAME\n"
-             "with a usual list; may be given for each of them")
+             "Repeat the tests for each value of threads, depth, batch or length.\nNAME alone uses "
+             "a default list. Repeatable; prints the ratio to the first.")
       .type_name("NAME[=LIST]")
       .choices({"threads", "depth", "batch", "length"});
-  flags.add_json(app,
-                 "Print a JSON array: test, tokens_per_second, min, max, threads,\n"
-                 "on a GPU host_us_per_token, that the host was busy,\n"
-                 "of an encoder texts_per_second; "
-                 "with --sweep also depth, batch, ratio");
+  flags.add_json(
+      app,
+      "Print a JSON array: test, tokens_per_second, min, max, threads.\nOn a GPU also "
+      "host_us_per_token, for an encoder texts_per_second, with --sweep depth, batch and ratio.");
   app.read(std::move(arguments));
   if (settings.chain > 1 && settings.logits)
     throw Misuse("--chain", "computes no logits that come to the host, which --logits asks for");

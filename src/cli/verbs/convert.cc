@@ -96,36 +96,37 @@ void convert_verb(std::vector<std::string> arguments) {
   std::string kinds;
   for (const ConvertOutput& output : kOutputs)
     kinds += fmt::format("\n  {:10} {}", output.name, output.summary);
-  Arguments app("convert", "Writes a model in another form. Models can be written as" + kinds,
+  Arguments app("convert", "Converts a model to another format. Formats are" + kinds,
                 "  veery convert Qwen3-0.6B qwen3.gguf --type f16\n"
                 "  veery convert model-q4.gguf model-f32.gguf --type f32\n"
                 "  veery convert model-f16.gguf folder --to hf --dtype bfloat16\n"
                 "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
   std::string to, type, split_size;
-  app.option("IN", request.in, "The GGUF file or model folder to read")
+  app.option("IN", request.in, "GGUF file or model folder to read")
       .type_name("")
       .models()
       .required();
-  app.option("OUT", request.out, "What to write; not looked at with --dry-run")
+  app.option("OUT", request.out, "File or new folder to write; ignored with --dry-run")
       .type_name("")
       .files({"gguf"})
       .required();
-  app.option("--to", to, "What to write; guessed from a name that ends in .gguf")
+  app.option("--to", to, "Format: gguf, hf or mlx [gguf if OUT ends in .gguf]")
       .type_name("KIND")
       .choices({"gguf", "hf", "mlx"});
-  app.option("--type", type, "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
+  app.option("--type", type, "gguf: type of the matrices, as in 'veery quantize' [unchanged]")
       .type_name("TYPE")
       .choices(quant_mix_names());
   app.option("--split-size,--split-max-size", split_size,
-             "gguf: the most data that a file holds; without it there is one file")
+             "gguf: split into files of at most this size [one file]")
       .type_name("SIZE");
   request.folder.add(app);
-  app.flag("--allow-requantize", request.requantize, "gguf: quantise what is quantised already");
-  request.output.add(app, "gguf: replace files that are there; folders never are");
-  app.flag("--dry-run", request.dry, "Only print what each tensor would become");
+  app.flag("--allow-requantize", request.requantize,
+           "gguf: also quantise weights that are quantised already");
+  request.output.add(app, "gguf: replace files that exist (folders are never replaced)");
+  app.flag("--dry-run", request.dry, "Only print the type and size that each tensor would get");
   request.common.add_threads(app);
-  request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
+  request.common.add_json(app, "Print a JSON object: type, bytes, seconds, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
   if (!type.empty()) request.type = read_value("--type", [&] { return &find_quant_mix(type); });

@@ -143,19 +143,20 @@ uint64_t parse_size(const std::string& flag, const std::string& text) {
 }
 
 void FolderFlags::add(Arguments& app) {
-  app.option("--dtype", dtype, "hf, mlx: float32, float16 or bfloat16 for what is not quantised")
+  app.option("--dtype", dtype,
+             "hf, mlx: float32, float16 or bfloat16 for unquantised tensors [the input's]")
       .type_name("TYPE")
       .choices({"float32", "float16", "bfloat16"});
-  app.option("--shard-size", shard_size, "hf, mlx: the most that a file of weights holds")
+  app.option("--shard-size", shard_size, "hf, mlx: maximum size of a safetensors file")
       .type_name("SIZE")
       .show_default();
-  const Option quantise = app.flag("-q,--quantize", quantize, "mlx: quantise");
-  app.option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
+  const Option quantise = app.flag("-q,--quantize", quantize, "mlx: quantise the matrices");
+  app.option("--bits,--q-bits", bits, "mlx: bits of a weight: 2, 3, 4, 5, 6 or 8 [4]")
       .type_name("N")
       .whole_number(2, 8)
       .needs(quantise);
   app.option("--group-size,--q-group-size", group,
-             "mlx: weights that share a scale: 32, 64 or 128 (64)")
+             "mlx: weights that share a scale: 32, 64 or 128 [64]")
       .type_name("N")
       .whole_number(16, 128)
       .needs(quantise);
@@ -165,7 +166,7 @@ void FolderFlags::add(Arguments& app) {
       .needs(quantise)
       .show_default();
   app.option("--rule", rules,
-             "mlx: other bits, a mode or 'none' for layers whose names match; first match")
+             "mlx: bits, mode or 'none' for layers that match REGEX; the first match counts")
       .type_name("REGEX=BITS")
       .needs(quantise);
 }

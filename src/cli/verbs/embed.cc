@@ -35,44 +35,46 @@ std::vector<std::pair<std::string, PoolingKind>> pooling_choices() {
 
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("embed",
-                "Turns texts into embeddings: numbers whose products say how alike texts are.",
+                "Computes embeddings: vectors whose dot products measure how similar texts are.",
                 "  veery embed model -p \"Rain is expected by noon.\"\n"
                 "  veery embed model --jsonl texts.jsonl > embeddings.jsonl\n"
                 "  veery embed model --jsonl texts.jsonl --npy embeddings.npy --dimensions 256\n"
                 "  veery embed model -p \"what is a thrush\" --prompt-name query");
   flags.common.add_path(app);
-  const auto text = flags.text.add(app, "TEXT", "One text");
-  app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
+  const auto text = flags.text.add(app, "TEXT", "Text to embed");
+  app.option("--jsonl", flags.jsonl, "Read one JSON string a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
   add_choice<PoolingKind>(app, "--pooling", flags.options.pooling,
-                          "How token rows become one embedding: none, cls, mean, last, max,\n"
-                          "mean-sqrt-len, weighted-mean [the model's]",
+                          "Pooling of token rows: none, cls, mean, last, max, mean-sqrt-len, "
+                          "weighted-mean\n[the model's]",
                           pooling_choices())
       .type_name("KIND");
   app.option("--dimensions", flags.options.dimensions,
-             "Only the first so many numbers (Matryoshka)")
+             "Keep only the first N numbers (Matryoshka embeddings) [all]")
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--prompt-name", flags.options.prompt_name,
-             "The prompt of the model's files that stands before each text")
+             "Prefix each text with this prompt of the model's configuration [the model's]")
       .type_name("NAME");
   app.option("--max-tokens", flags.options.max_tokens,
-             "Tokens of a text, special ones included; what is more is cut off")
+             "Cut texts after N tokens, special tokens included [the model's limit]")
       .type_name("N")
       .whole_number(1, 1 << 24);
-  app.flag("--no-normalize", flags.raw, "Leave the length as it is; else as the files say");
+  app.flag("--no-normalize", flags.raw,
+           "Do not scale embeddings to length 1 [as the model's files say]");
   flags.common.add_threads(app);
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
-  app.option("--npy", flags.npy, "Write the numbers to FILE, a NumPy array [texts, numbers]")
+  app.option("--npy", flags.npy, "Write the embeddings to FILE as a NumPy array [texts, numbers]")
       .type_name("FILE")
       .files({"npy"});
-  flags.output.add(app, "Replace FILE if it is there");
-  flags.common.add_json(app, "Print one JSON object: embeddings, tokens, truncated, seconds");
+  flags.output.add(app, "Replace FILE of --npy if it exists");
+  flags.common.add_json(app,
+                        "Print a JSON object: embeddings, dimensions, tokens, truncated, seconds");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--jsonl"});
   if (flags.raw) flags.options.normalize = false;

@@ -33,13 +33,13 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.context = 512;
   Arguments app("imatrix",
-                "Measures how much a text uses each column of a model's matrices, for 'veery "
-                "quantize --imatrix'.",
+                "Computes an importance matrix for 'veery quantize --imatrix': how strongly a text "
+                "activates each column of the weight matrices.",
                 "  veery imatrix model-f16.gguf -f text.txt -o imatrix.gguf\n"
                 "  veery quantize model-f16.gguf model-iq2.gguf IQ2_XS --imatrix imatrix.gguf");
   flags.common.add_path(app);
-  app.option("-f,--file", flags.text, "The text; -: standard input").type_name("FILE").required();
-  app.option("-o,--output,--output-file", flags.out, "The file to write, in GGUF")
+  app.option("-f,--file", flags.text, "Text; -: standard input").type_name("FILE").required();
+  app.option("-o,--output,--output-file", flags.out, "GGUF file to write")
       .type_name("FILE")
       .files({"gguf"})
       .show_default();
@@ -47,13 +47,13 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(1, 1 << 30)
       .show_default();
-  app.option("--chunks", flags.chunks, "The most windows of the text; -1: all")
+  app.option("--chunks", flags.chunks, "Maximum number of windows; -1: the whole text")
       .type_name("N")
       .whole_number(-1, 1 << 30)
       .show_default();
-  flags.output.add(app, "Replace FILE if it is there");
+  flags.output.add(app, "Replace the output file if it exists");
   flags.common.add_threads(app);
-  flags.common.add_json(app, "Print one JSON object: tensors, windows, tokens, seconds");
+  flags.common.add_json(app, "Print a JSON object: tensors, windows, tokens, seconds, replaced");
   app.read(std::move(arguments));
   flags.common.exact = true;  // activations are not rounded to int8
 }

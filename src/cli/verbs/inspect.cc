@@ -65,36 +65,36 @@ std::vector<int32_t> parse_numbers(const std::string& list, const char* flag) {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app(
       "inspect",
-      "Shows what goes on in a model while it reads a text: what each layer would say next "
-      "(the lens), who\nattends to whom, keys and queries behind RoPE, hidden states. "
-      "--out writes NumPy files, pictures of the\nattention maps and index.json.",
+      "Shows what happens in a model while it reads a text: the next-token predictions of each "
+      "layer (logit lens), attention weights, queries and keys after RoPE, hidden states. --out "
+      "writes NumPy files, pictures of the attention maps and index.json.",
       "  veery inspect model.gguf -p \"The capital of France is\" --layers 0,3-5\n"
       "  veery inspect model.gguf -p \"The capital of France is\" --out maps");
   flags.common.add_path(app);
-  const auto source = flags.text.add(app, "TEXT", "The text");
-  app.option("--ids", flags.ids, "Token ids, as they are: 1,2,3")
+  const auto source = flags.text.add(app, "TEXT", "Text to read");
+  app.option("--ids", flags.ids, "Token ids instead of a text, used unchanged: 1,2,3")
       .type_name("IDS")
       .excludes(source.prompt)
       .excludes(source.file);
   app.option("--layers", flags.layers, "Layers, from 0: 0,3-5 [all]").type_name("LIST");
-  app.option("--heads", flags.heads, "Heads of queries, from 0: 0,3-5 [all]").type_name("LIST");
+  app.option("--heads", flags.heads, "Query heads, from 0: 0,3-5 [all]").type_name("LIST");
   app.option("--what", flags.what,
-             "attention, queries, keys, hidden, lens: a list of them [lens; all with --out]")
+             "Values: attention, queries, keys, hidden, lens [lens; all with --out]")
       .type_name("LIST")
       .choices({"attention", "queries", "keys", "hidden", "lens"});
-  app.option("--out", flags.out, "A new folder for .npy files, pictures and index.json")
+  app.option("--out", flags.out, "Write .npy files, pictures and index.json to this new folder")
       .type_name("DIR");
-  app.option("--top", flags.options.top, "Tokens of the lens at each position")
+  app.option("--top", flags.options.top, "Predicted tokens per position in the lens")
       .type_name("K")
       .whole_number(1, 1000)
       .show_default();
-  app.option("--at", flags.at, "The position whose lens is printed, from 0 [the last]")
+  app.option("--at", flags.at, "Position whose lens is printed, from 0 [the last]")
       .type_name("N")
       .whole_number(0, 1 << 30);
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,
-                        "Print one JSON object: tokens, layers with the lens at each position");
+                        "Print a JSON object: tokens, and layers with the lens at each position");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--ids"});
   if (!flags.text.given() && !flags.ids) throw Misuse("-p, -f or --ids is required");

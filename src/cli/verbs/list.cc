@@ -39,14 +39,13 @@ void print(const std::vector<NamedModel>& models) {
 
 void list_verb(std::vector<std::string> arguments) {
   bool json = false, only_names = false;
-  Arguments app(
-      "list",
-      "Lists the models that have names and are on this machine: known ones and those of\n"
-      "Hugging Face's cache. Each name may stand for MODEL.",
-      "  veery list");
-  const Option as_json = app.flag("--json", json, "Print one JSON object");
+  Arguments app("list",
+                "Lists the models on this machine that have a name: known models and those in "
+                "Hugging Face's cache. Each name can be used as MODEL.",
+                "  veery list");
+  const Option as_json = app.flag("--json", json, "Print a JSON object: models, folders");
   app.flag("--names", only_names,
-           "Print names only, one a line, also of known models that are not there")
+           "Print only names, one a line, with known models that are not downloaded")
       .excludes(as_json);
   app.read(std::move(arguments));
   const ModelPlaces places = model_places();

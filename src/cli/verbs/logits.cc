@@ -97,17 +97,17 @@ void logits_verb(std::vector<std::string> arguments) {
   bool all = false;
   size_t top = 10;
   Arguments app("logits",
-                "Prints what a model predicts after a text: the largest logits and their "
-                "probabilities.\nBOS is added to a text if the model wants it, never to ids.",
+                "Prints the largest logits after a text, and their probabilities.\nBOS is added to "
+                "a text if the model requires it, never to --ids.",
                 "  veery logits model.gguf -p \"The capital of France is\" --top 5");
   flags.add_path(app);
-  const auto source = text.add(app, "TEXT", "The text");
-  app.option("--ids", id_list, "Token ids, as they are: 1,2,3")
+  const auto source = text.add(app, "TEXT", "Text to read");
+  app.option("--ids", id_list, "Token ids instead of a text, used unchanged: 1,2,3")
       .type_name("IDS")
       .excludes(source.prompt)
       .excludes(source.file);
-  app.flag("--all", all, "After every token, not only after the last");
-  app.option("--top", top, "How many logits")
+  app.flag("--all", all, "Print the logits after every token, not only after the last");
+  app.option("--top", top, "Number of logits to print")
       .type_name("K")
       .whole_number(0, std::numeric_limits<int32_t>::max())
       .show_default();
@@ -117,7 +117,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_cache_types(app);
   flags.add_device(app);
   flags.add_gpu_layers(app);
-  flags.add_json(app, "Print one JSON object: positions");
+  flags.add_json(app, "Print a JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});
   if (!text.given() && !id_list) throw Misuse("-p, -f or --ids is required");

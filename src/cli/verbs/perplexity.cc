@@ -23,14 +23,13 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.context = 512;
   Arguments app("perplexity",
-                "Measures how well a model predicts a text: windows side by side, the second half "
-                "of each scored,\nas llama.cpp does it.",
+                "Measures how well a model predicts a text. The text is cut into windows; the "
+                "second half of each is scored, as in llama.cpp.",
                 "  veery perplexity model.gguf -f text.txt -c 512\n"
                 "  veery perplexity model-q4.gguf -f text.txt --reference model-f16.gguf");
   flags.common.add_path(app);
-  app.option("-f,--file", flags.file, "The text; -: standard input").type_name("FILE").required();
-  app.option("--reference", flags.reference,
-             "A model to compare with: how far from its predictions")
+  app.option("-f,--file", flags.file, "Text; -: standard input").type_name("FILE").required();
+  app.option("--reference", flags.reference, "Compare with the predictions of this model")
       .type_name("MODEL")
       .models();
   app.option("-c,--ctx-size", flags.common.context, "Tokens of a window")
@@ -43,7 +42,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
   flags.common.add_json(
-      app, "Print one JSON object: perplexity, stderr, tokens, windows (and reference)");
+      app,
+      "Print a JSON object: perplexity, stderr, tokens, windows and, with\n--reference, reference");
   app.read(std::move(arguments));
 }
 

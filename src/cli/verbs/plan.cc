@@ -98,31 +98,30 @@ void plan_verb(std::vector<std::string> arguments) {
   Settings settings;
   SchedulerFlags scheduler;
   bool unfused = false;
-  Arguments app(
-      "plan",
-      "Prints the table of dispatches that a run of N tokens goes through: kernel, shape, "
-      "bytes moved,\nplace of the result in the memory of the plan.",
-      "  veery plan model.gguf --rows 1 --profile");
+  Arguments app("plan",
+                "Prints the plan of a run, one kernel a row: shape, bytes moved, and the offset of "
+                "the result in the plan's memory.",
+                "  veery plan model.gguf --rows 1 --profile");
   flags.add_path(app);
-  app.option("--rows", settings.rows, "Tokens of the run")
+  app.option("--rows", settings.rows, "Token rows of the run (1: a decode step)")
       .type_name("N")
       .whole_number(1, 2048)
       .show_default();
   app.flag("--profile", settings.profile,
-           "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
-           "memory, f32, bf16, int8 or a barrier (of a GPU: a launch), measured in between");
-  app.option("-d,--depth", settings.depth, "Tokens in the cache before the run")
+           "Measure each row: time, GB/s, GFLOP/s and share of the limit that bounds it.\nLimits "
+           "are memory, f32, bf16, int8 and the barrier (on a GPU the launch).");
+  app.option("-d,--depth", settings.depth, "Context length before the run, in tokens")
       .type_name("N")
       .whole_number(0, 1 << 24)
       .show_default();
-  app.option("-r,--repetitions", settings.repetitions, "Runs that --profile takes the median of")
+  app.option("-r,--repetitions", settings.repetitions, "Runs of --profile; it reports their median")
       .type_name("N")
       .whole_number(1, 100000)
       .show_default();
-  app.flag("--unfused", unfused, "The table before fusion");
+  app.flag("--unfused", unfused, "Print the plan before fusion");
   app.flag("--serve", settings.serve,
-           "Instead of a table, the bytes that 'veery serve' takes with these flags");
-  app.option("--memory", settings.memory, "As of 'veery serve', in megabytes; 0: no limit")
+           "Print the memory that 'veery serve' needs with these flags instead");
+  app.option("--memory", settings.memory, "With --serve: limit of memory in megabytes; 0: none [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   scheduler.add(app);
@@ -132,8 +131,7 @@ void plan_verb(std::vector<std::string> arguments) {
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
-  flags.add_json(app,
-                 "Print one JSON object: rows, target, arena_bytes, table; with --serve bytes");
+  flags.add_json(app, "Print a JSON object: rows, target, arena_bytes, table; with --serve bytes");
   app.read(std::move(arguments));
   scheduler.note_given(app);
   if (settings.serve) return show_memory(flags, scheduler, settings);

@@ -53,52 +53,48 @@ void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
   flags.text.combined = true;
-  const auto text =
-      flags.text.add(app, "PROMPT",
-                     "What to answer, after the text of -f and of piped standard input;\n"
-                     "without all of them, --ids and words: a chat on a terminal");
+  const auto text = flags.text.add(app, "PROMPT",
+                                   "Prompt, after the text of -f and of piped standard "
+                                   "input.\nWithout any prompt, a terminal gets a chat.");
   text.prompt.group("Prompt");
   text.file.group("Prompt");
-  app.option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
+  app.option("--ids", flags.ids, "Prompt as token ids, used unchanged: 1,2,3")
       .type_name("IDS")
       .group("Prompt")
       .excludes(text.prompt)
       .excludes(text.file);
-  app.option("--system", flags.system, "System message (also written -sys); needs a chat template")
+  app.option("--system", flags.system, "System message (also -sys); needs a chat template")
       .type_name("TEXT")
       .allow_empty()
       .group("Prompt");
-  app.flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
+  app.flag("--raw", flags.raw, "Continue the prompt as it is, without the chat template")
       .group("Prompt");
 }
 
 void add_rest(Arguments& app, Flags& flags) {
   app.option("-n,--predict,--max-tokens", flags.tokens,
-             "Most tokens of an answer; -1: until it ends or the context is full")
+             "Maximum tokens of an answer; -1: until it ends or the context is full")
       .type_name("N")
       .group("Length")
       .whole_number(-1, kMost)
       .show_default();
   app.option_function(
          "--stop", [&flags](const std::string& stop) { flags.stops.push_back(stop); },
-         "End before this text; may be given several times")
+         "End the answer before this text; repeatable")
       .type_name("TEXT")
       .group("Length")
       .trigger_on_parse();
-  app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
+  app.flag("--ignore-eos", flags.ignore_eos, "Continue after tokens that end an answer")
       .group("Length");
   app.flag("--context-shift", flags.context_shift,
-           "A chat whose context is full drops its oldest turns, not the system\n"
-           "message, and goes on")
+           "In a chat, drop the oldest turns when the context is full")
       .group("Length");
   flags.conversation.add(app);
   flags.model.add_chat_template(app);
   flags.grammar.add(app);
   flags.draft.add(app);
   app.option("--session", flags.session,
-             "What is computed of prompt and answer is kept in FILE: read if it is\n"
-             "there, written at the end; of the next prompt only what is new is\n"
-             "run, and a chat goes on")
+             "Save the KV cache to FILE and resume from it; only new tokens are evaluated")
       .type_name("FILE");
   flags.backend.add(app);
   flags.model.add_context(app);
@@ -108,10 +104,9 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_device(app);
   flags.model.add_gpu_layers(app);
   flags.model.add_json(app,
-                       "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
-                       "timings, message (the answer taken apart: content,\n"
-                       "reasoning_content, tool_calls), lost if bytes became no tokens");
-  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+                       "Print a JSON object: text, ids, prompt_ids, finish_reason, timings, "
+                       "message\nand, if bytes became no tokens, lost");
+  app.flag("-q,--quiet", flags.quiet, "Print no summary on standard error");
 }
 
 GenerateOptions generate_options(const Flags& flags, const Model& model) {
@@ -314,10 +309,11 @@ void tell_dropped_system(const Flags& flags, const Model& model) {
 
 void run_verb(std::vector<std::string> arguments) {
   Flags flags;
-  Arguments app("run",
-                "Answers a prompt with a model, streaming the text, or chats.\n\nThe values in "
-                "brackets hold where neither a flag nor the file (general.sampling.*) says more.",
-                "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
+  Arguments app(
+      "run",
+      "Answers a prompt with a model, streaming the text, or chats.\n\nDefaults in brackets apply "
+      "unless a flag or the model file (general.sampling.*) sets another value.",
+      "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
   add_input(app, flags);
   flags.sampling.add(app);
   add_rest(app, flags);

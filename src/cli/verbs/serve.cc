@@ -119,43 +119,45 @@ class Signals {
 };
 
 void add_network(Arguments& app, Flags& flags) {
-  app.option("--host", flags.host, "The address to listen on; 0.0.0.0: all of this machine")
+  app.option("--host", flags.host, "Address to listen on; 0.0.0.0: all of this machine")
       .type_name("ADDRESS")
       .show_default();
-  app.option("--port", flags.port, "0: any free one")
+  app.option("--port", flags.port, "Port to listen on; 0: any free one")
       .type_name("N")
       .whole_number(0, 65535)
       .show_default();
-  app.option("--queue", flags.queue, "Requests that may wait; others get status 429")
+  app.option("--queue", flags.queue, "Requests that may wait; further ones get status 429")
       .type_name("N")
       .whole_number(0, kMostQueued)
       .show_default();
   app.option("--api-key-file", flags.key_file,
-             "Requests must bring one of its keys: one a line, or JSON with names\nand limits")
+             "Require an API key of this file: one a line, or JSON with names and limits")
       .type_name("FILE");
-  const Option certificate =
-      app.option("--tls-cert", flags.tls.certificate,
-                 "HTTPS with this certificate, PEM, behind it those that lead to a known one")
-          .type_name("FILE")
-          .files({"pem", "crt", "cer"});
-  const Option key =
-      app.option("--tls-key", flags.tls.key, "The private key of the certificate, PEM")
-          .type_name("FILE")
-          .files({"pem", "key"})
-          .needs(certificate);
+  const Option certificate = app.option("--tls-cert", flags.tls.certificate,
+                                        "Serve HTTPS with this certificate chain (PEM)")
+                                 .type_name("FILE")
+                                 .files({"pem", "crt", "cer"});
+  const Option key = app.option("--tls-key", flags.tls.key, "Private key of the certificate (PEM)")
+                         .type_name("FILE")
+                         .files({"pem", "key"})
+                         .needs(certificate);
   certificate.needs(key);
-  app.option("--cors", flags.origins, "Origins whose pages may ask, '*': any").type_name("ORIGIN");
-  app.option("--allow-host", flags.hosts, "Names to answer to, beside localhost").type_name("NAME");
-  app.option("--max-body", flags.body, "Megabytes of a request")
+  app.option("--cors", flags.origins,
+             "Origin whose pages may send requests; '*': any; repeatable [none]")
+      .type_name("ORIGIN");
+  app.option("--allow-host", flags.hosts,
+             "Further Host name to accept beside localhost; repeatable")
+      .type_name("NAME");
+  app.option("--max-body", flags.body, "Maximum size of a request body, in megabytes")
       .type_name("MB")
       .whole_number(1, 4096)
       .show_default();
   app.option("--response-memory", flags.responses,
-             "Megabytes of stored responses (/v1/responses); 0: none are stored")
+             "Memory for stored responses (/v1/responses), in megabytes; 0: store none")
       .type_name("MB")
       .whole_number(0, 1 << 20)
       .show_default();
-  app.option("--grace", flags.grace, "Seconds that answers have to end after SIGTERM")
+  app.option("--grace", flags.grace, "Seconds that running answers may take after SIGTERM")
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
@@ -163,18 +165,18 @@ void add_network(Arguments& app, Flags& flags) {
 
 void add_log(Arguments& app, Flags& flags) {
   add_choice<serve::LogFormat>(
-      app, "--log-format", flags.log.format, "Lines of the log: text, or json for programs [text]",
+      app, "--log-format", flags.log.format, "Format of the log: text or json [text]",
       {{"text", serve::LogFormat::kText}, {"json", serve::LogFormat::kJson}});
   add_choice<serve::LogLevel>(app, "--log-level", flags.log.level,
-                              "What is logged; info has a line for each request [info]",
+                              "Lowest level logged: error, warn, info (each request), debug [info]",
                               {{"error", serve::LogLevel::kError},
                                {"warn", serve::LogLevel::kWarn},
                                {"info", serve::LogLevel::kInfo},
                                {"debug", serve::LogLevel::kDebug}});
   app.option("--log-file", flags.log.file,
-             "Append the log to this file, opened anew on SIGHUP [standard error]")
+             "Append the log to FILE; SIGHUP reopens it [standard error]")
       .type_name("FILE");
-  app.flag("--log-prompts", flags.log.prompts, "Log the texts of requests and answers too");
+  app.flag("--log-prompts", flags.log.prompts, "Also log the texts of requests and answers");
 }
 
 // Which models there are, and which of them are loaded.
@@ -183,12 +185,11 @@ void add_models(Arguments& app, Flags& flags) {
   flags.fetch.add(app);
   app.take_words("MODEL", flags.paths, "Further models").models();
   app.option("-a,--alias", flags.aliases,
-             "What clients call the models, in their order (file name)")
+             "Names of the models in requests, in their order [the file names]")
       .type_name("NAME");
   app.option("--memory", flags.memory,
-             "Megabytes for all loaded models: weights, caches and activations. Others are\n"
-             "loaded when asked for, and those go that were not used for longest; 0: all\n"
-             "are loaded")
+             "Memory for all loaded models, in megabytes; 0: load all [0]\nWith a limit, models "
+             "load on request and the least recently used are unloaded.")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option_function(
@@ -201,19 +202,17 @@ void add_models(Arguments& app, Flags& flags) {
                  fmt::format("'{}' is no duration, expected one such as 5m, 90s, 0", text));
            flags.keep_alive = *found;
          },
-         "How long a model stays loaded without requests; -1: for ever [-1]")
+         "Unload a model after this time without requests; -1: never [-1]")
       .type_name("TIME");
   const Option folder = app.option("--prefix-cache", flags.prefix_folder,
-                                   "Folder in which caches of conversations are kept on disk, so "
-                                   "that they are\nknown after a restart")
+                                   "Keep prefix cache entries in this folder, across restarts")
                             .type_name("DIR");
-  app.option("--prefix-cache-size", flags.prefix_bytes, "Megabytes of all files of that folder")
+  app.option("--prefix-cache-size", flags.prefix_bytes, "Maximum size of that folder, in megabytes")
       .type_name("MB")
       .whole_number(1, 1 << 24)
       .show_default()
       .needs(folder);
-  app.option("--pin", flags.pinned,
-             "Models that stay once they are loaded, by the names of --alias")
+  app.option("--pin", flags.pinned, "Never unload the model of this alias; repeatable")
       .type_name("NAME");
 }
 
@@ -232,7 +231,7 @@ Flags read(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app(
       "serve",
-      "Answers over HTTP as OpenAI's, Anthropic's and Ollama's servers do, and with a web page.",
+      "Serves models over HTTP with the APIs of OpenAI, Anthropic and Ollama, and a web page.",
       "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
       "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
   add_models(app, flags);

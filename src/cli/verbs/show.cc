@@ -308,13 +308,13 @@ void print(const Json& all, const ModelFile& file) {
 void show_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   bool whole = false;
-  Arguments app("show", "Describes a model file or folder; its weights are not read.",
+  Arguments app("show", "Describes a model file or folder without reading its weights.",
                 "  veery show model.gguf -c 8192");
   flags.add_path(app);
   flags.add_context(app);
   flags.add_cache_types(app);
-  flags.add_json(app, "Print one JSON object");
-  app.flag("--all", whole, "With --json: long arrays of the metadata as a whole");
+  flags.add_json(app, "Print a JSON object");
+  app.flag("--all", whole, "With --json: print long arrays of the metadata in full");
   app.read(std::move(arguments));
   const ModelFile file = open_model(flags.path);
   const Json all = describe(file, flags, whole);

@@ -91,26 +91,27 @@ void template_verb(std::vector<std::string> arguments) {
   std::string template_file, name, messages, tools, variables, now;
   bool prompt = false;
   Arguments app("template",
-                "Prints a conversation as the chat template of a model writes it, byte for byte.",
+                "Renders a conversation with a chat template and prints it, byte for byte.",
                 "  veery template model.gguf --messages chat.json --add-generation-prompt");
   model.add_path(app, false);
-  app.option("--template-file", template_file, "Use this template instead of that of a model")
+  app.option("--template-file", template_file, "Read the template from FILE instead of a model")
       .type_name("FILE")
       .files({"jinja", "j2", "txt"});
   app.option("--template", name,
-             "A template of the model by its name [tool_use with tools, else default]")
+             "Use this template of the model [tool_use with --tools, else default]")
       .type_name("NAME");
   app.option("--messages", messages, "JSON array of messages; -: standard input")
       .type_name("FILE")
       .files({"json"})
       .required();
   app.option("--tools", tools, "JSON array of tools").type_name("FILE").files({"json"});
-  app.flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
-  app.option("--vars", variables, "JSON object of more variables, bos_token for example")
+  app.flag("--add-generation-prompt", prompt, "End with the prompt for an answer");
+  app.option("--vars", variables, "JSON object of further template variables, such as bos_token")
       .type_name("FILE")
       .files({"json"});
-  app.option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56").type_name("TIME");
-  model.add_json(app, "Print one JSON object: text");
+  app.option("--now", now, "Time for strftime_now, such as 2024-05-17T12:34:56 [now]")
+      .type_name("TIME");
+  model.add_json(app, "Print a JSON object: text");
   app.read(std::move(arguments));
   if (model.path.empty() == (app.count("--template-file") == 0))
     throw Misuse("--template-file",

@@ -49,19 +49,17 @@ void tokenize_verb(std::vector<std::string> arguments) {
   bool lines = false, no_special = false, plain_special = false;
   Arguments app(
       "tokenize",
-      "Prints the token ids of a text, one a line, with the token as the vocabulary writes "
-      "it.\nWithout -p, -f and words the text is standard input. MODEL may be a tokenizer.json "
-      "alone.",
+      "Prints the token ids of a text, one a line, each with its text in the vocabulary.\nWithout "
+      "-p, -f or words, reads standard input. MODEL may be a tokenizer.json alone.",
       "  veery tokenize model.gguf -p \"Hello world\"\n"
       "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
   model.add_path(app);
-  const auto source = text.add(app, "TEXT", "The text");
+  const auto source = text.add(app, "TEXT", "Text to tokenize");
   app.flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
       .excludes(source.prompt);
-  app.flag("--no-special", no_special, "Add no BOS and no EOS");
-  app.flag("--no-parse-special", plain_special,
-           "Special tokens written in the text are plain text");
-  model.add_json(app, "Print one JSON object: ids, tokens; lost, if bytes became no tokens");
+  app.flag("--no-special", no_special, "Add neither BOS nor EOS");
+  app.flag("--no-parse-special", plain_special, "Treat special tokens in the text as plain text");
+  model.add_json(app, "Print a JSON object: ids, tokens and, if bytes became no tokens, lost");
   app.read(std::move(arguments));
 
   text.join_words(app, {"--jsonl"});
