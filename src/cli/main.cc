@@ -1,4 +1,4 @@
-// main.cc: finds the verb, and turns what it throws into an exit status: 1 failed, 2 misused.
+// main.cc: finds the verb, runs it and turns exceptions into an exit status: 1 failed, 2 misused.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -89,19 +89,20 @@ const Verb* find_verb(std::string_view name) {
   return nullptr;
 }
 
-// Why a word is no verb, and what may have been meant.
-std::string no_verb(const std::string& word) {
+// Returns why the word is not a verb, and what to use instead.
+std::string unknown_verb(const std::string& word) {
   if (word.starts_with('-'))
-    return fmt::format("'{}' comes before a verb, such as in 'veery run MODEL -p TEXT'", word);
+    return fmt::format("found '{}' before a verb, expected for example 'veery run MODEL -p TEXT'",
+                       word);
   if (const std::string_view advice = verb_advice(word); !advice.empty())
-    return fmt::format("'{}' is no verb: {}", word, advice);
+    return fmt::format("unknown verb '{}': {}", word, advice);
   std::vector<std::string_view> names;
   for (const Verb& verb : kVerbs) names.push_back(verb.name);
   if (const std::string meant = nearest(word, names); !meant.empty())
-    return fmt::format("'{}' is no verb; is '{}' meant?", word, meant);
+    return fmt::format("unknown verb '{}'; did you mean '{}'?", word, meant);
   if (word.ends_with(".gguf") || word.find('/') != std::string::npos)
-    return fmt::format("'{}' is no verb; type 'veery run {}' to use a model", word, word);
-  return fmt::format("'{}' is no verb; there are {}", word, fmt::join(names, ", "));
+    return fmt::format("unknown verb '{}'; use 'veery run {}' to run a model", word, word);
+  return fmt::format("unknown verb '{}', expected one of {}", word, fmt::join(names, ", "));
 }
 
 int run_main(const std::vector<std::string>& arguments) {
@@ -113,7 +114,7 @@ int run_main(const std::vector<std::string>& arguments) {
   const bool version = first == "-V" || first == "--version";
   if (first == "help" && arguments.size() > 1) {
     const Verb* verb = find_verb(arguments[1]);
-    return verb == nullptr ? misused(no_verb(arguments[1])) : run_guarded(*verb, {"--help"});
+    return verb == nullptr ? misused(unknown_verb(arguments[1])) : run_guarded(*verb, {"--help"});
   }
   if (version || first == "-h" || first == "--help" || first == "help") {
     standard_output().write(version ? version_text() : help_for(help(), STDOUT_FILENO));
@@ -121,7 +122,7 @@ int run_main(const std::vector<std::string>& arguments) {
     return 0;
   }
   const Verb* verb = find_verb(first);
-  if (verb == nullptr) return misused(no_verb(first));
+  if (verb == nullptr) return misused(unknown_verb(first));
   return run_guarded(*verb, {arguments.begin() + 1, arguments.end()});
 }
 
@@ -133,7 +134,7 @@ std::span<const Verb> verbs() { return kVerbs; }
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails instead
+  std::signal(SIGXFSZ, SIG_IGN);  // write() fails instead at the limit of a file's size
   try {
     return veery::cli::run_main({argv + 1, argv + argc});
   } catch (const std::bad_alloc&) {

@@ -37,7 +37,7 @@ class Batch(CliTest):
             expected = self.json("run", self.model, "-p", text, "-n", 12, "--temp", 0, "-t", 1)["text"]
             self.assertEqual(answer["response"]["body"]["choices"][0]["message"]["content"], expected)
         self.assertEqual(answers[-1]["response"]["body"]["usage"]["completion_tokens"], 4)
-        self.assertIn("[21 answered, 0 of them errors", said)
+        self.assertIn("[21 answered, 0 errors", said)
         self.assertEqual(len({answer["id"] for answer in answers}), 21)
 
     def test_what_is_wrong_with_one_takes_nothing_from_the_others(self):
@@ -56,7 +56,7 @@ class Batch(CliTest):
         ]
         answers, said = self.batch(
             self.lines("first", *(line for line, _, _ in wrong), *(line for line, _, _ in refused), "last"))  # fmt: skip
-        self.assertIn(f"[11 answered, {len(wrong) + len(refused)} of them errors", said)
+        self.assertIn(f"[11 answered, {len(wrong) + len(refused)} errors", said)
         self.assertEqual([answers[i]["response"]["status_code"] for i in (0, -1)], [200, 200])
         for (_, name, part), answer in zip(wrong, answers[1:]):
             self.assertEqual((answer["custom_id"], answer["response"]), (name, None))
@@ -116,7 +116,7 @@ class Batch(CliTest):
         self.assertIn("[0 answered", self.veery("batch", self.model, given, out, *self.DEFAULTS, "--resume").stderr.decode())
         printed = self.veery("batch", self.model, given, *self.DEFAULTS).stdout
         self.assertEqual(len(printed.splitlines()), 2)
-        self.assertIn("--input is required", self.error("batch", self.model, status=2))
+        self.assertIn("missing --input", self.error("batch", self.model, status=2))
         self.assertIn("'more'", self.error("batch", self.model, given, out, "more", status=2))
         self.assertIn("is empty", self.error("batch", self.model, "", status=2))
 

@@ -121,11 +121,11 @@ class Embed(CliTest):
                 self.error("embed", BERT, "-p", "x", flag, value, status=2)
         self.error("rerank", RERANK, "-q", "x", "--jsonl", "x", "--max-tokens", 0, status=2)
         done = self.veery("embed", BERT, "-p", "sun " * 300)
-        self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
+        self.assertIn("1 of 1 texts is longer than the limit: 174 tokens cut off", done.stderr.decode())
         self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
 
     def test_lines_that_are_wrong_are_named(self):
-        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "holds no text"), ("\n\n", "holds no text")]
+        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "found no text"), ("\n\n", "found no text")]
         for text, part in cases:
             path = self.write("wrong.jsonl", text)
             for call in (("embed", BERT), ("rerank", RERANK, "-q", "x")):
@@ -160,7 +160,7 @@ class Embed(CliTest):
         (changed / "tokenizer.json").write_text(tokens.replace('"yes"', '"yEs"').replace('"ye","s"', '"yE","s"'))
         self.error("rerank", changed, "-q", "x", "--jsonl", path)
         done = self.veery("rerank", model, "-q", "bird", "--jsonl", path, "--max-tokens", 260)
-        self.assertIn("longer than the model takes", done.stderr.decode())
+        self.assertIn("longer than the limit", done.stderr.decode())
 
     def test_models_of_another_kind_are_refused(self):
         path = self.lines(["x"])

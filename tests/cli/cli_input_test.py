@@ -51,7 +51,7 @@ class Input(CliTest):
         os.close(follower)
         reader, writer = os.pipe()
         said, seconds = self.run_with(reader)
-        self.assertIn("standard input brought nothing for 5 seconds", said)
+        self.assertIn("standard input delivered nothing for 5 seconds", said)
         self.assertGreater(seconds, 4.9)
         os.close(writer)
         self.assertEqual(self.run_with(reader)[0], "")  # it has ended

@@ -209,7 +209,7 @@ class Mlx(CliTest):
         out = self.folder / "mlx"
         call = ["convert", self.narrow(), out, "--to", "mlx", "-q"]
         text = self.veery(*call).stderr.decode()
-        self.assertIn("nothing is quantised: rows of 15 matrices are no whole groups", text)
+        self.assertIn("nothing is quantised: the rows of 15 matrices are not whole groups", text)
         config = json.loads((out / "config.json").read_text())
         self.assertNotIn("quantization", config)
         self.assertNotIn("quantization_config", config)
@@ -221,7 +221,7 @@ class Mlx(CliTest):
 
     def test_what_quantises_a_part_says_what_it_does_not(self):
         text = self.veery("convert", self.model, "x", "--to", "mlx", "-q", "--group-size", 32, "--dry-run")
-        self.assertIn("rows of 2 matrices are no whole groups", text.stderr.decode())
+        self.assertIn("rows of 2 matrices are not whole groups", text.stderr.decode())
         rules = ["--rule", ".*=none"]
         text = self.veery("convert", self.model, "x", "--to", "mlx", "-q", *rules, "--dry-run").stderr.decode()
         self.assertEqual(text, "note: nothing is quantised\n")

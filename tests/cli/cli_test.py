@@ -34,8 +34,8 @@ class Misuse(CliTest):
 
     def test_status_2_names_the_flag(self):
         for arguments, part in [
-            (["fly"], "'fly' is no verb"),
-            (["run"], "MODEL is required"),
+            (["fly"], "unknown verb 'fly'"),
+            (["run"], "missing MODEL"),
             (["run", "--nope"], "--nope"),
             (["run", self.model, "-p"], "--prompt"),
             (["run", self.model, "-p", "x", "--temp", "-1"], "--temp"),
@@ -54,7 +54,7 @@ class Misuse(CliTest):
             (["run", self.model, "-p", "x", "--relaxed"], "--relaxed: the device is cpu, expected --device cuda"),
             (["plan", self.model, "--relaxed", "--exact"], "--relaxed: the device is cpu"),
             (["bench", self.model, "--relaxed", "--device", "metal"], "--relaxed: the device is metal"),
-            (["embed", self.model, "x", "--relaxed", "--exact", "--device", "cuda"], "--relaxed: --exact asks"),
+            (["embed", self.model, "x", "--relaxed", "--exact", "--device", "cuda"], "--relaxed: excludes --exact"),
             (["logits", self.model], "--ids"),
             (["perplexity", self.model], "--file"),
             (["template", self.model], "--messages"),
@@ -63,11 +63,11 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
             (["bench", self.model, "--logits", "--chain", "8"], "--chain"),
-            (["bench", TINY.parent / "encoders/modernbert-mean", "--chain", "8"], "an encoder has no next token"),
+            (["bench", TINY.parent / "encoders/modernbert-mean", "--chain", "8"], "an encoder predicts no next token"),
             (["plan", self.model, "--rows", "0"], "--rows"),
             (["bench", self.model, "--sweep", "width"], "'width' is not one of threads, depth, batch, length"),
-            (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
-            (["bench", self.model, "--sweep", "depth=1,,2"], "'' is no number from 0"),
+            (["bench", self.model, "--sweep", "threads=1,0"], "found '0', expected a number from 1"),
+            (["bench", self.model, "--sweep", "depth=1,,2"], "found '', expected a number from 0"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(part, self.error(*arguments, status=2))
@@ -348,12 +348,12 @@ class Measures(CliTest):
         self.assertIn("maps", self.error("inspect", self.model, "-p", "x", "--out", out))
 
     def test_inspect_says_what_is_wrong(self):
-        for arguments, said in ((["--layers", "2"], "--layers: there is no 2"),
-                                (["--heads", "5", "--out", self.folder / "no"], "--heads: there is no 5")):
+        for arguments, said in ((["--layers", "2"], "--layers: found 2, expected 0 to"),
+                                (["--heads", "5", "--out", self.folder / "no"], "--heads: found 5, expected 0 to")):
             self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
             self.assertFalse((self.folder / "no").exists())
         for arguments, said in ((["--layers", "3-1"], "3-1"), (["--what", "keys"], "--out"), (["--what", "x"], "'x'"),
-                                (["--at", "9"], "last position is 1"), (["--heads", "1,"], "''")):
+                                (["--at", "9"], "expected 0 to 1"), (["--heads", "1,"], "''")):
             self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
 
     def test_perplexity(self):
@@ -407,15 +407,15 @@ class Measures(CliTest):
             self.assertAlmostEqual(row["texts_per_second"], row["tokens_per_second"] / length)
         self.assertEqual(self.json("bench", model, "-r", 1)[0]["test"], "emb128 x 4")
         self.assertIn("texts/s", self.veery("bench", model, "-r", 1, "-p", 7, "-b", 2).stdout.decode())
-        self.assertIn("129 tokens, the model takes 1 to 128", self.error("bench", model, "-p", 129))
-        self.assertIn("0 tokens", self.error("bench", model, "-p", 0))
+        self.assertIn("found 129 tokens, expected 1 to 128", self.error("bench", model, "-p", 129))
+        self.assertIn("found 0 tokens", self.error("bench", model, "-p", 0))
         for flag in ("--sampled", "--logits"):
-            self.assertIn("no next token", self.error("bench", model, flag, status=2))
-        self.assertIn("no cache", self.error("bench", model, "-d", 3, status=2))
+            self.assertIn("predicts no next token", self.error("bench", model, flag, status=2))
+        self.assertIn("no KV cache", self.error("bench", model, "-d", 3, status=2))
         plan = self.json("plan", model, "--rows", 30, "--profile", "-r", 2)
         self.assertEqual(plan["table"][-1]["op"], "l2_norm")
         self.assertTrue(all(row["seconds"] > 0 for row in plan["table"]))
-        self.assertIn("no cache", self.error("plan", model, "-d", 3, status=2))
+        self.assertIn("no KV cache", self.error("plan", model, "-d", 3, status=2))
         scores = self.json("plan", TINY.parent / "encoders/bert-rerank", "--rows", 30)
         self.assertEqual(scores["table"][-1]["op"], "linear")
 

@@ -24,14 +24,14 @@ size_t indent_of(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Whether a description stands in the line, and so may go on in the next one. Between the names of
-// an option and its description there may be a single space.
+// Whether the line has a description, which may continue in the next line. A single space may
+// separate the names of an option from it.
 bool describes(std::string_view line) {
   return line.size() > kHelpColumn && line.starts_with("  ") && line[kHelpColumn] != ' ' &&
          line[kHelpColumn - 1] == ' ' && (line[kHelpColumn - 2] == ' ' || line[2] == '-');
 }
 
-// Appends `words`, which begin at column `at` of the last line, in lines that begin at `indent`.
+// Appends `words`, starting at column `at` of the last line; further lines start at `indent`.
 void append(std::string& out, std::string_view words, size_t at, size_t indent,
             size_t width = kWidth) {
   bool first = true;

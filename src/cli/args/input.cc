@@ -23,8 +23,8 @@ bool input_is_piped() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   if (::poll(&input, 1, kWaitForInput * 1000) != 0) return true;
   write_error(fmt::format(
-      "veery: standard input brought nothing for {} seconds and is left out (-f - waits for it, < "
-      "/dev/null closes it)\n",
+      "veery: standard input delivered nothing for {} seconds and is left out (-f - waits for it, "
+      "< /dev/null closes it)\n",
       kWaitForInput));
   return false;
 }

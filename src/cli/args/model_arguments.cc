@@ -59,7 +59,7 @@ std::optional<std::string> ModelArguments::chosen_template() const {
     throw Misuse("--chat-template", "excludes --chat-template-file");
   if (!chat_template_file.empty()) return read_file(chat_template_file, kTemplateFile);
   if (chat_template.empty()) return std::nullopt;
-  // A name has no braces.
+  // A template without any brace cannot use the messages, so it is a name.
   if (chat_template.find('{') != std::string::npos)
     read_value("--chat-template", [this] { ChatTemplate(chat_template, "the template"); });
   return chat_template;
@@ -121,14 +121,13 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   options.cache_values = cache_values;
   if (relaxed && !device.starts_with("cuda") && device != "auto")
     throw Misuse("--relaxed", fmt::format("the device is {}, expected --device cuda", device));
-  if (relaxed && exact) throw Misuse("--relaxed", "--exact asks for numbers that it does not give");
+  if (relaxed && exact) throw Misuse("--relaxed", "excludes --exact: its numbers are not exact");
   std::string why;
   options.backend = find_backend(device, why, relaxed);
   if (relaxed)
     write_error(
-        "veery: --relaxed: prompts are computed by cuBLASLt and in bf16: their numbers differ from "
-        "the CPU's\n");
-  if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
+        "veery: --relaxed: prefill uses cuBLASLt in bf16, so its numbers differ from the CPU's\n");
+  if (!why.empty()) write_error(fmt::format("veery: --device auto: using the CPU: {}\n", why));
   if (device_memory > 0) {
     MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;
     if (pool == nullptr)

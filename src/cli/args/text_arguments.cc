@@ -26,8 +26,8 @@ void TextArguments::join_words(const Arguments& app, std::initializer_list<const
   if (!combined || input) flags.push_back("--file");
   for (const char* flag : flags)
     if (app.count(flag) > 0)
-      throw Misuse(
-          fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag));
+      throw Misuse(fmt::format("unknown argument '{}': the text is already given by {}",
+                               words.front(), flag));
   if (input)
     file = "-";
   else

@@ -22,20 +22,20 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
     const auto [next, error] = std::from_chars(at, end, id);
     const bool separated = next == end || (*next == ',' && next + 1 < end);
     if (error != std::errc() || id < 0 || !separated)
-      throw Misuse(flag, fmt::format("'{}' is no list of token ids such as 1,2,3", text));
+      throw Misuse(flag, fmt::format("found '{}', expected token ids such as 1,2,3", text));
     ids.push_back(id);
     at = next == end ? end : next + 1;
     while (at < end && *at == ' ') ++at;
   }
-  if (ids.empty()) throw Misuse(flag, "the list of token ids is empty");
+  if (ids.empty()) throw Misuse(flag, "found no token ids, expected a list such as 1,2,3");
   return ids;
 }
 
 void check_ids(const std::vector<int32_t>& ids, const Model& model, const std::string& flag) {
   for (const int32_t id : ids)
     if (id >= model.config().vocab)
-      throw Misuse(flag, fmt::format("token id {} is outside of the vocabulary of {}", id,
-                                     model.config().vocab));
+      throw Misuse(
+          flag, fmt::format("found token id {}, expected 0 to {}", id, model.config().vocab - 1));
 }
 
 std::vector<int32_t> any_tokens(const Model& model, size_t count) {

@@ -34,19 +34,18 @@ struct Flags {
   FetchFlags fetch;
 };
 
-// INPUT and OUTPUT go to the flags that are not given.
+// Assigns INPUT and OUTPUT to the flags that are not given.
 void take_files(Flags& flags, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    if (file.empty()) throw Misuse("an argument is empty, expected a path");
+    if (file.empty()) throw Misuse("empty argument, expected a path");
     std::string* place = flags.in.empty() ? &flags.in : flags.out.empty() ? &flags.out : nullptr;
     if (place == nullptr)
-      throw Misuse(
-          fmt::format("unknown argument '{}': input and output are named already, {} and {}", file,
-                      flags.in, flags.out));
+      throw Misuse(fmt::format("unknown argument '{}': input and output are already {} and {}",
+                               file, flags.in, flags.out));
     *place = file;
   }
   if (flags.in.empty())
-    throw Misuse("--input is required: the file of requests, - for standard input");
+    throw Misuse("missing --input, expected a file of requests or - for standard input");
 }
 
 Flags read_flags(std::vector<std::string> arguments) {
@@ -87,11 +86,10 @@ Flags read_flags(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
   flags.scheduler.note_given(app);
   take_files(flags, files);
-  if (flags.resume && flags.output.force)
-    throw Misuse("--resume", "keeps what --force replaces: one of them only");
+  if (flags.resume && flags.output.force) throw Misuse("--resume", "excludes --force");
   if (flags.out == "-") flags.out.clear();
   if (flags.resume && flags.out.empty())
-    throw Misuse("--resume", "wants the file that --output names, not standard output");
+    throw Misuse("--resume", "needs --output FILE: standard output cannot be resumed");
   return flags;
 }
 
@@ -106,13 +104,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// Answers are written as they come, so that none is lost when the program ends early.
+/// Writes each answer at once, so that none is lost if the program ends early.
 class AnswerFile {
  public:
   explicit AnswerFile(const Flags& flags)
       : path_(flags.out), held_(answers_of(flags)), fd_(open(flags)) {
     if (path_.empty()) return;
-    // A line that was cut off is answered again.
+    // A truncated last line is removed and answered again.
     held_.resize(held_.find_last_of('\n') + 1);
     if (::ftruncate(fd_.get(), static_cast<off_t>(held_.size())) != 0 ||
         ::lseek(fd_.get(), 0, SEEK_END) < 0)
@@ -158,31 +156,31 @@ class AnswerFile {
                 std::strerror(errno));
   }
 
-  std::string path_;  // "": standard output
+  std::string path_;  ///< "": standard output
   std::string held_;
   Descriptor fd_;
 };
 
-// The answers that are there must be those of the first lines.
+// Throws unless the existing answers belong to the first requests.
 void check_answered(const std::vector<std::string_view>& answered,
                     const std::vector<std::string_view>& lines, const Flags& flags) {
   if (answered.size() > lines.size())
-    throw Error(ErrorKind::kInput, "{}: has {} answers, {} has {} requests", flags.out,
+    throw Error(ErrorKind::kInput, "{}: found {} answers, but {} has {} requests", flags.out,
                 answered.size(), flags.in, lines.size());
   for (size_t i = 0; i < answered.size(); ++i) {
     const std::string wanted = serve::custom_id_of(lines[i]);
     const std::string found = serve::custom_id_of(answered[i]);
     if (found != wanted)
       throw Error(ErrorKind::kInput,
-                  "{}, line {}: is the answer to '{}', expected that to '{}' of {}", flags.out,
+                  "{}, line {}: found the answer to '{}', expected that to '{}' of {}", flags.out,
                   i + 1, printable(found, 100), printable(wanted, 100), flags.in);
   }
 }
 
 std::string summary(const serve::BatchCounts& counts, size_t before, const Scheduler* scheduler,
                     double seconds) {
-  std::string text = fmt::format("[{} answered, {} of them errors", counts.requests, counts.errors);
-  if (before > 0) text += fmt::format(", {} were there", before);
+  std::string text = fmt::format("[{} answered, {} errors", counts.requests, counts.errors);
+  if (before > 0) text += fmt::format(", {} already there", before);
   if (scheduler != nullptr) {
     const SchedulerCounts c = scheduler->counts();
     text += fmt::format(" | prompts {} tokens (+{} cached) | answers {} tokens, {:.1f} tok/s",

@@ -1,4 +1,4 @@
-// bench.cc: `veery bench`: tokens per second of prompts and of answers, as llama-bench names them.
+// bench.cc: `veery bench`: measures prefill (pp) and decoding (tg), with llama-bench's names.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -35,7 +35,7 @@ struct Settings {
   bool prompt_given = false, batch_given = false;
 };
 
-/// What --sweep varies, each with all of the others. Empty: as the flag says.
+/// The values that --sweep varies, in all combinations. Empty: the value of the flag.
 struct Sweep {
   std::vector<int32_t> threads, depths, batches, lengths;
   bool wanted() const {
@@ -48,8 +48,8 @@ struct Row {
   int32_t count = 0, depth = 0, batch = 1, chain = 1;
   int threads = 0;
   std::vector<double> speeds;  ///< tokens per second
-  std::vector<double> host;    ///< seconds per token that the host was busy, beside a device
-  double ratio = 1;            ///< to the first row of the same kind
+  std::vector<double> host;    ///< on a device: seconds per token that the host was busy
+  double ratio = 1;            ///< of its median speed to that of the first row of its kind
   bool sampled = false;
 
   std::string test() const {
@@ -63,7 +63,7 @@ struct Row {
   double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
 };
 
-/// Runs of an encoder: `batch` texts of so many tokens together.
+/// Measures an encoder on `batch` texts of `length` tokens at once.
 class EncoderBench {
  public:
   EncoderBench(Model& model, int32_t repetitions)
@@ -202,7 +202,7 @@ class Bench {
     }
   }
 
-  // Several tokens of each sequence in one submission to the model's device.
+  // Decodes several tokens of each sequence in one submission to the device (chained decode).
   void decode_chained(int32_t batch, const SamplerOptions& options) {
     std::vector<Sampler> samplers(static_cast<size_t>(batch), Sampler(options));
     std::vector<std::vector<int32_t>> histories(samplers.size());
@@ -232,7 +232,7 @@ class Bench {
   }
   void refuse_chain() const {
     throw Error(ErrorKind::kUnsupported,
-                "--chain {}: {} makes one token of this model and its settings at a time",
+                "--chain {}: {} decodes one token at a time with this model and its settings",
                 settings_.chain, model_.backend() != nullptr ? "the device" : "the CPU");
   }
 
@@ -289,7 +289,7 @@ void print(const std::vector<Row>& rows) {
                          texts ? fmt::format("{:>12.2f}", row.texts_per_second()) : ""));
 }
 
-/// The tests one after the other: what changes within one stands together.
+/// Groups the rows by test, so that the values of one sweep stand below each other.
 void print_sweep(const std::vector<Row>& rows) {
   Output& out = standard_output();
   out.line(fmt::format("{:<14}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
@@ -314,7 +314,7 @@ void print_model(Model& model, bool sweep) {
                                      name(model.target()), model.load_seconds()));
 }
 
-/// 1, 2, 4 and so on up to what this process may use, which is always there.
+/// Returns 1, 2, 4, ... and the number of cores that this process may use.
 std::vector<int32_t> all_thread_counts() {
   std::vector<int32_t> counts;
   for (int32_t count = 1; count < available_cores(); count *= 2) counts.push_back(count);
@@ -331,7 +331,7 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (failure != std::errc() || end != part.data() + part.size() || number < least ||
         number > most)
-      throw Misuse("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
+      throw Misuse("--sweep", fmt::format("{}: found '{}', expected a number from {} to {}", what,
                                           escaped(part), least, most));
     numbers.push_back(number);
     at += part.size() + 1;
@@ -339,7 +339,7 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
   return numbers;
 }
 
-/// One "NAME" or "NAME=LIST".
+/// Parses "NAME" or "NAME=LIST".
 void read_sweep(const std::string& text, Sweep& sweep) {
   struct Name {
     const char* name;
@@ -363,23 +363,23 @@ void read_sweep(const std::string& text, Sweep& sweep) {
   throw Misuse("--sweep", not_one_of(text, {"threads", "depth", "batch", "length"}));
 }
 
-/// As many texts as `veery embed` runs together.
+/// Returns the number of texts that `veery embed` runs together.
 int32_t usual_batch(int32_t length) {
   return std::clamp(Embedder::kRunTokens / length, 1, kMostSequences);
 }
 
-/// What of the flags an encoder has no use for.
+/// Refuses flags that an encoder does not support.
 void check_encoder(const Settings& settings, const Sweep& sweep) {
   if (settings.depth > 0 || !sweep.depths.empty())
-    throw Misuse("--depth", "an encoder has no cache");
+    throw Misuse("--depth", "an encoder has no KV cache");
   if (settings.sampled || settings.logits || settings.chain > 1)
     throw Misuse(settings.sampled  ? "--sampled"
                  : settings.logits ? "--logits"
                                    : "--chain",
-                 "an encoder has no next token");
+                 "an encoder predicts no next token");
 }
 
-/// The lists of a sweep, or the one number of a flag.
+/// Returns the list of a sweep, or the single value of the flag.
 std::vector<int32_t> list_or(const std::vector<int32_t>& list, int32_t one) {
   return list.empty() ? std::vector{one} : list;
 }
@@ -391,7 +391,7 @@ void measure_encoder(Model& model, Settings settings, const Sweep& sweep, std::v
   EncoderBench bench(model, settings.repetitions);
   for (const int32_t length : list_or(sweep.lengths, settings.prompt)) {
     if (length < 1 || length > context)
-      throw Error(ErrorKind::kInput, "a text has {} tokens, the model takes 1 to {}", length,
+      throw Error(ErrorKind::kInput, "--sweep length: found {} tokens, expected 1 to {}", length,
                   context);
     for (const int32_t batch :
          list_or(sweep.batches, settings.batch_given ? settings.batch : usual_batch(length)))
@@ -414,7 +414,7 @@ void measure_decoder(Model& model, const Settings& settings, const Sweep& sweep,
   }
 }
 
-/// The model is loaded anew for each number of threads: its weights are placed for them.
+/// Loads the model again for each number of threads, since its weights are placed for that number.
 std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
   const auto depths = list_or(sweep.depths, settings.depth);
   const auto lengths = list_or(sweep.lengths, settings.prompt);
@@ -491,11 +491,11 @@ void bench_verb(std::vector<std::string> arguments) {
       "host_us_per_token, for an encoder texts_per_second, with --sweep depth, batch and ratio.");
   app.read(std::move(arguments));
   if (settings.chain > 1 && settings.logits)
-    throw Misuse("--chain", "computes no logits that come to the host, which --logits asks for");
+    throw Misuse("--chain", "excludes --logits: chained decoding copies no logits to the host");
   settings.prompt_given = app.count("--n-prompt") > 0;
   settings.batch_given = app.count("--batch") > 0;
   if (settings.prompt == 0 && settings.tokens == 0)
-    throw Misuse("-p", "and -n are both 0: there is nothing to measure");
+    throw Misuse("-p", "found 0 for -p and -n, expected a test to measure");
 
   Sweep sweep;
   for (const std::string& text : sweeps) read_sweep(text, sweep);

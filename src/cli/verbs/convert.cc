@@ -1,4 +1,4 @@
-// convert.cc: `veery convert`.
+// convert.cc: `veery convert`: converts a model to another format.
 #include "cli/verbs/convert.h"
 
 #include "base/clock.h"
@@ -16,14 +16,14 @@ std::vector<TensorPlan> plans_of(const ModelFile& file, const ConvertRequest& re
   return request.type == nullptr ? keep_types(file) : plan_types(file, *request.type, {});
 }
 
-// Returns the files that were replaced.
+// Returns the paths of the files that it replaced.
 std::vector<std::string> write_gguf_file(const ConvertRequest& request, const ModelFile& file,
                                          std::span<const TensorPlan> plans) {
   std::vector<std::string> replaced;
   ThreadPool pool(request.common.threads);
   Writing writing("converting");
   QuantizeOptions options;
-  // Floats of what is quantised lose nothing.
+  // Dequantising loses nothing, so it needs no --allow-requantize.
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
   options.existing = request.output.existing();
@@ -52,11 +52,11 @@ void to_gguf(const ConvertRequest& request) {
                   .replaced = std::move(replaced)});
 }
 
-// The kinds of models that can be written.
+// The output formats.
 constexpr ConvertOutput kOutputs[] = {
-    {"gguf", "one GGUF file", ".gguf", to_gguf},
-    {"hf", "a folder as transformers reads it", "", convert_to_hugging_face},
-    {"mlx", "a folder as mlx-lm reads it; with -q quantised", "", convert_to_mlx},
+    {"gguf", "GGUF file (one, or parts of --split-size)", ".gguf", to_gguf},
+    {"hf", "folder for transformers", "", convert_to_hugging_face},
+    {"mlx", "folder for mlx-lm; quantised with -q", "", convert_to_mlx},
 };
 
 const ConvertOutput& find_output(const std::string& name, const std::string& out) {
@@ -66,14 +66,14 @@ const ConvertOutput& find_output(const std::string& name, const std::string& out
       return output;
     known += (known.empty() ? "" : ", ") + std::string(output.name);
   }
-  throw Misuse(
-      "--to",
-      name.empty()
-          ? fmt::format("is needed, '{}' does not say what to write; there are {}", out, known)
-          : fmt::format("'{}' is nothing to convert to; there are {}", name, known));
+  throw Misuse("--to",
+               name.empty()
+                   ? fmt::format("missing format: '{}' does not end in .gguf, expected one of {}",
+                                 out, known)
+                   : fmt::format("'{}' is not one of {}", name, known));
 }
 
-// Which kinds of output have a flag that not all have.
+// The formats that a flag applies to, for flags that do not apply to all.
 struct KindsOfFlag {
   const char* flag;
   std::string_view kinds;
@@ -87,7 +87,7 @@ constexpr KindsOfFlag kFlags[] = {
 void check_flags(const Arguments& app, const ConvertOutput& output) {
   for (const auto& [flag, kinds] : kFlags)
     if (app.count(flag) > 0 && kinds.find(output.name) == std::string_view::npos)
-      throw Misuse(flag, fmt::format("is for {}, not for {}", kinds, output.name));
+      throw Misuse(flag, fmt::format("applies to {}, found --to {}", kinds, output.name));
 }
 
 }  // namespace

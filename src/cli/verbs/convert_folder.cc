@@ -1,4 +1,4 @@
-// convert_folder.cc: the outputs of `veery convert` that are folders.
+// convert_folder.cc: `veery convert` to folders for transformers and mlx-lm.
 #include <charconv>
 #include <filesystem>
 
@@ -21,14 +21,15 @@ DType parse_dtype(const std::string& name) {
       {"f16", DType::kF16},     {"bfloat16", DType::kBF16}, {"bf16", DType::kBF16}};
   for (const auto& [known, type] : kNames)
     if (known == name) return type;
-  throw Misuse("--dtype", fmt::format("'{}' is not float32, float16 or bfloat16", name));
+  throw Misuse("--dtype", fmt::format("'{}' is not one of float32, float16, bfloat16", name));
 }
 
-// REGEX=BITS, REGEX=MODE or REGEX=none.
+// Parses REGEX=BITS, REGEX=MODE or REGEX=none.
 MlxRule parse_rule(const std::string& text, const MlxFormat& usual) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    throw Misuse("--rule", fmt::format("'{}' is not of the form REGEX=BITS", text));
+    throw Misuse("--rule",
+                 fmt::format("found '{}', expected REGEX=BITS, REGEX=MODE or REGEX=none", text));
   const std::string value = text.substr(equals + 1);
   MlxRule rule{text.substr(0, equals), std::nullopt};
   if (value == "none") return rule;
@@ -60,15 +61,17 @@ std::string type_name(const FolderPlan& plan, size_t i) {
   return fmt::format("{} {}/{}", mlx_mode_name(format->mode), format->bits, format->group);
 }
 
-// What -q does not do.
+// Reports matrices that -q could not quantise.
 void note_what_stays_float(const FolderPlan& plan) {
   const std::vector<std::string>& misfits = plan.mlx.misfits;
   const bool nothing = plan.mlx.quantization.is_null();
   if (misfits.empty() && !nothing) return;
-  std::string text = nothing ? "note: nothing is quantised" : "note: not all is quantised";
+  std::string text =
+      nothing ? "note: nothing is quantised" : "note: not all matrices are quantised";
   if (!misfits.empty())
-    text += fmt::format(": rows of {} {} are no whole groups, those of {} first", misfits.size(),
-                        misfits.size() == 1 ? "matrix" : "matrices", escaped(misfits.front()));
+    text +=
+        fmt::format(": the rows of {} {} are not whole groups, first those of {}", misfits.size(),
+                    misfits.size() == 1 ? "matrix" : "matrices", escaped(misfits.front()));
   write_error(text + "\n");
 }
 
@@ -121,7 +124,7 @@ void convert(const ConvertRequest& request, FolderKind kind) {
     writing.clear();
     if (file.container == Container::kGguf && !has_tokenizer(file))
       write_error(
-          fmt::format("note: {} has no tokenizer, and so has the folder\n", escaped(file.path)));
+          fmt::format("note: {} has no tokenizer, so the folder has none\n", escaped(file.path)));
   }
   if (request.folder.quantize) note_what_stays_float(plan);
   report(request, plan, seconds_now() - start);
@@ -139,7 +142,7 @@ uint64_t parse_size(const std::string& flag, const std::string& text) {
   for (const auto& [name, factor] : kUnits)
     if (error == std::errc() && unit == name && number > 0 && number < 1'000'000)
       return number * factor;
-  throw Misuse(flag, fmt::format("'{}' is no size like 5G or 500M", text));
+  throw Misuse(flag, fmt::format("found '{}', expected a size such as 5G or 500M", text));
 }
 
 void FolderFlags::add(Arguments& app) {

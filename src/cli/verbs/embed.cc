@@ -80,7 +80,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   if (flags.raw) flags.options.normalize = false;
 }
 
-// NumPy's format, version 1.0: a header in Python's syntax, padded to 64 bytes, and the numbers.
+// Header of NumPy's format 1.0: a dict in Python's syntax, padded to a multiple of 64 bytes.
 std::string npy_header(size_t rows, int64_t columns) {
   std::string shape =
       fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
@@ -111,7 +111,7 @@ std::string numbers(std::span<const float> values) {
   return text + "]";
 }
 
-// One text: a list of numbers; without pooling a list of such lists.
+// Returns a JSON array of numbers or, without pooling, an array of such arrays.
 std::string numbers(const TextEmbedding& one, int64_t columns) {
   const std::span<const float> all = one.values;
   if (one.rows == 1 && std::ssize(all) == columns) return numbers(all);
@@ -127,10 +127,9 @@ void tell_cut(const std::vector<TextEmbedding>& all) {
   int64_t tokens = 0;
   for (const TextEmbedding& one : all) texts += one.cut > 0, tokens += one.cut;
   if (texts > 0)
-    write_error(
-        fmt::format("veery: {} of {} texts {} longer than the model takes: {} token{} cut "
-                    "off\n",
-                    texts, all.size(), texts == 1 ? "is" : "are", tokens, tokens == 1 ? "" : "s"));
+    write_error(fmt::format("veery: {} of {} texts {} longer than the limit: {} token{} cut off\n",
+                            texts, all.size(), texts == 1 ? "is" : "are", tokens,
+                            tokens == 1 ? "" : "s"));
 }
 
 std::string json_line(const std::vector<TextEmbedding>& all, int64_t columns, double seconds) {

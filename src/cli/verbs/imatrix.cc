@@ -55,11 +55,11 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_threads(app);
   flags.common.add_json(app, "Print a JSON object: tensors, windows, tokens, seconds, replaced");
   app.read(std::move(arguments));
-  flags.common.exact = true;  // activations are not rounded to int8
+  flags.common.exact = true;  // activations in f32, not quantised to int8
 }
 
-// The name under which the sums of a tensor were collected: joint projections read what their
-// first part does.
+// Returns the name under which the sums of a tensor were collected. Parts of a joint projection
+// have the same input, so the sums of the first part are those of the joint tensor.
 std::string collected_name(const std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> kJoint[] = {
       {"attn_qkv.weight", "attn_q.weight"},
@@ -71,7 +71,7 @@ std::string collected_name(const std::string& name) {
   return name;
 }
 
-// By the names that the tensors have in GGUF files, which quantising looks for.
+// Returns the sums by the names of the tensors in GGUF files, as `veery quantize` reads them.
 std::map<std::string, ImportanceSums> by_file_name(
     const std::string& path, const std::map<std::string, ImportanceSums>& collected) {
   std::map<std::string, ImportanceSums> named;

@@ -1,4 +1,4 @@
-// inspect.cc: `veery inspect`: what goes on in a model while it reads a text.
+// inspect.cc: `veery inspect`: shows activations of a model while it reads a text.
 #include "tasks/inspect/inspect.h"
 
 #include <charconv>
@@ -23,7 +23,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr int32_t kMostNumber = 9999;  // of a layer or a head
+constexpr int32_t kMostNumber = 9999;  // bounds ranges before the model is known
 
 struct Flags {
   ModelArguments common;
@@ -55,7 +55,7 @@ std::vector<int32_t> parse_numbers(const std::string& list, const char* flag) {
       read = std::from_chars(read.ptr + 1, end, last);
     if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first ||
         last > kMostNumber)
-      throw Misuse(flag, fmt::format("'{}' is no number or range, expected a list such as 0,3-5",
+      throw Misuse(flag, fmt::format("found '{}', expected numbers and ranges such as 0,3-5",
                                      printable(part)));
     for (int32_t i = first; i <= last; ++i) found.insert(i);
   }
@@ -97,7 +97,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
                         "Print a JSON object: tokens, and layers with the lens at each position");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--ids"});
-  if (!flags.text.given() && !flags.ids) throw Misuse("-p, -f or --ids is required");
+  if (!flags.text.given() && !flags.ids) throw Misuse("missing text, expected -p, -f or --ids");
   if (flags.layers) flags.options.layers = parse_numbers(*flags.layers, "--layers");
   if (flags.heads) flags.options.heads = parse_numbers(*flags.heads, "--heads");
   if (!flags.what) return;
@@ -110,13 +110,13 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   }
   for (const std::string& name : names)
     if (!flags.out && name != "lens")
-      throw Misuse("--what", fmt::format("{} needs --out DIR: it goes to files", name));
+      throw Misuse("--what", fmt::format("{} needs --out DIR: it is written to files", name));
 }
 
 void check_below(const std::vector<int32_t>& numbers, int32_t count, const char* flag) {
   for (const int32_t number : numbers)
     if (number >= count)
-      throw Misuse(flag, fmt::format("there is no {}, the model has 0 to {}", number, count - 1));
+      throw Misuse(flag, fmt::format("found {}, expected 0 to {}", number, count - 1));
 }
 
 InspectedText read_text(const Flags& flags, const Model& model) {
@@ -137,11 +137,12 @@ InspectedText read_text(const Flags& flags, const Model& model) {
   return text;
 }
 
-// The most probable tokens of each layer behind one position.
+// Prints the most probable next tokens of each layer after position `at`.
 void print_lens(const std::vector<LayerInspection>& layers, const InspectedText& text, size_t at,
                 const Tokenizer& tokenizer) {
   Output& out = standard_output();
-  out.line(fmt::format("behind token {} ('{}') the layers would say:", at, text.tokens[at]));
+  out.line(fmt::format("next-token predictions of each layer after token {} ('{}'):", at,
+                       text.tokens[at]));
   size_t widest = 0;
   for (const LayerInspection& layer : layers) widest = std::max(widest, layer.mixer.size());
   for (const LayerInspection& layer : layers) {
@@ -149,7 +150,7 @@ void print_lens(const std::vector<LayerInspection>& layers, const InspectedText&
     const size_t top = layer.lens.size() / text.ids.size();
     for (size_t i = at * top; i < (at + 1) * top; ++i) {
       const LensToken& token = layer.lens[i];
-      // Spaces at the front tell words from their continuations.
+      // A visible leading space distinguishes a word from the continuation of one.
       std::string shown;
       for (const char c : shown_token(tokenizer, token.id)) shown += c == ' ' ? '_' : c;
       line += fmt::format("  {:>5.1f} % {:<12}", 100 * token.probability,
@@ -179,7 +180,7 @@ void inspect_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
   LoadOptions load;
-  // Without caches, so nothing needs the whole context to be set aside.
+  // This entry point has no KV cache, so no memory is reserved for the context.
   load.entry = [](ModelFile& file, const TransformerConfig& config) {
     return inspect_entry(file, config, true);
   };
@@ -193,11 +194,11 @@ void inspect_verb(std::vector<std::string> arguments) {
     what.lens = inspector.has_lens();
     if (flags.out) what.attention = what.queries = what.keys = what.hidden = true;
     if (!flags.out && !what.lens)
-      throw Misuse("--out is required: the model has no head for the lens to look through");
+      throw Misuse("missing --out: the model has no output head, which the lens needs");
   }
   const auto last = static_cast<int32_t>(text.ids.size()) - 1;
   if (flags.at.value_or(last) > last)
-    throw Misuse("--at", fmt::format("{} is asked for, the last position is {}", *flags.at, last));
+    throw Misuse("--at", fmt::format("found {}, expected 0 to {}", *flags.at, last));
   std::optional<InspectFolder> folder;
   if (flags.out) folder.emplace(*flags.out, text);
   std::vector<LayerInspection> shown;

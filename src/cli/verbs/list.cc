@@ -61,8 +61,8 @@ void list_verb(std::vector<std::string> arguments) {
   print(models);
   if (models.empty())
     write_error(
-        fmt::format("veery: no model is in {} or {}: 'scripts/models.sh' and 'veery pull "
-                    "ORG/NAME' fetch some\n",
+        fmt::format("veery: found no model in {} or {}; 'veery pull ORG/NAME' or "
+                    "scripts/models.sh downloads one\n",
                     printable(places.own, 200), printable(places.hub, 200)));
 }
 

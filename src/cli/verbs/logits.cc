@@ -1,4 +1,4 @@
-// logits.cc: `veery logits`: what a model predicts after each token of a text.
+// logits.cc: `veery logits`: prints the largest logits after tokens of a text.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -120,7 +120,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_json(app, "Print a JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});
-  if (!text.given() && !id_list) throw Misuse("-p, -f or --ids is required");
+  if (!text.given() && !id_list) throw Misuse("missing text, expected -p, -f or --ids");
   std::vector<int32_t> ids;
   if (id_list) ids = parse_ids(*id_list, "--ids");
   std::string input = id_list ? "" : text.read();
@@ -133,7 +133,8 @@ void logits_verb(std::vector<std::string> arguments) {
     ids = encode_prompt(model.tokenizer(), input, &lost);
     tell_lost(lost, "the text");
   }
-  if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
+  if (ids.empty())
+    throw Error(ErrorKind::kInput, "found a text without tokens, expected one or more");
   SequenceReader reader(model, std::ssize(ids));
   std::vector<Position> positions;
   if (all) {

@@ -134,7 +134,7 @@ void perplexity_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
   const std::string text = read_file(flags.file);
-  if (!flags.reference.empty()) find_model(flags.reference);  // told before the first is loaded
+  if (!flags.reference.empty()) find_model(flags.reference);  // fails before the first is loaded
   if (flags.reference.empty())
     measure(flags, text);
   else

@@ -1,4 +1,4 @@
-// plan.cc: `veery plan`: the table of dispatches that a run goes through, and what each row costs.
+// plan.cc: `veery plan`: prints the dispatches of a run and their cost.
 #include <algorithm>
 
 #include "base/printable.h"
@@ -24,7 +24,7 @@ struct Settings {
   int64_t memory = 0;  ///< megabytes
 };
 
-// What `veery serve` takes with the same flags, by the same function.
+// Prints the memory plan of `veery serve` with the same flags, from the same function.
 void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const Settings& settings) {
   Progress bar("planning");
   serve::ModelSource source{.path = flags.path,
@@ -48,10 +48,10 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
         fmt::format("{:<12}{:>15}  {}", name, value, human_bytes(static_cast<double>(value))));
   };
   row("weights", bytes.weights);
-  row("caches", bytes.caches);
+  row("KV cache", bytes.caches);
   row("activations", bytes.activations);
-  if (bytes.drafts > 0) row("drafts", bytes.drafts);
-  row("all", bytes.total());
+  if (bytes.drafts > 0) row("draft model", bytes.drafts);
+  row("total", bytes.total());
   standard_output().line(fmt::format("context {}, {} answers at a time", plan.context, plan.slots));
   if (!plan.note.empty()) standard_output().line("memory is short: " + plan.note);
 }
@@ -79,9 +79,9 @@ void show_decoder(Model& model, const ModelArguments& flags, const Settings& set
        model, flags, settings);
 }
 
-/// One text of so many tokens.
+/// The run of one text of settings.rows tokens.
 void show_encoder(Model& model, const ModelArguments& flags, const Settings& settings) {
-  if (settings.depth > 0) throw Misuse("--depth", "an encoder has no cache");
+  if (settings.depth > 0) throw Misuse("--depth", "an encoder has no KV cache");
   Encoder encoder(model, model.entry().roots.begin()->first);
   const std::vector<int32_t> tokens = any_tokens(model, static_cast<size_t>(settings.rows));
   const TokenSequence text{tokens, {}};
@@ -137,7 +137,7 @@ void plan_verb(std::vector<std::string> arguments) {
   if (settings.serve) return show_memory(flags, scheduler, settings);
   for (const char* flag : {"--memory", "--cache-memory", "--parallel", "--keep", "--ctx-size",
                            "--draft-model", "--draft-max"})
-    if (app.count(flag) > 0) throw Misuse(flag, "is for --serve");
+    if (app.count(flag) > 0) throw Misuse(flag, "needs --serve");
 
   LoadOptions options;
   options.fuse = !unfused;

@@ -20,11 +20,13 @@ namespace {
 DType parse_type(const std::string& name, const std::string& flag) {
   const auto type = dtype_from_name(name);
   if (!type || !info(*type).encodable)
-    throw Misuse(flag, fmt::format("'{}' is no type to quantise to", name));
+    throw Misuse(
+        flag,
+        fmt::format("'{}' is not a type to quantise to, expected one such as q8_0 or q4_K", name));
   return *type;
 }
 
-// Returns the names that parse_type() takes.
+// Returns the names that parse_type() accepts.
 std::vector<std::string> type_names() {
   std::vector<std::string> names;
   for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
@@ -38,7 +40,7 @@ std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0)
-      throw Misuse("--tensor-type", fmt::format("'{}' is not of the form REGEX=TYPE", text));
+      throw Misuse("--tensor-type", fmt::format("found '{}', expected REGEX=TYPE", text));
     const std::string pattern = text.substr(0, equals);
     read_value("--tensor-type", [&] { Regex{pattern}; });
     rules.push_back({pattern, parse_type(text.substr(equals + 1), "--tensor-type")});
@@ -89,11 +91,11 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_json(app, "Print a JSON object: bytes before and after, tokenizer, tensors");
   app.read(std::move(arguments));
   if (!flags.type.empty()) return;
-  if (!flags.dry) throw Misuse("found two names, expected IN OUT TYPE");
+  if (!flags.dry) throw Misuse("found two arguments, expected IN OUT TYPE");
   flags.type = std::exchange(flags.out, "");
 }
 
-// Returns the files that were replaced.
+// Returns the paths of the files that it replaced.
 std::vector<std::string> write(const Flags& flags, const ModelFile& file,
                                const std::vector<TensorPlan>& plans, const QuantMix& mix,
                                const ImportanceMatrix* importance) {

@@ -89,8 +89,8 @@ void rerank_verb(std::vector<std::string> arguments) {
   size_t cut = 0;
   for (const PairScore& one : scores) cut += one.cut > 0;
   if (cut > 0)
-    write_error(fmt::format("veery: {} of {} documents {} longer than the model takes: cut off\n",
-                            cut, scores.size(), cut == 1 ? "is" : "are"));
+    write_error(fmt::format("veery: {} of {} documents {} longer than the limit: cut off\n", cut,
+                            scores.size(), cut == 1 ? "is" : "are"));
   Output& out = standard_output();
   if (flags.common.json) return out.json(json(scores, seconds_now() - start));
   for (const PairScore& one : scores) out.line(fmt::format("{}", one.score));

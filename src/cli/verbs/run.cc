@@ -30,7 +30,7 @@ namespace veery::cli {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-constexpr int32_t kMostOfOthers = 1 << 20;  // tokens, where the answer may be as long as it likes
+constexpr int32_t kMostOfOthers = 1 << 20;  // tokens, for a backend without a limit of its own
 
 struct Flags {
   ModelArguments model;
@@ -120,7 +120,7 @@ GenerateOptions generate_options(const Flags& flags, const Model& model) {
   return options;
 }
 
-/// What is answered: a text or ids, read before a model is loaded.
+/// The prompt, a text or ids. Read before the model is loaded, so that a missing file fails early.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
@@ -154,7 +154,8 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
   return json;
 }
 
-/// Where the first one stands in the text of the user, if it is there and not in the template's.
+/// Replaces the offset in the rendered prompt by that in the text of the user, if the first lost
+/// byte is there.
 void place_in_text(LostBytes& lost, const Model& model, const std::string& text) {
   LostBytes own;
   encode_prompt(model.tokenizer(), text, &own);
@@ -167,29 +168,29 @@ SchedulerOptions scheduler_options(const Flags& flags) {
   return options;
 }
 
-/// A prompt and how its answer is read.
+/// A rendered prompt and the parser of its answer.
 struct Asked {
   std::vector<int32_t> ids;
   AnswerParser parser{AnswerFormat()};
-  Json messages = Json::array();  ///< what ids were made of, if they were
+  Json messages = Json::array();  ///< the conversation of the prompt; empty with --ids
   LostBytes lost;
 };
 
-/// The conversation of the flags.
+/// Returns the conversation that the flags describe.
 Chat make_chat(const Flags& flags, const Model& model) {
   Chat chat(model, flags.system, flags.raw);
   flags.conversation.apply(chat, model);
   return chat;
 }
 
-/// Whether a conversation can be answered as it is.
+/// Whether the conversation can be answered without another message.
 bool awaits_answer(const Json& messages) {
   if (messages.empty()) return false;
   const std::string role = messages.back().value("role", "");
   return role == "user" || role == "tool";
 }
 
-/// `taken_apart`: marks of reasoning and calls are not part of the text.
+/// `taken_apart`: the marks of reasoning and calls are parsed, not printed.
 Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool taken_apart,
           GenerateOptions& options) {
   Asked asked;
@@ -213,7 +214,7 @@ Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool take
   return asked;
 }
 
-/// The answer as a message, without the reasoning that is not to be shown.
+/// Returns the answer as a message, without the reasoning if --hide-thinking is given.
 Json message_json(ParsedAnswer answer, const Flags& flags) {
   if (flags.conversation.hide_thinking()) answer.reasoning.clear();
   return to_message(answer);
@@ -221,13 +222,13 @@ Json message_json(ParsedAnswer answer, const Flags& flags) {
 
 void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   GenerateOptions options = generate_options(flags, model);
-  // Other programs get the text as it is written.
+  // Styles are for terminals only: pipes and files get the text unchanged.
   const AnswerLook look{
       .styled = !flags.model.json && shows_styles(STDOUT_FILENO),
       .hide_reasoning = flags.conversation.hide_thinking(),
       .json_calls = flags.conversation.has_tools() || !flags.conversation.loaded().tools.is_null()};
   const std::shared_ptr<const Grammar> grammar = flags.grammar.grammar(model);
-  // A grammar begins after the mark that ends reasoning.
+  // The parser finds the mark that ends the reasoning, after which a grammar applies.
   const bool taken_apart =
       look.styled || look.hide_reasoning || look.json_calls || flags.model.json || grammar;
   Asked asked = ask(flags, given, model, taken_apart, options);
@@ -267,7 +268,8 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
 }
 
 void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) {
-  if (chatting) throw Misuse("--backend", "another backend answers one prompt, with -p or -f");
+  if (chatting)
+    throw Misuse("--backend", "needs a prompt (-p or -f): only veery's own backend has a chat");
   EngineOptions options = flags.sampling.engine_options();
   options.max_tokens = flags.tokens < 0 ? kMostOfOthers : static_cast<int32_t>(flags.tokens);
   flags.backend.answer(app, flags.model.path,
@@ -279,26 +281,26 @@ void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) 
                        options);
 }
 
-/// The system message, tools and variables reach a model through its chat template only.
+/// Refuses flags that need a chat template if none is used.
 void check_template(const Flags& flags) {
   const std::string flag = !flags.system.empty() ? "--system" : flags.conversation.given();
   if (flag.empty()) return;
   const auto refuse = [&](const std::string& reason) {
-    throw Misuse(flag, reason + (flag == "--system" ? ": there is no place for a system message"
-                                                    : ": there is no template that uses it"));
+    throw Misuse(flag, reason + (flag == "--system" ? ": a system message needs a chat template"
+                                                    : ": the flag needs a chat template"));
   };
   if (flags.raw) refuse("--raw leaves the chat template out");
-  if (flags.ids) refuse("--ids are taken as they are");
+  if (flags.ids) refuse("--ids are used unchanged");
   if (!flags.model.chosen_template() && chat_template_source(flags.model.path).empty())
     refuse(fmt::format("{} has no chat template", escaped(flags.model.path)));
 }
 
-/// Says that the chat template has no place for the system message.
+/// Warns if the chat template leaves the system message out.
 void tell_dropped_system(const Flags& flags, const Model& model) {
   constexpr const char* kBlank = " \t\r\n";
   const size_t begin = flags.system.find_first_not_of(kBlank);
   if (begin == std::string::npos) return;
-  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim it
+  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim blanks
   Chat chat(model, flags.system, flags.raw);
   chat.add_user("hello");
   if (chat.text().find(flags.system.substr(begin, end - begin)) == std::string::npos)
@@ -320,14 +322,14 @@ void run_verb(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
 
   for (const std::string& stop : flags.stops)
-    if (stop.empty()) throw Misuse("--stop", "the text is empty");
+    if (stop.empty()) throw Misuse("--stop", "empty value, expected TEXT");
   flags.text.join_words(app, {"--ids"});
   const bool prompted = flags.text.given() || flags.ids;
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
   if (flags.session && flags.conversation.loads())
-    throw Misuse("--load", "excludes --session: both are a conversation");
+    throw Misuse("--load", "excludes --session: each of them is a conversation");
   if (flags.context_shift && !chatting)
-    throw Misuse("--context-shift", "needs a chat: one answer ends where the context is full");
+    throw Misuse("--context-shift", "needs a chat: a single answer ends when the context is full");
   if (chatting && flags.model.json)
     throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
   if (flags.backend.other()) return answer_by_another(app, flags, chatting);

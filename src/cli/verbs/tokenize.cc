@@ -1,4 +1,4 @@
-// tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
+// tokenize.cc: `veery tokenize`: prints the ids of a text. Loads only the tokenizer.
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -19,7 +19,7 @@ Json token_texts(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return texts;
 }
 
-// One JSON string a line in, one array of ids a line out. `name`: of what the lines are from.
+// Reads one JSON string a line, prints one array of ids a line. `name`: the source, for errors.
 void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std::string& input,
                     const std::string& name) {
   int64_t number = 0;

@@ -47,7 +47,8 @@ std::vector<float> parse_temperatures(const std::string& text) {
     float value = 0;
     const auto [next, error] = std::from_chars(text.data() + at, text.data() + end, value);
     if (error != std::errc() || next != text.data() + end || !(value >= 0 && value <= 2))
-      throw Misuse("--temperatures", fmt::format("'{}' is no list of numbers from 0 to 2", text));
+      throw Misuse("--temperatures",
+                   fmt::format("found '{}', expected numbers from 0 to 2 such as 0,0.4", text));
     found.push_back(value);
     at = end + 1;
   }
@@ -166,9 +167,9 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_json(app, "Same as --to json");
   app.read(std::move(arguments));
   if (flags.words.empty() || flags.words[0].empty())
-    throw Misuse("FILE is missing: the sound, or - for standard input");
+    throw Misuse("missing FILE, expected a sound file or - for standard input");
   if (flags.words.size() > 1)
-    throw Misuse(fmt::format("unknown argument '{}': a sound at a time", flags.words[1]));
+    throw Misuse(fmt::format("unknown argument '{}': expected one sound file", flags.words[1]));
   flags.sound = flags.words[0];
 }
 
@@ -192,7 +193,7 @@ void settle(Flags& flags) {
   flags.form = form_of(flags);
   if (!flags.highlight) return;
   if (flags.form != TranscriptForm::kSrt && flags.form != TranscriptForm::kVtt)
-    throw Misuse("--highlight-words", "goes with --to srt or vtt");
+    throw Misuse("--highlight-words", "needs --to srt or vtt");
   options.words = true;
 }
 
@@ -201,7 +202,7 @@ std::unique_ptr<Sound> open_sound(const std::string& path) {
   return std::make_unique<Sound>(read_standard_input(kSoundStream), "standard input");
 }
 
-// To standard output as it comes, or to a file that appears when it is whole.
+// Writes segments to standard output as they come, or to a file that appears when it is complete.
 class Writer {
  public:
   explicit Writer(const Flags& flags) : writer_(flags.form, flags.highlight) {
