@@ -232,12 +232,12 @@ class Interrupts(TerminalTest):
     def test_twice_without_text_it_leaves(self):
         self.start()
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.send("x\x7f" + CTRL_C)  # once again, but not at once
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.assertIn("answer 8", self.say("hi"))
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.send(CTRL_C)
         self.assertEqual(self.status(), 0)
 
@@ -248,7 +248,7 @@ class Interrupts(TerminalTest):
         os.kill(self.child, signal.SIGINT)
         self.expect("^C")
         os.kill(self.child, signal.SIGINT)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         os.kill(self.child, signal.SIGINT)
         self.assertEqual(self.status(), 0)
 
@@ -451,7 +451,7 @@ class Dumb(TerminalTest):
         self.send("text" + CTRL_C)
         self.expect("text^C")
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.send(CTRL_C)
         self.assertEqual(self.status(), 0)
         self.assertEqual(self.history.read_text(), "hi\na\\nb\n")

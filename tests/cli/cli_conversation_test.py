@@ -61,14 +61,14 @@ class Flags(CliTest):
             self.assertEqual(self.prompt("-p", "hi", *flags), f"[user]hi[assistant]{end}", flags)
         # Any other word after --think is part of the prompt.
         self.assertEqual(self.prompt("--think", "why", "so"), "[user]why so[assistant]<think>")
-        self.assertIn("none of low, medium, high", self.error("run", self.thinker, "--think=much", "-p", "hi", status=2))
+        self.assertIn("not one of low, medium, high", self.error("run", self.thinker, "--think=much", "-p", "hi", status=2))
         self.assertIn("--think", self.error("run", self.thinker, "--think", "--no-think", "-p", "hi", status=2))
         self.assertIn("does not reason", self.error("run", self.model, "--think", "-p", "hi", status=2))
         self.veery("run", self.model, "--no-think", "-p", "hi", "-n", 1)
 
     def test_a_template_without_a_switch_is_told(self):
-        for flag, said in ((["--no-think"], "no switch of reasoning: --no-think changes nothing"), (["--think"], "--think changes nothing"),
-                           (["--think", "low"], "no levels of reasoning")):
+        for flag, said in ((["--no-think"], "cannot switch reasoning: --no-think has no effect"), (["--think"], "--think has no effect"),
+                           (["--think", "low"], "no reasoning levels")):
             done = self.veery("run", self.stubborn, "-p", "hi", "-n", 1, *flag)
             self.assertEqual([said in line for line in done.stderr.decode().splitlines()].count(True), 1, done.stderr)
 

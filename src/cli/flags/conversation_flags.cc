@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kGroup = "Chat template";
 
-// Whether the prompt changes with the variables that `set` sets to each of two values.
+// Whether the rendered prompt depends on the variable that `set` sets.
 template <typename Set, typename Value>
 bool has_switch(const Chat& chat, const Set& set, const Value& one, const Value& other) {
   const auto text_with = [&](const Value& value) {
@@ -130,18 +130,17 @@ void ConversationFlags::apply(Chat& chat, const Model& model) const {
 void ConversationFlags::check_thinking(const Chat& chat, const Model& model) const {
   const bool wanted = think_.value_or(false);
   if (wanted && !model.answer_format().reasons())
-    throw Misuse("--think", fmt::format("{} does not reason: its chat template has no marks of "
-                                        "reasoning",
+    throw Misuse("--think", fmt::format("{} does not reason: its chat template has no reasoning "
+                                        "marks",
                                         escaped(model.path())));
   if (!model.answer_format().reasons()) return;
   const std::string flag = no_think_ ? "--no-think" : "--think";
   if (!level_.empty()) {
     if (!has_switch(chat, set_reasoning_effort, std::string_view("low"), std::string_view("high")))
-      write_error("veery: the chat template has no levels of reasoning: --think " + level_ +
-                  " is --think\n");
+      write_error("veery: the chat template has no reasoning levels: --think " + level_ +
+                  " acts as --think\n");
   } else if (!has_switch(chat, set_thinking, true, false)) {
-    write_error("veery: the chat template has no switch of reasoning: " + flag +
-                " changes nothing\n");
+    write_error("veery: the chat template cannot switch reasoning: " + flag + " has no effect\n");
   }
 }
 

@@ -21,10 +21,10 @@ void DraftFlags::add(Arguments& app) {
 void DraftFlags::set(SchedulerOptions& options, const ModelArguments& like) const {
   options.draft_tokens = static_cast<int32_t>(tokens_);
   if (model_.empty()) return;
-  if (tokens_ == 0) throw Misuse("--draft-model", "drafts nothing with --draft-max 0");
+  if (tokens_ == 0) throw Misuse("--draft-model", "excludes --draft-max 0");
   ModelArguments arguments = like;
   arguments.path = model_;
-  Progress bar("loading the model for drafts");
+  Progress bar("loading the draft model");
   LoadOptions load = arguments.load_options(bar, {});
   load.clip_context = true;
   options.draft_model = std::make_shared<Model>(model_, load);

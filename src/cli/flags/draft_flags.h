@@ -1,4 +1,4 @@
-// draft_flags.h: the flags by which drafts are made (schedule/draft.h).
+// draft_flags.h: flags of speculative decoding (schedule/draft.h).
 #pragma once
 #include <string>
 
@@ -11,8 +11,8 @@ namespace veery::cli {
 class DraftFlags {
  public:
   void add(Arguments& app);
-  /// Sets what of the options is about drafts. Loads the model that makes them, as `like` is
-  /// loaded. Throws Misuse for drafts of no tokens by a model, and what loading throws.
+  /// Sets the draft options. Loads the draft model with the flags of `like`. Throws Misuse for a
+  /// draft model with --draft-max 0, and as loading does.
   void set(SchedulerOptions& options, const ModelArguments& like) const;
 
  private:

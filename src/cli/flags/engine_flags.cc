@@ -12,7 +12,7 @@
 namespace veery::cli {
 namespace {
 
-// What all backends know, by one of its names.
+// Flags that all backends support, by one of their names.
 const std::set<std::string> kKnown = {"--backend", "--python", "--model",   "--prompt", "--file",
                                       "--system",  "--raw",    "--predict", "--temp",   "--top-k",
                                       "--top-p",   "--seed",   "--json",    "--quiet",  "--help",
@@ -26,7 +26,7 @@ void check_flags(const Arguments& app, std::string_view backend) {
         });
     for (const std::string& name : option.names)
       if (!known && app.count(name) > 0)
-        throw Misuse(name, fmt::format("the backend {} does not know it", backend));
+        throw Misuse(name, fmt::format("the backend {} does not support it", backend));
   }
 }
 
@@ -48,7 +48,7 @@ void EngineFlags::add(Arguments& app) {
          "--backend",
          [this](const std::string& name) {
            if (name != "veery" && name != "mlx_lm")
-             throw Misuse("--backend", fmt::format("'{}' is neither veery nor mlx_lm", name));
+             throw Misuse("--backend", fmt::format("'{}' is not one of veery, mlx_lm", name));
            name_ = name;
          },
          "Backend: veery, or mlx_lm (mlx-lm, run by --python) [veery]")

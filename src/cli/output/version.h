@@ -1,14 +1,14 @@
-// version.h: what `veery --version` prints.
+// version.h: version, commit and build of the program.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace veery::cli {
 
-/// "0.1.0"
+/// Returns a version such as "0.1.0".
 std::string_view version();
 
-/// Version, commit, compiler and instruction sets; the first line is "veery" and the version alone.
+/// Returns version, commit, compiler and instruction sets. The first line is "veery VERSION".
 std::string version_text();
 
 }  // namespace veery::cli
