@@ -25,8 +25,8 @@ class Entries(TerminalTest):
         self.start()
         self.assertEqual(prompt_tokens(self.say("hi")), [FRAME + 2])
         self.assertRegex(self.say("so"), r"\[prompt \d+ tokens \(\+\d+ cached\)")
-        self.assertIn("The conversation is forgotten (4 messages).", self.say("/reset"))
-        self.assertIn("no conversation to forget", self.say("/clear"))
+        self.assertIn("Removed the conversation (4 messages).", self.say("/reset"))
+        self.assertIn("no conversation to remove", self.say("/clear"))
         self.assertIn(f"[prompt 1 tokens (+{FRAME + 1} cached)", self.say("hi"))
         self.send("/exit\r")
         self.assertEqual(self.status(), 0)
@@ -39,7 +39,7 @@ class Entries(TerminalTest):
         self.assertEqual(self.status(), 0)
         self.start("-n", "8", "--session", session)
         self.assertRegex(self.say("so"), r"\[prompt \d+ tokens \(\+(?!0)\d+ cached\)")
-        self.assertIn("The conversation is forgotten (4 messages).", self.say("/reset"))
+        self.assertIn("Removed the conversation (4 messages).", self.say("/reset"))
 
     def test_a_system_message_stays(self):
         self.start("-n", "8", "-sys", "ab")
@@ -281,7 +281,7 @@ class Interrupts(TerminalTest):
         self.send("\r" + CTRL_C)
         self.expect("Stopped before the answer began", timeout=120)
         self.expect("\n> ")
-        self.assertIn("no conversation to forget", self.say("/reset"))
+        self.assertIn("no conversation to remove", self.say("/reset"))
         self.leave()
 
     def test_the_terminal_is_given_back(self):
@@ -412,15 +412,15 @@ class History(TerminalTest):
         (self.home / "veery").symlink_to(self.home)  # veery/history is the FIFO
         for place in ({"HOME": ""}, {"HOME": str(self.home / "file")}, {"XDG_STATE_HOME": str(self.home)}):
             before = self.start(**place)
-            self.assertEqual(before.count("what is typed is not kept: "), 1, before)
+            self.assertEqual(before.count("the history is not saved: "), 1, before)
             written = self.say("hi")
-            self.assertNotIn("not kept", written)
+            self.assertNotIn("not saved", written)
             self.send(UP)
             self.expect("hi")
             self.send(CTRL_C)
             self.expect("\n> ")
             self.leave()
-        self.assertNotIn("not kept", self.start("-q", HOME=""))
+        self.assertNotIn("not saved", self.start("-q", HOME=""))
 
     def test_a_last_line_without_end_stays_a_line(self):
         self.history.parent.mkdir(parents=True)

@@ -179,11 +179,11 @@ class Chats(TerminalTest):
     def test_undo_retry_save_and_load(self):
         chat = self.home / "a chat.json"
         self.start("-n", "8", "-sys", "S", "--temp", "0.9", "--top-k", "7")
-        self.assertIn("no message to forget", self.say("/undo"))
+        self.assertIn("no message to remove", self.say("/undo"))
         self.assertIn("no message to answer", self.say("/retry"))
         self.say("one")
         self.say("two")
-        self.assertIn("The last turn is forgotten (2 messages).", self.say("/undo"))
+        self.assertIn("Removed the last turn (2 messages).", self.say("/undo"))
         self.assertIn(f"Saved 3 messages to {chat}.", self.say(f"/save {chat}"))
         saved = json.loads(chat.read_text())
         self.assertEqual((saved["format"], saved["version"], saved["model"]), ("veery-chat", 1, str(self.model)))
@@ -196,7 +196,7 @@ class Chats(TerminalTest):
         second = self.messages(chat)
         self.assertEqual(second[:2], first[:2])
         self.assertNotEqual(second[2], first[2])
-        self.assertIn("forgotten", self.say("/clear"))
+        self.assertIn("Removed", self.say("/clear"))
         self.assertIn(f"Loaded 3 messages from {chat}.", self.say(f"/load {chat}"))
         self.assertIn("[assistant]", self.say("/show messages"))
         self.leave()
@@ -222,7 +222,7 @@ class Chats(TerminalTest):
         page = {"format": "veery-chats", "version": 1, "chats": [{"leaf": "2", "thinking": "off", "nodes": nodes}]}
         chat = self.home / "chat.json"
         self.start(model=self.thinker)
-        self.assertIn("Paste what weather returns", self.say(f"/load {self.write('page.json', page)}"))
+        self.assertIn("Paste the result of weather", self.say(f"/load {self.write('page.json', page)}"))
         self.say(f"/save {chat}")
         saved = json.loads(chat.read_text())
         self.assertEqual(saved["messages"][1]["reasoning_content"], "hm")
@@ -248,11 +248,11 @@ class Chats(TerminalTest):
     def test_settings(self):
         self.start(model=self.thinker)
         for words, said in (("temperature 0.5", "temperature is 0.5"), ("parameter top-k 5", "top_k is 5"), ("num_predict 3", "max_tokens is 3"),
-                            ('system "Be brief"', "the system message is changed"), ("think high", "think is high"), ("nothink", "think is off"),
+                            ('system "Be brief"', "the system message is set"), ("think high", "think is high"), ("nothink", "think is off"),
                             ("think", "think is on"), ("context-shift on", "context_shift is on"), ("template_arg extra=1", "extra is 1"),
                             ("hide_thinking on", "hide_thinking is on"), ("quiet", "quiet is on"), ("verbose", "quiet is off")):
             self.assertIn(f"Now {said}.", self.say("/set " + words), words)
-        for words, said in (("warmth 1", "there is no setting 'warmth', expected one of context_shift"), ("temperature hot", "expected a number"),
+        for words, said in (("warmth 1", "unknown setting 'warmth', expected one of context_shift"), ("temperature hot", "expected a number"),
                             ("temperature -1", "temperature is -1, expected a number from 0"), ("top_k 1.5", "expected a whole number"),
                             ("context_shift maybe", "expected on or off"), ("template_arg extra=x", "expected JSON"), ("think much", "expected on or off")):
             lines = self.say("/set " + words).strip().splitlines()
@@ -271,10 +271,10 @@ class Chats(TerminalTest):
         self.start("-n", str(len(CALL)), "--no-think", "--tools", str(tools), "--regex", pattern(CALL), model=self.thinker)
         written = self.say("hi")
         self.assertIn("[call] weather {", written)
-        self.assertIn("Paste what weather returns", written)
+        self.assertIn("Paste the result of weather", written)
         self.say("/save " + str(chat))
         self.assertEqual(json.loads(chat.read_text())["messages"][1]["tool_calls"][0]["id"], "call_1")
-        self.assertIn("Paste what weather returns", self.say("rain"))  # it is called again
+        self.assertIn("Paste the result of weather", self.say("rain"))  # it is called again
         self.say("/save " + str(chat))
         result = json.loads(chat.read_text())["messages"][2]
         self.assertEqual((result["role"], result["name"], result["content"], result["tool_call_id"]), ("tool", "weather", "rain", "call_1"))
@@ -298,7 +298,7 @@ class Chats(TerminalTest):
         self.start("-n", "30", "-c", "128", model=self.small)
         self.say("a" * 40)
         written = self.say("b" * 60)
-        self.assertRegex(written, r"the prompt has \d+ tokens, the context holds 128: the message is taken back. To go on: /set context_shift on")
+        self.assertRegex(written, r"the prompt has \d+ tokens, the context holds 128: the message is removed. To continue: /set context_shift on")
         self.assertNotIn("bbb", self.say("/show messages"))
         self.assertIn("[prompt", self.say("/clear") + self.say("b" * 60))
         self.leave()

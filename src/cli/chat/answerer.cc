@@ -23,7 +23,7 @@ bool Answerer::answer() {
     End end = generate_part(printer, false);
     if (end == End::kFailed) return false;
     add_answer(false);
-    // The part that is there begins the rest of the answer.
+    // Each further part continues the text so far.
     while (end == End::kFull && state_.context_shift && parsed_.calls.empty() &&
            state_.chat.turns() > 1) {
       printer.end_line();
@@ -40,14 +40,14 @@ bool Answerer::answer() {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kLimit && error.kind() != ErrorKind::kInput) throw;
     printer.end();
-    write_error(fmt::format("veery: {}; /clear forgets the conversation\n", error.what()));
+    write_error(fmt::format("veery: {}; /clear removes the conversation\n", error.what()));
     return false;
   }
   ++state_.options.sampling.seed;
   return true;
 }
 
-// Drops turns before an answer if they leave it less than a quarter of the context.
+// Drops turns before an answer if less than a quarter of the context, or than max_tokens, is free.
 void Answerer::make_room() {
   if (!state_.context_shift) return;
   const auto most = static_cast<size_t>(
@@ -56,8 +56,8 @@ void Answerer::make_room() {
   if (state_.chat.prompt().size() + room > context()) drop_turns();
 }
 
-// Half of the context is free afterwards if possible: the tokens that stay are run again, so turns
-// are dropped rarely and several at a time. The last turn stays.
+// Drops turns until half of the context is free: the remaining tokens are evaluated again, so turns
+// are dropped rarely and several at a time. Keeps the last turn.
 void Answerer::drop_turns() {
   const size_t dropped = state_.chat.drop_turns_beyond(context() / 2);
   if (dropped == 0) return;
@@ -75,7 +75,7 @@ Answerer::End Answerer::generate_part(AnswerPrinter& printer, bool continues) {
   if (!fits(rendered) && continues) return End::kFull;
   if (!fits(rendered)) {
     write_error(fmt::format(
-        "veery: the prompt has {} tokens, the context holds {}{}: the message is taken back. {}\n",
+        "veery: the prompt has {} tokens, the context holds {}{}: the message is removed. {}\n",
         rendered.ids.size(), context(), rendered.ids.size() == context() ? " with the answer" : "",
         ways_on()));
     return End::kFailed;
@@ -98,7 +98,7 @@ Answerer::End Answerer::generate_part(AnswerPrinter& printer, bool continues) {
   printer.end();
   const bool cancelled = result.finish == FinishReason::kCancelled;
   if (result.ids.empty() && cancelled && !continues) {
-    write_error("Stopped before the answer began: the message is taken back.\n");
+    write_error("Stopped before the answer began: the message is removed.\n");
     return End::kFailed;
   }
   made_ = result.ids;
@@ -125,7 +125,7 @@ void Answerer::add_answer(bool continues) {
 std::string Answerer::ways_on() const {
   const std::string larger = "-c N starts a chat with a larger context";
   if (state_.chat.turns() < 2) return larger;
-  return "To go on: /set context_shift on drops the oldest turns, /undo the last one, /clear "
+  return "To continue: /set context_shift on drops the oldest turns, /undo the last one, /clear "
          "all; " +
          larger;
 }

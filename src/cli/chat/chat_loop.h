@@ -12,11 +12,11 @@ namespace veery::cli {
 struct ChatOptions {
   std::shared_ptr<const Grammar> grammar;  ///< of each answer
   SchedulerOptions scheduler;
-  std::optional<std::string> session;  ///< a file that the conversation is kept in
+  std::optional<std::string> session;  ///< file of --session
 };
 
-/// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
-/// answer Ctrl-C stops it. `model` is that of `state`.
+/// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt. Ctrl-C
+/// during an answer stops the answer. `model` must be the model of `state`.
 void chat_loop(Model& model, ChatState state, const ChatOptions& options);
 
 }  // namespace veery::cli

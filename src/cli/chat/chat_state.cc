@@ -12,7 +12,7 @@
 namespace veery::cli {
 namespace {
 
-// The rows of the sampler, and what GenerateOptions has beside them.
+// Sets a parameter of the sampler, max_tokens or seed.
 void apply_parameter(GenerateOptions& options, const std::string& name, double value,
                      const std::string& where) {
   const auto refuse = [&](double low, double high, bool whole) {
@@ -38,7 +38,7 @@ void apply_parameter(GenerateOptions& options, const std::string& name, double v
     row.set(options.sampling, value);
     return;
   }
-  throw Error(ErrorKind::kInput, "{}: there is no parameter '{}'", where, printable(name, 40));
+  throw Error(ErrorKind::kInput, "{}: unknown parameter '{}'", where, printable(name, 40));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ ChatFile chat_file_of(const ChatState& state) {
     const bool shown = row.name == "temperature" || row.name == "top_k" || row.name == "top_p" ||
                        row.name == "min_p";
     if (!shown && value == row.get(usual)) continue;
-    // A float as it was written: 0.7, not the double next to it.
+    // Formatted as a float: 0.7, not 0.699999988.
     file.parameters[row.name] =
         row.whole != nullptr ? Json(static_cast<int64_t>(value))
                              : parse_json(fmt::format("{}", static_cast<float>(value)), "number");

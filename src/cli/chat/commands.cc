@@ -63,7 +63,7 @@ std::vector<std::string> beginning_with(const std::vector<std::string>& all,
   return found;
 }
 
-// Names of files whose path begins as `begin` does; those of folders end with a slash.
+// Returns the paths of files that begin with `begin`; folders end with a slash.
 std::vector<std::string> files(const std::string& begin) {
   const size_t slash = begin.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : begin.substr(0, slash + 1);
@@ -76,7 +76,7 @@ std::vector<std::string> files(const std::string& begin) {
         found.push_back(path + (is_folder(path) ? "/" : ""));
     }
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kBug) throw;  // what cannot be read has no completions
+    if (error.kind() == ErrorKind::kBug) throw;  // an unreadable folder has no completions
   }
   return found;
 }
@@ -94,14 +94,15 @@ CommandLine parse_command(const std::string& line) {
   const std::string argument = line.substr(begin, end - std::min(begin, end));
   const auto known = std::ranges::find(kCommands, name, &Command::name);
   if (known == std::end(kCommands))
-    throw Error(ErrorKind::kInput, "unknown command '{}'; there are {} (a message: /{})",
+    throw Error(ErrorKind::kInput,
+                "unknown command '{}', expected one of {} (to send it as a message: /{})",
                 escaped(name), fmt::join(names(), ", "), escaped(name));
   if (known->argument.empty() && !argument.empty())
-    throw Error(ErrorKind::kInput, "nothing may follow '{}'; there are {} (a message: /{})",
+    throw Error(ErrorKind::kInput,
+                "'{}' takes no argument; commands are {} (to send it as a message: /{})",
                 escaped(name), fmt::join(names(), ", "), escaped(name));
   if (!known->argument.empty() && argument.empty() && !known->optional)
-    throw Error(ErrorKind::kInput, "{} {} is expected, found no {}", name, known->argument,
-                known->argument);
+    throw Error(ErrorKind::kInput, "missing argument, expected {} {}", name, known->argument);
   return {known->action, argument};
 }
 
