@@ -17,11 +17,11 @@ namespace {
 constexpr std::string_view kFormat = "veery-chat", kPageFormat = "veery-chats";
 constexpr int64_t kVersion = 1;
 
-// A member of `object`, which may be any JSON; nullptr: it is absent or null.
+// Returns a member of `object`, which may be any JSON; nullptr if it is absent or null.
 const Json* member_of(const Json& object, std::string_view key, bool (Json::*is)() const,
                       const std::string& where, std::string_view expected) {
   if (!object.is_object())
-    throw Error(ErrorKind::kInput, "{}: found a JSON {} in place of an object with {}", where,
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object with {}", where,
                 object.type_name(), key);
   const Json* found = object.member(key);
   if (found == nullptr || found->is_null()) return nullptr;
@@ -62,8 +62,9 @@ ChatFile read_own(const Json& json, const std::string& where) {
     chat.tools = *tools;
   }
   const Json* messages = json.member("messages");
-  if (messages == nullptr) throw Error(ErrorKind::kInput, "{}: there are no messages", where);
-  // A chat in which nothing was said yet.
+  if (messages == nullptr)
+    throw Error(ErrorKind::kInput, "{}: found no messages, expected an array", where);
+  // The array of a chat without any message is valid.
   if (!messages->is_array() || !messages->empty())
     chat.messages = normal_messages(*messages, where + ": messages");
   return chat;
@@ -107,7 +108,7 @@ Json message_of(const Json& node, size_t& call_count, const std::string& where) 
   return message;
 }
 
-// The page keeps what was typed into its fields.
+// The page stores sampling parameters as the text of its input fields.
 Json numbers_of(const Json& fields, const std::string& where) {
   Json out = Json::object();
   for (const auto& [name, value] : fields.items()) {
@@ -122,7 +123,7 @@ Json numbers_of(const Json& fields, const std::string& where) {
   return out;
 }
 
-/// The messages of a chat of the page, which are a tree.
+/// The messages of a chat of the page, a tree.
 class PageNodes {
  public:
   PageNodes(const Json& nodes, const std::string& where) : where_(where) {
@@ -138,8 +139,8 @@ class PageNodes {
     }
   }
 
-  /// From the first message to `leaf`, or to the newest one if there is no such message. A cycle
-  /// ends the branch.
+  /// Returns the messages from the root to `leaf`, or to the newest message if `leaf` is unknown. A
+  /// cycle ends the branch.
   Json branch(const std::string& leaf) const {
     std::vector<const Json*> backwards;
     std::set<std::string> seen;
@@ -167,8 +168,9 @@ ChatFile read_page(const Json& json, const std::string& where) {
   check_version(json, where);
   const Json* chats = member_of(json, "chats", &Json::is_array, where, "a list");
   if (chats == nullptr || chats->size() != 1 || !chats->front().is_object())
-    throw Error(ErrorKind::kInput, "{}: an export of the web page with {} chats, expected one",
-                where, chats == nullptr ? 0 : chats->size());
+    throw Error(ErrorKind::kInput,
+                "{}: found an export of the web page with {} chats, expected one", where,
+                chats == nullptr ? 0 : chats->size());
   const Json& chat = chats->front();
   const Json* nodes = member_of(chat, "nodes", &Json::is_array, where, "a list");
   ChatFile out{.model = text_of(chat, "model", where),

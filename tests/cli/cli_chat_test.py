@@ -44,7 +44,7 @@ class Entries(TerminalTest):
     def test_a_system_message_stays(self):
         self.start("-n", "8", "-sys", "ab")
         self.say("hi")
-        self.assertIn("(2 messages); the system message stays.", self.say("/reset"))
+        self.assertIn("(2 messages); kept the system message.", self.say("/reset"))
 
     def test_an_answer_waits_for_no_one_with_line_feeds(self):
         """Scripts that drive terminals send \\n for Enter."""

@@ -146,7 +146,7 @@ class Flags(CliTest):
         for text, said in (
             ("no json", "wrong.json"), ("3", "found a JSON number"), ("[]", "messages is empty"), ("{}", "the format is missing"),
             ('{"format": "x\\u001b[31m"}', 'the format is "x'), ('{"format": "veery-chat"}', "the version is missing, expected 1"),
-            ('{"format": "veery-chat", "version": 2}', "the version is 2, expected 1"), ('{"format": "veery-chat", "version": 1}', "there are no messages"),
+            ('{"format": "veery-chat", "version": 2}', "the version is 2, expected 1"), ('{"format": "veery-chat", "version": 1}', "found no messages"),
             ('{"format": "veery-chat", "version": 1, "messages": {}}', "is a JSON object, expected an array"),
             ('[{"role": "user"}]', "messages[0]: has no content"), ('[{"role": "king", "content": "a"}]', "its role is 'king'"),
             ('[{"role": "user", "content": 5}]', "content is a JSON number"),
