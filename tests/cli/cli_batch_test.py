@@ -166,7 +166,7 @@ class Classify(CliTest):
 
     def test_what_is_wrong_is_said(self):
         for said, status, arguments in [
-            ("--labels", 2, ["-p", "x"]), ("two or more", 2, ["-p", "x", "--labels", "a"]), ("'a' is there twice", 1, ["-p", "x", "--labels", "a,b,a"]),
+            ("--labels", 2, ["-p", "x"]), ("two or more", 2, ["-p", "x", "--labels", "a"]), ("found 'a' twice", 1, ["-p", "x", "--labels", "a,b,a"]),
             ("{text}", 1, ["-p", "x", "--labels", "a,b", "--form", "no place"]), ("context holds", 1, ["-p", "x" * 5000, "--labels", "a,b"]),
         ]:  # fmt: skip
             with self.subTest(said=said):

@@ -286,7 +286,7 @@ class Embed(CliTest):
         expected = self.veery("rerank", ENCODERS / "qwen3-reranker", "-q", "x", "--jsonl", path).stdout
         folder = score(right)
         self.assertEqual(self.veery("rerank", folder, "-q", "x", "--jsonl", path).stdout, expected)
-        self.assertIn("says nothing of Pooling", self.error("embed", folder, "-p", "x"))
+        self.assertIn("has no Pooling module", self.error("embed", folder, "-p", "x"))
         gguf = self.folder / "ranker.gguf"
         self.veery("convert", folder, gguf)
         self.assertEqual(self.veery("rerank", gguf, "-q", "x", "--jsonl", path).stdout, expected)

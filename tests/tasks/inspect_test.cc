@@ -228,7 +228,7 @@ TEST(Inspector, HasNoMapsOfSparseAttention) {
   Inspector inspector(model);
   const std::vector<int32_t> ids(10, 5);
   expect_refused(inspector, ids, {.what = {.attention = true}}, ErrorKind::kUnsupported,
-                 "attends to 9 chosen positions");
+                 "attends to 9 selected positions");
   EXPECT_EQ(inspector.run(ids, {.what = {.hidden = true}}).layers.size(), 2U);
   const auto map = inspector.run(std::span(ids).first(9), {.what = {.attention = true}});
   EXPECT_EQ(map.layers[0].attention.size(), 3U * 9 * 9);

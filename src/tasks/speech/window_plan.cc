@@ -8,14 +8,14 @@ namespace {
 
 constexpr int64_t kReach = 15;  // frames to either side
 
-// Where in the last third of the first `longest` frames of a range it is the quietest; of places
-// that are alike the latest, as longer windows are fewer.
+// Returns the quietest frame in the last third of the first `longest` frames of a range. Of equally
+// quiet frames the latest, since longer windows are fewer.
 int64_t quietest(const MelSpectrogram& mel, FrameRange range, int64_t longest) {
   const int64_t from = range.first + std::max<int64_t>(longest * 2 / 3, 1);
   const int64_t to = range.first + longest;
   const int64_t begin = std::max(from - kReach, range.first),
                 end = std::min(to + kReach, range.end);
-  std::vector<double> sums = {0};  // of the energies of all frames before
+  std::vector<double> sums = {0};  // prefix sums of the energies
   for (int64_t t = begin; t < end; ++t) sums.push_back(sums.back() + std::pow(10.0, mel.level(t)));
   int64_t best = to;
   double least = 0;
@@ -57,7 +57,7 @@ TimeRange KeptClock::whole(TimeRange said) const {
   const Stretch* first = &stretch_at(said.start);
   const Stretch* last = &stretch_at(std::max(said.end - kRounding, said.start));
   const double before = first->kept_end() - said.start, behind = said.end - last->kept;
-  // Where both are in edges, the longer part counts.
+  // If both parts are within an edge, the longer one decides.
   const bool leaves = first != last && before <= edge_ && (before <= behind || behind > edge_);
   if (leaves) said.start = (++first)->kept;
   if (first != last && behind <= edge_) said.end = (--last)->kept_end();
