@@ -47,7 +47,8 @@ bool Answerer::answer() {
   return true;
 }
 
-// Drops turns before an answer if less than a quarter of the context, or than max_tokens, is free.
+// Drops turns before an answer if less than a quarter of the context, or less than max_tokens if
+// that is smaller, is free.
 void Answerer::make_room() {
   if (!state_.context_shift) return;
   const auto most = static_cast<size_t>(
