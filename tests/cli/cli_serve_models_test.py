@@ -158,7 +158,7 @@ class Memory(CliTest):
     def test_the_one_that_was_not_used_for_longest_goes(self):
         self.assertNotEqual(*self.known)
         server = self.start()
-        self.assertIn(b"two is loaded when it is asked for", server.said)
+        self.assertIn(b"two loads on request", server.said)
         self.assertEqual(self.loaded(server), ["one"])
         for turn in (1, 0, 0, 1):
             name = ("one", "two")[turn]

@@ -80,7 +80,7 @@ class EncoderBench {
           {std::span(tokens).subspan(static_cast<size_t>(i * length), static_cast<size_t>(length)),
            {}});
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
-    for (int32_t r = -1; r < repetitions_; ++r) {  // the first warms up
+    for (int32_t r = -1; r < repetitions_; ++r) {  // run -1 warms up
       const double start = seconds_now();
       encoder_.run(texts);
       if (r >= 0) row.speeds.push_back(length * batch / (seconds_now() - start));
@@ -104,13 +104,13 @@ class Bench {
         tokens_(
             any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
 
-  /// A prompt of `length` tokens, with `depth` tokens in the cache.
+  /// Measures the prefill of `length` tokens after `depth` tokens of context.
   Row prompt(int32_t depth, int32_t length) {
     return measure({.kind = "pp", .count = length, .depth = depth},
                    [this, length] { feed(0, length); });
   }
 
-  /// Answers of `batch` sequences, a token of each in a run.
+  /// Measures decoding of `batch` sequences together.
   Row answer(int32_t depth, int32_t batch) {
     return measure({.kind = "tg",
                     .count = settings_.tokens,
@@ -123,7 +123,7 @@ class Bench {
                    });
   }
 
-  /// The same with tokens drawn at the usual settings, those that the model's file recommends.
+  /// The same with tokens sampled with the settings that the model recommends.
   Row sampled_answer(int32_t depth, int32_t batch) {
     return measure({.kind = "tg",
                     .count = settings_.tokens,
@@ -144,7 +144,7 @@ class Bench {
     row.threads = model_.threads();
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
     while (sequences_ < row.batch) runner_.open(), ++sequences_;
-    for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
+    for (int32_t r = -1; r < settings_.repetitions; ++r) {  // run -1 warms up
       for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
       const Backend* const device = model_.backend();
       const double waited = device != nullptr ? device->waited() : 0, start = seconds_now();

@@ -1,4 +1,4 @@
-// imatrix.cc: `veery imatrix`.
+// imatrix.cc: `veery imatrix`: computes an importance matrix.
 #include "file/gguf/imatrix.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// list.cc: `veery list`: the models that have names, and where they are.
+// list.cc: `veery list`: prints the models that have names.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// quantize.cc: `veery quantize`.
+// quantize.cc: `veery quantize`: writes a model with quantised weights.
 #include "convert/quantize.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// serve.cc: `veery serve`: answers over HTTP.
+// serve.cc: `veery serve`: serves models over HTTP.
 #include <unistd.h>
 
 #include <atomic>
@@ -69,7 +69,7 @@ std::string id_of(const Flags& flags, size_t model) {
   return model < flags.aliases.size() ? flags.aliases[model] : id_of(flags.paths[model]);
 }
 
-// What happens to the server, in its log. Where that is a file, standard error tells it too.
+// Logs an event of the server, on standard error too if the log is a file.
 void tell(serve::Log& log, serve::LogLevel level, const std::string& message) {
   log.note(level, message);
   if (log.options().file.empty()) return;
@@ -77,8 +77,8 @@ void tell(serve::Log& log, serve::LogLevel level, const std::string& message) {
       fmt::format("veery: {}{}\n", level == serve::LogLevel::kWarn ? "warning: " : "", message));
 }
 
-/// SIGINT and SIGTERM end the server; those that come later end the program. SIGHUP opens the file
-/// of the log anew; without one it ends the server too.
+/// SIGINT and SIGTERM stop the server, a second one ends the program. SIGHUP reopens the log file,
+/// or stops the server if there is none.
 class Signals {
  public:
   Signals(serve::HttpServer& server, serve::Log& log)
@@ -88,7 +88,7 @@ class Signals {
     pthread_kill(thread_.native_handle(), SIGUSR1);
     thread_.join();
   }
-  /// To be called before any other thread is made.
+  /// Must be called before any other thread starts.
   static void block() {
     sigset_t set = wanted();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -110,7 +110,7 @@ class Signals {
         continue;
       }
       if (++count > 1) _exit(128 + signal);
-      tell(log, serve::LogLevel::kInfo, "ending; once more to end at once");
+      tell(log, serve::LogLevel::kInfo, "stopping; repeat the signal to exit at once");
       server.stop();
     }
   }
@@ -179,7 +179,7 @@ void add_log(Arguments& app, Flags& flags) {
   app.flag("--log-prompts", flags.log.prompts, "Also log the texts of requests and answers");
 }
 
-// Which models there are, and which of them are loaded.
+// Adds the flags of the models: which there are, and which of them are loaded.
 void add_models(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
@@ -188,7 +188,7 @@ void add_models(Arguments& app, Flags& flags) {
              "Names of the models in requests, in their order [the file names]")
       .type_name("NAME");
   app.option("--memory", flags.memory,
-             "Memory for all loaded models, in megabytes; 0: load all [0]\nWith a limit, models "
+             "Memory for all loaded models, in megabytes; 0: no limit [0].\nWith a limit, models "
              "load on request and the least recently used are unloaded.")
       .type_name("MB")
       .whole_number(0, 1 << 24);
@@ -197,9 +197,8 @@ void add_models(Arguments& app, Flags& flags) {
          [&](const std::string& text) {
            const std::optional<double> found = serve::parse_duration(text);
            if (!found)
-             throw Misuse(
-                 "--keep-alive",
-                 fmt::format("'{}' is no duration, expected one such as 5m, 90s, 0", text));
+             throw Misuse("--keep-alive",
+                          fmt::format("found '{}', expected a duration such as 5m, 90s, 0", text));
            flags.keep_alive = *found;
          },
          "Unload a model after this time without requests; -1: never [-1]")
@@ -216,11 +215,11 @@ void add_models(Arguments& app, Flags& flags) {
       .type_name("NAME");
 }
 
-// Throws Misuse for names of no model.
+// Throws Misuse for names without a model.
 void check_names(const Flags& flags) {
   if (flags.aliases.size() > flags.paths.size())
-    throw Misuse("--alias",
-                 fmt::format("{} names for {} models", flags.aliases.size(), flags.paths.size()));
+    throw Misuse("--alias", fmt::format("found {} names for {} models", flags.aliases.size(),
+                                        flags.paths.size()));
   std::vector<std::string> ids;
   for (size_t i = 0; i < flags.paths.size(); ++i) ids.push_back(id_of(flags, i));
   for (const std::string& id : flags.pinned)
@@ -256,12 +255,11 @@ Flags read(std::vector<std::string> arguments) {
 std::string description(const serve::Models::View& view) {
   const std::string id = printable(view.card->id, 200);
   if (!view.model)
-    return fmt::format("{} is loaded when it is asked for, {}", id,
-                       human_bytes(static_cast<double>(view.bytes)));
+    return fmt::format("{} loads on request, {}", id, human_bytes(static_cast<double>(view.bytes)));
   const Scheduler* scheduler = view.model->scheduler();
   if (scheduler == nullptr) return fmt::format("{} makes {}", id, view.card->makes);
-  return fmt::format("{} answers, {} at a time, context {}, caches {}", id, scheduler->slots(),
-                     scheduler->context(),
+  return fmt::format("{} is ready: {} answers at a time, context {}, KV cache {}", id,
+                     scheduler->slots(), scheduler->context(),
                      human_bytes(static_cast<double>(scheduler->cache_bytes())));
 }
 
@@ -270,16 +268,16 @@ void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
   options.queue = static_cast<int32_t>(flags.queue);
   options.prefix_store = {flags.prefix_folder, static_cast<uint64_t>(flags.prefix_bytes) * 1000000};
   if (options.draft_model && flags.paths.size() > 1)
-    throw Misuse("--draft-model", "drafts for one model, not for several");
+    throw Misuse("--draft-model", "needs a single model");
   if (flags.model.chosen_template() && flags.paths.size() > 1)
-    throw Misuse("--chat-template", "is for one model, not for several");
+    throw Misuse("--chat-template", "needs a single model");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
     fetch_if_missing(path, flags.fetch);
     const std::string id = id_of(flags, i);
     Progress bar("loading " + id);
     LoadOptions load = flags.model.load_options(bar, {});
-    load.clip_context = flags.paths.size() > 1;  // one number for all of them
+    load.clip_context = flags.paths.size() > 1;  // -c may exceed the limit of some of them
     const auto progress = std::exchange(load.progress, nullptr);
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});
@@ -299,8 +297,7 @@ serve::HttpOptions http_options(const Flags& flags, serve::Context& context) {
           .tls = flags.tls,
           .warn =
               [&context](const std::string& what) {
-                context.log->note(serve::LogLevel::kWarn, "a request ended by an error",
-                                  {{"error", what}});
+                context.log->note(serve::LogLevel::kWarn, "a request failed", {{"error", what}});
               },
           .finished =
               [&context](const serve::RequestRecord& record) {
@@ -339,7 +336,7 @@ void serve_verb(std::vector<std::string> arguments) {
     tell(log, serve::LogLevel::kWarn,
          "other machines can reach this server, and it takes requests without an API key");
   const Signals signals(server, log);
-  // Requests that come while the models load are told so.
+  // Serves while the models load, so that requests get an error that says so.
   std::exception_ptr failure;
   std::thread loader([&] {
     try {

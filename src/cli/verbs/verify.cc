@@ -1,4 +1,4 @@
-// verify.cc: `veery verify`: the table of checks of a model.
+// verify.cc: `veery verify`: checks a model and prints the table of checks.
 #include "verify/verify.h"
 
 #include "base/json.h"
