@@ -17,7 +17,7 @@ Generation part(size_t prompt, size_t cached, size_t answer, FinishReason finish
   return made;
 }
 
-TEST(AnswerSummary, OnePartIsWhatItsGenerationSays) {
+TEST(AnswerSummary, OnePartHasTheRatesOfItsGeneration) {
   const Generation made = part(30, 0, 11, FinishReason::kStop);
   AnswerSummary summary;
   summary.add(made);
