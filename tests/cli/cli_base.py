@@ -1,4 +1,4 @@
-"""What tests of the program share: how it is called, and a model of random weights."""
+"""Shared by tests of the program: calls of it, and a model with random weights."""
 import json
 import os
 import pathlib
@@ -65,7 +65,7 @@ class CliTest(unittest.TestCase):
         return json.loads(self.veery(*arguments, "--json", stdin=stdin).stdout)
 
     def error(self, *arguments, status=1, stdin=b""):
-        """The message of a call that ends with `status`."""
+        """Returns the error message of a call that ends with `status`."""
         done = self.veery(*arguments, status=status, stdin=stdin)
         self.assertEqual(done.stdout, b"")
         lines = done.stderr.decode().splitlines()

@@ -54,7 +54,7 @@ class Changed(CliTest):
         }  # fmt: skip
 
     def check(self, process, name, moment, failed):
-        """It ends by itself: with a result, or with one line and no output."""
+        """Checks that the program ends with a result, or with one error and no output."""
         said = process.communicate(timeout=120)[1].decode()
         self.assertIn(process.returncode, (0, 1), (name, moment, said))
         left = {path.name for path in self.work.iterdir()} - {"model.gguf"}
@@ -75,7 +75,7 @@ class Changed(CliTest):
             for i in range(6):
                 self.work.mkdir()
                 model, process = self.start(*call)
-                # The first time as soon as it is open, so that each program meets a change at least once.
+                # The first time as soon as the file is open, so that each program sees a change at least once.
                 moment = whole * (i + draw.random()) / 6
                 if i == 0:
                     self.wait_until_open(model, process)

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""What a conversation of `veery run` is made of: reasoning, template variables, tools, saved chats, and the commands of a
-chat that change it.
+"""Conversations of `veery run`: reasoning, template variables, tools, saved chats, and the commands that change a chat.
 
 usage: cli_conversation_test.py VEERY [unittest arguments]
 """
@@ -13,7 +12,7 @@ import tiny_gguf
 from chat_terminal import CTRL_C, TerminalTest
 from cli_base import PROGRAM, CliTest
 
-# Reasons, has switches, describes tools and renders their calls and results.
+# A template with reasoning, switches, tools, calls and results.
 TEMPLATE = (
     "{% for t in tools or [] %}<tools>{{ t.function.name }}</tools>{% endfor %}{% if extra %}({{ extra }}){% endif %}"
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>"
@@ -31,7 +30,7 @@ def pattern(text):
 
 
 def needs_grammar(test):
-    """Skips a test whose answers are forced, where the build cannot force them."""
+    """Skips a test with constrained answers if the build has no grammars."""
 
     def run(self):
         if b"built without xgrammar" in subprocess.run([PROGRAM, "run", self.model, "-p", "x", "--regex", "x"], capture_output=True, check=False).stderr:
@@ -66,14 +65,14 @@ class Flags(CliTest):
         self.assertIn("does not reason", self.error("run", self.model, "--think", "-p", "hi", status=2))
         self.veery("run", self.model, "--no-think", "-p", "hi", "-n", 1)
 
-    def test_a_template_without_a_switch_is_told(self):
+    def test_a_template_without_a_switch_is_reported(self):
         for flag, said in ((["--no-think"], "cannot switch reasoning: --no-think has no effect"), (["--think"], "--think has no effect"),
                            (["--think", "low"], "no reasoning levels")):
             done = self.veery("run", self.stubborn, "-p", "hi", "-n", 1, *flag)
             self.assertEqual([said in line for line in done.stderr.decode().splitlines()].count(True), 1, done.stderr)
 
     def test_reasoning_is_hidden(self):
-        # Four letters of reasoning, which does not end.
+        # Four letters of reasoning without an end.
         answer = ["run", self.thinker, "-p", "hi", "-n", 4, "--temp", 0, "-t", 1, "--think", "--ignore-eos", "--logit-bias", f"{ord('a')}+100"]
         self.assertEqual(self.veery(*answer, "-q").stdout, b"aaaa\n")
         self.assertEqual(self.veery(*answer, "-q", "--hide-thinking").stdout, b"\n")
@@ -126,7 +125,7 @@ class Flags(CliTest):
                          start.replace("E", "1") + "[system]T[user]a[assistant]b[user]c[assistant]<think>")
         done = self.json("run", self.thinker, "--load", path, "-p", "c", "-t", 1)
         self.assertEqual(len(done["ids"]), 3)
-        # A conversation that waits for an answer needs no message.
+        # A conversation that ends with a user message needs no prompt.
         path.write_text(json.dumps(saved["messages"][:2]))
         self.assertEqual(self.prompt("--load", path), "[system]S[user]a[assistant]<think>")
 
@@ -192,7 +191,7 @@ class Chats(TerminalTest):
         self.assertEqual([(role, text) for role, text in first[:2]], [("system", "S"), ("user", "one")])
         self.say("/set seed 99")
         self.assertIn("[prompt", self.say("/retry"))
-        self.assertIn("Saved", self.say(f"/save {chat}"))  # its own file
+        self.assertIn("Saved", self.say(f"/save {chat}"))  # a file of this chat
         second = self.messages(chat)
         self.assertEqual(second[:2], first[:2])
         self.assertNotEqual(second[2], first[2])
@@ -294,7 +293,7 @@ class Chats(TerminalTest):
         self.send("\r")
         self.expect("messages is empty")
 
-    def test_a_full_context_is_told(self):
+    def test_a_full_context_is_reported(self):
         self.start("-n", "30", "-c", "128", model=self.small)
         self.say("a" * 40)
         written = self.say("b" * 60)
@@ -305,7 +304,7 @@ class Chats(TerminalTest):
         self.start("-n", "-1", "-c", "128", model=self.small)
         self.assertIn("the context of 128 tokens is full, the answer ends here. -c N starts a chat", self.say("a"))
 
-    def test_the_oldest_turns_give_way(self):
+    def test_the_oldest_turns_are_dropped(self):
         chat = self.home / "chat.json"
         self.start("-n", "20", "-c", "128", "--context-shift", "-sys", "S", model=self.small)
         dropped = 0

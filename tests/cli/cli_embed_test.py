@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery embed` and `veery rerank`: forms of input and output, refusals, folders that are wrong.
+"""`veery embed` and `veery rerank`: input and output formats, errors, invalid folders.
 
 usage: cli_embed_test.py VEERY [unittest arguments]
 """
@@ -41,7 +41,7 @@ def read_npy(path):
 
 
 def rewrite_tensors(folder, change):
-    """Gives `change` each tensor's name, shape and bytes: shape and bytes to keep, or None for none."""
+    """Calls `change` with the name, shape and bytes of each tensor; it returns shape and bytes, or None to drop it."""
     path = folder / "model.safetensors"
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
@@ -74,7 +74,7 @@ class Embed(CliTest):
         for a, b in zip(one, other, strict=True):
             self.assertAlmostEqual(a, b, delta=1e-5)
 
-    def test_lines_of_json_in_and_out(self):
+    def test_json_lines_in_and_out(self):
         path = self.lines(TEXTS)
         all_of_them = self.embed("--jsonl", path)
         self.assertEqual([len(one) for one in all_of_them], [WIDTH] * len(TEXTS))
@@ -146,7 +146,7 @@ class Embed(CliTest):
             self.assertEqual(len(lines), 2)
             self.assertAlmostEqual(float(lines[0]), case["score"], delta=1e-3)
 
-    def test_a_decoder_is_asked_for_yes_or_no(self):
+    def test_a_decoder_answers_yes_or_no(self):
         path = self.lines(["the thrush", "rain"])
         model = ENCODERS / "qwen3-reranker"
         given = self.json("rerank", model, "-q", "bird", "--jsonl", path)

@@ -1,4 +1,4 @@
-"""`veery pull` against a hub of our own on loopback."""
+"""`veery pull` from a fake hub on loopback."""
 import fcntl
 import hashlib
 import os
@@ -85,7 +85,7 @@ class Pull(CliTest):
             self.assertEqual(os.readlink(folder / "tokenizer.json"), f"../../blobs/{digest}")
 
     @unittest.skipIf(huggingface_hub is None, "huggingface_hub is not installed")
-    def test_the_library_finds_what_was_pulled_and_the_other_way_round(self):
+    def test_the_cache_is_shared_with_the_library(self):
         self.veery("pull", "org/folder")
         code = ("import huggingface_hub, sys; print(huggingface_hub.snapshot_download('org/folder', local_files_only=True));"
                 "print(huggingface_hub.hf_hub_download('org/tiny', 'tiny-F32.gguf'))")  # fmt: skip
@@ -97,7 +97,7 @@ class Pull(CliTest):
             "path": file, "commit": COMMIT, "files": 1, "bytes": self.model.stat().st_size, "fetched": 0})  # fmt: skip
         self.assertEqual(len(self.asked_of_store()), before)
 
-    def test_a_cut_connection_goes_on_where_it_broke(self):
+    def test_a_broken_connection_resumes(self):
         self.hub.cuts = [1000, 0, 70_000]
         done = self.veery("pull", "org/folder")
         self.assertIn("retrying", done.stderr.decode())
@@ -108,7 +108,7 @@ class Pull(CliTest):
         self.veery("pull", "org/folder")
         self.assertEqual((self.cached("org/folder") / "snapshots" / COMMIT / "model.safetensors").read_bytes(), self.large[::-1])
 
-    def test_what_came_before_the_program_ended_is_kept(self):
+    def test_partial_files_are_resumed_by_the_next_call(self):
         self.hub.cuts, self.hub.failures = [1000], [0, 404]
         self.assertIn("does not exist", self.veery("pull", "org/folder", status=1).stderr.decode())
         digest = hashlib.sha256(self.large).hexdigest()
@@ -119,7 +119,7 @@ class Pull(CliTest):
         self.assertEqual(self.asked_of_store()[-1]["Range"], "bytes=1000-")
         self.assertIn(digest, self.blobs("org/folder"))
 
-    def test_wrong_bytes_are_refused_and_gone(self):
+    def test_wrong_bytes_are_refused_and_removed(self):
         digest = hashlib.sha256(self.large).hexdigest()
         for change, said in [
             (lambda path, data: data[:-1] + b"?", f"expected {digest}"),
@@ -142,7 +142,7 @@ class Pull(CliTest):
         self.veery("pull", "org/tiny:F32")
         self.assertEqual([headers.get("Authorization") for headers in self.asked_of_store()], [None, None])
 
-    def test_what_is_not_there_is_named(self):
+    def test_missing_models_are_named(self):
         os.environ["HF_TOKEN"] = "x"
         self.assertIn("org/gone does not exist (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file is called Q2_K", self.error("pull", "org/tiny:Q2_K"))
@@ -185,7 +185,7 @@ class Pull(CliTest):
             self.assertEqual(self.asked_of_store(), [])
         self.assertEqual((process.communicate()[1], process.returncode), (b"", 0))
 
-    def test_verbs_fetch_only_when_told_to(self):
+    def test_verbs_download_only_on_request(self):
         self.assertIn("'veery pull org/tiny' does", self.error("run", "org/tiny", "-p", "x"))
         self.assertEqual(self.hub.seen, [])
         self.veery("run", "org/tiny", "--pull", "-p", "x", "-n", 1, "-t", 1)
@@ -199,7 +199,7 @@ class Pull(CliTest):
         change.start()
         self.addCleanup(change.stop)
 
-    def test_a_known_name_is_fetched_where_nobody_can_be_asked(self):
+    def test_a_known_name_is_downloaded_without_a_terminal(self):
         self.known()
         run = ["run", "smollm2", "-p", "x", "-n", 1, "-t", 1, "--temp", 0]
         for more in [["--offline"], ["--offline", "-q"]]:
@@ -217,7 +217,7 @@ class Pull(CliTest):
         self.assertEqual(len(self.asked_of_store()), 1)
         self.assertGreater(seen, 0)
 
-    def test_a_terminal_is_asked(self):
+    def test_a_user_on_a_terminal_is_asked(self):
         self.known()
         for name, answer, fetched in [("smollm2", "n", False), ("org/tiny", "no", False), ("org/tiny", "\x04", False),
                                       ("smollm2", "", True), ("org/tiny", "Yes", True)]:  # fmt: skip

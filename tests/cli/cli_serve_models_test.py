@@ -131,7 +131,7 @@ class OtherModels(CliTest):
 
 
 class Memory(CliTest):
-    """Two models in a memory that has room for one."""
+    """Two models with memory for one."""
 
     FLAGS = ["-np", 16, "-c", 2048]
 
@@ -212,7 +212,7 @@ class Memory(CliTest):
             self.assertEqual(self.loaded(server), ["one"] if stays else [])
         self.error("serve", self.model, "--keep-alive", "soon", status=2)
 
-    def test_a_load_that_fails_is_said_and_the_others_go_on(self):
+    def test_a_failed_load_is_reported_and_others_continue(self):
         gone = self.folder / "gone.gguf"
         shutil.copy(self.paths[1], gone)
         server = Server(self.paths[0], gone, *self.FLAGS, "--memory", self.budget)
@@ -226,7 +226,7 @@ class Memory(CliTest):
 
 
 class Tls(CliTest):
-    """HTTPS with certificates that openssl makes here."""
+    """HTTPS with certificates made by openssl."""
 
     @classmethod
     def setUpClass(cls):

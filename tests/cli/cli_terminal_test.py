@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the program makes of its surroundings: narrow terminals, NO_COLOR, locales without UTF-8, affinity of processors.
+"""The environment of the program: narrow terminals, NO_COLOR, locales without UTF-8, CPU affinity.
 
 usage: cli_terminal_test.py VEERY [unittest arguments]
 """
@@ -25,7 +25,7 @@ VERBS = ("run", "serve", "batch", "embed", "transcribe", "quantize", "convert", 
 
 class Surroundings(CliTest):
     def on_terminal(self, *arguments, columns=80, **environment):
-        """All that a call writes to a terminal of so many columns, and its status."""
+        """Returns the output of a call on a terminal with `columns` columns, and its status."""
         return self.finish(*self.begin(*arguments, columns=columns, **environment))
 
     def begin(self, *arguments, columns=80, **environment):
@@ -43,7 +43,7 @@ class Surroundings(CliTest):
             while select.select([terminal], [], [], 60)[0]:
                 seen += os.read(terminal, 1 << 16)
         except OSError:
-            pass  # its end
+            pass  # the end of the terminal
         os.close(terminal)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return seen.decode().replace("\r\n", "\n"), status
@@ -64,7 +64,7 @@ class Surroundings(CliTest):
         self.assertEqual(self.on_terminal("run", "--help", columns=80)[0], wide)
 
     def test_no_colours_and_no_letters_beyond_ascii(self):
-        """Of its own: what a model writes is UTF-8 whatever the locale."""
+        """Messages of the program itself; text of a model is UTF-8 in any locale."""
         for locale in ("C", "de_DE.ISO-8859-1"):
             for call in (["--help"], ["run", "--help"], ["plan", self.model], ["list"], ["run", self.model, "--nonsense"],
                          ["inspect", self.model, "-p", "a b", "-t", 1]):  # fmt: skip
@@ -100,7 +100,7 @@ class Surroundings(CliTest):
         done = subprocess.run(bench, capture_output=True, check=True, timeout=60)
         self.assertLessEqual(json.loads(done.stdout)[0]["threads"], len(os.sched_getaffinity(0)))
 
-    def test_values_that_cannot_be_right_are_misuse(self):
+    def test_invalid_values_are_misuse(self):
         for call in (["serve", self.model, "--host", "no address"], ["serve", self.model, "--host", "localhost:80"], ["serve", self.model, "--port", 65536],
                      ["serve", self.model, "--port", -1], ["serve", self.model, "--keep-alive", "soon"], ["serve", self.model, "--pin", "absent"],
                      ["run", self.model, "-p", "a", "--chat-template", "{% if %}"], ["run", self.model, "-p", "a", "--regex", "("],

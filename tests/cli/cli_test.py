@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the program: exit statuses, messages, and what it prints, on a model of random weights.
+"""Runs the program with a model of random weights: exit statuses, messages, output.
 
 usage: cli_test.py VEERY [unittest arguments]
 """
@@ -72,7 +72,7 @@ class Misuse(CliTest):
             with self.subTest(arguments=arguments):
                 self.assertIn(part, self.error(*arguments, status=2))
 
-    def test_status_1_says_what_failed(self):
+    def test_status_1_names_the_failure(self):
         damaged = self.write("damaged.gguf", "GGUFnot")
         for arguments, part in [
             (["run", "/no/such/file", "-p", "x"], "/no/such/file"),
@@ -113,7 +113,7 @@ class Misuse(CliTest):
 
 
 class Run(CliTest):
-    def test_json_has_what_is_promised(self):
+    def test_json_has_the_documented_members(self):
         answer = self.run_json("-p", "hi", "-n", 5, "--ignore-eos")
         self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "timings",
                                         "message"])
@@ -131,7 +131,7 @@ class Run(CliTest):
         self.assertEqual(timings["decode_tokens"], 5)
         self.assertGreater(timings["peak_memory_bytes"], 1 << 20)
 
-    def test_answers_are_held_to_a_form(self):
+    def test_answers_are_constrained(self):
         if b"built without xgrammar" in self.veery("run", self.model, "-p", "x", "--regex", "x").stderr:
             self.skipTest("built without xgrammar")
         flags = ["run", self.model, "-p", "hi", "--temp", 2, "-n", 60]
@@ -163,7 +163,7 @@ class Run(CliTest):
         self.assertIn("tok/s", done.stderr.decode())
         self.assertEqual(self.veery(*flags, "-q").stderr, b"")
 
-    def test_of_a_saved_session_only_what_is_new_is_run(self):
+    def test_a_session_evaluates_only_new_tokens(self):
         session = self.folder / "kept.session"
         flags = ["--raw", "-n", 6, "--ignore-eos", "--temp", 0, "--session", session]
         first = self.run_json("-p", "hello", *flags)
@@ -182,7 +182,7 @@ class Run(CliTest):
         done = self.veery("run", self.model, *prompt, "--session", self.model, status=1)
         self.assertIn("is no saved session", done.stderr.decode())
 
-    def test_a_session_that_the_disk_has_no_room_for_is_said_and_leaves_the_old_one(self):
+    def test_a_session_on_a_full_disk_is_reported_and_keeps_the_old_one(self):
         session = self.folder / "full.session"
         call = ["run", self.model, "--raw", "-p", "hello", "-n", 6, "--ignore-eos", "--temp", 0, "-t", 1, "--session", session]
         self.veery(*call)
@@ -262,13 +262,13 @@ class Tokenize(CliTest):
 
 
 class Template(CliTest):
-    def test_of_a_model(self):
+    def test_template_of_a_model(self):
         messages = self.write("m.json", [{"role": "user", "content": "hé"}])
         text = self.veery("template", self.model, "--messages", messages, "--add-generation-prompt").stdout
         self.assertEqual(text.decode(), "<s>[user]hé[assistant]")
         self.assertEqual(self.json("template", self.model, "--messages", messages)["text"], "<s>[user]hé")
 
-    def test_of_a_file_with_variables_tools_and_a_clock(self):
+    def test_template_of_a_file_with_variables_tools_and_a_clock(self):
         source = self.write(
             "t.jinja",
             "{{ bos_token }}|{{ tools is none }}|{{ documents is none }}|{{ add_generation_prompt }}|"
@@ -347,7 +347,7 @@ class Measures(CliTest):
         self.assertEqual({path.name for path in out.iterdir()}, named)
         self.assertIn("maps", self.error("inspect", self.model, "-p", "x", "--out", out))
 
-    def test_inspect_says_what_is_wrong(self):
+    def test_inspect_names_errors(self):
         for arguments, said in ((["--layers", "2"], "--layers: found 2, expected 0 to"),
                                 (["--heads", "5", "--out", self.folder / "no"], "--heads: found 5, expected 0 to")):
             self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
@@ -454,14 +454,14 @@ class Measures(CliTest):
         self.assertIn("total: ", text)
         self.assertIn("blk.1.ffn_down", text)
 
-    def test_plan_profile_shows_what_bounds_each_row(self):
+    def test_plan_profile_shows_the_limit_of_each_row(self):
         plan = self.json("plan", self.model, "--profile", "-r", 3, "-t", 1)
         limits = plan["limits"]
         self.assertEqual(list(limits), ["memory_bytes_per_second", "f32_operations_per_second",
                                         "bf16_operations_per_second", "int8_operations_per_second",
                                         "barrier_seconds"])  # fmt: skip
         self.assertTrue(all(value > 0 for value in limits.values()))
-        def rate(row):  # attention multiplies what the cache holds
+        def rate(row):  # the cost of attention grows with the KV cache
             return limits["bf16_operations_per_second" if row["op"] == "attend" else "f32_operations_per_second"]
 
         least = {
@@ -509,8 +509,8 @@ class SystemCalls(CliTest):
                     for n in (short, long)
                 )
                 self.assertGreater(few["openat"], 0)
-                # Start-up differs from run to run (AddressSanitizer reads the process's maps now once, now
-                # thrice); a call that steps make, or every eighth of them makes, is more than that.
+                # Start-up varies (AddressSanitizer reads the maps of the process once or three times); a call
+                # of each step, or of each eighth step, exceeds that.
                 difference = syscalls.difference(few, many)
                 self.assertLess(sum(map(abs, difference.values())), steps // 8, difference)
 
