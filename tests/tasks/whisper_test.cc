@@ -149,7 +149,7 @@ TEST(Whisper, ASequenceWithoutSoundIsAnError) {
   EXPECT_THROW(Model(folder_of("b")), Error);  // it has no text entry
 }
 
-// Of which text has as many as the times leave, for two languages.
+// A vocabulary for two languages: text has the ids that special and time tokens leave.
 std::vector<std::string> some_tokens(const TransformerConfig& c) {
   std::vector<std::string> tokens;
   for (int64_t i = 0; i < c.vocab - (c.source.positions + 1) - 10; ++i)

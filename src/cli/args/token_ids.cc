@@ -46,7 +46,7 @@ std::vector<int32_t> any_tokens(const Model& model, size_t count) {
   return tokens;
 }
 
-void tell_lost(const LostBytes& lost, std::string_view what) {
+void warn_lost(const LostBytes& lost, std::string_view what) {
   if (lost.count == 0) return;
   write_error(
       fmt::format("veery: the vocabulary has no token for {} byte{} of {}, the first at offset {}: "

@@ -26,7 +26,7 @@ void check_ids(const std::vector<int32_t>& ids, const Model& model, const std::s
 std::vector<int32_t> any_tokens(const Model& model, size_t count);
 
 /// Warns on standard error if bytes of `what` became no tokens.
-void tell_lost(const LostBytes& lost, std::string_view what);
+void warn_lost(const LostBytes& lost, std::string_view what);
 /// {"bytes": count, "first": offset}.
 Json lost_json(const LostBytes& lost);
 

@@ -193,7 +193,7 @@ class ChatLoop {
   void take(const std::string& text) {
     LostBytes lost;
     encode_prompt(model_.tokenizer(), text, &lost);
-    tell_lost(lost, "the message");
+    warn_lost(lost, "the message");
     const Json before = state_.chat.messages();
     if (!awaits_result()) {
       state_.chat.add_user(text);

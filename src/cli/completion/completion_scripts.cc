@@ -153,7 +153,7 @@ std::string zsh_spec(const CompletedOption& option) {
       option.value.empty() ? "" : fmt::format(":{}:{}", marked(option.value, "\\[]:"), choices);
   std::string lines;
   for (const std::string& name : option.names) {
-    // Who is given one spelling needs no other; those that repeat exclude nothing.
+    // One spelling excludes the others, except for repeatable options.
     const std::string prefix =
         option.repeats ? "*" : fmt::format("({})", joined(option.names, " "));
     const std::string equals = name.starts_with("--") && !option.value.empty() ? "=" : "";

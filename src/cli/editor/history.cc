@@ -177,15 +177,15 @@ void make_folders(const std::string& path) {
 }
 
 std::vector<std::string> read_and_trim(LockedFile& file) {
-  std::string text = file.tail(History::kMostBytes);
+  std::string text = file.tail(History::kMaxBytes);
   // A truncated first line is dropped.
   if (file.size() > text.size()) text.erase(0, std::min(text.find('\n'), text.size()));
   const auto all = lines_of(text);
   const auto kept =
-      std::span(all).last(std::min(all.size(), static_cast<size_t>(History::kMostEntries)));
+      std::span(all).last(std::min(all.size(), static_cast<size_t>(History::kMaxEntries)));
   std::vector<std::string> entries;
   for (const std::string_view line : kept) entries.push_back(to_entry(line));
-  if (kept.size() == all.size() && file.size() <= History::kMostBytes) return entries;
+  if (kept.size() == all.size() && file.size() <= History::kMaxBytes) return entries;
   std::string rest;
   for (const std::string_view line : kept) rest.append(line) += '\n';
   file.replace(rest);
@@ -212,9 +212,9 @@ History::History(std::string path) : path_(std::move(path)) {
 void History::add(std::string_view entry) {
   if (entry.empty() || (!entries_.empty() && entries_.back() == entry)) return;
   entries_.emplace_back(entry);
-  if (entries_.size() > kMostEntries) entries_.erase(entries_.begin());
+  if (entries_.size() > kMaxEntries) entries_.erase(entries_.begin());
   const std::string line = to_line(entry);
-  if (path_.empty() || line.size() > kMostBytes) return;
+  if (path_.empty() || line.size() > kMaxBytes) return;
   try {
     LockedFile file(path_);
     file.append(line);

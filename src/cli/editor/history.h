@@ -8,13 +8,13 @@
 
 namespace veery::cli {
 
-/// Holds up to kMostEntries entries, oldest first. The file has one line per entry, with a line
+/// Holds up to kMaxEntries entries, oldest first. The file has one line per entry, with a line
 /// break written as `\n` and a backslash as `\\`. Several programs may write to it at once. Only
 /// its owner may read it.
 class History {
  public:
-  static constexpr size_t kMostEntries = 1000;
-  static constexpr size_t kMostBytes = size_t{4} << 20;  ///< of the file
+  static constexpr size_t kMaxEntries = 1000;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;  ///< of the file
 
   /// Returns $XDG_STATE_HOME/veery/history, else ~/.local/state/veery/history; nothing if neither
   /// XDG_STATE_HOME nor HOME is set.

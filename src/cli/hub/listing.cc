@@ -12,7 +12,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr size_t kMostFiles = 100000;
+constexpr size_t kMaxFiles = 100000;
 
 bool is_hex(std::string_view text, size_t size) {
   return text.size() == size && std::ranges::all_of(text, [](char c) {
@@ -132,8 +132,8 @@ HubModel list_model(Transfer& transfer, const std::string& endpoint,
     for (const Json& one : reply.at("siblings")) {
       HubFile file = read_file(one);
       if (is_plain_path(file.path)) model.files.push_back(std::move(file));
-      if (model.files.size() > kMostFiles)
-        throw Error(ErrorKind::kLimit, "more than {} files", kMostFiles);
+      if (model.files.size() > kMaxFiles)
+        throw Error(ErrorKind::kLimit, "more than {} files", kMaxFiles);
     }
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;

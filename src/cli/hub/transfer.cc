@@ -36,9 +36,9 @@ std::string url_path(const std::string& text) {
 #ifdef VEERY_CURL
 namespace {
 
-constexpr size_t kMostBody = size_t{64} << 20;
-constexpr size_t kMostFailure = 2000;  // bytes kept of the body of an error
-constexpr long kConnectSeconds = 20, kStalledSeconds = 30, kMostRedirects = 8;
+constexpr size_t kMaxBody = size_t{64} << 20;
+constexpr size_t kMaxFailure = 2000;  // bytes kept of the body of an error
+constexpr long kConnectSeconds = 20, kStalledSeconds = 30, kMaxRedirects = 8;
 
 constexpr const char* kLibrary = "libcurl.so.4";
 
@@ -154,12 +154,12 @@ size_t take_body(char* data, size_t, size_t size, void* user) {
   auto& state = *static_cast<State*>(user);
   std::string& body = state.out->reply.body;
   if (status_of(state.curl) >= 300) {
-    body.append(data, std::min(size, kMostFailure - std::min(kMostFailure, body.size())));
+    body.append(data, std::min(size, kMaxFailure - std::min(kMaxFailure, body.size())));
     return size;
   }
   if (state.sink != nullptr) return begin_file(state) && write_bytes(state, data, size) ? size : 0;
-  if (body.size() + size > kMostBody) {
-    stop(state, Cut::kTooMuch, fmt::format("found more than {} bytes", kMostBody));
+  if (body.size() + size > kMaxBody) {
+    stop(state, Cut::kTooMuch, fmt::format("found more than {} bytes", kMaxBody));
     return 0;
   }
   body.append(data, size);
@@ -191,7 +191,7 @@ struct Transfer::Handle {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
     set(CURLOPT_FOLLOWLOCATION, 1L);
-    set(CURLOPT_MAXREDIRS, kMostRedirects);
+    set(CURLOPT_MAXREDIRS, kMaxRedirects);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_REDIR_PROTOCOLS_STR, url.starts_with("https:") ? "https" : "http,https");
     if (!token.empty()) {

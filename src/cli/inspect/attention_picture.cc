@@ -8,7 +8,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr int64_t kMostCells = 256;  // along an axis
+constexpr int64_t kMaxCells = 256;  // along an axis
 constexpr int kLevels = 16;
 constexpr int kFont = 10;             // pixels
 constexpr double kLetter = 0.62;      // width of a letter over the size of a monospaced font
@@ -67,7 +67,7 @@ struct Grid {
 Grid lay_out(const AttentionPicture& picture, std::span<const std::string> labels) {
   Grid grid;
   grid.positions = std::ssize(picture.tokens);
-  grid.per_cell = (grid.positions + kMostCells - 1) / kMostCells;
+  grid.per_cell = (grid.positions + kMaxCells - 1) / kMaxCells;
   grid.cells = (grid.positions + grid.per_cell - 1) / grid.per_cell;
   grid.cell = std::clamp<int64_t>(320 / grid.cells, 1, 20);
   const int64_t heads = std::ssize(picture.heads);
@@ -155,7 +155,7 @@ void draw_legend(std::string& out) {
 
 std::string draw_attention(const AttentionPicture& picture) {
   std::vector<std::string> labels;
-  const bool many = std::ssize(picture.tokens) > kMostCells;
+  const bool many = std::ssize(picture.tokens) > kMaxCells;
   for (size_t i = 0; i < picture.tokens.size(); ++i)
     labels.push_back((many ? fmt::format("{}: ", i) : "") + label(picture.tokens[i]));
   const Grid grid = lay_out(picture, labels);

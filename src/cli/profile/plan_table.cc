@@ -13,7 +13,7 @@ namespace {
 
 // doubts() reports rows beyond this share of a peak rate and rates with a larger spread_of(). Rows
 // with less than kWeighty of the time of a run are not measured precisely enough.
-constexpr double kMostShare = 1.05, kMostSpread = 0.15, kWeighty = 0.01;
+constexpr double kMaxShare = 1.05, kMaxSpread = 0.15, kWeighty = 0.01;
 
 std::string place_of(const Plan& plan, const Operand& out) {
   const std::less<> before;
@@ -210,7 +210,7 @@ std::vector<std::string> PlanTable::doubts() const {
     const Row* worst = nullptr;
     const auto share = [](const Row& row) { return share_of(row.bound.seconds, row.seconds); };
     for (const Row& row : part.rows) {
-      if (row.crosses || row.seconds < kWeighty * all || share(row) <= kMostShare) continue;
+      if (row.crosses || row.seconds < kWeighty * all || share(row) <= kMaxShare) continue;
       ++beyond;
       if (worst == nullptr || share(row) > share(*worst)) worst = &row;
     }
@@ -220,7 +220,7 @@ std::vector<std::string> PlanTable::doubts() const {
           "low, because the weights fit into a cache or other programs use {}",
           beyond, worst->label.op, worst->label.detail, 100 * share(*worst), worst->bound.limit,
           part.name));
-    if (part.spread > kMostSpread)
+    if (part.spread > kMaxSpread)
       lines.push_back(fmt::format(
           "the peak rates of {} varied by {:.0f} % between the runs (interquartile range): other "
           "programs use it; repeat this on an idle machine",

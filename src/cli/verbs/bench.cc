@@ -27,7 +27,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr int32_t kMostSequences = 512;
+constexpr int32_t kMaxSequences = 512;
 
 struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1, chain = 1;
@@ -349,7 +349,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
   };
   Name names[] = {{"threads", sweep.threads, 1, most_threads(), all_thread_counts()},
                   {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
-                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}},
+                  {"batch", sweep.batches, 1, kMaxSequences, {1, 2, 4, 8, 16}},
                   {"length", sweep.lengths, 1, 1 << 24, {16, 64, 256, 512}}};
   const size_t equals = text.find('=');
   for (Name& known : names) {
@@ -365,7 +365,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
 
 /// Returns the number of texts that `veery embed` runs together.
 int32_t usual_batch(int32_t length) {
-  return std::clamp(Embedder::kRunTokens / length, 1, kMostSequences);
+  return std::clamp(Embedder::kRunTokens / length, 1, kMaxSequences);
 }
 
 /// Refuses flags that an encoder does not support.
@@ -426,11 +426,11 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
     options.context = *std::max_element(depths.begin(), depths.end()) +
                       std::max(*std::max_element(lengths.begin(), lengths.end()), settings.tokens);
   std::vector<Row> rows;
-  bool told = flags.json;
+  bool printed = flags.json;
   for (const int32_t count : list_or(sweep.threads, flags.threads)) {
     flags.threads = count;
     Model model = flags.load(options);
-    if (!std::exchange(told, true)) print_model(model, sweep.wanted());
+    if (!std::exchange(printed, true)) print_model(model, sweep.wanted());
     if (encoder)
       measure_encoder(model, settings, sweep, rows);
     else
@@ -453,7 +453,7 @@ void add_settings(Arguments& app, Settings& settings) {
   add("-b,--batch", settings.batch,
       "Sequences decoded together, whose tokens are added up.\nFor an encoder: texts per run (by "
       "default as many as 'veery embed' runs).",
-      1, kMostSequences);
+      1, kMaxSequences);
   app.flag("--logits", settings.logits,
            "Compute all logits in tg, as sampling does (else only the argmax)");
   app.flag("--sampled", settings.sampled,

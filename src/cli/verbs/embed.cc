@@ -122,7 +122,7 @@ std::string numbers(const TextEmbedding& one, int64_t columns) {
   return text + "]";
 }
 
-void tell_cut(const std::vector<TextEmbedding>& all) {
+void warn_cut(const std::vector<TextEmbedding>& all) {
   size_t texts = 0;
   int64_t tokens = 0;
   for (const TextEmbedding& one : all) texts += one.cut > 0, tokens += one.cut;
@@ -163,7 +163,7 @@ void embed_verb(std::vector<std::string> arguments) {
   });
   bar.clear();
   const double seconds = seconds_now() - start;
-  tell_cut(all);
+  warn_cut(all);
   Output& out = standard_output();
   if (!flags.npy.empty()) write_npy(flags, all, embedder.columns());
   if (flags.common.json)

@@ -106,7 +106,7 @@ void imatrix_verb(std::vector<std::string> arguments) {
   Model model = flags.common.load();
   LostBytes lost;
   const std::vector<int32_t> ids = encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   const size_t size = std::min(ids.size(), static_cast<size_t>(model.options().context));
   size_t windows = size == 0 ? 0 : ids.size() / size;
   if (flags.chunks >= 0) windows = std::min(windows, static_cast<size_t>(flags.chunks));

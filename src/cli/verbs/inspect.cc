@@ -23,7 +23,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr int32_t kMostNumber = 9999;  // bounds ranges before the model is known
+constexpr int32_t kMaxNumber = 9999;  // bounds ranges before the model is known
 
 struct Flags {
   ModelArguments common;
@@ -53,8 +53,7 @@ std::vector<int32_t> parse_numbers(const std::string& list, const char* flag) {
     last = first;
     if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
       read = std::from_chars(read.ptr + 1, end, last);
-    if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first ||
-        last > kMostNumber)
+    if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first || last > kMaxNumber)
       throw Misuse(flag, fmt::format("found '{}', expected numbers and ranges such as 0,3-5",
                                      printable(part)));
     for (int32_t i = first; i <= last; ++i) found.insert(i);
@@ -131,7 +130,7 @@ InspectedText read_text(const Flags& flags, const Model& model) {
     text.ids = model.config().mask == Mask::kCausal
                    ? encode_prompt(model.tokenizer(), input, &lost)
                    : model.tokenizer().encode(input, {.lost = &lost});
-    tell_lost(lost, "the text");
+    warn_lost(lost, "the text");
   }
   for (const int32_t id : text.ids) text.tokens.push_back(shown_token(model.tokenizer(), id));
   return text;

@@ -113,7 +113,7 @@ std::vector<int32_t> ids_of(const Input& input, const Model& model) {
   }
   LostBytes lost;
   std::vector<int32_t> ids = encode_prompt(model.tokenizer(), input.text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   if (ids.empty())
     throw Error(ErrorKind::kInput, "found a text without tokens, expected one or more");
   return ids;

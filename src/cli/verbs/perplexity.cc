@@ -65,7 +65,7 @@ void measure(const Flags& flags, const std::string& text) {
   SequenceReader reader(model);
   LostBytes lost;
   const auto ids = encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   Progress bar("scoring");
   const int32_t window = flags.common.context;
   const Perplexity result =
@@ -112,7 +112,7 @@ void measure_beside(const Flags& flags, const std::string& text) {
   Model reference = other.load();
   LostBytes lost;
   encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   Progress bar("comparing");
   const int32_t window = flags.common.context;
   const Comparison result =

@@ -30,7 +30,7 @@ namespace veery::cli {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-constexpr int32_t kMostOfOthers = 1 << 20;  // tokens, for a backend without a limit of its own
+constexpr int32_t kMaxTokensOfOthers = 1 << 20;  // tokens, for a backend without a limit of its own
 
 struct Flags {
   ModelArguments model;
@@ -205,7 +205,7 @@ Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool take
   asked.ids = std::move(rendered.ids);
   asked.messages = chat.messages();
   if (asked.lost.count > 0 && !chat.raw()) place_in_text(asked.lost, model, given.text);
-  tell_lost(asked.lost, "the prompt");
+  warn_lost(asked.lost, "the prompt");
   options.drop_first_space = !chat.raw();
   if (!chat.raw() && taken_apart) {
     options.marks = rendered.format;
@@ -271,7 +271,7 @@ void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) 
   if (chatting)
     throw Misuse("--backend", "needs a prompt (-p or -f): only veery's own backend has a chat");
   EngineOptions options = flags.sampling.engine_options();
-  options.max_tokens = flags.tokens < 0 ? kMostOfOthers : static_cast<int32_t>(flags.tokens);
+  options.max_tokens = flags.tokens < 0 ? kMaxTokensOfOthers : static_cast<int32_t>(flags.tokens);
   flags.backend.answer(app, flags.model.path,
                        {.prompt = flags.ids ? "" : read_prompt(flags).text,
                         .system = flags.system,
@@ -296,7 +296,7 @@ void check_template(const Flags& flags) {
 }
 
 /// Warns if the chat template leaves the system message out.
-void tell_dropped_system(const Flags& flags, const Model& model) {
+void warn_dropped_system(const Flags& flags, const Model& model) {
   constexpr const char* kBlank = " \t\r\n";
   const size_t begin = flags.system.find_first_not_of(kBlank);
   if (begin == std::string::npos) return;
@@ -342,7 +342,7 @@ void run_verb(std::vector<std::string> arguments) {
   const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
   if (no_template && !flags.quiet)
     write_error("veery: the model has no chat template: the text is continued as it is\n");
-  tell_dropped_system(flags, model);
+  warn_dropped_system(flags, model);
   if (!chatting) return answer_once(flags, prompt, model);
   chat_loop(model,
             {.model = model,

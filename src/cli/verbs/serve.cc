@@ -70,7 +70,7 @@ std::string id_of(const Flags& flags, size_t model) {
 }
 
 // Logs an event of the server, on standard error too if the log is a file.
-void tell(serve::Log& log, serve::LogLevel level, const std::string& message) {
+void log_event(serve::Log& log, serve::LogLevel level, const std::string& message) {
   log.note(level, message);
   if (log.options().file.empty()) return;
   write_error(
@@ -110,7 +110,7 @@ class Signals {
         continue;
       }
       if (++count > 1) _exit(128 + signal);
-      tell(log, serve::LogLevel::kInfo, "stopping; repeat the signal to exit at once");
+      log_event(log, serve::LogLevel::kInfo, "stopping; repeat the signal to exit at once");
       server.stop();
     }
   }
@@ -282,11 +282,11 @@ void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});
     if (const std::string& note = models.view(id).card->plan.note; !note.empty())
-      tell(log, serve::LogLevel::kWarn,
-           fmt::format("{}: memory is short: {}", printable(id, 200), note));
+      log_event(log, serve::LogLevel::kWarn,
+                fmt::format("{}: memory is short: {}", printable(id, 200), note));
     if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
-    tell(log, serve::LogLevel::kInfo, description(models.view(id)));
+    log_event(log, serve::LogLevel::kInfo, description(models.view(id)));
   }
 }
 
@@ -333,8 +333,8 @@ void serve_verb(std::vector<std::string> arguments) {
                              service.handle(request, reply);
                            });
   if (!options.loopback && options.api_keys.empty())
-    tell(log, serve::LogLevel::kWarn,
-         "other machines can reach this server, and it takes requests without an API key");
+    log_event(log, serve::LogLevel::kWarn,
+              "other machines can reach this server, and it takes requests without an API key");
   const Signals signals(server, log);
   // Serves while the models load, so that requests get an error that says so.
   std::exception_ptr failure;
@@ -342,9 +342,9 @@ void serve_verb(std::vector<std::string> arguments) {
     try {
       load_models(flags, context.models, log);
       context.ready = true;
-      tell(log, serve::LogLevel::kInfo,
-           fmt::format("serving on {}://{}:{}", flags.tls.key.empty() ? "http" : "https",
-                       flags.host, server.port()));
+      log_event(log, serve::LogLevel::kInfo,
+                fmt::format("serving on {}://{}:{}", flags.tls.key.empty() ? "http" : "https",
+                            flags.host, server.port()));
     } catch (...) {
       failure = std::current_exception();
       server.stop();

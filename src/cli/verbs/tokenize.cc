@@ -37,7 +37,7 @@ void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std
     LostBytes lost;
     options.lost = &lost;
     standard_output().json(tokenizer.encode(text.string(), options));
-    tell_lost(lost, where);
+    warn_lost(lost, where);
   }
 }
 
@@ -72,7 +72,7 @@ void tokenize_verb(std::vector<std::string> arguments) {
   LostBytes lost;
   options.lost = &lost;
   const auto ids = tokenizer->encode(input, options);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   if (model.json) {
     Json json = {{"ids", ids}, {"tokens", token_texts(*tokenizer, ids)}};
     if (lost.count > 0) json["lost"] = lost_json(lost);

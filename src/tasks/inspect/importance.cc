@@ -29,7 +29,7 @@ struct ImportanceCollector::Pass {
 
 namespace {
 
-constexpr double kMostBytes = 512e6;  // limit of the roots of a plan
+constexpr double kMaxBytes = 512e6;  // limit of the roots of a plan
 
 }  // namespace
 
@@ -99,10 +99,10 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
   const auto rows = static_cast<int32_t>(ids.size());
   if (rows != rows_) passes_.clear();
   if (passes_.empty()) {
-    double bytes = kMostBytes;
+    double bytes = kMaxBytes;
     for (const Input& input : inputs_) {
       const double more = 4.0 * rows * static_cast<double>(entry_.graph.shape(input.value).cols());
-      if (bytes + more > kMostBytes) passes_.push_back(std::make_unique<Pass>(rows)), bytes = 0;
+      if (bytes + more > kMaxBytes) passes_.push_back(std::make_unique<Pass>(rows)), bytes = 0;
       bytes += more;
       Pass& pass = *passes_.back();
       pass.inputs.push_back(&input);

@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kMostTop = 1000;
+constexpr int32_t kMaxTop = 1000;
 
 // Gathers the columns of the given parts of all rows to [parts][rows][size].
 std::vector<float> gather(const Operand& value, int64_t rows, std::span<const int32_t> parts,
@@ -188,7 +188,7 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
   if (what.lens && !has_lens())
     throw Error(ErrorKind::kUnsupported,
                 "{}: the lens needs an output head, but the model has none", model_.path());
-  const auto most_top = static_cast<int32_t>(std::min<int64_t>(kMostTop, c.vocab));
+  const auto most_top = static_cast<int32_t>(std::min<int64_t>(kMaxTop, c.vocab));
   if (what.lens && (options.top < 1 || options.top > most_top))
     throw Error(ErrorKind::kInput, "top is {}, expected 1 to {}", options.top, most_top);
   const auto rows = static_cast<double>(ids.size());

@@ -41,8 +41,8 @@ KeptClock::KeptClock(std::span<const FrameRange> kept, double edge) : edge_(edge
 }
 
 const KeptClock::Stretch& KeptClock::stretch_at(double seconds) const {
-  const auto behind = std::ranges::upper_bound(stretches_, seconds, {}, &Stretch::kept);
-  return behind == stretches_.begin() ? *behind : *(behind - 1);
+  const auto after = std::ranges::upper_bound(stretches_, seconds, {}, &Stretch::kept);
+  return after == stretches_.begin() ? *after : *(after - 1);
 }
 
 double KeptClock::whole(double seconds) const {
@@ -56,11 +56,11 @@ TimeRange KeptClock::whole(TimeRange said) const {
   if (stretches_.empty()) return said;
   const Stretch* first = &stretch_at(said.start);
   const Stretch* last = &stretch_at(std::max(said.end - kRounding, said.start));
-  const double before = first->kept_end() - said.start, behind = said.end - last->kept;
+  const double before = first->kept_end() - said.start, after = said.end - last->kept;
   // If both parts are within an edge, the longer one decides.
-  const bool leaves = first != last && before <= edge_ && (before <= behind || behind > edge_);
+  const bool leaves = first != last && before <= edge_ && (before <= after || after > edge_);
   if (leaves) said.start = (++first)->kept;
-  if (first != last && behind <= edge_) said.end = (--last)->kept_end();
+  if (first != last && after <= edge_) said.end = (--last)->kept_end();
   return {said.start - first->kept + first->whole, said.end - last->kept + last->whole};
 }
 
