@@ -18,12 +18,26 @@ TEMPLATE = (
 TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
 
 
-def open_files(pid):
-    """The paths of all files that a process has open or mapped, without symbolic links."""
-    process = pathlib.Path("/proc") / str(pid)
+def resident_bytes(pid, path):
+    """The bytes of a mapped file that a process has read. `path`: without symbolic links."""
     try:
-        mapped = {line.split(maxsplit=5)[5] for line in (process / "maps").read_text().splitlines() if "/" in line}
-        return mapped | {os.readlink(entry) for entry in (process / "fd").iterdir()}
+        lines = (pathlib.Path("/proc") / str(pid) / "smaps").read_text().splitlines()
+    except OSError:
+        return 0  # it ended
+    total, own = 0, False
+    for line in lines:
+        words = line.split(maxsplit=5)
+        if "-" in words[0]:  # the first line of a mapping
+            own = words[5:] == [path]
+        elif own and words[0] == "Rss:":
+            total += 1024 * int(words[1])
+    return total
+
+
+def open_files(pid):
+    """The paths of all files that a process has open, without symbolic links."""
+    try:
+        return {os.readlink(entry) for entry in (pathlib.Path("/proc") / str(pid) / "fd").iterdir()}
     except OSError:
         return set()  # it ended, or closed a file in this moment
 

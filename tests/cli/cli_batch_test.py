@@ -71,7 +71,7 @@ class Batch(CliTest):
         self.assertEqual([answer["error"] for answer in answers], [None])
         self.assertFalse(pathlib.Path("-").exists())
         refused = self.veery("batch", self.model, "-i", self.write("in.jsonl", text), "-o", "-", "--resume", status=2)
-        self.assertIn("--resume: wants the file that --output names", refused.stderr.decode())
+        self.assertIn("--resume: needs --output FILE", refused.stderr.decode())
 
     def test_resumes_where_it_ended(self):
         text = self.lines(*(request(f"r{i}", f"text {i}") for i in range(9)))
@@ -90,9 +90,9 @@ class Batch(CliTest):
                 self.assertTrue(out.read_text().startswith("".join(lines[:kept])))
                 self.assertIn(f"[{9 - kept} answered", said)
         given = self.write("in.jsonl", self.lines(request("another", "x")))
-        self.assertIn("has 9 answers", self.error("batch", self.model, "-i", given, "-o", out, "--resume"))
+        self.assertIn("found 9 answers", self.error("batch", self.model, "-i", given, "-o", out, "--resume"))
         given = self.write("in.jsonl", text.replace("r3", "s3"))
-        self.assertIn("line 4: is the answer to 'r3', expected that to 's3'",
+        self.assertIn("line 4: found the answer to 'r3', expected that to 's3'",
                       self.error("batch", self.model, "-i", given, "-o", out, "--resume"))  # fmt: skip
 
     def test_keeps_existing_answers_and_reports_errors(self):
@@ -118,7 +118,7 @@ class Batch(CliTest):
         self.assertEqual(len(printed.splitlines()), 2)
         self.assertIn("missing --input", self.error("batch", self.model, status=2))
         self.assertIn("'more'", self.error("batch", self.model, given, out, "more", status=2))
-        self.assertIn("is empty", self.error("batch", self.model, "", status=2))
+        self.assertIn("empty argument", self.error("batch", self.model, "", status=2))
 
     def test_a_full_disk_ends_it(self):
         with open("/dev/full", "wb") as full:

@@ -197,7 +197,7 @@ class Scripts(CliTest):
                 self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_faults(self):
-        self.assertIn("none of bash, zsh, fish", self.error("completion", "tcsh", status=2))
+        self.assertIn("not one of bash, zsh, fish", self.error("completion", "tcsh", status=2))
         self.error("completion", status=2)
 
 

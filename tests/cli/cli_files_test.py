@@ -113,7 +113,7 @@ class Convert(CliTest):
     def test_faults(self):
         out = self.folder / "out.gguf"
         self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
-        self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
+        self.assertIn("not one of gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
         self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9", status=2))
         self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))

@@ -193,7 +193,7 @@ class Ops(CliTest):
         self.assertTrue(request["answer"])
         self.assertEqual(next(line for line in lines if line.get("route") == "/health")["level"], "debug")
         self.assertNotIn("secret-of-alice", moved.read_text() + log.read_text())
-        self.assertIn("ending", log.read_text())
+        self.assertIn("stopping", log.read_text())
 
     def wait(self, condition):
         for _ in range(500):

@@ -81,7 +81,7 @@ class Misuse(CliTest):
             (["tokenize", damaged, "-p", "x"], "damaged.gguf"),
             (["run", self.model, "-f", "/no/such/text"], "/no/such/text"),
             (["run", self.model, "-p", "x", "-c", "65"], "65"),
-            (["bench", self.model, "-p", "0", "-n", "4", "--chain", "8"], "the CPU makes one token"),
+            (["bench", self.model, "-p", "0", "-n", "4", "--chain", "8"], "the CPU decodes one token"),
             (["logits", self.model, "--ids", "1,2", "-c", "1"], "2"),
             (["perplexity", self.model, "-f", damaged, "-c", "64"], "64"),
         ]:

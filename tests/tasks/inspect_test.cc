@@ -238,12 +238,14 @@ TEST(Inspector, RefusesInvalidRequests) {
   Inspector inspector(model);
   const std::vector<int32_t> ids = {5, 6, 7};
   const InspectWhat maps{.attention = true};
-  expect_refused(inspector, {}, {.what = maps}, ErrorKind::kInput, "no tokens");
+  expect_refused(inspector, {}, {.what = maps}, ErrorKind::kInput, "without tokens");
   expect_refused(inspector, std::vector{5, 1000}, {.what = maps}, ErrorKind::kInput, "1000");
   expect_refused(inspector, ids, {}, ErrorKind::kInput, "nothing to inspect");
-  expect_refused(inspector, ids, {.what = maps, .layers = {2}}, ErrorKind::kInput, "layer 2");
+  expect_refused(inspector, ids, {.what = maps, .layers = {2}}, ErrorKind::kInput,
+                 "layer: found 2");
   expect_refused(inspector, ids, {.what = maps, .layers = {1, 0}}, ErrorKind::kInput, "ascending");
-  expect_refused(inspector, ids, {.what = maps, .heads = {-1}}, ErrorKind::kInput, "head -1");
+  expect_refused(inspector, ids, {.what = maps, .heads = {-1}}, ErrorKind::kInput,
+                 "head: found -1");
   expect_refused(inspector, ids, {.what = {.lens = true}, .top = 0}, ErrorKind::kInput, "top is 0");
   expect_refused(inspector, std::vector<int32_t>(100000, 5), {.what = maps}, ErrorKind::kLimit,
                  "100000 tokens");
