@@ -181,7 +181,7 @@ class Serve(CliTest):
             self.assertAlmostEqual(sum(row), 1, places=5)
         for wrong, said in (({}, "input"), ({"input": "a", "tokens": [97]}, "input"), ({"input": "a", "what": "x"}, "'x'"),
                             ({"input": "a", "layers": [9]}, "layers"), ({"input": "a", "layers": [1, 0]}, "ascending"),
-                            ({"input": "a", "top": 0}, "top"), ({"tokens": []}, "no tokens"),
+                            ({"input": "a", "top": 0}, "top"), ({"tokens": []}, "without tokens"),
                             ({"input": "a" * 5000}, "5001 tokens"), ({"tokens": [97] * 513}, "513 tokens")):  # fmt: skip
             with self.subTest(wrong=str(wrong)[:60]):
                 self.assertIn(said, self.refuse("/v1/inspect", wrong)["message"])
