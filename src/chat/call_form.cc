@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-// What no template writes itself.
+// Texts that no template contains.
 constexpr std::string_view kContent = "\xc2\xa7 veery content";
 constexpr std::string_view kNames[] = {"veery_first_tool", "veery_second_tool"};
 constexpr std::string_view kValues[] = {"veery first value", "veery second value"};
@@ -34,7 +34,7 @@ Json described_tools() {
   return tools;
 }
 
-// The first argument alone.
+// Returns the first argument alone.
 Json one_argument(const Json& value) { return {{kKeys[0], value}}; }
 
 class Reader {
@@ -65,11 +65,11 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(ErrorKind::kUnsupported, "{}: calls of tools cannot be held to a form: {}",
-                model_.path(), why);
+    throw Error(ErrorKind::kUnsupported, "{}: tool calls cannot be constrained: {}", model_.path(),
+                why);
   }
 
-  // A call with each of the arguments.
+  // Returns a message with one call for each of the arguments.
   Json message(const std::vector<Json>& arguments) const {
     Json list = Json::array();
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -81,7 +81,7 @@ class Reader {
     return {{"role", "assistant"}, {"content", ""}, {"tool_calls", list}};
   }
 
-  // Absent where the template refuses it.
+  // Renders a conversation with the answer. Returns nothing if the template refuses it.
   std::optional<std::string> render(const Json& answer) const {
     const Json messages = Json::array({{{"role", "user"}, {"content", "a question"}}, answer});
     try {
@@ -94,7 +94,7 @@ class Reader {
     }
   }
 
-  // From where calls differ from an answer that is text.
+  // Renders the calls and returns the text from the first difference to a plain answer on.
   std::string rendered(const std::string& plain, const Json& answer) const {
     const std::optional<std::string> text = render(answer);
     if (!text) refuse("its chat template refuses calls");
@@ -104,7 +104,7 @@ class Reader {
 
   size_t find(const std::string& text, std::string_view what, size_t from) const {
     const size_t place = text.find(what, from);
-    if (place == std::string::npos) refuse("its chat template has no place for calls");
+    if (place == std::string::npos) refuse("its chat template does not render calls");
     return place;
   }
 
@@ -115,7 +115,7 @@ class Reader {
   struct Place {
     size_t at = 0, size = 0;
   };
-  // The arguments as JSON; no size: there are none.
+  // Finds the arguments as JSON. Returns size 0 if they are not in the text.
   static Place find_json(const std::string& text, std::string_view value, size_t from) {
     for (const char* colon : {": ", ":"}) {
       const std::string json = fmt::format("{{\"{}\"{}\"{}\"}}", kKeys[0], colon, value);
@@ -125,7 +125,7 @@ class Reader {
     return {};
   }
 
-  // Up to the first token that ends an answer.
+  // Returns the text up to the first token that ends an answer.
   std::string until_end(std::string text) const {
     for (const int32_t id : model_.tokenizer().special().ends)
       text.resize(std::min(text.find(model_.tokenizer().token(id)), text.size()));
@@ -133,14 +133,14 @@ class Reader {
     return text;
   }
 
-  // Two calls; empty where the template does not write both.
+  // Renders two calls. Returns an empty text if the template does not render both.
   std::string two_calls(const std::string& plain) const {
     const Json answer = message({one_argument(kValues[0]), one_argument(kValues[1])});
     const std::string text = render(answer) ? rendered(plain, answer) : "";
     return text.find(kNames[1]) == std::string::npos ? "" : text;
   }
 
-  // From the arguments of a call to the name of the next one.
+  // Reads the text between the arguments of a call and the name of the next one.
   void read_joint(CallForm& form, const std::string& plain) const {
     const std::string two = two_calls(plain);
     if (two.empty()) return;
@@ -152,8 +152,8 @@ class Reader {
       form.separator = between(two, end, name);
   }
 
-  // Arguments that are keys and values between marks: with two of them, what comes before both keys
-  // is `key`, what comes behind both values `end`.
+  // Reads the marks of arguments that are keys and values between marks. In a call with two
+  // arguments, `key` is the text before both keys and `end` the text after both values.
   void read_members(CallForm& form, const std::string& plain) const {
     const Json arguments = {{kKeys[0], kValues[0]}, {kKeys[1], kValues[1]}};
     const std::string text = rendered(plain, message({arguments}));
@@ -161,7 +161,8 @@ class Reader {
     const std::string_view parts[] = {kNames[0], kKeys[0], kValues[0], kKeys[1], kValues[1]};
     for (size_t i = 0; i < 5; ++i) {
       at[i] = text.find(parts[i], i == 0 ? 0 : ends[i - 1]);
-      if (at[i] == std::string::npos) refuse("it writes their arguments in a form of its own");
+      if (at[i] == std::string::npos)
+        refuse("its chat template writes arguments in an unknown syntax");
       ends[i] = at[i] + parts[i].size();
     }
     const std::string first = between(text, ends[0], at[1]), next = between(text, ends[2], at[3]);
@@ -175,7 +176,7 @@ class Reader {
     form.close = until_end(text.substr(ends[4]));
     if (marks.key.empty() || marks.end.empty() || !form.close.starts_with(marks.end) ||
         between(text, ends[3], at[4]) != marks.text)
-      refuse("it writes their arguments in a form of its own");
+      refuse("its chat template writes arguments in an unknown syntax");
     form.close.erase(0, marks.end.size());
     marks.json = mark_before_number(plain);
     read_stops(marks);
@@ -213,7 +214,7 @@ class Reader {
     marks.stops = std::move(shortest);
   }
 
-  // What the parser of answers makes of a call decides whether the form can be used.
+  // Checks that the answer parser reads such a call back, and whether it drops line breaks.
   void check_reading(CallForm& form) const {
     MemberMarks& marks = form.members;
     const auto parsed = [&](const std::string& member) {
@@ -235,7 +236,7 @@ class Reader {
         marks.stops, [](const std::string& stop) { return stop.find('<') != std::string::npos; });
     if (parsed(marks.text + std::string(kValues[0])) != kValues[0] || marks.stops.empty() ||
         !named || read.find(kValues[0]) == std::string::npos)
-      refuse("its calls are not read back");
+      refuse("the answer parser does not read its calls back");
     marks.drops_first_break = !read.starts_with('\n');
     marks.drops_last_break = !read.ends_with('\n');
   }
@@ -260,7 +261,7 @@ CallForm find_call_form(const ChatTemplates& templates, const Model& model) {
 CallForm find_call_form(const Model& model) {
   if (model.chat_templates() == nullptr)
     throw Error(ErrorKind::kUnsupported,
-                "{}: calls of tools cannot be held to a form: it has no chat template",
+                "{}: tool calls cannot be constrained: the model has no chat template",
                 model.path());
   return find_call_form(*model.chat_templates(), model);
 }

@@ -58,7 +58,8 @@ size_t Chat::turns() const {
                             [](const Json& message) { return has_role(message, "user"); }));
 }
 
-// The index of the message of the user that begins a turn; the number of messages: there is none.
+// Returns the index of the user message that begins a turn, or the number of messages if there is
+// no such turn.
 size_t Chat::turn_begin(size_t turn) const {
   for (size_t i = 0; i < messages_.size(); ++i)
     if (has_role(messages_[i], "user") && turn-- == 0) return i;
@@ -98,7 +99,7 @@ size_t Chat::drop_turns_beyond(size_t most) {
     return shorter.prompt().size() <= most;
   };
   if (turns() < 2 || fits(0)) return 0;
-  // Prompts shrink with each turn that is dropped: dropping `low` is too little.
+  // Binary search: prompts shrink with each dropped turn, and dropping `low` turns is too few.
   size_t low = 0, high = turns() - 1;
   while (high - low > 1) {
     const size_t middle = low + (high - low) / 2;

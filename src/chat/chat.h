@@ -1,4 +1,4 @@
-// chat.h: conversations: from messages to the variables of a template to the ids of a prompt.
+// chat.h: a conversation with a model: its messages, tools, variables and prompts.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,56 +15,56 @@
 
 namespace veery {
 
-/// A conversation with one model. Without a template it is one text to which both sides append.
+/// A conversation with one model. Without a chat template it is a text that both sides append to.
 class Chat {
  public:
-  /// `raw`: no template, even if the model has one. The model must outlive it.
+  /// `raw`: use no template, even if the model has one. The model must outlive the chat.
   Chat(const Model& model, std::string system, bool raw);
 
   bool raw() const { return raw_; }
   const Json& messages() const { return messages_; }
   void add_user(std::string_view text) { add("user", text); }
   void add_assistant(std::string_view text) { add("assistant", text); }
-  /// An answer taken apart: with its reasoning and its tool calls.
+  /// Adds a parsed answer with its reasoning and tool calls.
   void add_assistant(const ParsedAnswer& answer) { messages_.push_back(to_message(answer)); }
-  /// What a tool gave; `id` of the call, or empty.
+  /// Adds the result of a tool call. `id`: of the call, or empty.
   void add_tool_result(std::string_view name, std::string_view id, std::string_view text);
-  /// Functions that the model may call, as templates take them: [{"type": "function", "function":
-  /// {...}}]; null: none.
+  /// Sets the functions that the model may call, in OpenAI's form: [{"type": "function",
+  /// "function": {...}}]; null: none.
   void set_tools(Json tools) { tools_ = std::move(tools); }
   const Json& tools() const { return tools_; }
-  /// Variables of the template, an object.
+  /// Sets variables of the template, an object.
   void set_variables(Json variables) { variables_ = std::move(variables); }
   const Json& variables() const { return variables_; }
-  /// Replaces the system message; empty: there is none.
+  /// Replaces the system message; empty: removes it.
   void set_system(std::string text);
   const std::string& system() const { return system_; }
-  /// In place of all that was said. A system message at their front is that of reset() too. Throws
-  /// as check_messages() does.
+  /// Replaces all messages. A system message at the front becomes that of system() and reset().
+  /// Throws as check_messages() does.
   void set_messages(const Json& messages, std::string_view where);
-  /// Takes the last message back.
+  /// Removes the last message.
   void drop_last();
-  /// Forgets all but the system message.
+  /// Removes all messages except the system message.
   void reset();
 
-  /// A turn begins with a message of the user and has what follows it up to the next one.
+  /// Returns the number of turns: a message of the user with all that follows up to the next one.
   size_t turns() const;
   /// Removes the last turn. Returns false if there is none.
   bool drop_last_turn();
-  /// Removes what follows the last message of the user or of a tool, so that it can be answered
+  /// Removes all messages after the last one of the user or a tool, so that it can be answered
   /// again. Returns false if there is no such message.
   bool drop_answer();
-  /// Removes the first `count` turns; system messages before them stay.
+  /// Removes the first `count` turns. Keeps system messages before them.
   void drop_first_turns(size_t count);
-  /// Removes as few of the first turns as leave a prompt of `most` tokens, all but the last turn if
-  /// that is not enough. Returns how many turns it removed. Throws as render() does.
+  /// Removes the fewest first turns such that the prompt has at most `most` tokens, but never the
+  /// last turn. Returns the number of removed turns. Throws as render() does.
   size_t drop_turns_beyond(size_t most);
 
-  /// The prompt of the next answer, and how that is read: without a template all of it is content.
-  /// `continues`: the answer continues the last message. Throws kInput if the template refuses the
-  /// conversation.
+  /// Renders the prompt of the next answer and the parser for that answer; without a template all
+  /// of the answer is content. `lost`: counts bytes without a token. `continues`: the answer
+  /// continues the last message. Throws kInput if the template refuses the conversation.
   RenderedConversation render(LostBytes* lost = nullptr, bool continues = false) const;
-  /// Parts of render().
+  /// Return parts of render().
   std::string text() const { return render().text; }
   std::vector<int32_t> prompt(LostBytes* lost = nullptr) const { return render(lost).ids; }
   AnswerParser parser() const { return render().parser; }
@@ -81,14 +81,14 @@ class Chat {
   Json variables_ = Json::object();
 };
 
-/// A call of a tool whose result is not in the messages yet.
+/// A tool call whose result is not in the messages yet.
 struct OpenCall {
   std::string id, name;
 };
-/// The calls of the last message of the assistant for which no message of a tool follows it.
+/// Returns the calls of the last assistant message that no tool message follows yet.
 std::vector<OpenCall> open_calls(const Json& messages);
 
-/// Gives calls without an id one, counted on from the calls that are in `messages`.
+/// Gives each call without an id the id "call_N", where N counts all calls from `messages` on.
 void give_call_ids(ParsedAnswer& answer, const Json& messages);
 
 }  // namespace veery

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "chat/messages.h"
+#include "chat/reasoning.h"
 
 namespace veery {
 namespace {
@@ -16,11 +17,11 @@ namespace {
 constexpr std::string_view kFormat = "veery-chat", kPageFormat = "veery-chats";
 constexpr int64_t kVersion = 1;
 
-// A member of `object`, which may be any JSON; nullptr: it is absent or null.
+// Returns a member of `object`, which may be any JSON; nullptr if it is absent or null.
 const Json* member_of(const Json& object, std::string_view key, bool (Json::*is)() const,
                       const std::string& where, std::string_view expected) {
   if (!object.is_object())
-    throw Error(ErrorKind::kInput, "{}: found a JSON {} in place of an object with {}", where,
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object with {}", where,
                 object.type_name(), key);
   const Json* found = object.member(key);
   if (found == nullptr || found->is_null()) return nullptr;
@@ -61,16 +62,33 @@ ChatFile read_own(const Json& json, const std::string& where) {
     chat.tools = *tools;
   }
   const Json* messages = json.member("messages");
-  if (messages == nullptr) throw Error(ErrorKind::kInput, "{}: there are no messages", where);
-  // A chat in which nothing was said yet.
+  if (messages == nullptr)
+    throw Error(ErrorKind::kInput, "{}: found no messages, expected an array", where);
+  // The array of a chat without any message is valid.
   if (!messages->is_array() || !messages->empty())
     chat.messages = normal_messages(*messages, where + ": messages");
   return chat;
 }
 
-// A node of the page as a message, attached files before what was written; null: an answer that
-// has no text.
-Json message_of(const Json& node, const std::string& where) {
+// The tool calls of a node of the page in OpenAI's form. `count` numbers calls that have no id.
+Json calls_of(const Json& node, size_t& count, const std::string& where) {
+  Json calls = Json::array();
+  const Json* list = member_of(node, "calls", &Json::is_array, where, "a list");
+  for (const Json& call : list != nullptr ? *list : Json::array()) {
+    ++count;
+    const std::string id = text_of(call, "id", where);
+    calls.push_back({{"id", id.empty() ? fmt::format("call_{}", count) : id},
+                     {"type", "function"},
+                     {"function",
+                      {{"name", text_of(call, "name", where)},
+                       {"arguments", text_of(call, "arguments", where)}}}});
+  }
+  return calls;
+}
+
+// A node of the page as a message, attached files before the text. Returns null for an answer
+// without text, reasoning and tool calls.
+Json message_of(const Json& node, size_t& call_count, const std::string& where) {
   const std::string role = text_of(node, "role", where);
   if (role != "user" && role != "assistant")
     throw Error(ErrorKind::kInput, "{}: the role of a message is '{}', expected user or assistant",
@@ -81,14 +99,16 @@ Json message_of(const Json& node, const std::string& where) {
       text += fmt::format("File {}:\n```\n{}\n```\n\n", text_of(file, "name", where),
                           text_of(file, "text", where));
   text += text_of(node, "text", where);
-  if (role == "assistant" && text.empty()) return nullptr;
+  const std::string thought = text_of(node, "thought", where);
+  Json calls = calls_of(node, call_count, where);
+  if (role == "assistant" && text.empty() && thought.empty() && calls.empty()) return nullptr;
   Json message = {{"role", role}, {"content", text}};
-  if (const std::string thought = text_of(node, "thought", where); !thought.empty())
-    message["reasoning_content"] = thought;
+  if (!thought.empty()) message["reasoning_content"] = thought;
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
   return message;
 }
 
-// The page keeps what was typed into its fields.
+// The page stores sampling parameters as the text of its input fields.
 Json numbers_of(const Json& fields, const std::string& where) {
   Json out = Json::object();
   for (const auto& [name, value] : fields.items()) {
@@ -103,7 +123,7 @@ Json numbers_of(const Json& fields, const std::string& where) {
   return out;
 }
 
-/// The messages of a chat of the page, which are a tree.
+/// The messages of a chat of the page, a tree.
 class PageNodes {
  public:
   PageNodes(const Json& nodes, const std::string& where) : where_(where) {
@@ -119,20 +139,22 @@ class PageNodes {
     }
   }
 
-  /// From the first message to `leaf`, or to the newest one if there is no such message. A cycle
-  /// ends the branch.
+  /// Returns the messages from the root to `leaf`, or to the newest message if `leaf` is unknown. A
+  /// cycle ends the branch.
   Json branch(const std::string& leaf) const {
-    std::vector<Json> backwards;
+    std::vector<const Json*> backwards;
     std::set<std::string> seen;
     std::string id = by_id_.contains(leaf) ? leaf : newest_;
     for (auto at = by_id_.find(id); at != by_id_.end() && seen.insert(id).second;
          at = by_id_.find(id)) {
-      if (Json message = message_of(*at->second, where_); !message.is_null())
-        backwards.push_back(std::move(message));
+      backwards.push_back(at->second);
       id = text_of(*at->second, "parent", where_);
     }
     Json messages = Json::array();
-    for (size_t i = backwards.size(); i-- > 0;) messages.push_back(std::move(backwards[i]));
+    size_t calls = 0;
+    for (size_t i = backwards.size(); i-- > 0;)
+      if (Json message = message_of(*backwards[i], calls, where_); !message.is_null())
+        messages.push_back(std::move(message));
     return messages;
   }
 
@@ -146,17 +168,23 @@ ChatFile read_page(const Json& json, const std::string& where) {
   check_version(json, where);
   const Json* chats = member_of(json, "chats", &Json::is_array, where, "a list");
   if (chats == nullptr || chats->size() != 1 || !chats->front().is_object())
-    throw Error(ErrorKind::kInput, "{}: an export of the web page with {} chats, expected one",
-                where, chats == nullptr ? 0 : chats->size());
+    throw Error(ErrorKind::kInput,
+                "{}: found an export of the web page with {} chats, expected one", where,
+                chats == nullptr ? 0 : chats->size());
   const Json& chat = chats->front();
   const Json* nodes = member_of(chat, "nodes", &Json::is_array, where, "a list");
   ChatFile out{.model = text_of(chat, "model", where),
                .parameters = numbers_of(object_of(chat, "sampling", where), where)};
+  // The page's setting is "on", "off" or, for the default of the template, empty.
+  const std::string thinking = text_of(chat, "thinking", where);
+  if (thinking == "on" || thinking == "off") set_thinking(out.template_args, thinking == "on");
   if (const std::string system = text_of(chat, "system", where); !system.empty())
     out.messages.push_back({{"role", "system"}, {"content", system}});
   if (nodes == nullptr) return out;
   const std::string leaf = text_of(chat, "leaf", where);
   for (const Json& message : PageNodes(*nodes, where).branch(leaf)) out.messages.push_back(message);
+  // Arguments of calls become objects, as in a saved chat.
+  if (!out.messages.empty()) out.messages = normal_messages(out.messages, where + ": messages");
   return out;
 }
 

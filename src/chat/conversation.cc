@@ -16,7 +16,7 @@
 namespace veery {
 namespace {
 
-// Ends the text that is continued; no template and no message contains it.
+// Marks the end of the continued message. Noncharacters, which no template or message contains.
 constexpr std::string_view kEnd = "\xEF\xB7\xAE\xEF\xB7\xAF";  // U+FDEE U+FDEF
 
 bool is_assistant(const Json& message) {
@@ -47,7 +47,7 @@ bool speaks_of_tools(const Json& messages) {
   });
 }
 
-// The same nine letters or digits for the same id.
+// Returns nine letters or digits that depend on the id only.
 std::string nine_letters(const std::string& id) {
   const auto plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -76,7 +76,7 @@ void shorten_ids(Json& messages) {
   }
 }
 
-// Arguments of calls as JSON text, for templates that take no objects.
+// Writes arguments of calls as JSON text, for templates that do not accept objects.
 void write_arguments(Json& messages) {
   for (Json& message : messages) {
     if (!has_calls(message)) continue;
@@ -98,7 +98,8 @@ size_t text_bytes(const Json& json) {
   return sum;
 }
 
-// Limits of a template are for what it makes of a conversation, not for the conversation itself.
+// Returns limits that grow with the conversation: they bound the work of the template, not the
+// length of messages.
 ChatTemplate::Options limits_for(const Json& messages) {
   const size_t bytes = text_bytes(messages);
   ChatTemplate::Options options;
@@ -108,7 +109,7 @@ ChatTemplate::Options limits_for(const Json& messages) {
   return options;
 }
 
-/// One rendering of a conversation and what it needs on the way.
+/// Renders one conversation.
 class Renderer {
  public:
   Renderer(const Model& model, const Conversation& of)
@@ -146,8 +147,8 @@ class Renderer {
   }
 
  private:
-  // Control tokens in what clients send become text, but for the reasoning marks in the
-  // assistant's own messages, which templates look for.
+  // Marks control tokens in messages, tools and documents as text. Reasoning marks in assistant
+  // messages stay tokens, since templates look for them.
   void guard() {
     if (given_.parse_special.value_or(model_.options().parse_special)) return;
     const ControlGuard& guard = model_.control_guard();
@@ -201,7 +202,7 @@ class Renderer {
     tools_ = nullptr;
   }
 
-  // Asked of the messages as they are given: calls that became text are no beginning.
+  // Looks at the given messages: calls that place_tools() wrote as text cannot be continued.
   bool continues_last() const {
     if (given_.continue_last) return *given_.continue_last && !given_.messages.empty();
     const Json& messages = given_.messages;
@@ -209,7 +210,7 @@ class Renderer {
            given_.generation_prompt;
   }
 
-  // A last message whose text begins with the mark of reasoning holds reasoning.
+  // Splits content that begins with a reasoning mark into reasoning and content.
   Json split_reasoning(Json message) const {
     std::string content = text_member(message, "content");
     if (!reasoning_of(message).empty()) return message;
@@ -234,8 +235,8 @@ class Renderer {
     return {};
   }
 
-  // Prefill, as continue_final_message of transformers: the template writes the last message, and
-  // the text ends where that message does.
+  // Prefill, like continue_final_message of transformers: the template renders the last message,
+  // and the text ends with it.
   void render_begun() {
     begun_ = true;
     Json last = split_reasoning(messages_.back());
@@ -274,8 +275,8 @@ class Renderer {
     const AnswerFeature* feature = reasoning_feature();
     if (feature == nullptr)
       throw Error(ErrorKind::kInput,
-                  "the chat template has no place for the reasoning of the last message, which is "
-                  "to be continued");
+                  "the last message has reasoning to continue, but the chat template has no "
+                  "reasoning");
     const std::string_view open = trimmed_end(feature->marks[0].text);
     const std::string_view close = reasoning_close(feature);
     std::string begun;
@@ -332,8 +333,8 @@ class Renderer {
     return render(given_.keep_system ? keep_first_system(fitted, render) : fitted);
   }
 
-  // With empty texts where messages have none, and with properties where tools have none, if the
-  // template fails without.
+  // If the template fails, renders again with empty content in messages without content and with
+  // properties in tools without properties.
   std::string rendered(const Json& messages, bool generation_prompt) {
     try {
       return rendered_once(messages, generation_prompt);
@@ -371,8 +372,8 @@ class Renderer {
   AnswerFormat format_;
   ChatTemplate::Options limits_;
   Json messages_, tools_, documents_;
-  std::string mark_;           // of the guard; empty: there is none
-  std::string text_, prompt_;  // with marks
+  std::string mark_;           ///< of the guard; empty: none
+  std::string text_, prompt_;  ///< with marks
   bool begun_ = false, generic_ = false;
   CallForm form_;
 };

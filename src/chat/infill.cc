@@ -28,7 +28,7 @@ int32_t id_of(const Model& model, std::string_view name) {
   return name.empty() ? -1 : model.tokenizer().find(name).value_or(-1);
 }
 
-// A key and what it was called before; -1: neither is there.
+// Returns the id of a key or of its older name; -1 if neither is present.
 int32_t id_by_key(const Model& model, std::string_view key, std::string_view old) {
   for (const std::string_view name : {key, old}) {
     const auto id = model.file().metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", name));
@@ -64,8 +64,7 @@ std::vector<int32_t> infill_prompt(const Model& model, std::string_view prefix,
   const std::optional<InfillTokens> tokens = find_infill_tokens(model);
   if (!tokens)
     throw Error(ErrorKind::kUnsupported,
-                "the vocabulary has no fill-in-the-middle tokens such as {}, so a suffix cannot be "
-                "kept",
+                "a suffix needs fill-in-the-middle tokens such as {}, but the vocabulary has none",
                 kNames[0].prefix);
   const Tokenizer::Special& special = model.tokenizer().special();
   std::vector<int32_t> ids;

@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-/// A message, for what is said of it.
+/// The position of a message, for errors.
 struct Place {
   std::string_view where;
   size_t index;
@@ -19,7 +19,7 @@ struct Place {
   [[noreturn]] void fail(std::string_view what) const { throw MessageError(where, index, what); }
 };
 
-// A text, or the texts of a list of parts.
+// Returns a text, or the joined texts of a list of parts.
 std::string content_text(const Json& content, const Place& place) {
   if (content.is_string()) return content.string();
   if (content.is_object()) return content_text(Json::array({content}), place);
@@ -38,24 +38,25 @@ std::string content_text(const Json& content, const Place& place) {
     const bool known =
         type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
     if (!known)
-      place.fail(fmt::format("a part of type '{}' cannot be read by this model, expected text",
-                             printable(type, 40)));
+      place.fail(fmt::format("found a part of type '{}', expected text", printable(type, 40)));
     const Json* value = part.member(type == "refusal" ? "refusal" : "text");
-    if (value == nullptr || !value->is_string()) place.fail("a part of type text has no text");
+    if (value == nullptr || !value->is_string())
+      place.fail("found a part of type text without text");
     text += value->string();
   }
   return text;
 }
 
-// Templates take the arguments of calls as objects.
+// Templates expect the arguments of calls as objects.
 Json normal_calls(const Json& calls, const Place& place) {
-  if (!calls.is_array()) place.fail("tool_calls is no list");
+  if (!calls.is_array())
+    place.fail(fmt::format("tool_calls is a JSON {}, expected an array", calls.type_name()));
   Json result = Json::array();
   for (const Json& call : calls) {
     const Json* function = call.is_object() ? call.member("function") : nullptr;
     if (function == nullptr || !function->is_object() || !function->contains("name") ||
         !(*function)["name"].is_string())
-      place.fail("a tool call has no function with a name");
+      place.fail("found a tool call without a function name");
     Json copy = call;
     copy["type"] = "function";
     Json arguments = function->value("arguments", Json(""));

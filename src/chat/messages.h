@@ -1,4 +1,4 @@
-// messages.h: messages and tools as people and clients write them, checked and in one form.
+// messages.h: checks and normalises messages and tools of users and clients.
 #pragma once
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace veery {
 
-/// An error that names one message.
+/// An error in one message.
 class MessageError : public Error {
  public:
   MessageError(std::string_view where, size_t index, std::string_view what)
@@ -18,16 +18,16 @@ class MessageError : public Error {
   size_t index_;
 };
 
-/// Throws kInput, naming `where` and the place, unless `messages` is an array of objects with a
-/// role, a text that is not empty.
+/// Throws kInput naming `where` and the message unless `messages` is an array of objects with a
+/// role, a non-empty string.
 void check_messages(const Json& messages, std::string_view where);
 
-/// Messages as OpenAI's clients write them: roles checked, texts of several parts joined, arguments
-/// of calls as objects. Throws MessageError naming `where`, the message and what of it cannot be
-/// used; kInput if it is no array or there are none.
+/// Normalises messages in OpenAI's form: checks roles, joins text parts, turns arguments of calls
+/// into objects. Throws MessageError naming `where`, the message and its error; kInput if
+/// `messages` is not an array or is empty.
 Json normal_messages(const Json& messages, std::string_view where);
 
-/// Throws kInput, naming `where` and the place, unless `tools` is an array of functions in OpenAI's
+/// Throws kInput naming `where` and the tool unless `tools` is an array of functions in OpenAI's
 /// form: {"type": "function", "function": {"name": ..., ...}}.
 void check_tools(const Json& tools, std::string_view where);
 

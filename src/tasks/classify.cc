@@ -34,7 +34,7 @@ std::string filled(std::string_view form, std::string_view text, std::string_vie
   return result;
 }
 
-/// Some of the labels of one text, on their way.
+/// A request in flight: some of the labels of one text.
 struct Asked {
   size_t text = 0, first = 0;
   std::shared_ptr<Ticket> ticket;
@@ -73,13 +73,14 @@ LabelTokens encode_labels(const Tokenizer& tokenizer, std::string_view prompt,
     shared = std::min(shared, static_cast<size_t>(end - ids.begin()));
   }
   if (shared == 0)
-    throw Error(ErrorKind::kInput, "prompt: has no token that all labels stand behind");
+    throw Error(ErrorKind::kInput,
+                "prompt: found no token before the labels, expected one or more");
   const auto border = static_cast<std::ptrdiff_t>(shared);
   LabelTokens result{{alone.begin(), alone.begin() + border}, {}};
   for (size_t i = 0; i < labels.size(); ++i) {
     result.labels.emplace_back(all[i].begin() + border, all[i].end());
     if (result.labels.back().empty())
-      throw Error(ErrorKind::kInput, "labels[{}]: has no tokens of its own", i);
+      throw Error(ErrorKind::kInput, "labels[{}]: found no tokens that differ from the prompt", i);
   }
   return result;
 }
@@ -92,12 +93,13 @@ LabelPrompt::LabelPrompt(const Model& model, std::vector<std::string> labels,
   std::vector<std::string> sorted = labels_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) throw Error(ErrorKind::kInput, "labels: '{}' is there twice", *twice);
-  if (sorted.front().empty()) throw Error(ErrorKind::kInput, "labels: one is empty");
+  if (twice != sorted.end())
+    throw Error(ErrorKind::kInput, "labels: found '{}' twice, expected distinct labels", *twice);
+  if (sorted.front().empty()) throw Error(ErrorKind::kInput, "labels: found an empty label");
   options_.raw = options_.raw || model.chat_template() == nullptr;
   if (options_.form.empty()) options_.form = options_.raw ? kRawForm : kForm;
   if (options_.form.find(kText) == std::string::npos)
-    throw Error(ErrorKind::kInput, "the prompt has no {}, where the text would stand", kText);
+    throw Error(ErrorKind::kInput, "the prompt lacks {}, which is replaced by the text", kText);
 }
 
 LabelTokens LabelPrompt::encode(std::string_view text) const {
@@ -129,7 +131,7 @@ std::vector<double> LabelScores::probabilities(bool mean) const {
   return shares;
 }
 
-// Of few texts the labels are asked for side by side.
+// With fewer texts than slots, the labels of a text are divided among several requests.
 std::vector<LabelScores> score_labels(const Submit& submit, int32_t slots,
                                       std::span<const LabelTokens> texts,
                                       const std::function<void(size_t, size_t)>& progress) {

@@ -1,5 +1,5 @@
-// classify.h: which of several labels fits a text, by how probable a model finds each as its
-// continuation.
+// classify.h: zero-shot classification: scores labels by their probability as continuation of a
+// prompt.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,30 +13,30 @@
 
 namespace veery {
 
-/// A prompt, and labels that may stand behind it, as tokens.
+/// The tokens of a prompt and of the labels that may follow it.
 struct LabelTokens {
   std::vector<int32_t> prompt;
   std::vector<std::vector<int32_t>> labels;
 };
 
-/// Prompt and label are encoded together, as one text would be; tokens in which labels differ from
-/// the prompt alone are theirs. `guard`: EncodeOptions::guard. Throws kInput naming a label that
-/// has none.
+/// Encodes the prompt together with each label, as one text. The tokens after the common prefix of
+/// all encodings and of the prompt alone belong to the labels. `guard`: EncodeOptions::guard.
+/// Throws kInput naming a label without tokens of its own.
 LabelTokens encode_labels(const Tokenizer& tokenizer, std::string_view prompt,
                           std::span<const std::string> labels, std::string_view guard = {});
 
-/// How texts become prompts.
+/// How a prompt is made of a text.
 struct LabelPromptOptions {
-  /// "{text}" and "{labels}" stand for the text and for all labels with commas between them; empty:
-  /// one that asks for the label alone.
+  /// The prompt: "{text}" is replaced by the text, "{labels}" by all labels, separated by commas.
+  /// Empty: a default that asks for the label alone.
   std::string form;
-  bool raw = false;  ///< no chat template, even if the model has one
+  bool raw = false;  ///< use no chat template, even if the model has one
 };
 
 class LabelPrompt {
  public:
-  /// Throws kInput if there are fewer than two labels, one is empty or there twice, or if "{text}"
-  /// is not in the form. The model must outlive it.
+  /// Throws kInput if there are fewer than two labels, if a label is empty or a duplicate, or if
+  /// the form lacks "{text}". The model must outlive it.
   LabelPrompt(const Model& model, std::vector<std::string> labels,
               const LabelPromptOptions& options = {});
 
@@ -50,22 +50,22 @@ class LabelPrompt {
 };
 
 struct LabelScores {
-  /// Of each label: the natural logarithm of the probability of all its tokens behind the prompt.
+  /// Natural logarithm of the probability of all tokens of each label after the prompt.
   std::vector<double> logprobs;
   std::vector<size_t> tokens;  ///< of each label
   size_t prompt_tokens = 0, reused_tokens = 0;
 
-  /// Shares of the labels, which add up to 1. `mean`: of the geometric mean of each label's tokens,
-  /// which does not prefer short labels.
+  /// Returns the softmax over the labels. `mean`: of the mean log probability per token, which does
+  /// not prefer short labels, instead of the sum.
   std::vector<double> probabilities(bool mean = false) const;
 };
 
-/// Scheduler::submit() or what leads to it.
+/// Scheduler::submit() or a wrapper of it.
 using Submit = std::function<std::shared_ptr<Ticket>(GenerateRequest)>;
 
-/// Scores the labels of each, as many at a time as there are slots; `progress`: called with texts
-/// done and texts in all. Throws what `submit` throws and what ended an answer; the others are
-/// cancelled then.
+/// Scores the labels of each text, `slots` requests at a time. `progress`: called with texts done
+/// and the number of texts. Throws as `submit` does, and the error that ended a request; the
+/// remaining requests are then cancelled.
 std::vector<LabelScores> score_labels(const Submit& submit, int32_t slots,
                                       std::span<const LabelTokens> texts,
                                       const std::function<void(size_t, size_t)>& progress = {});

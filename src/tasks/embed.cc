@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRunTokens = Embedder::kRunTokens;
 
-// The card of Qwen3-Reranker: how a decoder is asked.
+// The prompt on the model card of Qwen3-Reranker.
 constexpr std::string_view kSystem =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
@@ -30,14 +30,13 @@ LoadOptions with_entry(LoadOptions load,
 int32_t most_tokens(int32_t wanted, const SentenceConfig& files, const Model& model) {
   const int32_t context = model.options().context;
   if (wanted > context)
-    throw Error(ErrorKind::kInput, "{} tokens of a text are asked for, the model takes {}", wanted,
-                context);
+    throw Error(ErrorKind::kInput, "max_tokens is {}, expected at most {}", wanted, context);
   if (wanted > 0) return wanted;
   return files.max_length > 0 ? static_cast<int32_t>(std::min<int64_t>(files.max_length, context))
                               : context;
 }
 
-// The text of a prompt of the files.
+// Returns the text of a prompt of the files, by default of their default prompt.
 std::string find_prompt(const SentenceConfig& config, const std::string& name) {
   const std::string& wanted = name.empty() ? config.default_prompt : name;
   if (wanted.empty()) return {};
@@ -46,8 +45,8 @@ std::string find_prompt(const SentenceConfig& config, const std::string& name) {
   std::string known;
   for (const auto& [other, text] : config.prompts)
     known += (known.empty() ? "" : ", ") + printable(other);
-  throw Error(ErrorKind::kInput, "there is no prompt '{}', {}", printable(wanted),
-              known.empty() ? "the model has none" : "expected one of " + known);
+  throw Error(ErrorKind::kInput, "unknown prompt '{}', {}", printable(wanted),
+              known.empty() ? "the model has no prompts" : "expected one of " + known);
 }
 
 std::string prepared(const SentenceConfig& config, std::string_view prompt, std::string_view text) {
@@ -56,7 +55,7 @@ std::string prepared(const SentenceConfig& config, std::string_view prompt, std:
   return config.lower_case ? lower_case(whole) : whole;
 }
 
-/// Calls done(first, last) for runs of texts whose tokens together are about kRunTokens.
+/// Calls run(first, last) for consecutive texts with at most kRunTokens tokens, or a single text.
 template <typename Run>
 void in_runs(const std::vector<Encoding>& encodings, const Run& run) {
   for (size_t first = 0, last = 0; first < encodings.size(); first = last) {
@@ -74,7 +73,7 @@ std::vector<TokenSequence> sequences(std::span<const Encoding> encodings) {
   return all;
 }
 
-// Texts become tokens on all threads.
+// Encodes texts on all threads.
 template <typename Encode>
 std::vector<Encoding> encode_all(ThreadPool& pool, size_t count, const Encode& encode) {
   std::vector<Encoding> encodings(count);
@@ -91,7 +90,7 @@ Entry text_entry(ModelFile& file, const TransformerConfig& config) {
   if (config.mask == Mask::kCausal) return any_decode_entry(file, config);
   const bool scores = makes_scores(file, config);
   const SentenceSetup setup = read_sentence_setup(file, config);
-  // Weights are loaded when the entry has been made.
+  // Keeps the files mapped: the weights are loaded after this call.
   file.mappings.insert(file.mappings.end(), setup.files.mappings.begin(),
                        setup.files.mappings.end());
   return scores ? score_entry(file, config, setup.score)
@@ -109,8 +108,8 @@ Embedder::Embedder(const std::string& path, const LoadOptions& load, const Embed
                                 if (!options.pooling && setup->files.is_ranker &&
                                     file.container == Container::kFolder)
                                   throw Error(ErrorKind::kUnsupported,
-                                              "{}: modules.json says nothing of Pooling: its "
-                                              "model scores pairs (veery rerank)",
+                                              "{}: modules.json has no Pooling module: the "
+                                              "model scores pairs (use 'veery rerank')",
                                               file.path);
                                 if (options.pooling)
                                   embedding.pooling = pooling_of(*options.pooling);
@@ -159,8 +158,8 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
                           const bool decoder = transformer.mask == Mask::kCausal;
                           if (decoder && !setup->yes_no && makes_scores(file, transformer))
                             throw Error(ErrorKind::kUnsupported,
-                                        "{}: a {} model with a head for scores: how query and "
-                                        "document stand is known of Qwen3-Reranker only",
+                                        "{}: a {} model with a classification head: the prompt "
+                                        "format is known for Qwen3-Reranker only",
                                         file.path, transformer.architecture);
                           return score_entry(file, transformer, setup->score);
                         })),
@@ -173,15 +172,14 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
 
 void Reranker::set_instruction(std::string instruction) {
   if (!instruction.empty() && !setup_->yes_no)
-    throw Error(ErrorKind::kInput, "{}: a cross-encoder has no place for an instruction",
-                model_.path());
+    throw Error(ErrorKind::kInput, "{}: a cross-encoder accepts no instruction", model_.path());
   options_.instruction = std::move(instruction);
 }
 
 int64_t Reranker::token(const char* word) const {
   if (const auto id = model_.tokenizer().find(word)) return *id;
   throw Error(ErrorKind::kUnsupported,
-              "{}: the vocabulary has no token '{}', expected those of Qwen3-Reranker",
+              "{}: the vocabulary has no token '{}', expected the vocabulary of Qwen3-Reranker",
               model_.path(), word);
 }
 
@@ -191,8 +189,9 @@ Reranker::Columns Reranker::find_columns(int64_t labels) const {
     const Columns ids =
         files.yes < 0 ? Columns{token("yes"), token("no")} : Columns{files.yes, files.no};
     if (ids.yes >= labels || ids.no >= labels)
-      throw Error(ErrorKind::kFormat, "{}: the tokens {} and {} are compared, there are {}",
-                  model_.path(), ids.yes, ids.no, labels);
+      throw Error(ErrorKind::kFormat,
+                  "{}: found the tokens {} and {} to compare, expected ids below {}", model_.path(),
+                  ids.yes, ids.no, labels);
     return ids;
   }
   if (setup_->yes_no && labels == 2) {
@@ -200,8 +199,8 @@ Reranker::Columns Reranker::find_columns(int64_t labels) const {
     return swapped ? Columns{1, 0} : Columns{0, 1};
   }
   if (labels != 1)
-    throw Error(ErrorKind::kUnsupported, "{}: the head gives {} labels, a score is one",
-                model_.path(), labels);
+    throw Error(ErrorKind::kUnsupported, "{}: the head has {} labels, expected 1", model_.path(),
+                labels);
   return {0, -1};
 }
 
@@ -217,10 +216,10 @@ Encoding Reranker::encode(std::string_view query, std::string_view document) con
   const size_t around = form_.before.size() + form_.after.size();
   if (most <= around)
     throw Error(ErrorKind::kInput,
-                "{} tokens of a text are asked for, what stands around it has {}", most, around);
+                "max_tokens is {}, expected more than the {} tokens of the prompt", most, around);
   const std::string_view instruction =
       options_.instruction.empty() ? kInstruction : std::string_view(options_.instruction);
-  // What a document says must not end the turn of the user.
+  // A document must not be able to end the turn of the user.
   Encoding text = model_.tokenizer().encode_text(
       fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}", instruction, query, document),
       {.add_special = false, .parse_special = false, .max_tokens = most - around});

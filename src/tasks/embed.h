@@ -1,4 +1,4 @@
-// embed.h: embeddings of texts, and scores of how well documents answer a query.
+// embed.h: embeddings of texts, and scores of documents for a query (reranking).
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -13,46 +13,46 @@
 
 namespace veery {
 
-/// Called with texts done and texts in all.
+/// Called with the texts done and the number of texts.
 using TextProgress = std::function<void(size_t, size_t)>;
 
-/// What is asked for in place of what the model's files say.
+/// Overrides of the model's files.
 struct EmbedOptions {
   std::optional<PoolingKind> pooling;
-  int64_t dimensions = 0;         ///< the first so many (Matryoshka); 0: all
-  std::optional<bool> normalize;  ///< to length 1; absent: as the files say, else yes
-  int32_t max_tokens = 0;         ///< of a text, special tokens included; 0: what the model takes
-  /// The name of a prompt of the files that stands before each text; empty: their default.
+  int64_t dimensions = 0;         ///< keep only the first ones (Matryoshka); 0: all
+  std::optional<bool> normalize;  ///< to length 1; absent: as the files say, else true
+  int32_t max_tokens = 0;         ///< of a text, with special tokens; 0: limit of the model
+  /// Name of the prompt in the files that prefixes each text; empty: their default.
   std::string prompt_name;
 };
 
-/// Numbers [rows, columns]: one row, or with PoolingKind::kNone one for each token.
+/// Values [rows, columns]: one row, or with PoolingKind::kNone one per token.
 struct TextEmbedding {
   std::vector<float> values;
   int64_t rows = 1;
-  int32_t tokens = 0;  ///< that it was made of
-  int32_t cut = 0;     ///< that were too many and left out
+  int32_t tokens = 0;  ///< evaluated
+  int32_t cut = 0;     ///< cut off at the limit
 };
 
-/// What an encoder makes of texts, as its files say: the entry "score" where they have a head for
-/// scores, else "embed"; each has one root. Of a decoder any_decode_entry().
+/// Returns the entry of a model for texts: any_decode_entry() of a decoder; of an encoder the entry
+/// "score" if it has a classification head, else "embed", each with one root.
 Entry text_entry(ModelFile& file, const TransformerConfig& config);
 
-/// Texts run together, without padding; what comes out for a text does not depend on the others.
+/// Embeds texts in batches without padding. The result of a text does not depend on the others.
 class Embedder {
  public:
-  /// Tokens of one run: enough that weights are read seldom, few enough that what is between two
-  /// layers stays in the caches.
+  /// Tokens of a batch: enough to amortise reading the weights, few enough that activations between
+  /// two layers stay in the CPU caches.
   static constexpr int32_t kRunTokens = 512;
 
-  /// Throws as Model does, and kInput naming pooling, prompt or dimensions that there are none of.
+  /// Throws as Model does, and kInput naming an unknown prompt or invalid pooling or dimensions.
   Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options = {});
 
   std::vector<TextEmbedding> embed(std::span<const std::string> texts,
                                    const TextProgress& progress = {});
   int64_t columns() const { return columns_; }
   const Model& model() const { return model_; }
-  /// Takes the memory for the longest runs at once.
+  /// Allocates the memory of the largest batch.
   void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, max_tokens_)); }
   size_t activation_bytes() const { return encoder_.activation_bytes(); }
 
@@ -67,10 +67,10 @@ class Embedder {
 };
 
 struct RerankOptions {
-  int32_t max_tokens = 0;  ///< of query and document together; 0: what the model takes
-  bool raw = false;        ///< the model's own numbers, whatever its files say is made of them
-  /// The instruction in the prompt of a decoder; empty: retrieval, as the card of Qwen3-Reranker
-  /// has it. Cross-encoders take none.
+  int32_t max_tokens = 0;  ///< of query and document together; 0: limit of the model
+  bool raw = false;        ///< skip the sigmoid that the files demand
+  /// Instruction in the prompt of a decoder; empty: retrieval, as on the model card of
+  /// Qwen3-Reranker. Cross-encoders accept none.
   std::string instruction;
 };
 
@@ -79,30 +79,30 @@ struct PairScore {
   int32_t tokens = 0, cut = 0;  ///< as in TextEmbedding
 };
 
-/// A cross-encoder: query and document are one sequence. Of a decoder (Qwen3-Reranker,
-/// arXiv:2506.05176) the score is the share of "yes" beside "no" as the next token, or what its one
-/// label says; special tokens in query and document are plain text there.
+/// Scores documents by a cross-encoder, which reads query and document as one sequence, or by a
+/// decoder (Qwen3-Reranker, arXiv:2506.05176): the softmax of the next token "yes" against "no", or
+/// the single label of its head. For a decoder, special tokens in the texts are plain text.
 class Reranker {
  public:
-  /// Throws as Model does, and kUnsupported naming what is missing in a model that has no head for
-  /// scores, or one with several labels; kInput for an instruction that a model has no place for.
+  /// Throws as Model does; kUnsupported naming what is missing if the model has no classification
+  /// head, or one with several labels; kInput for an instruction if the model accepts none.
   Reranker(const std::string& path, const LoadOptions& load, const RerankOptions& options = {});
 
   std::vector<PairScore> score(std::string_view query, std::span<const std::string> documents,
                                const TextProgress& progress = {});
-  /// In place of RerankOptions::instruction. Throws kInput for one that the model has no place for.
+  /// Replaces RerankOptions::instruction. Throws kInput if the model accepts none.
   void set_instruction(std::string instruction);
   const Model& model() const { return model_; }
-  /// Takes the memory for the longest runs at once.
+  /// Allocates the memory of the largest batch.
   void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, options_.max_tokens)); }
   size_t activation_bytes() const { return encoder_.activation_bytes(); }
 
  private:
-  /// Numbers of a row of the head: the score is yes, or yes less no.
+  /// Columns of the head: the score is value[yes] - value[no], or value[yes] if `no` is -1.
   struct Columns {
-    int64_t yes, no;  ///< no -1: there is none
+    int64_t yes, no;
   };
-  /// What stands around query and document where a decoder is asked.
+  /// Tokens around query and document in the prompt of a decoder.
   struct PromptForm {
     std::vector<int32_t> before, after;
   };

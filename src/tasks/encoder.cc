@@ -10,22 +10,22 @@
 namespace veery {
 namespace {
 
-// Plans are made for powers of two.
+// Plans exist for powers of two.
 int64_t bucket(int64_t size) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))));
 }
 
-// Types come from a tokenizer's file, the table from the weights.
+// Types come from the tokenizer and the table from the weights, so they may not match.
 void check_types(const Model& model, const TokenSequence& sequence) {
   if (sequence.types.empty()) return;
   if (sequence.types.size() != sequence.ids.size())
-    throw Error(ErrorKind::kInput, "a text has {} tokens and {} token types", sequence.ids.size(),
-                sequence.types.size());
+    throw Error(ErrorKind::kInput,
+                "found {} tokens and {} token types, expected one type per token",
+                sequence.ids.size(), sequence.types.size());
   const int32_t rows = model.config().token_types;
   for (const int32_t type : sequence.types)
     if (rows > 0 && (type < 0 || type >= rows))
-      throw Error(ErrorKind::kInput, "token type {} is outside of the model's table of {}", type,
-                  rows);
+      throw Error(ErrorKind::kInput, "found token type {}, expected 0 to {}", type, rows - 1);
 }
 
 }  // namespace
@@ -58,9 +58,10 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;
   for (const TokenSequence& sequence : sequences) {
     const size_t count = sequence.ids.size();
-    if (count == 0) throw Error(ErrorKind::kInput, "a text has no tokens");
+    if (count == 0)
+      throw Error(ErrorKind::kInput, "found a text without tokens, expected one or more");
     if (count > static_cast<size_t>(model_.options().context))
-      throw Error(ErrorKind::kLimit, "a text has {} tokens, the model takes {}", count,
+      throw Error(ErrorKind::kLimit, "found a text of {} tokens, expected at most {}", count,
                   model_.options().context);
     check_ids(model_, sequence.ids);
     check_types(model_, sequence);

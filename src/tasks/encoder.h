@@ -1,4 +1,4 @@
-// encoder.h: runs an entry that has no cache on batches of whole sequences.
+// encoder.h: runs an entry without KV cache on batches of whole sequences.
 #pragma once
 #include <deque>
 #include <map>
@@ -12,31 +12,33 @@
 
 namespace veery {
 
-/// The tokens of one sequence. `types`: which text of a pair each is of; empty: all of the first.
+/// The tokens of one sequence. `types`: the text of a pair that each token belongs to; empty: all
+/// 0.
 struct TokenSequence {
   std::span<const int32_t> ids;
   std::span<const int32_t> types;
 };
 
-/// Not for several threads at once. The model must outlive it.
+/// Not thread-safe. The model must outlive it.
 class Encoder {
  public:
-  /// `root`: what is wanted of the model's entry.
+  /// `root`: name of the root of the model's entry to compute.
   Encoder(Model& model, std::string root);
 
-  /// Takes the memory for runs of up to so many tokens at once.
+  /// Allocates the memory for runs of up to `rows` tokens.
   void reserve(int64_t rows);
   /// Of the workspaces, as far as they were reserved or plans took them.
   size_t activation_bytes() const;
 
-  /// Runs the sequences together, one row a token and no padding. Throws kInput for an id outside
-  /// of the vocabulary, a type outside of the model's table, types that are not one for each token
-  /// or a sequence without tokens, kLimit for one that is longer than the context.
+  /// Runs the sequences together, one row per token, without padding. Throws kInput for an id
+  /// outside of the vocabulary, a type outside of the model's table, a number of types other than
+  /// that of the tokens, or an empty sequence; kLimit for one longer than the context.
   void run(std::span<const TokenSequence> sequences);
-  /// Row `i` of the last run's root: one for each sequence, or one for each token.
+  /// Returns row `i` of the root after the last run: one per sequence or one per token.
   std::span<const float> row(int64_t i) const;
 
-  /// The plan for runs of up to so many tokens and sequences, made when first needed, after a run.
+  /// Returns the plan for runs of up to `rows` tokens and `sequences` sequences, building it on
+  /// first use. Call it after a run.
   Plan& plan(int64_t rows, int64_t sequences);
 
  private:

@@ -38,7 +38,7 @@ struct Sums {
   }
 };
 
-/// Adds a window's sums to the total and to what is reported of it.
+/// Adds the sums of a window to the total and updates the result.
 void add_window(const Sums& window, Sums& total, Perplexity& result) {
   total.add(window);
   const auto [value, error] = total.exponential();
@@ -50,11 +50,11 @@ void add_window(const Sums& window, Sums& total, Perplexity& result) {
 
 size_t count_windows(std::span<const int32_t> ids, int32_t window) {
   if (window < 2)
-    throw Error(ErrorKind::kInput, "a window of {} tokens, expected 2 or more", window);
+    throw Error(ErrorKind::kInput, "found a window of {} tokens, expected 2 or more", window);
   const size_t windows = ids.size() / static_cast<size_t>(window);
   if (windows == 0)
-    throw Error(ErrorKind::kInput, "the text has {} tokens, one window takes {}", ids.size(),
-                window);
+    throw Error(ErrorKind::kInput, "found a text of {} tokens, expected at least one window of {}",
+                ids.size(), window);
   return windows;
 }
 
@@ -72,7 +72,7 @@ double surprise(std::span<const float> logits, int32_t next) {
   return log_sum_exp(logits) - logits[static_cast<size_t>(next)];
 }
 
-/// Begins a window: the tokens that are not scored.
+/// Begins a window by the tokens that are not scored.
 void feed_first(SequenceReader& reader, std::span<const int32_t> ids) {
   reader.clear();
   if (!ids.empty()) reader.feed(ids);
@@ -92,7 +92,7 @@ Sums score(SequenceReader& reader, std::span<const int32_t> ids) {
 /// A model's logits at consecutive positions.
 class Predictions {
  public:
-  /// Those after each of `ids`.
+  /// Collects the logits after each of `ids`.
   void collect(SequenceReader& reader, std::span<const int32_t> ids) {
     values_.clear();
     reader.feed_all(ids, [&](int32_t, std::span<const float> logits) {
@@ -109,7 +109,7 @@ class Predictions {
   std::vector<float> values_;
 };
 
-/// Two models side by side.
+/// Scores two models on the same tokens.
 class Pair {
  public:
   Pair(Model& model, Model& reference)
@@ -118,7 +118,7 @@ class Pair {
   struct Scores {
     Sums model, reference, ratio, divergence, same;
   };
-  /// A window's sums.
+  /// Returns the sums of a window.
   Scores score(std::span<const int32_t> ids) {
     const size_t first = ids.size() / 2;
     feed_first(reader_, ids.first(first));
@@ -139,7 +139,7 @@ class Pair {
   }
 
  private:
-  static constexpr size_t kTogether = 64;  // positions of which all logits are held
+  static constexpr size_t kTogether = 64;  // positions whose logits are in memory
 
   struct Token {
     double model = 0, reference = 0, divergence = 0;
@@ -163,7 +163,7 @@ class Pair {
   Predictions predictions_, right_;
 };
 
-/// The ids of `text`, which must be the same for both.
+/// Returns the ids of `text`. Throws kInput unless they are the same for both models.
 std::vector<int32_t> common_ids(const Model& model, const Model& reference, std::string_view text) {
   if (model.config().vocab != reference.config().vocab)
     throw Error(ErrorKind::kInput, "{} has a vocabulary of {} tokens, the reference {} one of {}",

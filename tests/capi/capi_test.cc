@@ -240,7 +240,7 @@ TEST_F(CApi, LabelsAreAsProbableAsTheirTokens) {
   EXPECT_NEAR(probabilities[0], std::exp(logprobs[0]) / all, 1e-5);
   const char* empty[] = {"a", ""};
   expect_failure(veery_classify(model.get(), "hi", VEERY_NUL, empty, 2, logprobs, nullptr),
-                 VEERY_ERROR_INPUT, "labels[1]: has no tokens of its own");
+                 VEERY_ERROR_INPUT, "labels[1]: found no tokens that differ from the prompt");
 }
 
 TEST_F(CApi, StepsAreProfiledByRow) {

@@ -1,5 +1,4 @@
-// Saved chats: what is written is read, as is an export of the web page; all else is refused by
-// name.
+// Saved chats: round trip, exports of the web page, and errors for everything else.
 #include "chat/chat_file.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,7 @@
 namespace veery {
 namespace {
 
-TEST(ChatFile, WhatIsWrittenIsRead) {
+TEST(ChatFile, ReadsItsOwnOutput) {
   const ChatFile chat{
       .model = "smollm2",
       .parameters = {{"temperature", 0.5}, {"top_k", 7}},
@@ -30,7 +29,7 @@ TEST(ChatFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(read_chat(write_chat({}), "x").messages, Json::array());
 }
 
-TEST(ChatFile, MessagesAloneAreAChat) {
+TEST(ChatFile, AnArrayOfMessagesIsAChat) {
   const ChatFile read =
       read_chat(R"([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])", "x");
   EXPECT_EQ(read.messages, Json::array({{{"role", "user"}, {"content", "hi"}}}));
@@ -50,7 +49,7 @@ std::string page(const std::string& leaf) {
   return text.replace(text.find('%'), 1, leaf);
 }
 
-TEST(ChatFile, OfThePageIsTheBranchThatItShows) {
+TEST(ChatFile, TheVisibleBranchOfThePageIsRead) {
   const ChatFile first = read_chat(page("2"), "x");
   EXPECT_EQ(first.model, "m");
   EXPECT_EQ(first.parameters, Json({{"temperature", 0.25}}));
@@ -59,11 +58,40 @@ TEST(ChatFile, OfThePageIsTheBranchThatItShows) {
   EXPECT_EQ(first.messages[1]["content"], "File f.txt:\n```\nF\n```\n\na");
   EXPECT_EQ(first.messages[2]["content"], "first");
   const ChatFile newest = read_chat(page("none"), "x");
-  ASSERT_EQ(newest.messages.size(), 3U);  // an answer without text is none
+  ASSERT_EQ(newest.messages.size(), 3U);  // an answer without text, reasoning and calls is dropped
   EXPECT_EQ(newest.messages[2]["reasoning_content"], "hm");
 }
 
-TEST(ChatFile, CyclesOfThePageEnd) {
+TEST(ChatFile, ReasoningAndToolCallsOfThePageSurvive) {
+  const ChatFile chat = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "6",
+    "thinking": "off", "nodes": [
+    {"id": "1", "parent": "", "role": "user", "text": "a", "made": 1},
+    {"id": "2", "parent": "1", "role": "assistant", "text": "", "thought": "hm", "made": 2,
+     "calls": [{"id": "x7", "name": "f", "arguments": "{\"a\": 1}"},
+               {"id": "", "name": "g", "arguments": ""}]},
+    {"id": "3", "parent": "2", "role": "user", "text": "two", "made": 3},
+    {"id": "4", "parent": "3", "role": "assistant", "text": "", "thought": "stopped", "made": 4},
+    {"id": "5", "parent": "4", "role": "user", "text": "on", "made": 5},
+    {"id": "6", "parent": "5", "role": "assistant", "text": "said", "made": 6,
+     "calls": [{"name": "h", "arguments": "no JSON"}]}]}]})",
+                                  "x");
+  EXPECT_EQ(chat.template_args, Json({{"enable_thinking", false}, {"thinking", false}}));
+  ASSERT_EQ(chat.messages.size(), 6U);
+  EXPECT_EQ(chat.messages[1], parse_json(R"({"role": "assistant", "content": "",
+    "reasoning_content": "hm", "tool_calls": [
+      {"id": "x7", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}},
+      {"id": "call_2", "type": "function", "function": {"name": "g", "arguments": {}}}]})",
+                                         ""));
+  EXPECT_EQ(chat.messages[3]["reasoning_content"], "stopped");
+  EXPECT_EQ(chat.messages[5]["content"], "said");
+  EXPECT_EQ(chat.messages[5]["tool_calls"][0]["id"], "call_3");
+  EXPECT_EQ(chat.messages[5]["tool_calls"][0]["function"]["arguments"], "no JSON");
+  const ChatFile again = read_chat(write_chat(chat), "x");
+  EXPECT_EQ(again.messages, chat.messages);
+  EXPECT_EQ(again.template_args, chat.template_args);
+}
+
+TEST(ChatFile, CyclesOfThePageEndTheBranch) {
   const ChatFile read = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "1",
     "nodes": [{"id": "1", "parent": "2", "role": "user", "text": "a"},
               {"id": "2", "parent": "1", "role": "user", "text": "b"}]}]})",
@@ -71,7 +99,7 @@ TEST(ChatFile, CyclesOfThePageEnd) {
   EXPECT_EQ(read.messages.size(), 2U);
 }
 
-TEST(ChatFile, WhatIsNoneIsRefusedByName) {
+TEST(ChatFile, OtherFilesAreErrorsThatSayWhy) {
   for (const auto& [text, part] :
        {std::pair("{", "chat.json"), std::pair("5", "chat.json: found a JSON number"),
         std::pair("{}", "the format is missing, expected \"veery-chat\""),

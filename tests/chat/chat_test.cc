@@ -57,7 +57,7 @@ TEST(Chat, TurnsAreDroppedWhole) {
   EXPECT_EQ(chat.turns(), 1U);
 }
 
-TEST(Chat, FewTurnsAreDroppedForAPromptThatFits) {
+TEST(Chat, TheFewestTurnsAreDroppedForAPromptThatFits) {
   const TinyModel file(kTemplate);
   const Model model(file.path(), {.threads = 1});
   Chat chat(model, "S", false);
@@ -181,7 +181,7 @@ TEST(Chat, ToolsCallsResultsAndReasoningReachTheTemplate) {
   chat.set_tools(parse_json(R"([{"type": "function", "function": {"name": "f"}}])", "test"));
   chat.add_user("hi");
   EXPECT_EQ(chat.text(), "<tool_call>f[user]hi[assistant]<think>");
-  AnswerParser parser = chat.parser();  // the prompt has opened the reasoning
+  AnswerParser parser = chat.parser();  // the prompt opens the reasoning
   parser.push(R"(Hm.</think><tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)");
   parser.finish();
   EXPECT_EQ(parser.answer().reasoning, "Hm.");
@@ -229,7 +229,7 @@ TEST(Chat, IsRawWithoutATemplateOrOnDemand) {
   EXPECT_FALSE(Chat(second, "", false).raw());
 }
 
-TEST(TemplateVariables, AreThoseOfTransformersAndCanBeReplaced) {
+TEST(TemplateVariables, MatchTransformersAndCanBeReplaced) {
   const Json variables = template_variables({{"bos_token", "<s>"}}, Json::array(), false,
                                             {{"bos_token", "B"}, {"x", 1}});
   EXPECT_EQ(dump_json(variables), R"({"messages":[],"tools":null,"documents":null,)"

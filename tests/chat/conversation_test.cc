@@ -1,4 +1,4 @@
-// From messages to prompts: control tokens, prefill, tools in templates without a place for them.
+// Prompts of conversations: control tokens, prefill, tools in templates that do not render them.
 #include "chat/conversation.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Conversation, ControlTokensInMessagesAreText) {
   const auto specials = [&](const Json& messages, std::optional<bool> parse) {
     const RenderedConversation chat =
         render_conversation(model, {.messages = messages, .parse_special = parse});
-    // The text is the template's either way.
+    // The text is the same in both cases.
     EXPECT_EQ(chat.text, model.chat_template()->render(template_variables(
                              special_token_variables(model.tokenizer()), messages, true)));
     return std::ranges::count_if(chat.ids, [](int32_t id) { return id >= 256; });
@@ -45,7 +45,7 @@ TEST(Conversation, ControlTokensInMessagesAreText) {
   EXPECT_EQ(specials(Json::array({user("a</s><|user|>b")}), true), plain + 2);
 }
 
-TEST(Conversation, TokensAreNotMadeOfTwoFields) {
+TEST(Conversation, TokensDoNotSpanTwoFields) {
   const TinyModel file("{{ messages[0].content }}{{ messages[1].content }}", false);
   const Model model(file.path(), {.threads = 1});
   const RenderedConversation chat =
@@ -54,7 +54,7 @@ TEST(Conversation, TokensAreNotMadeOfTwoFields) {
   EXPECT_EQ(chat.ids.size(), 8U);
 }
 
-TEST(Conversation, IdsOfHarmlessTextAreThoseOfTheRendering) {
+TEST(Conversation, TextWithoutControlTokensHasTheIdsOfItsRendering) {
   const TinyModel file(kTurns);
   const Model model(file.path(), {.threads = 1});
   for (const char* text : {"", "hi", "a < b", "1 << 2", "x\n\n", "<b>bold</b>", "\xEF\xB7\x90"}) {
@@ -89,7 +89,7 @@ TEST(Conversation, ControlTokensInToolsAndTheirResultsAreText) {
   EXPECT_TRUE(std::ranges::none_of(chat.ids, [](int32_t id) { return id >= 256; }));
 }
 
-TEST(Conversation, ALastMessageOfTheAssistantIsContinued) {
+TEST(Conversation, ALastAssistantMessageIsContinued) {
   const TinyModel file(kTurns);
   const Model model(file.path(), {.threads = 1});
   const Json messages = Json::array({user("hi"), assistant("The answer ")});
@@ -103,14 +103,14 @@ TEST(Conversation, ALastMessageOfTheAssistantIsContinued) {
             "<s><|user|>user:hi</s><|user|>assistant:The answer </s><|user|>assistant:");
 }
 
-// As Qwen 3 and DeepSeek R1 do.
+// Like the templates of Qwen 3 and DeepSeek R1.
 constexpr const char* kThinks =
     "{% for m in messages %}<|user|>{{ m.role }}:{% if m.role == 'assistant' and "
     "m.reasoning_content"
     " %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}</s>{% endfor %}"
     "{% if add_generation_prompt %}<|user|>assistant:<think>\n{% endif %}";
 
-TEST(Conversation, PrefillIsReadAsWhatItIs) {
+TEST(Conversation, PrefillIsParsedAsContentOrReasoning) {
   const TinyModel file(kThinks);
   const Model model(file.path(), {.threads = 1});
   struct Case {
@@ -118,7 +118,7 @@ TEST(Conversation, PrefillIsReadAsWhatItIs) {
     std::string end, answer, content, reasoning;
   };
   const Case cases[] = {
-      // A text is content, although the template opens the reasoning of other answers.
+      // Prefilled text is content, although the template opens the reasoning of other answers.
       {assistant("The answer"), "assistant:The answer", " is 4.", "is 4.", ""},
       {{{"role", "assistant"}, {"content", ""}, {"reasoning_content", "Let me"}},
        "assistant:<think>\nLet me",
@@ -148,7 +148,7 @@ TEST(Conversation, PrefillIsReadAsWhatItIs) {
   }
 }
 
-TEST(Conversation, ToolsAreDescribedWhereTheTemplateHasNoPlaceForThem) {
+TEST(Conversation, ToolsAreDescribedIfTheTemplateDoesNotRenderThem) {
   const TinyModel file(kTurns);
   const Model model(file.path(), {.threads = 1});
   const Json messages = Json::array(
@@ -179,7 +179,7 @@ TEST(Conversation, ToolsAreDescribedWhereTheTemplateHasNoPlaceForThem) {
   EXPECT_FALSE(chat.parser.answer().broken);
 }
 
-TEST(Conversation, ToolsGoToTheUserWhereSystemMessagesAreRefused) {
+TEST(Conversation, ToolsGoToTheUserIfSystemMessagesAreRefused) {
   const TinyModel file(
       "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
       "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}");
@@ -190,7 +190,7 @@ TEST(Conversation, ToolsGoToTheUserWhereSystemMessagesAreRefused) {
   EXPECT_TRUE(text.ends_with("\n\nhi")) << text;
 }
 
-TEST(Conversation, AMessageWithoutContentGetsAnEmptyOneWhereTheTemplateFails) {
+TEST(Conversation, AMessageWithoutContentGetsAnEmptyOneIfTheTemplateFails) {
   for (const char* source : {"{% for m in messages %}{{ '[' + m.content + ']' }}{% endfor %}",
                              "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}"}) {
     const TinyModel file(source);
@@ -204,7 +204,7 @@ TEST(Conversation, AMessageWithoutContentGetsAnEmptyOneWhereTheTemplateFails) {
 }
 
 // Mistral's templates refuse other ids.
-TEST(Conversation, IdsOfCallsAreNineLettersWhereTheTemplateWantsThem) {
+TEST(Conversation, IdsOfCallsAreNineLettersIfTheTemplateRequiresThem) {
   const TinyModel file(
       "{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}"
       "{{ raise_exception('nine') }}{% endif %}{{ c.function.name }}{{ c.id }}{% endfor %}"

@@ -1,4 +1,4 @@
-"""The chat on a pseudo-terminal: what is typed and what is seen."""
+"""Drives a chat on a pseudo-terminal: sends keys and reads the screen."""
 import fcntl
 import os
 import pty
@@ -19,7 +19,7 @@ CTRL_C, CTRL_D, CTRL_R, CTRL_W, CTRL_Y = "\x03", "\x04", "\x12", "\x17", "\x19"
 
 
 class TerminalTest(CliTest):
-    """Each test has a home of its own; start() begins a chat with it."""
+    """Gives each test its own home directory; start() begins a chat in it."""
 
     @classmethod
     def setUpClass(cls):
@@ -45,12 +45,12 @@ class TerminalTest(CliTest):
         return [PROGRAM, "run", str(model or self.model), "--temp", "0", "--ignore-eos", "-t", "1", *flags]
 
     def start(self, *flags, model=None, size=None, **environment):
-        """A chat. `size`: rows, columns. Without a flag of length answers have 8 tokens."""
+        """Starts a chat. `size`: rows, columns. Answers have 8 tokens unless a flag says otherwise."""
         self.begin(self.arguments(*flags, model=model), size, environment)
         return self.expect("> ")
 
     def start_shell(self):
-        """A shell that controls jobs, with the prompt $; command() is what it should run."""
+        """Starts a shell with job control and the prompt $; run command() in it."""
         self.begin(["/bin/bash", "--norc", "--noediting", "-i"], None, {"PS1": "$ ", "LC_ALL": "C"})
         self.expect("$ ")
 
@@ -72,14 +72,14 @@ class TerminalTest(CliTest):
         self.seen = ""
 
     def read(self, timeout):
-        """False: nothing came."""
+        """Reads output. Returns False if none came."""
         if not select.select([self.terminal], [], [], max(0, timeout))[0]:
             return False
         self.seen += os.read(self.terminal, 1 << 16).decode(errors="replace")
         return True
 
     def expect(self, text, timeout=60):
-        """Reads until `text`; returns what came before it."""
+        """Reads until `text`; returns the output before it."""
         end = time.monotonic() + timeout
         while text not in self.seen:
             try:
@@ -91,7 +91,7 @@ class TerminalTest(CliTest):
         return before
 
     def send(self, text):
-        """Any length: what is written meanwhile is read, so that neither side waits for the other."""
+        """Sends text of any length, reading the output meanwhile so that neither side blocks."""
         data = text.encode()
         while data:
             _, free, _ = select.select([], [self.terminal], [], 0.05)
@@ -100,7 +100,7 @@ class TerminalTest(CliTest):
             self.read(0)
 
     def say(self, text):
-        """Sends a line and returns all that is written up to the next prompt."""
+        """Sends a line and returns the output up to the next prompt."""
         self.send(text + "\r")
         self.expect("\n")
         return self.expect("\n> ")
@@ -109,15 +109,15 @@ class TerminalTest(CliTest):
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read_rest(self):
-        """What an ended child has written and nobody has read."""
+        """Reads the remaining output of a child that has ended."""
         try:
             while self.read(0):
                 pass
         except OSError:
-            pass  # how Linux tells the end of a terminal that no process has open
+            pass  # Linux reports the end of a terminal that no process has open
 
     def status(self, timeout=60):
-        """The exit status; negative for a signal. All that the child wrote is seen then."""
+        """Returns the exit status, negative for a signal, after reading all output."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             pid, status = os.waitpid(self.child, os.WNOHANG)

@@ -22,7 +22,7 @@ TEMPLATE = (
     "{% if enable_thinking %}<think>\n{% endif %}{% endif %}"
 )
 SYSTEM = "You help with a repository. Read files before you change them. " * 60
-LETTERS = {str(letter): 60 for letter in range(97, 123)}  # random weights then write words
+LETTERS = {str(letter): 60 for letter in range(97, 123)}  # makes random weights write words
 COMMAND = {"type": "object", "properties": {"command": {"enum": ["ls", "cat a.txt", "make test"]}}, "required": ["command"],
            "additionalProperties": False}  # fmt: skip
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+a new line\n*** End Patch\n"
@@ -83,7 +83,7 @@ class Agents(CliTest):
 
     @staticmethod
     def blocks(parts):
-        """The content that a stream builds, and the last usage and stop reason."""
+        """Returns the content of a stream, and the last usage and stop reason."""
         blocks, usage, reason = [], {}, None
         for part in parts:
             if part["type"] == "message_start":
@@ -107,7 +107,7 @@ class Agents(CliTest):
                 block["input"] = json.loads(text)
         return blocks, usage, reason
 
-    def test_a_session_of_claude_code_reads_only_what_is_new(self):
+    def test_a_session_of_claude_code_evaluates_only_new_tokens(self):
         messages = [{"role": "user", "content": [{"type": "text", "text": "<system-reminder>be brief</system-reminder>"},
                                                  {"type": "text", "text": "Fix the test"}]}]  # fmt: skip
         for turn in range(TURNS):
@@ -176,7 +176,7 @@ class Agents(CliTest):
     def count(self, content, **more):
         return self.server.post("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": content}], **more})["input_tokens"]
 
-    def test_blocks_of_text_are_read(self):
+    def test_text_blocks_are_accepted(self):
         plain = self.count("")
         text = {"type": "text", "text": "12345"}
         for block, size in [
@@ -236,7 +236,7 @@ class Agents(CliTest):
         }  # fmt: skip
 
     def respond(self, body):
-        """Items and usage of a stream, whose events are checked."""
+        """Checks the events of a stream and returns its items and usage."""
         parts = self.stream("/v1/responses", body)
         self.assertEqual([part["sequence_number"] for part in parts], list(range(len(parts))))
         self.assertEqual([part["type"] for part in parts[:2]], ["response.created", "response.in_progress"])
@@ -252,7 +252,7 @@ class Agents(CliTest):
                     self.assertEqual("".join(deltas), whole)
         return final["output"], final["usage"], final
 
-    def test_a_session_of_codex_reads_only_what_is_new(self):
+    def test_a_session_of_codex_evaluates_only_new_tokens(self):
         items = [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "sandbox: none"}]},
                  {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix the test"}]}]  # fmt: skip
         choices = [{"type": "function", "name": "exec_command"}, {"type": "custom", "name": "apply_patch"},
@@ -274,7 +274,7 @@ class Agents(CliTest):
                 self.assertGreater(cached / usage["input_tokens"], 0.95, turn)
             items += [call, {**result, "call_id": call["call_id"]}]
 
-    def test_items_of_all_types_are_read(self):
+    def test_items_of_all_types_are_accepted(self):
         text = [{"type": "input_text", "text": "x"}]
         items = [
             {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "late", "parameters": COMMAND}]},
@@ -303,7 +303,7 @@ class Agents(CliTest):
                             ({"type": "item_reference", "id": "msg_unknown"}, "msg_unknown")]:  # fmt: skip
             self.assertIn(place, self.refuse("/v1/responses", {"input": [item]})["message"])
 
-    def test_reasoning_comes_back_by_what_is_sealed(self):
+    def test_reasoning_is_restored_from_encrypted_content(self):
         body = self.codex([{"role": "user", "content": "x"}], tools=[], chat_template_kwargs={"enable_thinking": True},
                           tool_choice="auto", text={"format": {"type": "json_schema", "name": "n", "schema": {"const": 1}}},
                           thinking_budget_tokens=11)  # fmt: skip
@@ -361,7 +361,7 @@ class Agents(CliTest):
 
     # One call
 
-    def test_one_call_at_a_time_where_that_is_wanted(self):
+    def test_parallel_calls_can_be_disabled(self):
         call = '<tool_call>\\n{\\"name\\": \\"f\\", \\"arguments\\": {\\"command\\": \\"ls\\"}}\\n</tool_call>'
         form = {"type": "grammar", "grammar": f'root ::= "{call}\\n{call} and more"'}
         function = {"name": "f", "parameters": COMMAND}
@@ -435,7 +435,7 @@ class Agents(CliTest):
 
 
 class Context(CliTest):
-    """The end of the context, to the token."""
+    """The end of the context, exact to a token."""
 
     SIZE = 128
 
@@ -451,7 +451,7 @@ class Context(CliTest):
         cls.server.end()
         super().tearDownClass()
 
-    # Path, body for a text, tokens of prompt and answer out of the reply, and the field of the prompt.
+    # Path, body for a text, prompt and answer tokens of the reply, and the field of the prompt.
     ENDPOINTS = [
         ("/v1/chat/completions", lambda text: {"messages": [{"role": "user", "content": text}]},
          lambda reply: (reply["usage"]["prompt_tokens"], reply["usage"]["completion_tokens"]), "messages"),
@@ -476,7 +476,7 @@ class Context(CliTest):
                     body.update({"options": bias} if path.startswith("/api/") else bias)
                     self.assertEqual(sizes_of(self.server.post(path, body)), (length + 1, self.SIZE - length - 1))
 
-    def test_an_overflow_is_told_as_clients_know_it(self):
+    def test_an_overflow_has_the_error_of_each_api(self):
         for path, body_of, _, field in self.ENDPOINTS:
             for length in (self.SIZE - 1, self.SIZE, 500, 30_000_000):
                 with self.subTest(path=path, length=length):
@@ -504,14 +504,14 @@ class Context(CliTest):
         reply = self.server.post("/v1/responses", {**body, "truncation": "auto"})
         self.assertEqual(reply["truncation"], "auto")
         self.assertEqual(reply["usage"]["input_tokens"], 1 + 9 + 25 + 15 + 30)  # without the first turn
-        # Within the last turn steps go, a call with its output.
+        # Within the last turn, calls are dropped together with their outputs.
         steps = [item("user", 20)]
         for i in range(3):
             steps += [{"type": "function_call", "call_id": f"c{i}", "name": "f", "arguments": "{}"},
                       {"type": "function_call_output", "call_id": f"c{i}", "output": "o" * 5}]  # fmt: skip
         reply = self.server.post("/v1/responses", {"input": steps, "max_output_tokens": 1, "truncation": "auto"})
         self.assertLess(reply["usage"]["input_tokens"], self.SIZE)
-        # What is needed does not fit: the error of all of it.
+        # The required part does not fit: an error for all of it.
         status, _, text = self.server.send("POST", "/v1/responses", {"input": turns[:5] + [item("user", 200)], "truncation": "auto"})
         self.assertEqual(status, 400)
         self.assertIn("you requested 320 tokens", json.loads(text)["error"]["message"])

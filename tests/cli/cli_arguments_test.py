@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the program makes of its arguments: flags and verbs, numbers, texts, and what is meant by MODEL.
+"""Arguments of the program: flags and verbs, numbers, texts, and MODEL.
 
 usage: cli_arguments_test.py VEERY [unittest arguments]
 """
@@ -15,7 +15,7 @@ import unittest.mock
 import tiny_gguf
 from cli_base import PROGRAM, TINY, CliTest
 
-# Flags of numbers: verb, flag, values in its range, values just outside it.
+# Numeric flags: verb, flag, values in its range, values just outside of it.
 NUMBERS = [
     ("run", "-n", ["0", "-1", "2147483647"], ["-2", "2147483648"]),
     ("run", "-s", ["-1", "9223372036854775807"], ["-2", "9223372036854775808"]),
@@ -49,7 +49,7 @@ NUMBERS = [
 ]
 NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e400", "10^23", "1" * 40, "1,5", "--json"]
 
-# Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
+# Flags of llama.cpp, Ollama and mlx-lm: the error says what to use instead, or why there is none.
 FOREIGN = [
     "--split-mode", "--main-gpu", "-cnv", "-no-cnv", "-hff", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
@@ -75,7 +75,7 @@ class Flags(CliTest):
         self.text = self.write("text.txt", "some text, and some more of it. " * 4)
 
     def usual(self, verb):
-        """Arguments with which a verb does its work quickly."""
+        """Returns arguments with which a verb finishes quickly."""
         return {
             "run": ["-p", "x", "-n", 0, "--raw", "-t", 1, "-q"],
             "logits": ["-p", "x", "-t", 1],
@@ -91,7 +91,7 @@ class Flags(CliTest):
             for value in inside:
                 with self.subTest(verb=verb, flag=flag, value=value):
                     self.veery(verb, self.model, *self.usual(verb), flag, value)
-            # All of them for a whole number and a real one; others are read by the same two functions.
+            # All values for an integer and a real flag; the other flags use the same two functions.
             for value in outside + (NO_NUMBERS if flag in ("-n", "--temp") and verb == "run" else NO_NUMBERS[row % 5 :: 5]):
                 with self.subTest(verb=verb, flag=flag, value=value):
                     message = self.error(verb, self.model, *self.usual(verb), flag, value, status=2)
@@ -113,30 +113,30 @@ class Flags(CliTest):
     def test_a_number_is_decimal(self):
         self.assertEqual(len(self.json("logits", self.model, "-p", "x", "--top", "010")["positions"][0]["top"]), 10)
 
-    def test_of_a_flag_given_twice_the_last_counts(self):
+    def test_the_last_of_repeated_flags_counts(self):
         answer = self.run_json("-p", "one", "-p", "hi", "-n", 7, "-n", 2, "--temp", 1, "--temp", 0, "--ignore-eos",
                                "--ignore-eos", "--raw")  # fmt: skip
         self.assertEqual((bytes(answer["prompt_ids"][1:]), len(answer["ids"])), (b"hi", 2))
         self.assertEqual(self.json("show", "-m", self.bare, "-m", self.model, "-c", 8, "-c", 16)["config"]["context"], 16)
         self.assertIn("--predict", self.error("run", self.model, "-p", "x", "-n", "x", "-n", 1, status=2))
 
-    def test_a_value_may_stand_behind_a_sign_or_a_number_behind_its_letter(self):
+    def test_a_value_may_follow_an_equals_sign_and_a_number_its_letter(self):
         for flags in [["-n3"], ["-n=3"], ["--predict=3"], ["--max-tokens", "3"], ["-n", "3"]]:
             with self.subTest(flags=flags):
                 answer = self.run_json("--prompt=hi", *flags, "--ignore-eos", "-s-1", "--temp=0.5")
                 self.assertEqual(len(answer["ids"]), 3)
         self.assertIn("--json", self.error("show", self.model, "--json=x", status=2))
 
-    def test_a_word_of_several_letters_is_no_letter_with_a_value(self):
+    def test_a_word_of_several_letters_is_not_a_letter_with_a_value(self):
         for word, part in [
-            ("-prompt", "is '--prompt' meant?"),
-            ("-temp", "is '--temp' meant?"),
-            ("-ctx-size", "is '--ctx-size' meant?"),
-            ("-phello", "a value stands apart: '-p hello'"),
-            ("-pinf", "a value stands apart: '-p inf'"),
-            ("-tfast", "a value stands apart: '-t fast'"),
+            ("-prompt", "did you mean '--prompt'?"),
+            ("-temp", "did you mean '--temp'?"),
+            ("-ctx-size", "did you mean '--ctx-size'?"),
+            ("-phello", "separate the value: '-p hello'"),
+            ("-pinf", "separate the value: '-p inf'"),
+            ("-tfast", "separate the value: '-t fast'"),
             ("-xyz", "unknown argument '-xyz'"),
-            ("--promt", "is '--prompt' meant?"),
+            ("--promt", "did you mean '--prompt'?"),
             ("--zzz", "unknown argument '--zzz'"),
         ]:
             with self.subTest(word=word):
@@ -144,13 +144,13 @@ class Flags(CliTest):
                 self.assertIn(f"'{word}'", message)
                 self.assertIn(part, message)
 
-    def test_flags_of_other_programs_are_answered(self):
+    def test_flags_of_other_programs_get_advice(self):
         for flag in FOREIGN:
             for more in [["99"], ["org/name", "-p", "hi"]]:
                 with self.subTest(flag=flag, more=more):
                     message = self.error("run", self.model, flag, *more, status=2)
                     self.assertRegex(message, f"unknown argument '{flag}': [^ ].*[^ ].* ")
-                    self.assertNotIn("meant?", message)
+                    self.assertNotIn("did you mean", message)
 
     def test_other_spellings_are_the_flag(self):
         usual = self.run_json("-p", "hi", "-n", 3, "--temp", 0, "-c", 32, "--repeat-penalty", 2, "-sys", "be")
@@ -164,7 +164,7 @@ class Flags(CliTest):
                 answer = self.run_json("-p", "hi", *spelled)
                 self.assertEqual((answer["prompt_ids"], answer["ids"]), (usual["prompt_ids"], usual["ids"]))
 
-    def test_each_way_of_choosing_tokens_changes_the_answer(self):
+    def test_each_sampler_changes_the_answer(self):
         flags = ["-p", "hi", "-n", 40, "-s", 3, "--temp", 1, "--top-k", 0, "--top-p", 1, "--min-p", 0, "--ignore-eos", "--raw"]
         usual = self.run_json(*flags)["ids"]
         for more in [
@@ -179,13 +179,13 @@ class Flags(CliTest):
             self.assertIn("logit-bias", self.error("run", self.model, *flags, "-l", value, status=2))
         self.assertIn("expected 0 or 2", self.error("run", self.model, *flags, "--mirostat", 1, status=2))
 
-    def test_help_is_given_whatever_stands_beside_it(self):
+    def test_help_takes_precedence(self):
         for arguments in [["run", "--nope", "--help"], ["run", "-n", "x", "-h"], ["help", "run"]]:
             with self.subTest(arguments=arguments):
                 self.assertIn(b"Usage: veery run", self.veery(*arguments).stdout)
         self.assertEqual(bytes(self.run_json("-p", "--help", "-n", 0, "--raw")["prompt_ids"][1:]), b"--help")
 
-    def test_an_empty_value_is_none(self):
+    def test_empty_values_are_errors(self):
         for arguments in [
             ["run", self.model, "-f", ""], ["run", self.model, "--ids", ""], ["run", "-m", "", "-p", "x"],
             ["run", "", "-p", "x"], ["show", ""], ["convert", "", "x.gguf"], ["run", self.model, "-p", "x", "-ctk", ""], ["convert", self.model, "x", "--to", ""],
@@ -198,9 +198,9 @@ class Flags(CliTest):
     def test_verbs_of_other_programs_and_misspelt_ones(self):
         for word, part in [
             ("download", "veery pull ORG/NAME"), ("generate", "'veery run MODEL -p TEXT'"),
-            ("chat", "'veery run MODEL'"), ("ls", "'veery list'"), ("rm", "'veery list'"), ("rn", "is 'run' meant?"),
-            ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
-            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, batch, tokenize"),
+            ("chat", "'veery run MODEL'"), ("ls", "'veery list'"), ("rm", "'veery list'"), ("rn", "did you mean 'run'?"),
+            ("tokenise", "did you mean 'tokenize'?"), ("qunatize", "did you mean 'quantize'?"), ("llama-bench", "'veery bench"),
+            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "expected one of run, serve, batch, tokenize"),
         ]:  # fmt: skip
             with self.subTest(word=word):
                 message = self.error(word, "x", status=2)
@@ -209,7 +209,7 @@ class Flags(CliTest):
 
 
 class Texts(CliTest):
-    def test_words_behind_the_model_are_the_prompt(self):
+    def test_words_after_the_model_are_the_prompt(self):
         for arguments in [["hi", "there"], ["hi there"], ["-n", "0", "hi", "-q", "there"]]:
             with self.subTest(arguments=arguments):
                 ids = self.run_json("--raw", "-n", 0, *arguments)["prompt_ids"]
@@ -235,7 +235,7 @@ class Texts(CliTest):
 
     def test_inputs_are_read_before_the_model(self):
         missing = self.folder / "missing.txt"
-        nothing = self.folder / "nothing.gguf"  # is told after what the inputs are
+        nothing = self.folder / "nothing.gguf"  # reported after errors of the inputs
         for arguments in [
             ["run", nothing, "-f", missing], ["tokenize", nothing, "-f", missing], ["logits", nothing, "-f", missing],
             ["perplexity", nothing, "-f", missing], ["template", nothing, "--messages", missing],
@@ -245,11 +245,11 @@ class Texts(CliTest):
         text = self.write("text.txt", "some text, and some more of it. " * 4)
         self.assertIn("nothing.gguf", self.error("perplexity", self.model, "-f", text, "--reference", nothing))
 
-    def test_a_system_message_needs_a_place(self):
+    def test_a_system_message_needs_a_template(self):
         for arguments, reason in [
             ([self.bare, "-p", "hi"], "has no chat template"),
             ([self.model, "-p", "hi", "--raw"], "--raw leaves the chat template out"),
-            ([self.model, "--ids", "1,2"], "--ids are taken as they are"),
+            ([self.model, "--ids", "1,2"], "--ids are used unchanged"),
         ]:
             with self.subTest(arguments=arguments):
                 message = self.error("run", *arguments, "-sys", "Be brief", "-n", 1, status=2)
@@ -257,7 +257,7 @@ class Texts(CliTest):
                 self.assertIn(reason, message)
         self.veery("run", self.bare, "-p", "hi", "-sys", "", "-n", 1)
 
-    def test_a_template_without_a_place_for_it_is_told(self):
+    def test_a_template_that_ignores_it_is_reported(self):
         model = self.folder / "users.gguf"
         tiny_gguf.write(model, "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
         done = self.veery("run", model, "-p", "hi", "-sys", "Be brief", "-n", 1, "-q", "-t", 1)
@@ -284,7 +284,7 @@ class Texts(CliTest):
             messages = self.write("messages.json", [])
             self.assertIn("tools.json", self.error("template", self.model, "--messages", messages, "--tools", path))
 
-    def test_bytes_without_a_token_are_told(self):
+    def test_bytes_without_a_token_are_reported(self):
         model = self.folder / "lossy.gguf"
         tokens = [*tiny_gguf.byte_letters(), "<s>", "</s>"]
         tokens[4], tokens[0xF1] = "<unused 4>", "<unused 241>"
@@ -309,7 +309,7 @@ class Texts(CliTest):
 
 
 class Models(CliTest):
-    """What is opened for a path."""
+    """The files that are opened for a path."""
 
     def setUp(self):
         self.place = self.folder / self._testMethodName
@@ -419,7 +419,7 @@ class Models(CliTest):
 
 
 class Names(CliTest):
-    """Models by name, in folders of our own that the environment names."""
+    """Models by name, in folders named by the environment."""
 
     def setUp(self):
         self.place = self.folder / self._testMethodName
@@ -453,9 +453,9 @@ class Names(CliTest):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.place)
         os.link(self.bare, "smollm2")
-        self.assertEqual(self.json("show", "smollm2")["path"], "smollm2")  # a path goes first
+        self.assertEqual(self.json("show", "smollm2")["path"], "smollm2")  # a path takes precedence
 
-    def test_models_of_the_cache_by_name_in_every_place_of_a_model(self):
+    def test_names_of_the_cache_work_wherever_a_model_is_given(self):
         snapshot = self.hub / "models--org--tiny" / "snapshots" / "c0ffee"
         snapshot.mkdir(parents=True)
         os.link(self.model, snapshot / "tiny-F32.gguf")

@@ -1,10 +1,11 @@
-"""What tests of the program share: how it is called, and a model of random weights."""
+"""Shared by tests of the program: calls of it, and a model with random weights."""
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import tiny_gguf
@@ -15,6 +16,42 @@ TEMPLATE = (
     "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
 TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
+
+
+def resident_bytes(pid, path):
+    """The bytes of a mapped file that a process has read. `path`: without symbolic links."""
+    try:
+        lines = (pathlib.Path("/proc") / str(pid) / "smaps").read_text().splitlines()
+    except OSError:
+        return 0  # it ended
+    total, own = 0, False
+    for line in lines:
+        words = line.split(maxsplit=5)
+        if "-" in words[0]:  # the first line of a mapping
+            own = words[5:] == [path]
+        elif own and words[0] == "Rss:":
+            total += 1024 * int(words[1])
+    return total
+
+
+def open_files(pid):
+    """The paths of all files that a process has open, without symbolic links."""
+    try:
+        return {os.readlink(entry) for entry in (pathlib.Path("/proc") / str(pid) / "fd").iterdir()}
+    except OSError:
+        return set()  # it ended, or closed a file in this moment
+
+
+def wait_until(condition, ended, timeout=60):
+    """Waits for condition(). Returns False if ended() became true before it."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if ended():
+            return False
+        if time.monotonic() > end:
+            raise TimeoutError("the condition did not become true")
+        time.sleep(0.001)
+    return True
 
 
 class CliTest(unittest.TestCase):
@@ -42,7 +79,7 @@ class CliTest(unittest.TestCase):
         return json.loads(self.veery(*arguments, "--json", stdin=stdin).stdout)
 
     def error(self, *arguments, status=1, stdin=b""):
-        """The message of a call that ends with `status`."""
+        """Returns the error message of a call that ends with `status`."""
         done = self.veery(*arguments, status=status, stdin=stdin)
         self.assertEqual(done.stdout, b"")
         lines = done.stderr.decode().splitlines()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery batch`: a line for each request, in their order, whatever is wrong with some of them. `veery classify`: labels scored.
+"""`veery batch`: one line per request, in order, also with invalid requests. `veery classify`: scores of labels.
 
 usage: cli_batch_test.py VEERY [unittest arguments]
 """
@@ -24,7 +24,7 @@ class Batch(CliTest):
                        for value in values)  # fmt: skip
 
     def batch(self, text, *arguments):
-        """Its answers, and what it says at the end."""
+        """Returns the answers and the summary."""
         done = self.veery("batch", self.model, "-i", self.write("in.jsonl", text), *self.DEFAULTS, *arguments)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
 
@@ -37,10 +37,10 @@ class Batch(CliTest):
             expected = self.json("run", self.model, "-p", text, "-n", 12, "--temp", 0, "-t", 1)["text"]
             self.assertEqual(answer["response"]["body"]["choices"][0]["message"]["content"], expected)
         self.assertEqual(answers[-1]["response"]["body"]["usage"]["completion_tokens"], 4)
-        self.assertIn("[21 answered, 0 of them errors", said)
+        self.assertIn("[21 answered, 0 errors", said)
         self.assertEqual(len({answer["id"] for answer in answers}), 21)
 
-    def test_what_is_wrong_with_one_takes_nothing_from_the_others(self):
+    def test_an_invalid_request_does_not_affect_others(self):
         wrong = [
             (b"nonsense", None, "request 2: byte 0"),
             ([1], None, "request 3: is a JSON array, expected an object or a string"),
@@ -56,7 +56,7 @@ class Batch(CliTest):
         ]
         answers, said = self.batch(
             self.lines("first", *(line for line, _, _ in wrong), *(line for line, _, _ in refused), "last"))  # fmt: skip
-        self.assertIn(f"[11 answered, {len(wrong) + len(refused)} of them errors", said)
+        self.assertIn(f"[11 answered, {len(wrong) + len(refused)} errors", said)
         self.assertEqual([answers[i]["response"]["status_code"] for i in (0, -1)], [200, 200])
         for (_, name, part), answer in zip(wrong, answers[1:]):
             self.assertEqual((answer["custom_id"], answer["response"]), (name, None))
@@ -71,9 +71,9 @@ class Batch(CliTest):
         self.assertEqual([answer["error"] for answer in answers], [None])
         self.assertFalse(pathlib.Path("-").exists())
         refused = self.veery("batch", self.model, "-i", self.write("in.jsonl", text), "-o", "-", "--resume", status=2)
-        self.assertIn("--resume: wants the file that --output names", refused.stderr.decode())
+        self.assertIn("--resume: needs --output FILE", refused.stderr.decode())
 
-    def test_goes_on_where_it_ended(self):
+    def test_resumes_where_it_ended(self):
         text = self.lines(*(request(f"r{i}", f"text {i}") for i in range(9)))
         out = self.folder / "resumed.jsonl"
         self.batch(text, "-o", out)
@@ -90,12 +90,12 @@ class Batch(CliTest):
                 self.assertTrue(out.read_text().startswith("".join(lines[:kept])))
                 self.assertIn(f"[{9 - kept} answered", said)
         given = self.write("in.jsonl", self.lines(request("another", "x")))
-        self.assertIn("has 9 answers", self.error("batch", self.model, "-i", given, "-o", out, "--resume"))
+        self.assertIn("found 9 answers", self.error("batch", self.model, "-i", given, "-o", out, "--resume"))
         given = self.write("in.jsonl", text.replace("r3", "s3"))
-        self.assertIn("line 4: is the answer to 'r3', expected that to 's3'",
+        self.assertIn("line 4: found the answer to 'r3', expected that to 's3'",
                       self.error("batch", self.model, "-i", given, "-o", out, "--resume"))  # fmt: skip
 
-    def test_keeps_what_is_there_and_says_what_is_wrong(self):
+    def test_keeps_existing_answers_and_reports_errors(self):
         given = self.write("in.jsonl", self.lines("x"))
         out = self.write("out.jsonl", "mine")
         self.assertIn("exists already", self.error("batch", self.model, "-i", given, "-o", out))
@@ -108,7 +108,7 @@ class Batch(CliTest):
         self.assertEqual(len(out.read_text().splitlines()), 1)
         self.assertEqual(self.batch("")[0], [])
 
-    def test_files_may_stand_behind_the_model(self):
+    def test_files_may_follow_the_model(self):
         given, out = self.write("in.jsonl", self.lines("x", "y")), self.folder / "words.jsonl"
         self.veery("batch", self.model, given, out, *self.DEFAULTS)
         wanted = [line["response"]["body"]["choices"] for line in self.batch(self.lines("x", "y"))[0]]
@@ -116,9 +116,9 @@ class Batch(CliTest):
         self.assertIn("[0 answered", self.veery("batch", self.model, given, out, *self.DEFAULTS, "--resume").stderr.decode())
         printed = self.veery("batch", self.model, given, *self.DEFAULTS).stdout
         self.assertEqual(len(printed.splitlines()), 2)
-        self.assertIn("--input is required", self.error("batch", self.model, status=2))
+        self.assertIn("missing --input", self.error("batch", self.model, status=2))
         self.assertIn("'more'", self.error("batch", self.model, given, out, "more", status=2))
-        self.assertIn("is empty", self.error("batch", self.model, "", status=2))
+        self.assertIn("empty argument", self.error("batch", self.model, "", status=2))
 
     def test_a_full_disk_ends_it(self):
         with open("/dev/full", "wb") as full:
@@ -132,7 +132,7 @@ class Classify(CliTest):
     def classify(self, *arguments, **more):
         return self.json("classify", self.model, "-t", 1, *arguments, **more)
 
-    def test_scores_are_those_of_the_answer_token_by_token(self):
+    def test_scores_are_sums_over_the_tokens_of_the_answer(self):
         texts, labels = [f"text {i}" + "." * i for i in range(12)], ["ok", "bad", "b", "not so bad"]
         path = self.write("texts.jsonl", "".join(json.dumps(text) + "\n" for text in texts))
         found = self.classify("--jsonl", path, "--labels", " ok,bad ,b,not so bad", "--form", "{text}?")
@@ -148,7 +148,7 @@ class Classify(CliTest):
         self.assertTrue(any(result["reused_tokens"] > 5 for result in found["results"]))
 
     def logprob(self, prompt, label):
-        """Of bytes, which are this model's tokens, each by what `logits` says behind those before it."""
+        """Scores a text byte by byte (the tokens of this model) by `veery logits`."""
         total = 0
         for i in range(len(label)):
             last = self.json("logits", self.model, "-t", 1, "--top", 300, "-p", prompt + label[:i])["positions"][-1]
@@ -164,9 +164,9 @@ class Classify(CliTest):
                           "--form", "{text}", "so?")  # fmt: skip
         self.assertRegex(done.stdout.decode(), r"\A(yes|no, not)\t[01]\.\d{4}\n\Z")
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_name_their_cause(self):
         for said, status, arguments in [
-            ("--labels", 2, ["-p", "x"]), ("two or more", 2, ["-p", "x", "--labels", "a"]), ("'a' is there twice", 1, ["-p", "x", "--labels", "a,b,a"]),
+            ("--labels", 2, ["-p", "x"]), ("two or more", 2, ["-p", "x", "--labels", "a"]), ("found 'a' twice", 1, ["-p", "x", "--labels", "a,b,a"]),
             ("{text}", 1, ["-p", "x", "--labels", "a,b", "--form", "no place"]), ("context holds", 1, ["-p", "x" * 5000, "--labels", "a,b"]),
         ]:  # fmt: skip
             with self.subTest(said=said):

@@ -13,7 +13,7 @@ from chat_terminal import (
 )  # fmt: skip
 from cli_base import TEMPLATE
 
-FRAME = len("[user]") + len("[assistant]") + 1  # tokens around the first message: a byte each, and <s>
+FRAME = len("[user]") + len("[assistant]") + 1  # tokens around the first message: one per byte, and <s>
 
 
 def prompt_tokens(written):
@@ -25,8 +25,8 @@ class Entries(TerminalTest):
         self.start()
         self.assertEqual(prompt_tokens(self.say("hi")), [FRAME + 2])
         self.assertRegex(self.say("so"), r"\[prompt \d+ tokens \(\+\d+ cached\)")
-        self.assertIn("The conversation is forgotten (4 messages).", self.say("/reset"))
-        self.assertIn("no conversation to forget", self.say("/clear"))
+        self.assertIn("Removed the conversation (4 messages).", self.say("/reset"))
+        self.assertIn("no conversation to remove", self.say("/clear"))
         self.assertIn(f"[prompt 1 tokens (+{FRAME + 1} cached)", self.say("hi"))
         self.send("/exit\r")
         self.assertEqual(self.status(), 0)
@@ -39,12 +39,12 @@ class Entries(TerminalTest):
         self.assertEqual(self.status(), 0)
         self.start("-n", "8", "--session", session)
         self.assertRegex(self.say("so"), r"\[prompt \d+ tokens \(\+(?!0)\d+ cached\)")
-        self.assertIn("The conversation is forgotten (4 messages).", self.say("/reset"))
+        self.assertIn("Removed the conversation (4 messages).", self.say("/reset"))
 
     def test_a_system_message_stays(self):
         self.start("-n", "8", "-sys", "ab")
         self.say("hi")
-        self.assertIn("(2 messages); the system message stays.", self.say("/reset"))
+        self.assertIn("(2 messages); kept the system message.", self.say("/reset"))
 
     def test_an_answer_waits_for_no_one_with_line_feeds(self):
         """Scripts that drive terminals send \\n for Enter."""
@@ -52,7 +52,7 @@ class Entries(TerminalTest):
         self.send("hi\n")
         self.expect(f"[prompt {FRAME + 2} tokens")
 
-    def test_what_is_typed_during_an_answer_is_the_next_message(self):
+    def test_input_during_an_answer_is_the_next_message(self):
         self.start()
         self.send("hi\rso\r")
         self.expect("answer 8 tokens")
@@ -79,13 +79,13 @@ class Entries(TerminalTest):
         self.assertEqual(prompt_tokens(self.say("")), [FRAME + len("a\nbc")])
 
     def test_a_message_of_any_length(self):
-        """Longer than the 4,095 bytes that a terminal keeps of a line."""
+        """Longer than the 4,095 bytes of a line in canonical mode."""
         for size in ({}, {"TERM": "dumb"}):
             self.start(**size)
             for length in (4095, 4096, 102_400):
                 self.send(PASTE + "x" * (length - 1) + PASTE_END + "y\r")
                 self.expect(f"the prompt has {FRAME + length} tokens, the context holds {CONTEXT}")
-            self.send("z" * 20_000 + "\r")  # of terminals that do not mark what is pasted
+            self.send("z" * 20_000 + "\r")  # as from terminals without bracketed paste
             self.expect(f"the prompt has {FRAME + 20_000} tokens")
             self.send(PASTE + "line\r" * 20_480 + PASTE_END + "\r")
             self.expect(f"the prompt has {FRAME + 102_400} tokens")
@@ -113,7 +113,7 @@ class Entries(TerminalTest):
                 written = self.expect("answer 8")
             self.assertRegex(written, rf"\[prompt ({FRAME + 3} tokens|1 tokens \(\+{FRAME + 2} cached)", keys)
 
-    def test_bytes_without_a_token_are_told(self):
+    def test_bytes_without_a_token_are_reported(self):
         tokens = [*tiny_gguf.byte_letters(), "<s>", "</s>"]
         tokens[ord("Q")] = "<unused>"
         model = self.folder / "lossy.gguf"
@@ -125,7 +125,7 @@ class Entries(TerminalTest):
 
     def test_keys_that_edit(self):
         self.start()
-        edits = [  # keys, the entry they make
+        edits = [  # keys and the resulting entry
             ("acb" + LEFT + LEFT + "b" + RIGHT + "\x7f" + "\r", "abb"),
             ("bc\x01a\x05d\r", "abcd"),
             ("one two" + CTRL_W + "2\r", "one 2"),
@@ -133,9 +133,9 @@ class Entries(TerminalTest):
             ("onetwo" + LEFT * 3 + "\x0b\r", "one"),
             ("one two\x1bb\x1b[3~\r", "one wo"),
             ("one two\x1b[1;5D\x04\r", "one wo"),
-            ("xe\u0301\x7f\r", "x"),  # a combining mark goes with its letter
+            ("xe\u0301\x7f\r", "x"),  # a combining mark is removed with its letter
             ("中文👍\x7f\x7f!\r", "中!"),
-            ("a\x1b[15~\x1bxb\x1b[200~\x1b[201~c\r", "abc"),  # keys without a meaning
+            ("a\x1b[15~\x1bxb\x1b[200~\x1b[201~c\r", "abc"),  # keys without a function
         ]
         for keys, entry in edits:
             self.send(keys)
@@ -150,7 +150,7 @@ class Entries(TerminalTest):
         self.expect("answer 8")
         self.assertEqual(self.history.read_text(), "a\ufffd\ufffdb\n")
 
-    def test_an_empty_entry_is_no_message(self):
+    def test_an_empty_entry_is_not_a_message(self):
         self.start()
         self.send("\r  \r" + PASTE + "\r" + PASTE_END + "\rhi\r")
         before = self.expect(f"[prompt {FRAME + 2} tokens")
@@ -185,8 +185,8 @@ class Commands(TerminalTest):
         for command in ("/what", "/wh\x7f\x7fwhat is this", "/usr/bin/what"):
             lines = self.say(command).strip().splitlines()
             self.assertEqual(len(lines), 1, lines)
-            self.assertRegex(lines[0], r"unknown command '/[a-z/]*what'; there are /help, /reset, /clear, /undo")
-        self.assertIn("nothing may follow '/reset'", self.say("/reset it"))
+            self.assertRegex(lines[0], r"unknown command '/[a-z/]*what', expected one of /help, /reset, /clear, /undo")
+        self.assertIn("'/reset' takes no argument", self.say("/reset it"))
 
     def test_messages_that_begin_with_a_slash(self):
         self.start()
@@ -232,12 +232,12 @@ class Interrupts(TerminalTest):
     def test_twice_without_text_it_leaves(self):
         self.start()
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
-        self.send("x\x7f" + CTRL_C)  # once again, but not at once
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
+        self.send("x\x7f" + CTRL_C)  # a second time, but not consecutively
+        self.expect("Ctrl-C again exits")
         self.assertIn("answer 8", self.say("hi"))
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.send(CTRL_C)
         self.assertEqual(self.status(), 0)
 
@@ -248,7 +248,7 @@ class Interrupts(TerminalTest):
         os.kill(self.child, signal.SIGINT)
         self.expect("^C")
         os.kill(self.child, signal.SIGINT)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         os.kill(self.child, signal.SIGINT)
         self.assertEqual(self.status(), 0)
 
@@ -256,7 +256,7 @@ class Interrupts(TerminalTest):
         self.start("-c", str(1 << 18), model=self.long)
         self.send("hi\r")
         self.expect("\n")
-        while len(self.seen) < 500:  # the answer is under way
+        while len(self.seen) < 500:  # the answer has begun
             self.assertTrue(self.read(60))
 
     def test_in_an_answer_it_stops_the_answer(self):
@@ -269,7 +269,7 @@ class Interrupts(TerminalTest):
         while len(self.seen) < 500:
             self.assertTrue(self.read(60))
         self.send(CTRL_C)
-        # The conversation, with what there was of an answer, has been kept.
+        # The conversation with the partial answer is kept.
         run, cached = re.search(r"prompt (\d+) tokens \(\+(\d+) cached\)", self.expect(", stopped |")).groups()
         self.assertGreater(int(run) + int(cached), 2 * FRAME + 4 + 100)
         self.leave()
@@ -281,7 +281,7 @@ class Interrupts(TerminalTest):
         self.send("\r" + CTRL_C)
         self.expect("Stopped before the answer began", timeout=120)
         self.expect("\n> ")
-        self.assertIn("no conversation to forget", self.say("/reset"))
+        self.assertIn("no conversation to remove", self.say("/reset"))
         self.leave()
 
     def test_the_terminal_is_given_back(self):
@@ -325,7 +325,7 @@ class Interrupts(TerminalTest):
         self.assertEqual(self.status(), 0)
 
     def test_a_stop_that_the_system_refuses_changes_nothing(self):
-        """Nobody could let the leader of a session go on, so it is not stopped."""
+        """A session leader is not stopped, as no shell could continue it."""
         self.start()
         self.send("te")
         self.expect("te")
@@ -370,7 +370,7 @@ class History(TerminalTest):
         self.expect("one")
         self.send(CTRL_R)
         self.expect("(not found: ab)")
-        self.send("\x07")  # as it was
+        self.send("\x07")  # restores the entry
         self.expect("> ")
         self.send(CTRL_R + "tw\r")
         self.expect("answer")
@@ -393,7 +393,7 @@ class History(TerminalTest):
         self.leave()
         self.assertEqual(self.history.read_text(), "last\n")
 
-    def test_where_the_variable_says(self):
+    def test_xdg_state_home_is_used(self):
         state = self.home / "elsewhere"
         self.start(XDG_STATE_HOME=str(state))
         self.say("/reset")
@@ -406,21 +406,21 @@ class History(TerminalTest):
         self.say("mine")
         self.assertEqual(self.history.read_text(), "of another\nmine\n")
 
-    def test_without_a_place_for_it_that_is_said_once(self):
+    def test_without_a_writable_place_it_warns_once(self):
         (self.home / "file").write_text("")
         os.mkfifo(self.home / "history")
         (self.home / "veery").symlink_to(self.home)  # veery/history is the FIFO
         for place in ({"HOME": ""}, {"HOME": str(self.home / "file")}, {"XDG_STATE_HOME": str(self.home)}):
             before = self.start(**place)
-            self.assertEqual(before.count("what is typed is not kept: "), 1, before)
+            self.assertEqual(before.count("the history is not saved: "), 1, before)
             written = self.say("hi")
-            self.assertNotIn("not kept", written)
+            self.assertNotIn("not saved", written)
             self.send(UP)
             self.expect("hi")
             self.send(CTRL_C)
             self.expect("\n> ")
             self.leave()
-        self.assertNotIn("not kept", self.start("-q", HOME=""))
+        self.assertNotIn("not saved", self.start("-q", HOME=""))
 
     def test_a_last_line_without_end_stays_a_line(self):
         self.history.parent.mkdir(parents=True)
@@ -451,7 +451,7 @@ class Dumb(TerminalTest):
         self.send("text" + CTRL_C)
         self.expect("text^C")
         self.send(CTRL_C)
-        self.expect("Ctrl-C again leaves")
+        self.expect("Ctrl-C again exits")
         self.send(CTRL_C)
         self.assertEqual(self.status(), 0)
         self.assertEqual(self.history.read_text(), "hi\na\\nb\n")

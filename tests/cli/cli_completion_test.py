@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery completion`: the scripts, and what bash, zsh and fish themselves make of them, each where it is installed.
+"""`veery completion`: the scripts, and completions of bash, zsh and fish if they are installed.
 
 usage: cli_completion_test.py VEERY [unittest arguments]
 """
@@ -16,7 +16,7 @@ import unittest.mock
 
 from cli_base import PROGRAM, CliTest
 
-CASES = [  # what is typed, some of the completions, what is none of them
+CASES = [  # typed text, some of its completions, words that are not completions
     ("convert --to h", {"hf"}, {"gguf"}),
     ("run --cache-type-k q", {"q8_0"}, {"f16"}),
     ("run --think l", {"low"}, {"high"}),
@@ -46,7 +46,7 @@ class Completion(unittest.TestCase):
         os.makedirs(os.path.join(cls.work, "sub"))
         for name in ("a.txt", "b.json", "m.gguf", "t.mp3"):
             open(os.path.join(cls.work, name), "w").close()
-        # In place of the program, for what the scripts ask.
+        # Replaces the program for calls of the scripts.
         stub = os.path.join(cls.home, "veery")
         with open(stub, "w") as file:
             file.write('#!/bin/sh\n[ "$*" = "list --names" ] && echo org/model:Q8_0\n')
@@ -119,21 +119,21 @@ class Completion(unittest.TestCase):
             unread = unread[unread.index(text) + len(text):]
 
         def run(line):
-            # The mark is not what is echoed. Before the next prompt the terminal would take Ctrl-U for itself.
+            # The mark differs from the echo. Before the next prompt the terminal would handle Ctrl-U itself.
             os.write(terminal, f"{line}; echo do''ne\r".encode())
             until("done")
             until("ready>")
 
         run("PS1='rea''dy>' RPS1= LISTMAX=1000; stty columns 200 rows 200; autoload -Uz compinit; compinit -u -D; unsetopt LIST_BEEP ALWAYS_LAST_PROMPT")
         run(f"source {script}")
-        # Keeps what completion offers.
+        # Records the offered completions.
         run("compadd() { if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then local -a hits; builtin compadd -A hits \"$@\"; "
             "print -rl -- $hits >> $HOME/hits; fi; builtin compadd \"$@\"; }")  # fmt: skip
         hits = os.path.join(self.home, "hits")
 
         def complete(typed):
             open(hits, "w").close()
-            os.write(terminal, f"veery {typed}\t\x15".encode())  # Ctrl-U: nothing of it is run
+            os.write(terminal, f"veery {typed}\t\x15".encode())  # Ctrl-U clears the line
             run(":")
             with open(hits) as file:
                 names = set(file.read().split("\n"))
@@ -144,7 +144,7 @@ class Completion(unittest.TestCase):
 
 class Scripts(CliTest):
     def complete(self, *words, line=""):
-        """What bash would offer for the last word."""
+        """Returns the completions of bash for the last word."""
         script = self.veery("completion", "bash").stdout.decode()
         script += f"\nCOMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; {line}\n"
         script += "_veery; printf '%s\\n' \"${COMPREPLY[@]}\"\n"
@@ -197,7 +197,7 @@ class Scripts(CliTest):
                 self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_faults(self):
-        self.assertIn("none of bash, zsh, fish", self.error("completion", "tcsh", status=2))
+        self.assertIn("not one of bash, zsh, fish", self.error("completion", "tcsh", status=2))
         self.error("completion", status=2)
 
 

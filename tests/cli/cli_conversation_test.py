@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a conversation of `veery run` is made of: reasoning, template variables, tools, saved chats, and the commands of a
-chat that change it.
+"""Conversations of `veery run`: reasoning, template variables, tools, saved chats, and the commands that change a chat.
 
 usage: cli_conversation_test.py VEERY [unittest arguments]
 """
 import json
+import re
 import subprocess
 import unittest
 
@@ -12,7 +12,7 @@ import tiny_gguf
 from chat_terminal import CTRL_C, TerminalTest
 from cli_base import PROGRAM, CliTest
 
-# Reasons, has switches, describes tools and renders their calls and results.
+# A template with reasoning, switches, tools, calls and results.
 TEMPLATE = (
     "{% for t in tools or [] %}<tools>{{ t.function.name }}</tools>{% endfor %}{% if extra %}({{ extra }}){% endif %}"
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>"
@@ -30,7 +30,7 @@ def pattern(text):
 
 
 def needs_grammar(test):
-    """Skips a test whose answers are forced, where the build cannot force them."""
+    """Skips a test with constrained answers if the build has no grammars."""
 
     def run(self):
         if b"built without xgrammar" in subprocess.run([PROGRAM, "run", self.model, "-p", "x", "--regex", "x"], capture_output=True, check=False).stderr:
@@ -60,19 +60,19 @@ class Flags(CliTest):
             self.assertEqual(self.prompt("-p", "hi", *flags), f"[user]hi[assistant]{end}", flags)
         # Any other word after --think is part of the prompt.
         self.assertEqual(self.prompt("--think", "why", "so"), "[user]why so[assistant]<think>")
-        self.assertIn("none of low, medium, high", self.error("run", self.thinker, "--think=much", "-p", "hi", status=2))
+        self.assertIn("not one of low, medium, high", self.error("run", self.thinker, "--think=much", "-p", "hi", status=2))
         self.assertIn("--think", self.error("run", self.thinker, "--think", "--no-think", "-p", "hi", status=2))
         self.assertIn("does not reason", self.error("run", self.model, "--think", "-p", "hi", status=2))
         self.veery("run", self.model, "--no-think", "-p", "hi", "-n", 1)
 
-    def test_a_template_without_a_switch_is_told(self):
-        for flag, said in ((["--no-think"], "no switch of reasoning: --no-think changes nothing"), (["--think"], "--think changes nothing"),
-                           (["--think", "low"], "no levels of reasoning")):
+    def test_a_template_without_a_switch_is_reported(self):
+        for flag, said in ((["--no-think"], "cannot switch reasoning: --no-think has no effect"), (["--think"], "--think has no effect"),
+                           (["--think", "low"], "no reasoning levels")):
             done = self.veery("run", self.stubborn, "-p", "hi", "-n", 1, *flag)
             self.assertEqual([said in line for line in done.stderr.decode().splitlines()].count(True), 1, done.stderr)
 
     def test_reasoning_is_hidden(self):
-        # Four letters of reasoning, which does not end.
+        # Four letters of reasoning without an end.
         answer = ["run", self.thinker, "-p", "hi", "-n", 4, "--temp", 0, "-t", 1, "--think", "--ignore-eos", "--logit-bias", f"{ord('a')}+100"]
         self.assertEqual(self.veery(*answer, "-q").stdout, b"aaaa\n")
         self.assertEqual(self.veery(*answer, "-q", "--hide-thinking").stdout, b"\n")
@@ -125,7 +125,7 @@ class Flags(CliTest):
                          start.replace("E", "1") + "[system]T[user]a[assistant]b[user]c[assistant]<think>")
         done = self.json("run", self.thinker, "--load", path, "-p", "c", "-t", 1)
         self.assertEqual(len(done["ids"]), 3)
-        # A conversation that waits for an answer needs no message.
+        # A conversation that ends with a user message needs no prompt.
         path.write_text(json.dumps(saved["messages"][:2]))
         self.assertEqual(self.prompt("--load", path), "[system]S[user]a[assistant]<think>")
 
@@ -145,13 +145,13 @@ class Flags(CliTest):
         for text, said in (
             ("no json", "wrong.json"), ("3", "found a JSON number"), ("[]", "messages is empty"), ("{}", "the format is missing"),
             ('{"format": "x\\u001b[31m"}', 'the format is "x'), ('{"format": "veery-chat"}', "the version is missing, expected 1"),
-            ('{"format": "veery-chat", "version": 2}', "the version is 2, expected 1"), ('{"format": "veery-chat", "version": 1}', "there are no messages"),
+            ('{"format": "veery-chat", "version": 2}', "the version is 2, expected 1"), ('{"format": "veery-chat", "version": 1}', "found no messages"),
             ('{"format": "veery-chat", "version": 1, "messages": {}}', "is a JSON object, expected an array"),
             ('[{"role": "user"}]', "messages[0]: has no content"), ('[{"role": "king", "content": "a"}]', "its role is 'king'"),
             ('[{"role": "user", "content": 5}]', "content is a JSON number"),
             (f'{{"format": "veery-chat", "version": 1, "parameters": {{"temperature": "hot"}}, "messages": {user}}}', "'temperature' is a JSON string"),
             (f'{{"format": "veery-chat", "version": 1, "parameters": {{"temperature": -5}}, "messages": {user}}}', "temperature is -5, expected"),
-            (f'{{"format": "veery-chat", "version": 1, "parameters": {{"warmth": 1}}, "messages": {user}}}', "no parameter 'warmth'"),
+            (f'{{"format": "veery-chat", "version": 1, "parameters": {{"warmth": 1}}, "messages": {user}}}', "unknown parameter 'warmth'"),
             (f'{{"format": "veery-chat", "version": 1, "tools": 5, "messages": {user}}}', "tools is a JSON number"),
             ('{"format": "veery-chats", "version": 1, "chats": [{"nodes": [5]}]}', "found a JSON number"),
         ):
@@ -178,11 +178,11 @@ class Chats(TerminalTest):
     def test_undo_retry_save_and_load(self):
         chat = self.home / "a chat.json"
         self.start("-n", "8", "-sys", "S", "--temp", "0.9", "--top-k", "7")
-        self.assertIn("no message to forget", self.say("/undo"))
+        self.assertIn("no message to remove", self.say("/undo"))
         self.assertIn("no message to answer", self.say("/retry"))
         self.say("one")
         self.say("two")
-        self.assertIn("The last turn is forgotten (2 messages).", self.say("/undo"))
+        self.assertIn("Removed the last turn (2 messages).", self.say("/undo"))
         self.assertIn(f"Saved 3 messages to {chat}.", self.say(f"/save {chat}"))
         saved = json.loads(chat.read_text())
         self.assertEqual((saved["format"], saved["version"], saved["model"]), ("veery-chat", 1, str(self.model)))
@@ -191,11 +191,11 @@ class Chats(TerminalTest):
         self.assertEqual([(role, text) for role, text in first[:2]], [("system", "S"), ("user", "one")])
         self.say("/set seed 99")
         self.assertIn("[prompt", self.say("/retry"))
-        self.assertIn("Saved", self.say(f"/save {chat}"))  # its own file
+        self.assertIn("Saved", self.say(f"/save {chat}"))  # a file of this chat
         second = self.messages(chat)
         self.assertEqual(second[:2], first[:2])
         self.assertNotEqual(second[2], first[2])
-        self.assertIn("forgotten", self.say("/clear"))
+        self.assertIn("Removed", self.say("/clear"))
         self.assertIn(f"Loaded 3 messages from {chat}.", self.say(f"/load {chat}"))
         self.assertIn("[assistant]", self.say("/show messages"))
         self.leave()
@@ -204,6 +204,29 @@ class Chats(TerminalTest):
         shown = self.say("/show")
         for part in ("5 messages", "system         S", "temperature 0, ", "top_k 7"):
             self.assertIn(part, shown)
+
+    def test_loading_keeps_settings_that_the_file_does_not_have(self):
+        chat = self.write("plain.json", [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+        own = self.write("own.json", {"format": "veery-chat", "version": 1, "template_args": {"extra": 2}, "messages": []})
+        self.start("--no-think", "--template-arg", "extra=1", "-n", "3", model=self.thinker)
+        for path, extra in ((chat, 1), (own, 2), (chat, 2)):
+            self.say(f"/load {path}")
+            shown = self.say("/show")
+            for part in (f'"extra":{extra}', '"enable_thinking":false', "max_tokens 3"):
+                self.assertIn(part, shown)
+
+    def test_a_chat_of_the_web_page_keeps_calls_and_reasoning(self):
+        node = {"role": "assistant", "text": "", "thought": "hm", "calls": [{"id": "c9", "name": "weather", "arguments": '{"in": "Oslo"}'}]}
+        nodes = [{"id": "1", "parent": "", "role": "user", "text": "a", "made": 1}, {"id": "2", "parent": "1", "made": 2, **node}]
+        page = {"format": "veery-chats", "version": 1, "chats": [{"leaf": "2", "thinking": "off", "nodes": nodes}]}
+        chat = self.home / "chat.json"
+        self.start(model=self.thinker)
+        self.assertIn("Paste the result of weather", self.say(f"/load {self.write('page.json', page)}"))
+        self.say(f"/save {chat}")
+        saved = json.loads(chat.read_text())
+        self.assertEqual(saved["messages"][1]["reasoning_content"], "hm")
+        self.assertEqual(saved["messages"][1]["tool_calls"], [{"id": "c9", "type": "function", "function": {"name": "weather", "arguments": {"in": "Oslo"}}}])
+        self.assertIs(saved["template_args"]["enable_thinking"], False)
 
     def test_files_are_kept(self):
         precious = self.home / "precious"
@@ -224,11 +247,11 @@ class Chats(TerminalTest):
     def test_settings(self):
         self.start(model=self.thinker)
         for words, said in (("temperature 0.5", "temperature is 0.5"), ("parameter top-k 5", "top_k is 5"), ("num_predict 3", "max_tokens is 3"),
-                            ('system "Be brief"', "the system message is changed"), ("think high", "think is high"), ("nothink", "think is off"),
+                            ('system "Be brief"', "the system message is set"), ("think high", "think is high"), ("nothink", "think is off"),
                             ("think", "think is on"), ("context-shift on", "context_shift is on"), ("template_arg extra=1", "extra is 1"),
                             ("hide_thinking on", "hide_thinking is on"), ("quiet", "quiet is on"), ("verbose", "quiet is off")):
             self.assertIn(f"Now {said}.", self.say("/set " + words), words)
-        for words, said in (("warmth 1", "there is no setting 'warmth', expected one of context_shift"), ("temperature hot", "expected a number"),
+        for words, said in (("warmth 1", "unknown setting 'warmth', expected one of context_shift"), ("temperature hot", "expected a number"),
                             ("temperature -1", "temperature is -1, expected a number from 0"), ("top_k 1.5", "expected a whole number"),
                             ("context_shift maybe", "expected on or off"), ("template_arg extra=x", "expected JSON"), ("think much", "expected on or off")):
             lines = self.say("/set " + words).strip().splitlines()
@@ -247,10 +270,10 @@ class Chats(TerminalTest):
         self.start("-n", str(len(CALL)), "--no-think", "--tools", str(tools), "--regex", pattern(CALL), model=self.thinker)
         written = self.say("hi")
         self.assertIn("[call] weather {", written)
-        self.assertIn("Paste what weather returns", written)
+        self.assertIn("Paste the result of weather", written)
         self.say("/save " + str(chat))
         self.assertEqual(json.loads(chat.read_text())["messages"][1]["tool_calls"][0]["id"], "call_1")
-        self.assertIn("Paste what weather returns", self.say("rain"))  # it is called again
+        self.assertIn("Paste the result of weather", self.say("rain"))  # it is called again
         self.say("/save " + str(chat))
         result = json.loads(chat.read_text())["messages"][2]
         self.assertEqual((result["role"], result["name"], result["content"], result["tool_call_id"]), ("tool", "weather", "rain", "call_1"))
@@ -270,18 +293,18 @@ class Chats(TerminalTest):
         self.send("\r")
         self.expect("messages is empty")
 
-    def test_a_full_context_is_told(self):
+    def test_a_full_context_is_reported(self):
         self.start("-n", "30", "-c", "128", model=self.small)
         self.say("a" * 40)
         written = self.say("b" * 60)
-        self.assertRegex(written, r"the prompt has \d+ tokens, the context holds 128: the message is taken back. To go on: /set context_shift on")
+        self.assertRegex(written, r"the prompt has \d+ tokens, the context holds 128: the message is removed. To continue: /set context_shift on")
         self.assertNotIn("bbb", self.say("/show messages"))
         self.assertIn("[prompt", self.say("/clear") + self.say("b" * 60))
         self.leave()
         self.start("-n", "-1", "-c", "128", model=self.small)
         self.assertIn("the context of 128 tokens is full, the answer ends here. -c N starts a chat", self.say("a"))
 
-    def test_the_oldest_turns_give_way(self):
+    def test_the_oldest_turns_are_dropped(self):
         chat = self.home / "chat.json"
         self.start("-n", "20", "-c", "128", "--context-shift", "-sys", "S", model=self.small)
         dropped = 0
@@ -296,14 +319,16 @@ class Chats(TerminalTest):
         self.assertEqual([role for role, _ in messages[1:]], ["user", "assistant"] * ((len(messages) - 1) // 2))
         self.assertNotIn(("user", "a" * 15), messages)
         self.leave()
-        # An answer that fills the context goes on after older turns are dropped, until its own turn fills it.
+        # An answer that fills the context continues after older turns are dropped, until its own turn fills it.
         chat = self.home / "another.json"
-        self.start("-n", "10", "-c", "128", "--context-shift", model=self.small)
+        # ASCII alone: invalid bytes would take three tokens each when the text is rendered again.
+        self.start("-n", "10", "-c", "128", "--context-shift", "--logit-bias", f"{ord('x')}+100", model=self.small)
         self.say("a" * 20)
-        self.say("b" * 20)
         self.say("/set max_tokens 110")
-        written = self.say("c")
-        self.assertIn("[context full: the", written)
+        written = self.say("c")  # a quarter of the context is free, but not 110 tokens
+        self.assertIn("[context full: the oldest turn is dropped]", written)
+        tokens, parts = map(int, re.search(r"answer (\d+) tokens.* in (\d+) parts", written).groups())
+        self.assertGreaterEqual((tokens, parts), (100, 2))  # of all parts: the last one has fewer
         self.say(f"/save {chat}")
         self.assertEqual(len(self.messages(chat)), 2)
         self.assertEqual(self.messages(chat)[0], ("user", "c"))

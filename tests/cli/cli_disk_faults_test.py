@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Disks that are full or broken, and servers that have forgotten a file: a verb that writes ends with one line, which
+"""Full or broken disks, and stale file handles: a verb that writes ends with one line, which
 names the file and what the system said, and leaves nothing.
 
 usage: cli_disk_faults_test.py VEERY [unittest arguments]
@@ -21,7 +21,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
 def sanitized():
-    """Sanitizers want to be loaded first."""
+    """Sanitizers must be loaded first."""
     linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
     return "libasan" in linked or "libtsan" in linked or not linked
 
@@ -47,7 +47,7 @@ class DiskFaults(CliTest):
         yield "verify", self.model, "--record", out, "-t", 1
 
     def line(self, arguments, path, call, code, after=0):
-        """The one line of a call of the program."""
+        """Returns the single error line of a call."""
         faults = {"LD_PRELOAD": str(self.library), "VEERY_FAULT_PATH": path, "VEERY_FAULT_CALL": call,
                   "VEERY_FAULT_ERRNO": str(code), "VEERY_FAULT_AFTER": str(after)}  # fmt: skip
         done = subprocess.run(
@@ -60,7 +60,7 @@ class DiskFaults(CliTest):
         self.assertIn(os.strerror(code), errors[0], (arguments, call))
         return errors[0]
 
-    def test_what_cannot_be_written_leaves_nothing(self):
+    def test_failed_writes_leave_no_file(self):
         for call in self.writers():
             for fault, code, after in [
                 ("write", errno.ENOSPC, 0), ("write", errno.ENOSPC, 700), ("write", errno.EIO, 1500), ("write", errno.EDQUOT, 300),
@@ -72,7 +72,7 @@ class DiskFaults(CliTest):
                     self.assertIn("result", message)
                     self.assertEqual(list(self.work.iterdir()), [])
 
-    def test_what_cannot_be_read_is_named_and_leaves_nothing(self):
+    def test_failed_reads_are_named_and_leave_no_file(self):
         model = self.work / "model.gguf"
         out = self.work / "result"
         calls = [("quantize", model, out, "Q8_0", "-t", 1), ("convert", model, out, "--to", "gguf"),
@@ -89,7 +89,7 @@ class DiskFaults(CliTest):
             self.assertIn("text.txt", self.line(call, str(self.text), "read", code))
             self.assertEqual(list(self.work.iterdir()), [model])
 
-    def test_pull_keeps_what_came_for_the_next_time(self):
+    def test_pull_keeps_partial_files(self):
         data = self.model.read_bytes()
         hub = Hub({"org/tiny": {"tiny-F32.gguf": data}})
         self.addCleanup(hub.close)

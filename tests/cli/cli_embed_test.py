@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery embed` and `veery rerank`: forms of input and output, refusals, folders that are wrong.
+"""`veery embed` and `veery rerank`: input and output formats, errors, invalid folders.
 
 usage: cli_embed_test.py VEERY [unittest arguments]
 """
@@ -41,7 +41,7 @@ def read_npy(path):
 
 
 def rewrite_tensors(folder, change):
-    """Gives `change` each tensor's name, shape and bytes: shape and bytes to keep, or None for none."""
+    """Calls `change` with the name, shape and bytes of each tensor; it returns shape and bytes, or None to drop it."""
     path = folder / "model.safetensors"
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
@@ -74,7 +74,7 @@ class Embed(CliTest):
         for a, b in zip(one, other, strict=True):
             self.assertAlmostEqual(a, b, delta=1e-5)
 
-    def test_lines_of_json_in_and_out(self):
+    def test_json_lines_in_and_out(self):
         path = self.lines(TEXTS)
         all_of_them = self.embed("--jsonl", path)
         self.assertEqual([len(one) for one in all_of_them], [WIDTH] * len(TEXTS))
@@ -115,17 +115,17 @@ class Embed(CliTest):
         self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
         self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
         message = self.error("embed", BERT, "-p", "x", "--pooling", "median", status=2)
-        self.assertIn("'median' is none of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
+        self.assertIn("'median' is not one of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
         for flag in ("--dimensions", "--max-tokens"):
             for value in (0, -1, "x", 1.5):
                 self.error("embed", BERT, "-p", "x", flag, value, status=2)
         self.error("rerank", RERANK, "-q", "x", "--jsonl", "x", "--max-tokens", 0, status=2)
         done = self.veery("embed", BERT, "-p", "sun " * 300)
-        self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
+        self.assertIn("1 of 1 texts is longer than the limit: 174 tokens cut off", done.stderr.decode())
         self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
 
     def test_lines_that_are_wrong_are_named(self):
-        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "holds no text"), ("\n\n", "holds no text")]
+        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "found no text"), ("\n\n", "found no text")]
         for text, part in cases:
             path = self.write("wrong.jsonl", text)
             for call in (("embed", BERT), ("rerank", RERANK, "-q", "x")):
@@ -146,7 +146,7 @@ class Embed(CliTest):
             self.assertEqual(len(lines), 2)
             self.assertAlmostEqual(float(lines[0]), case["score"], delta=1e-3)
 
-    def test_a_decoder_is_asked_for_yes_or_no(self):
+    def test_a_decoder_answers_yes_or_no(self):
         path = self.lines(["the thrush", "rain"])
         model = ENCODERS / "qwen3-reranker"
         given = self.json("rerank", model, "-q", "bird", "--jsonl", path)
@@ -160,7 +160,7 @@ class Embed(CliTest):
         (changed / "tokenizer.json").write_text(tokens.replace('"yes"', '"yEs"').replace('"ye","s"', '"yE","s"'))
         self.error("rerank", changed, "-q", "x", "--jsonl", path)
         done = self.veery("rerank", model, "-q", "bird", "--jsonl", path, "--max-tokens", 260)
-        self.assertIn("longer than the model takes", done.stderr.decode())
+        self.assertIn("longer than the limit", done.stderr.decode())
 
     def test_models_of_another_kind_are_refused(self):
         path = self.lines(["x"])
@@ -286,7 +286,7 @@ class Embed(CliTest):
         expected = self.veery("rerank", ENCODERS / "qwen3-reranker", "-q", "x", "--jsonl", path).stdout
         folder = score(right)
         self.assertEqual(self.veery("rerank", folder, "-q", "x", "--jsonl", path).stdout, expected)
-        self.assertIn("says nothing of Pooling", self.error("embed", folder, "-p", "x"))
+        self.assertIn("has no Pooling module", self.error("embed", folder, "-p", "x"))
         gguf = self.folder / "ranker.gguf"
         self.veery("convert", folder, gguf)
         self.assertEqual(self.veery("rerank", gguf, "-q", "x", "--jsonl", path).stdout, expected)

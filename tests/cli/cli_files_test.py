@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The verbs that write and check models, on a model of random weights.
+"""The verbs that write and check models, with a model of random weights.
 
 usage: cli_files_test.py VEERY [unittest arguments]
 """
@@ -27,7 +27,7 @@ class Quantize(CliTest):
         self.assertIn("f16", self.json("show", out)["types"])
         out.unlink()
 
-    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
+    def test_dry_run_writes_nothing(self):
         before = sorted(self.folder.iterdir())
         text = self.veery("quantize", self.model, "Q4_K_M", "--dry-run").stdout.decode()
         for part in ["blk.1.ffn_up.weight", "q5_0", "rows do not fit q4_K", "bits a weight"]:
@@ -60,7 +60,7 @@ class Convert(CliTest):
             out.unlink()
         self.assertEqual(sorted(self.folder.iterdir()), before)
 
-    def test_a_folder_without_a_tokenizer_is_told(self):
+    def test_a_folder_without_a_tokenizer_is_reported(self):
         text = self.veery("convert", TINY / "gpt2", "x.gguf", "--dry-run").stdout.decode()
         self.assertIn("has no tokenizer", text)
         text = self.veery("convert", self.model, "x.gguf", "--type", "q8_0", "--dry-run").stdout.decode()
@@ -103,7 +103,7 @@ class Convert(CliTest):
         self.assertEqual(self.answer(larger), self.answer(smaller))
         smaller.unlink(), larger.unlink()
 
-    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
+    def test_dry_run_writes_nothing(self):
         before = sorted(self.folder.iterdir())
         text = self.veery("convert", TINY / "gpt2", "x.gguf", "--type", "bf16", "--dry-run").stdout.decode()
         for part in ["blk.0.attn_qkv.weight", "bf16", "bits a weight"]:
@@ -113,7 +113,7 @@ class Convert(CliTest):
     def test_faults(self):
         out = self.folder / "out.gguf"
         self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
-        self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
+        self.assertIn("not one of gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
         self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9", status=2))
         self.assertIn("is also the input", self.error("convert", self.model, self.model))
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
@@ -153,7 +153,7 @@ class Verify(CliTest):
     def test_a_sound_model(self):
         lines = self.veery("verify", self.bare, "-t", 1).stdout.decode().splitlines()
         self.assertTrue(any(line.startswith("ok      finite weights ") for line in lines), lines)
-        self.assertEqual(lines[-1], "sound, 1 warning")  # it has never seen English
+        self.assertEqual(lines[-1], "sound, 1 warning")  # the perplexity of random weights
         report = self.json("verify", self.bare, "-t", 1)
         self.assertTrue(report["sound"])
         self.assertEqual((report["warnings"], report["defects"]), (1, 0))
@@ -188,7 +188,7 @@ class Verify(CliTest):
         self.assertIn("after token 3 of text 0", text)
 
     def folder_like(self, name, **changes):
-        """A folder with the weights of one of tests/fixtures/tiny and a configuration that says otherwise."""
+        """Makes a folder with weights of tests/fixtures/tiny and another configuration."""
         folder = self.folder / f"{name}-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
         (folder / "model.safetensors").symlink_to((TINY / name / "model.safetensors").resolve())

@@ -43,7 +43,7 @@ class Input(CliTest):
         self.assertIn('"prompt_tokens":4', done.stdout.decode())
         return done.stderr.decode(), time.monotonic() - begin
 
-    def test_an_input_that_nobody_writes_to_adds_nothing(self):
+    def test_a_silent_input_adds_nothing(self):
         self.assertEqual(self.run_with(subprocess.DEVNULL)[0], "")
         leader, follower = pty.openpty()
         self.assertEqual(self.run_with(follower)[0], "")
@@ -51,10 +51,10 @@ class Input(CliTest):
         os.close(follower)
         reader, writer = os.pipe()
         said, seconds = self.run_with(reader)
-        self.assertIn("standard input brought nothing for 5 seconds", said)
+        self.assertIn("standard input delivered nothing for 5 seconds", said)
         self.assertGreater(seconds, 4.9)
         os.close(writer)
-        self.assertEqual(self.run_with(reader)[0], "")  # it has ended
+        self.assertEqual(self.run_with(reader)[0], "")  # the pipe has ended
         os.close(reader)
         closed = subprocess.run(["/bin/sh", "-c", '"$0" run "$1" -t 1 -n 1 --raw --json -p abc <&-', PROGRAM, self.model],
                                 capture_output=True, timeout=60, check=True)  # fmt: skip

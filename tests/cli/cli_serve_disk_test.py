@@ -38,7 +38,7 @@ class Disk(CliTest):
         return text, usage["prompt_tokens_details"]["cached_tokens"] / usage["prompt_tokens"]
 
     def conversation(self, text):
-        """So long that what a turn adds is less than 5 % of it, though bytes that are no text come back as others."""
+        """Makes a conversation so long that a turn adds less than 5 %, although invalid bytes come back as others."""
         return [{"role": "user", "content": (text * 1400)[:1400]}]
 
     def test_a_conversation_is_known_after_a_restart(self):
@@ -87,7 +87,7 @@ class Disk(CliTest):
 
 
 class Budgets(CliTest):
-    def test_what_is_planned_is_what_is_taken(self):
+    def test_the_planned_memory_is_used_exactly(self):
         path = self.folder / "long.gguf"
         tiny_gguf.write(path, TEMPLATE, context=2048)
         for flags in (["-c", 2048], ["-c", 512, "-np", 2], ["-c", 2048, "-ctk", "f32"], ["-c", 1024, "--keep", 2]):
@@ -98,7 +98,7 @@ class Budgets(CliTest):
             finally:
                 server.end()
 
-    def test_a_budget_reduces_what_is_open_and_refuses_the_rest(self):
+    def test_a_budget_reduces_defaults_and_refuses_the_rest(self):
         path = self.folder / "wide.gguf"
         tiny_gguf.write(path, TEMPLATE, context=32768, dim=512, hidden=64)
         one = json.loads(self.veery("plan", path, "--serve", "--json", "-t", 1, "-c", 4096, "-np", 1, "--keep", 1).stdout)

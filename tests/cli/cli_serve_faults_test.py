@@ -29,7 +29,7 @@ def has_address_sanitizer():
 
 
 def message(body, path="/v1/chat/completions"):
-    """The bytes of one request, after which the connection is closed."""
+    """Returns the bytes of one request that closes the connection."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
 
@@ -48,13 +48,13 @@ class Faults(CliTest):
         return server
 
     def still_works(self, server, before):
-        """Nothing is left in the making, and the answer is the one of before."""
+        """Checks that nothing is running and that the answer is the same as before."""
         server.idle()
         self.assertEqual(server.post("/v1/chat/completions", chat())["choices"], before["choices"])
 
 
 class Clients(Faults):
-    def test_readers_that_stop_reading_hold_nobody_up(self):
+    def test_readers_that_stop_reading_do_not_block_others(self):
         server = self.serve("-np", 4)
         before = server.post("/v1/chat/completions", chat())
         readers = []
@@ -65,10 +65,10 @@ class Clients(Faults):
             reader.sendall(message(chat(max_tokens=450, n=60, stream=True, seed=seed)))
             reader.recv(64)
             readers.append(reader)
-        # Their answers are made to the end without them, and others are answered meanwhile.
+        # Their answers complete without a reader, and others are answered meanwhile.
         for _ in range(20):
             self.assertEqual(server.post("/v1/chat/completions", chat())["choices"], before["choices"])
-        if not has_address_sanitizer():  # it keeps what was freed
+        if not has_address_sanitizer():  # it quarantines freed memory
             self.assertLess(self.resident(server), 256 << 20, "what nobody reads is not kept in memory without bound")
         for reader in readers:
             reader.close()
@@ -137,7 +137,7 @@ class Clients(Faults):
                 client.sendall(message(chat(max_tokens=450, n=20, stream=True, seed=seed)))
                 return b"".join(iter(lambda: client.recv(65536), b""))
 
-        # All are connected before the signal: behind it there is nobody to connect to.
+        # All connect before the signal, because the server stops listening after it.
         clients = [server.raw() for _ in range(24)]
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             asked = [pool.submit(stream, client, seed) for seed, client in enumerate(clients)]
@@ -181,12 +181,12 @@ class Limits(Faults):
             self.assertTrue(not reply or reply.startswith(b"HTTP/1.1 413"), reply[:80])
         self.still_works(server, before)
 
-    def test_where_memory_ends_requests_fail_and_the_server_goes_on(self):
+    def test_requests_fail_without_memory_and_the_server_continues(self):
         if has_address_sanitizer():
             self.skipTest("AddressSanitizer wants more addresses than that")
 
         def limit():
-            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))  # of which threads' stacks take most
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))  # mostly used by the stacks of threads
 
         server = self.serve("-np", 4, prepare=limit)
         before = server.post("/v1/chat/completions", chat())

@@ -16,13 +16,13 @@ from cli_serve_models_test import ENCODERS
 from serve_client import Server
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "fields.md"
-WRONG = [[]]  # of a type that no field takes
+WRONG = [[]]  # of a type that no field accepts
 PARTS = [{"type": "text", "text": "Hello"}]
 MESSAGES = [{"role": "user", "content": PARTS}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 SAMPLING = {"temperature": 0, "max_tokens": 3}
 OLLAMA = {"model": "tiny", "stream": False, "options": {"temperature": 0, "num_predict": 3}}
-# A request that is answered, for each endpoint.
+# A valid request for each endpoint.
 BODIES = {
     "/v1/chat/completions": {"messages": MESSAGES, "tools": TOOLS, **SAMPLING},
     "/v1/completions": {"prompt": "Hello", **SAMPLING},
@@ -46,14 +46,14 @@ BODIES = {
     "/api/show": {"model": "tiny"},
     "/api/embed": {"model": "tiny", "input": "Hello"},
 }
-# Two names of one field: the other one is left out where this one is tried.
+# Two names of one field: the other is removed when one is tested.
 INSTEAD = {("/v1/tokenize", "prompt"): "content", ("/v1/rerank", "texts"): "documents", ("/api/show", "name"): "model",
            ("/v1/inspect", "tokens"): "input", ("/api/embeddings", "name"): "model", ("/embedding", "input"): "content"}  # fmt: skip
 # The other members that an object needs beside a field.
 BESIDE = {"thinking.budget_tokens": {"thinking": {"type": "enabled"}}, "thinking.display": {"thinking": {"type": "enabled"}},
           "tool_choice.name": {"tool_choice": {"type": "tool"}},
           "tool_choice.disable_parallel_tool_use": {"tool_choice": {"type": "auto"}}}  # fmt: skip
-FORMS = {"/v1/audio/transcriptions"}  # their fields are texts
+FORMS = {"/v1/audio/transcriptions"}  # endpoints with form fields
 
 
 def read_page():
@@ -85,7 +85,7 @@ def sampling_fields():
 
 
 def with_field(body, name, value):
-    """A copy of `body` with a field set, in the first item of each list of its path."""
+    """Returns a copy of `body` with a field set in the first item of each list of its path."""
     body = copy.deepcopy(body)
     place = body
     *path, last = name.split(".")
@@ -125,10 +125,10 @@ class Fields(CliTest):
         return status, headers.get("Veery-Ignored-Fields", ""), text.decode()
 
     def answer(self, endpoint, body):
-        """The part of an answer that is the same for equal requests."""
+        """Returns the part of an answer that is the same for equal requests."""
         status, unknown, text = self.send(endpoint, body)
         self.assertEqual((status, unknown), (200, ""), text)
-        if endpoint == "/v1/responses":  # it repeats its fields
+        if endpoint == "/v1/responses":  # the reply repeats the fields
             text = json.dumps(json.loads(text)["output"], separators=(",", ":"))
         drop = r'"(id|created|created_at|completed_at|call_id|[a-z_]*duration|expires_at|cached_tokens|prompt_tokens|input_tokens|cache_[a-z_]*|seed|prompt_n|[a-z_]*_ms|[a-z_]*_per_second)":("[^"]*"|[^,}]*)'
         return re.sub(drop, "", text)
@@ -144,12 +144,12 @@ class Fields(CliTest):
                         test(endpoint, name, BODIES[endpoint])
         self.assertGreater(count, 20)
 
-    def test_the_page_is_of_all_endpoints(self):
+    def test_the_page_covers_all_endpoints(self):
         self.assertEqual(set(self.rules), set(BODIES) | FORMS)
 
     def test_a_kept_field_is_read(self):
         def test(endpoint, name, body):
-            if "[]" in name:  # what an item may hold depends on its type; cli_agents_test.py has them
+            if "[]" in name:  # members of an item depend on its type; see cli_agents_test.py
                 return
             body = {key: value for key, value in body.items() if key != INSTEAD.get((endpoint, name))}
             status, _, text = self.send(endpoint, with_field({**body, **BESIDE.get(name, {})}, name, WRONG))

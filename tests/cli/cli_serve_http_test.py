@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery serve`: HTTP as its standards have it: hosts, schemes, codings, forms of requests; threads after a burst.
+"""`veery serve`: HTTP conformance (hosts, schemes, codings, request forms) and threads after a burst.
 
 usage: cli_serve_http_test.py VEERY [unittest arguments]
 """
@@ -15,7 +15,7 @@ from serve_client import Server, chat
 
 
 def wait_for(condition, seconds=20):
-    """Whether it becomes true within so many seconds."""
+    """Returns whether it becomes true within `seconds`."""
     end = time.time() + seconds
     while time.time() < end:
         if condition():
@@ -40,7 +40,7 @@ class Http(CliTest):
         super().tearDownClass()
 
     def raw(self, request, server=None):
-        """Status and the whole reply."""
+        """Returns status and the whole reply."""
         with (server or self.server).raw() as connection:
             connection.settimeout(10)
             connection.sendall(request.encode() if isinstance(request, str) else request)

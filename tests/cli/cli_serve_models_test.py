@@ -131,7 +131,7 @@ class OtherModels(CliTest):
 
 
 class Memory(CliTest):
-    """Two models in a memory that has room for one."""
+    """Two models with memory for one."""
 
     FLAGS = ["-np", 16, "-c", 2048]
 
@@ -158,7 +158,7 @@ class Memory(CliTest):
     def test_the_one_that_was_not_used_for_longest_goes(self):
         self.assertNotEqual(*self.known)
         server = self.start()
-        self.assertIn(b"two is loaded when it is asked for", server.said)
+        self.assertIn(b"two loads on request", server.said)
         self.assertEqual(self.loaded(server), ["one"])
         for turn in (1, 0, 0, 1):
             name = ("one", "two")[turn]
@@ -193,7 +193,7 @@ class Memory(CliTest):
         self.assertEqual((status, json.loads(text)["error"]["code"], headers.get("Retry-After")), (503, "model_too_large", None))
         self.assertEqual(self.loaded(server), ["one"])
         self.assertIn("there are 1000000", self.error("serve", self.paths[0], "--port", 0, "--memory", 1, *self.FLAGS))
-        self.assertIn("'three' is none of", self.error("serve", *self.paths, "--port", 0, "--pin", "three", status=2))
+        self.assertIn("'three' is not one of", self.error("serve", *self.paths, "--port", 0, "--pin", "three", status=2))
 
     def test_how_long_a_model_stays(self):
         server = self.start("--keep-alive", "5m")
@@ -212,7 +212,7 @@ class Memory(CliTest):
             self.assertEqual(self.loaded(server), ["one"] if stays else [])
         self.error("serve", self.model, "--keep-alive", "soon", status=2)
 
-    def test_a_load_that_fails_is_said_and_the_others_go_on(self):
+    def test_a_failed_load_is_reported_and_others_continue(self):
         gone = self.folder / "gone.gguf"
         shutil.copy(self.paths[1], gone)
         server = Server(self.paths[0], gone, *self.FLAGS, "--memory", self.budget)
@@ -226,7 +226,7 @@ class Memory(CliTest):
 
 
 class Tls(CliTest):
-    """HTTPS with certificates that openssl makes here."""
+    """HTTPS with certificates made by openssl."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery serve` for those who run it: log, metrics, keys with limits, fair shares, and no paths in answers.
+"""Operation of `veery serve`: log, metrics, keys with limits, fair shares, no paths in answers.
 
 usage: cli_serve_ops_test.py VEERY [unittest arguments]
 """
@@ -25,7 +25,7 @@ def bearer(key):
 
 
 def fields(line):
-    """The fields of a line of the text log."""
+    """Returns the fields of a line of the text log."""
     return {name: json.loads(value) if value.startswith('"') else value
             for name, value in re.findall(r' (\w+)=("(?:[^"\\]|\\.)*"|\S*)', line)}  # fmt: skip
 
@@ -141,14 +141,14 @@ class Ops(CliTest):
             self.assertNotIn("error", found)
             self.assertNotIn("Hello", line)
 
-    def test_errors_of_clients_are_no_errors_of_the_server(self):
+    def test_errors_of_clients_are_not_errors_of_the_server(self):
         self.server.send("POST", CHAT, {"messages": "secret words"}, {"X-Request-Id": "wrong"})
         line = self.server.log("id=wrong ")[0]
         self.assertIn(" info request ", line)
         self.assertEqual(fields(line)["status"], "400")
         self.assertNotIn("secret", line)
 
-    def test_what_clients_send_cannot_look_like_a_line(self):
+    def test_clients_cannot_forge_log_lines(self):
         self.server.send("GET", "/a%0a2026-01-01T00:00:00.000Z%20error%20forged%1b[31m%ff", headers={"X-Request-Id": "forged"})
         self.server.send("POST", CHAT, chat(model="m\n2026 error\x1b"), {"X-Request-Id": "forged-model"})
         path = self.server.log("id=forged ")[0]
@@ -193,7 +193,7 @@ class Ops(CliTest):
         self.assertTrue(request["answer"])
         self.assertEqual(next(line for line in lines if line.get("route") == "/health")["level"], "debug")
         self.assertNotIn("secret-of-alice", moved.read_text() + log.read_text())
-        self.assertIn("ending", log.read_text())
+        self.assertIn("stopping", log.read_text())
 
     def wait(self, condition):
         for _ in range(500):
@@ -209,7 +209,7 @@ class Ops(CliTest):
         self.wait(lambda: server.metric("log_lines_lost_total") >= 5)
         self.assertEqual(server.process.poll(), None)
 
-    def test_a_log_that_nobody_reads_stops_no_request(self):
+    def test_an_unread_log_blocks_no_request(self):
         process = subprocess.Popen([PROGRAM, "serve", str(self.model), "--port", "0", "-t", "1"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.addCleanup(process.stderr.close)
         said = b""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery serve`: what clients of several families get, under load and when they misbehave.
+"""`veery serve`: replies to clients of several APIs, under load and with invalid requests.
 
 usage: cli_serve_test.py VEERY [unittest arguments]
 """
@@ -26,13 +26,13 @@ CONTEXT = 512
 
 
 class Document:
-    """An OpenAPI document, as far as its own schemas go."""
+    """Checks values against the schemas of an OpenAPI document."""
 
     def __init__(self, document):
         self.document = document
 
     def wrong(self, value, schema, where="reply"):
-        """What of a value is not as its schema says; None: nothing."""
+        """Returns how a value violates its schema, or None."""
         if "$ref" in schema:
             place = self.document
             for name in schema["$ref"].removeprefix("#/").split("/"):
@@ -126,7 +126,7 @@ class Serve(CliTest):
             together = list(pool.map(lambda body: self.server.post("/v1/chat/completions", body), bodies))
         self.assertEqual([answer["choices"][0]["message"] for answer in together], alone)
 
-    def test_what_is_known_of_a_prompt_is_said(self):
+    def test_cached_prompt_tokens_are_reported(self):
         first = self.server.post("/v1/chat/completions", chat("A" * 100))["usage"]
         again = self.server.post("/v1/chat/completions", chat("A" * 100 + "B"))["usage"]
         self.assertGreaterEqual(again["prompt_tokens_details"]["cached_tokens"], 100)
@@ -165,7 +165,7 @@ class Serve(CliTest):
                             ({"input": "a", "labels": ["a", "a"]}, "twice")):  # fmt: skip
             self.assertIn(said, self.refuse("/v1/classify", wrong)["message"])
 
-    def test_what_goes_on_in_a_model(self):
+    def test_inspect_over_http(self):
         lens = self.server.post("/v1/inspect", {"input": "hi", "top": 2})
         known = self.json("inspect", self.long, "-p", "hi", "--top", 2)
         self.assertEqual([token["id"] for token in lens["tokens"]], [token["id"] for token in known["tokens"]])
@@ -181,7 +181,7 @@ class Serve(CliTest):
             self.assertAlmostEqual(sum(row), 1, places=5)
         for wrong, said in (({}, "input"), ({"input": "a", "tokens": [97]}, "input"), ({"input": "a", "what": "x"}, "'x'"),
                             ({"input": "a", "layers": [9]}, "layers"), ({"input": "a", "layers": [1, 0]}, "ascending"),
-                            ({"input": "a", "top": 0}, "top"), ({"tokens": []}, "no tokens"),
+                            ({"input": "a", "top": 0}, "top"), ({"tokens": []}, "without tokens"),
                             ({"input": "a" * 5000}, "5001 tokens"), ({"tokens": [97] * 513}, "513 tokens")):  # fmt: skip
             with self.subTest(wrong=str(wrong)[:60]):
                 self.assertIn(said, self.refuse("/v1/inspect", wrong)["message"])
@@ -230,7 +230,7 @@ class Serve(CliTest):
         self.assertEqual(self.server.post("/v1/chat/completions", begun)["choices"][0]["message"]["content"], whole[4:])
 
     def structured(self, schema, seed, **more):
-        """An answer of random weights that a schema holds."""
+        """Returns an answer of random weights that a schema constrains."""
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
         body = {**chat(max_tokens=400, temperature=1.5, seed=seed, response_format=form), "ignore_eos": False, **more}
         status, _, text = self.server.send("POST", "/v1/chat/completions", body)
@@ -327,7 +327,7 @@ class Serve(CliTest):
         self.assertEqual(error["code"], "context_length_exceeded")
         error = self.refuse("/v1/chat/completions", chat(chat_template="{{ raise_exception('not so') }}"))
         self.assertIn("not so", error["message"])
-        # A template that refuses results of tools gets them as messages of the user.
+        # A template that refuses tool results gets them as user messages.
         self.server.post("/v1/chat/completions", {**chat(), "messages": [{"role": "tool", "content": "x"}]})
 
     def test_bodies_that_are_none(self):
@@ -407,7 +407,7 @@ class Serve(CliTest):
             self.server.idle()
         self.assertGreaterEqual(self.server.metric("request_success_total", finished_reason="abort"), before + 1)
 
-    def test_halves_of_requests_hold_nothing_up(self):
+    def test_partial_requests_block_nothing(self):
         halves = [self.server.raw() for _ in range(50)]
         for stream in halves:
             stream.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
@@ -496,7 +496,7 @@ class Serve(CliTest):
         finally:
             server.end()
 
-    def test_what_cannot_be_served(self):
+    def test_failed_starts_are_reported(self):
         self.assertIn("--host", self.error("serve", self.long, "--host", "no.such.name", "--port", 0, status=2))
         self.assertIn("cannot listen", self.error("serve", self.long, "--port", self.server.port))
         done = subprocess.run([PROGRAM, "serve", self.folder / "none.gguf", "--port", "0"], capture_output=True, timeout=60, check=False)

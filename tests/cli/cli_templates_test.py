@@ -51,7 +51,7 @@ class Templates(CliTest):
         self.veery("convert", self.named, folder, "--to", "hf")
         config = json.loads((folder / "tokenizer_config.json").read_text())
         self.assertEqual({t["name"] for t in config["chat_template"]}, {"default", "rag", "tool_use"})
-        # As transformers 4.52 and later write them.
+        # The format of transformers 4.52 and later.
         more = folder / "additional_chat_templates"
         more.mkdir()
         (more / "extra.jinja").write_text("extra:{{ messages[0].content }}")
@@ -95,7 +95,7 @@ class Served(CliTest):
         return self.server.post("/apply-template", {"model": model, "messages": messages, **more})["prompt"]
 
     def tokens_of(self, messages, model="without", **more):
-        """Prompt tokens of a chat."""
+        """Returns the number of prompt tokens of a chat."""
         body = {"model": model, "messages": messages, "max_tokens": 1, "temperature": 0, **more}
         return self.server.post("/v1/chat/completions", body)["usage"]["prompt_tokens"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the program: exit statuses, messages, and what it prints, on a model of random weights.
+"""Runs the program with a model of random weights: exit statuses, messages, output.
 
 usage: cli_test.py VEERY [unittest arguments]
 """
@@ -34,8 +34,8 @@ class Misuse(CliTest):
 
     def test_status_2_names_the_flag(self):
         for arguments, part in [
-            (["fly"], "'fly' is no verb"),
-            (["run"], "MODEL is required"),
+            (["fly"], "unknown verb 'fly'"),
+            (["run"], "missing MODEL"),
             (["run", "--nope"], "--nope"),
             (["run", self.model, "-p"], "--prompt"),
             (["run", self.model, "-p", "x", "--temp", "-1"], "--temp"),
@@ -46,15 +46,15 @@ class Misuse(CliTest):
             (["run", self.model, "--ids", "1", "-p", "x"], "--ids"),
             (["run", self.model, "-p", "x", "--stop", ""], "--stop"),
             (["run", self.model, "-p", "x", "extra"], "extra"),
-            (["run", self.model, "-p", "x", "--device", "tpu"], "'tpu' is none of"),
-            (["plan", self.model, "--device", "tpu"], "'tpu' is none of"),
+            (["run", self.model, "-p", "x", "--device", "tpu"], "'tpu' is not one of"),
+            (["plan", self.model, "--device", "tpu"], "'tpu' is not one of"),
             (["run", self.model, "-p", "x", "-ngl", "1"], "the device is cpu"),
             (["embed", TINY.parent / "encoders/bert-mean", "-p", "x", "-ngl", "1"], "the device is cpu"),
             (["run", self.model, "-p", "x", "--device-memory", "5"], "the device cpu has no memory of its own"),
             (["run", self.model, "-p", "x", "--relaxed"], "--relaxed: the device is cpu, expected --device cuda"),
             (["plan", self.model, "--relaxed", "--exact"], "--relaxed: the device is cpu"),
             (["bench", self.model, "--relaxed", "--device", "metal"], "--relaxed: the device is metal"),
-            (["embed", self.model, "x", "--relaxed", "--exact", "--device", "cuda"], "--relaxed: --exact asks"),
+            (["embed", self.model, "x", "--relaxed", "--exact", "--device", "cuda"], "--relaxed: excludes --exact"),
             (["logits", self.model], "--ids"),
             (["perplexity", self.model], "--file"),
             (["template", self.model], "--messages"),
@@ -63,16 +63,16 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
             (["bench", self.model, "--logits", "--chain", "8"], "--chain"),
-            (["bench", TINY.parent / "encoders/modernbert-mean", "--chain", "8"], "an encoder has no next token"),
+            (["bench", TINY.parent / "encoders/modernbert-mean", "--chain", "8"], "an encoder predicts no next token"),
             (["plan", self.model, "--rows", "0"], "--rows"),
-            (["bench", self.model, "--sweep", "width"], "'width' is none of threads, depth, batch, length"),
-            (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
-            (["bench", self.model, "--sweep", "depth=1,,2"], "'' is no number from 0"),
+            (["bench", self.model, "--sweep", "width"], "'width' is not one of threads, depth, batch, length"),
+            (["bench", self.model, "--sweep", "threads=1,0"], "found '0', expected a number from 1"),
+            (["bench", self.model, "--sweep", "depth=1,,2"], "found '', expected a number from 0"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(part, self.error(*arguments, status=2))
 
-    def test_status_1_says_what_failed(self):
+    def test_status_1_names_the_failure(self):
         damaged = self.write("damaged.gguf", "GGUFnot")
         for arguments, part in [
             (["run", "/no/such/file", "-p", "x"], "/no/such/file"),
@@ -81,7 +81,7 @@ class Misuse(CliTest):
             (["tokenize", damaged, "-p", "x"], "damaged.gguf"),
             (["run", self.model, "-f", "/no/such/text"], "/no/such/text"),
             (["run", self.model, "-p", "x", "-c", "65"], "65"),
-            (["bench", self.model, "-p", "0", "-n", "4", "--chain", "8"], "the CPU makes one token"),
+            (["bench", self.model, "-p", "0", "-n", "4", "--chain", "8"], "the CPU decodes one token"),
             (["logits", self.model, "--ids", "1,2", "-c", "1"], "2"),
             (["perplexity", self.model, "-f", damaged, "-c", "64"], "64"),
         ]:
@@ -113,7 +113,7 @@ class Misuse(CliTest):
 
 
 class Run(CliTest):
-    def test_json_has_what_is_promised(self):
+    def test_json_has_the_documented_members(self):
         answer = self.run_json("-p", "hi", "-n", 5, "--ignore-eos")
         self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "timings",
                                         "message"])
@@ -131,7 +131,7 @@ class Run(CliTest):
         self.assertEqual(timings["decode_tokens"], 5)
         self.assertGreater(timings["peak_memory_bytes"], 1 << 20)
 
-    def test_answers_are_held_to_a_form(self):
+    def test_answers_are_constrained(self):
         if b"built without xgrammar" in self.veery("run", self.model, "-p", "x", "--regex", "x").stderr:
             self.skipTest("built without xgrammar")
         flags = ["run", self.model, "-p", "hi", "--temp", 2, "-n", 60]
@@ -163,7 +163,7 @@ class Run(CliTest):
         self.assertIn("tok/s", done.stderr.decode())
         self.assertEqual(self.veery(*flags, "-q").stderr, b"")
 
-    def test_of_a_saved_session_only_what_is_new_is_run(self):
+    def test_a_session_evaluates_only_new_tokens(self):
         session = self.folder / "kept.session"
         flags = ["--raw", "-n", 6, "--ignore-eos", "--temp", 0, "--session", session]
         first = self.run_json("-p", "hello", *flags)
@@ -182,7 +182,7 @@ class Run(CliTest):
         done = self.veery("run", self.model, *prompt, "--session", self.model, status=1)
         self.assertIn("is no saved session", done.stderr.decode())
 
-    def test_a_session_that_the_disk_has_no_room_for_is_said_and_leaves_the_old_one(self):
+    def test_a_session_on_a_full_disk_is_reported_and_keeps_the_old_one(self):
         session = self.folder / "full.session"
         call = ["run", self.model, "--raw", "-p", "hello", "-n", 6, "--ignore-eos", "--temp", 0, "-t", 1, "--session", session]
         self.veery(*call)
@@ -262,13 +262,13 @@ class Tokenize(CliTest):
 
 
 class Template(CliTest):
-    def test_of_a_model(self):
+    def test_template_of_a_model(self):
         messages = self.write("m.json", [{"role": "user", "content": "hé"}])
         text = self.veery("template", self.model, "--messages", messages, "--add-generation-prompt").stdout
         self.assertEqual(text.decode(), "<s>[user]hé[assistant]")
         self.assertEqual(self.json("template", self.model, "--messages", messages)["text"], "<s>[user]hé")
 
-    def test_of_a_file_with_variables_tools_and_a_clock(self):
+    def test_template_of_a_file_with_variables_tools_and_a_clock(self):
         source = self.write(
             "t.jinja",
             "{{ bos_token }}|{{ tools is none }}|{{ documents is none }}|{{ add_generation_prompt }}|"
@@ -347,13 +347,13 @@ class Measures(CliTest):
         self.assertEqual({path.name for path in out.iterdir()}, named)
         self.assertIn("maps", self.error("inspect", self.model, "-p", "x", "--out", out))
 
-    def test_inspect_says_what_is_wrong(self):
-        for arguments, said in ((["--layers", "2"], "--layers: there is no 2"),
-                                (["--heads", "5", "--out", self.folder / "no"], "--heads: there is no 5")):
+    def test_inspect_names_errors(self):
+        for arguments, said in ((["--layers", "2"], "--layers: found 2, expected 0 to"),
+                                (["--heads", "5", "--out", self.folder / "no"], "--heads: found 5, expected 0 to")):
             self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
             self.assertFalse((self.folder / "no").exists())
         for arguments, said in ((["--layers", "3-1"], "3-1"), (["--what", "keys"], "--out"), (["--what", "x"], "'x'"),
-                                (["--at", "9"], "last position is 1"), (["--heads", "1,"], "''")):
+                                (["--at", "9"], "expected 0 to 1"), (["--heads", "1,"], "''")):
             self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
 
     def test_perplexity(self):
@@ -407,15 +407,15 @@ class Measures(CliTest):
             self.assertAlmostEqual(row["texts_per_second"], row["tokens_per_second"] / length)
         self.assertEqual(self.json("bench", model, "-r", 1)[0]["test"], "emb128 x 4")
         self.assertIn("texts/s", self.veery("bench", model, "-r", 1, "-p", 7, "-b", 2).stdout.decode())
-        self.assertIn("129 tokens, the model takes 1 to 128", self.error("bench", model, "-p", 129))
-        self.assertIn("0 tokens", self.error("bench", model, "-p", 0))
+        self.assertIn("found 129 tokens, expected 1 to 128", self.error("bench", model, "-p", 129))
+        self.assertIn("found 0 tokens", self.error("bench", model, "-p", 0))
         for flag in ("--sampled", "--logits"):
-            self.assertIn("no next token", self.error("bench", model, flag, status=2))
-        self.assertIn("no cache", self.error("bench", model, "-d", 3, status=2))
+            self.assertIn("predicts no next token", self.error("bench", model, flag, status=2))
+        self.assertIn("no KV cache", self.error("bench", model, "-d", 3, status=2))
         plan = self.json("plan", model, "--rows", 30, "--profile", "-r", 2)
         self.assertEqual(plan["table"][-1]["op"], "l2_norm")
         self.assertTrue(all(row["seconds"] > 0 for row in plan["table"]))
-        self.assertIn("no cache", self.error("plan", model, "-d", 3, status=2))
+        self.assertIn("no KV cache", self.error("plan", model, "-d", 3, status=2))
         scores = self.json("plan", TINY.parent / "encoders/bert-rerank", "--rows", 30)
         self.assertEqual(scores["table"][-1]["op"], "linear")
 
@@ -454,14 +454,14 @@ class Measures(CliTest):
         self.assertIn("total: ", text)
         self.assertIn("blk.1.ffn_down", text)
 
-    def test_plan_profile_shows_what_bounds_each_row(self):
+    def test_plan_profile_shows_the_limit_of_each_row(self):
         plan = self.json("plan", self.model, "--profile", "-r", 3, "-t", 1)
         limits = plan["limits"]
         self.assertEqual(list(limits), ["memory_bytes_per_second", "f32_operations_per_second",
                                         "bf16_operations_per_second", "int8_operations_per_second",
                                         "barrier_seconds"])  # fmt: skip
         self.assertTrue(all(value > 0 for value in limits.values()))
-        def rate(row):  # attention multiplies what the cache holds
+        def rate(row):  # the cost of attention grows with the KV cache
             return limits["bf16_operations_per_second" if row["op"] == "attend" else "f32_operations_per_second"]
 
         least = {
@@ -509,8 +509,8 @@ class SystemCalls(CliTest):
                     for n in (short, long)
                 )
                 self.assertGreater(few["openat"], 0)
-                # Start-up differs from run to run (AddressSanitizer reads the process's maps now once, now
-                # thrice); a call that steps make, or every eighth of them makes, is more than that.
+                # Start-up varies (AddressSanitizer reads the maps of the process once or three times); a call
+                # of each step, or of each eighth step, exceeds that.
                 difference = syscalls.difference(few, many)
                 self.assertLess(sum(map(abs, difference.values())), steps // 8, difference)
 

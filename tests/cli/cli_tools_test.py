@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls of tools that a request forces, through each family of endpoints, on a model of random weights.
+"""Tool calls that a request forces, through each API, with a model of random weights.
 
 usage: cli_tools_test.py VEERY [unittest arguments]
 """
@@ -10,7 +10,7 @@ import tiny_gguf
 from cli_base import CliTest
 from serve_client import Server
 
-# As Qwen's and Hermes's models have it.
+# The syntax of Qwen and Hermes.
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|user|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
     "{% if not loop.first %}{{ '\\n' }}{% endif %}<tool_call>\n"
@@ -108,7 +108,7 @@ class Tools(CliTest):
         self.assertEqual((call["type"], call["name"]), ("function_call", "say"))
         self.check("say", json.loads(call["arguments"]))
 
-    def test_what_cannot_be_forced_is_said(self):
+    def test_calls_that_cannot_be_forced_are_errors(self):
         number = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.01}}}
         unkept = [{"type": "function", "function": {"name": "f", "parameters": number}}]
         for more, part in [
@@ -125,12 +125,12 @@ class Tools(CliTest):
                 self.assertIn(part, json.loads(text)["error"]["message"])
 
 
-# A token that begins a call, so that random weights write one often.
+# A token that begins a call, so that random weights often write one.
 OPEN = 258
 
 
 class StrictTools(CliTest):
-    """Calls of strict tools in answers that may be text, drawn from flat probabilities."""
+    """Calls of strict tools in answers that may be text, sampled from a flat distribution."""
 
     @classmethod
     def setUpClass(cls):
@@ -171,7 +171,7 @@ class StrictTools(CliTest):
             texts += bool(choice["message"]["content"])
         self.assertEqual(called, set(SCHEMAS))
         self.assertGreater(texts, 0)
-        body["tools"] = TOOLS  # not strict: random text after the token is no call
+        body["tools"] = TOOLS  # not strict: random text after the token is not a call
         self.assertIsNone(self.server.post("/v1/chat/completions", body)["choices"][0]["message"].get("tool_calls"))
 
     def test_responses(self):
@@ -209,7 +209,7 @@ class StrictTools(CliTest):
 
 
 class OtherForms(CliTest):
-    """Templates whose calls are keys and values between marks, and code."""
+    """Templates with calls as keys and values between marks, and as code."""
 
     def answer(self, name, calls, prefix="", **more):
         model = self.folder / f"{name}.gguf"
@@ -240,7 +240,7 @@ class OtherForms(CliTest):
             "{{ '}' }}<tool_call|>"
         )
         tools = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
-        # Tools that a template does not show are described with a form of their own.
+        # Tools that a template does not render are described in a generic syntax.
         prefix = "{% if tools %}{{ tools | tojson }}{% endif %}"
         status, headers, text = self.answer("code", calls, prefix, tools=tools, max_tokens=4)
         self.assertEqual(status, 200, text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery transcribe`: forms of input and output, sounds without speech, refusals. The weights are random, so that what is
+"""`veery transcribe`: input and output formats, sounds without speech, errors. The weights are random, so that what is
 written has no sense.
 
 usage: cli_transcribe_test.py VEERY [unittest arguments]

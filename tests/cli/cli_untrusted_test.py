@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What others made: files that are no files, files that are too large, text that would act on a terminal.
+"""Untrusted input: special files, files that are too large, control sequences for terminals.
 
 usage: cli_untrusted_test.py VEERY [unittest arguments]
 """
@@ -57,7 +57,7 @@ class NoFiles(ForeignTest):
         for i, (path, what) in enumerate(self.kinds()):
             for name in ["config.json", "model.safetensors", "model.safetensors.index.json", "generation_config.json"]:
                 folder = self.copy(f"folder-{i}-{name}")
-                if name.endswith(".index.json"):  # beside a single file it is not read
+                if name.endswith(".index.json"):  # not read beside a single file
                     (folder / "model.safetensors").unlink()
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(path)
@@ -103,7 +103,7 @@ class NoFiles(ForeignTest):
         self.assertEqual(self.veery("template", self.model, "--messages", pipe).stdout, expected)
         writer.join()
 
-    def test_nobody_waits_for_a_pipe_without_a_writer(self):
+    def test_pipes_without_a_writer_do_not_block(self):
         pipe = self.folder / "silent"
         os.mkfifo(pipe)
         message = self.error("template", self.model, "--messages", pipe)
@@ -127,7 +127,7 @@ class TooLarge(ForeignTest):
         limits = {"config.json": 16, "generation_config.json": 16, "model.safetensors.index.json": 100}
         for name, limit in limits.items():
             folder = self.copy(f"large-{name}")
-            if name.endswith(".index.json"):  # beside a single file it is not read
+            if name.endswith(".index.json"):  # not read beside a single file
                 (folder / "model.safetensors").unlink()
             (folder / name).unlink(missing_ok=True)
             (folder / name).symlink_to(large)
@@ -196,7 +196,7 @@ class Escapes(ForeignTest):
             self.assertLess(len(text), 2100)
             self.assertIn("--help", text)
 
-    def test_words_of_libraries_stay_out_of_messages(self):
+    def test_messages_of_libraries_are_not_shown(self):
         bad = self.write("bad.json", "[1,")
         message = self.error("template", self.model, "--messages", bad)
         self.assertIn("bad.json: byte 3: expected a value, found the end", message)
@@ -225,17 +225,17 @@ class Escapes(ForeignTest):
             try:
                 while part := os.read(ours, 4096):
                     data += part
-            except OSError:  # the end of a terminal
+            except OSError:  # the end of the terminal
                 pass
             process.wait(60)
         os.close(ours)
         return data
 
-    def test_on_a_terminal_text_of_others_cannot_act(self):
+    def test_untrusted_text_has_no_effect_on_a_terminal(self):
         template = self.write("esc.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}")
         messages = self.write("esc.json", [{"role": "user", "content": "a\x1b[2J\r\tb\nc"}])
         arguments = ["template", "--template-file", template, "--messages", messages]
-        self.assertEqual(self.veery(*arguments).stdout, b"a\x1b[2J\r\tb\nc")  # byte for byte elsewhere
+        self.assertEqual(self.veery(*arguments).stdout, b"a\x1b[2J\r\tb\nc")  # unchanged elsewhere
         self.assertEqual(self.on_terminal(*arguments), b"a\\x1b[2J\\r\tb\r\nc")
 
     def test_answers_on_a_terminal_cannot_act(self):
@@ -245,18 +245,18 @@ class Escapes(ForeignTest):
         self.assertTrue(any(byte < 32 and byte not in (9, 10) for byte in raw), raw)
         shown = self.on_terminal(*arguments)
         self.assertFalse(any(byte < 32 and byte not in (9, 10, 13) for byte in shown), shown)
-        self.assertEqual(shown.count(b"\r"), shown.count(b"\r\n"), shown)  # those of the terminal itself
+        self.assertEqual(shown.count(b"\r"), shown.count(b"\r\n"), shown)  # only line ends of the terminal
 
 
 class Texts(CliTest):
-    """Prompts and requests as editors of Windows write them."""
+    """Prompts and requests written by Windows editors."""
 
     def ids(self, data, *arguments):
         path = self.folder / "prompt.txt"
         path.write_bytes(data)
         return json.loads(self.veery("tokenize", self.model, "-f", path, "--json", *arguments).stdout)["ids"]
 
-    def test_marks_and_line_ends_are_no_part_of_a_prompt(self):
+    def test_byte_order_marks_and_line_ends_are_removed(self):
         expected = self.ids(b"a\nb\n")
         for data in (b"\xef\xbb\xbfa\r\nb\r\n", b"a\r\nb\r\n", b"\xef\xbb\xbfa\nb\n"):
             self.assertEqual(self.ids(data), expected)
@@ -264,7 +264,7 @@ class Texts(CliTest):
             self.assertEqual(json.loads(done.stdout)["prompt_ids"], self.ids(b"a\nb"))
         self.assertNotEqual(self.ids(b"a\rb"), self.ids(b"a\nb"))
 
-    def test_text_of_16_bits_is_refused(self):
+    def test_utf_16_is_refused(self):
         path = self.folder / "wide.txt"
         path.write_bytes("hello".encode("utf-16"))
         self.assertIn("expected UTF-8", self.error("run", self.model, "-f", path))

@@ -17,8 +17,8 @@ from serve_client import Server
 import tiny_gguf
 
 TOOL = shutil.which("schemathesis")
-# Requests that keep to the document may still be refused: for a role that a template does not take, say. Those that do not
-# may be answered: what is meaningless beside other fields is not looked at.
+# Valid requests may still be refused, for example for a role that a template does not accept. Invalid
+# ones may be answered, because fields without effect beside others are not checked.
 EXCLUDED = "positive_data_acceptance,negative_data_rejection"
 
 

@@ -1,4 +1,4 @@
-// What `veery plan` shows of a model that is on two devices, whose GPU is a fake.
+// The table of `veery plan` for a model on CPU and GPU (a fake).
 #include "cli/profile/plan_table.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ LoadOptions options_on(metal::FakeGpu* gpu, std::optional<int32_t> layers) {
   return options;
 }
 
-// Of the table of a run of 3 tokens behind 2; `check` is given it when it was made.
+// Makes the table of a run of 3 tokens after 2 and passes it to `check`.
 template <typename Check>
 void with_table(metal::FakeGpu* gpu, std::optional<int32_t> layers, const Check& check) {
   Model model(test::fixture_path("tiny/llama-linear"), options_on(gpu, layers));
@@ -45,7 +45,7 @@ std::vector<std::string> rows_of(const Json& table, const std::string& device) {
   return rows;
 }
 
-TEST(PlanTable, ShowsWhereEachRowRunsAndWhatCrossesOver) {
+TEST(PlanTable, ShowsTheDeviceOfEachRowAndTheCrossings) {
   metal::FakeGpu gpu;
   with_table(&gpu, 1, [](const PlanTable& table, const Plan& plan) {
     ASSERT_NE(plan.front(), nullptr);
@@ -65,7 +65,7 @@ TEST(PlanTable, ShowsWhereEachRowRunsAndWhatCrossesOver) {
       EXPECT_EQ(row.find("blk.0"), std::string::npos) << row;
     EXPECT_NE(fmt::format("{}", fmt::join(rows_of(all, "cpu"), " ")).find("blk.0"),
               std::string::npos);
-    // 3 rows of the residual stream are among what crosses, 4 bytes a number.
+    // 3 rows of the residual stream cross over, 4 bytes per value.
     double bytes = 0;
     for (size_t i = on_cpu; i < on_cpu + copies; ++i)
       bytes = std::max(bytes, all["table"][i]["bytes"].get<double>());
@@ -125,7 +125,7 @@ TEST(PlanTable, DoubtsRatesThatRowsExceedOrThatVary) {
   });
 }
 
-TEST(PlanTable, OfOneDeviceNamesNoOther) {
+TEST(PlanTable, OfOneDeviceHasNoFront) {
   metal::FakeGpu gpu;
   for (metal::FakeGpu* const on : {static_cast<metal::FakeGpu*>(nullptr), &gpu})
     with_table(on, {}, [&](const PlanTable& table, const Plan& plan) {
@@ -138,8 +138,8 @@ TEST(PlanTable, OfOneDeviceNamesNoOther) {
     });
 }
 
-// Of an encoder no cache is on either side.
-TEST(PlanTable, OfAnEncoderOnTwoDevices) {
+// An encoder has no KV cache on either side.
+TEST(PlanTable, SupportsAnEncoderOnTwoDevices) {
   metal::FakeGpu gpu;
   gpu.command_seconds = 1e-3;
   Model model(test::fixture_path("encoders/bert-mean"), options_on(&gpu, 1));

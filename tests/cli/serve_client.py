@@ -1,4 +1,4 @@
-"""What tests of `veery serve` share: a server of their own, and requests."""
+"""Shared by tests of `veery serve`: a server and requests."""
 import http.client
 import json
 import re
@@ -11,7 +11,7 @@ from cli_base import PROGRAM
 
 
 class Server:
-    """A server of its own on a free port."""
+    """A server on a free port."""
 
     def __init__(self, *arguments, prepare=None):
         self.process = subprocess.Popen(
@@ -33,7 +33,7 @@ class Server:
             self.said += line
 
     def log(self, pattern, count=1, seconds=10):
-        """The lines of the log in which `pattern` is found, as soon as there are `count`."""
+        """Waits for `count` lines of the log that match `pattern` and returns them."""
         end = time.time() + seconds
         while True:
             found = [line for line in self.said.decode().splitlines() if re.search(pattern, line)]
@@ -47,7 +47,7 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def send(self, method, path, body=None, headers=None, connection=None):
-        """Status, headers and body of one request."""
+        """Sends a request and returns status, headers and body."""
         own = connection or self.connect()
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         own.request(method, path, data, headers or {})
@@ -69,14 +69,14 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def metric(self, name, **labels):
-        """The sum of a metric's samples that have these labels."""
+        """Returns the sum of a metric over the samples with these labels."""
         text = self.send("GET", "/metrics")[2].decode()
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         return sum(float(line.split()[-1]) for line in text.splitlines()
                    if re.match(f"veery_{name}[{{ ]", line) and all(one in line for one in wanted))  # fmt: skip
 
     def idle(self):
-        """Waits until nothing runs."""
+        """Waits until no request runs."""
         for _ in range(200):
             if self.metric("num_requests_running") == 0 and self.metric("num_requests_waiting") == 0:
                 return
@@ -97,7 +97,7 @@ def chat(text="Hello", **more):
 
 
 def form(fields, files=(), boundary="a-boundary"):
-    """Body and headers of a form: names and values, and names, file names and bytes."""
+    """Returns body and headers of a form with fields and files."""
     body = b""
     for name, value in fields:
         body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
@@ -108,5 +108,5 @@ def form(fields, files=(), boundary="a-boundary"):
 
 
 def events(text):
-    """The data of server-sent events."""
+    """Returns the data of server-sent events."""
     return [line[6:] for line in text.decode().splitlines() if line.startswith("data: ")]

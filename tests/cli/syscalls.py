@@ -7,13 +7,13 @@ import re
 import subprocess
 import tempfile
 
-# With these workers wait for one another, as long as they happen to wait.
+# Calls by which workers wait for each other; their number varies.
 WAITING = {"futex", "sched_yield", "restart_syscall"}
 
 
 @functools.cache
 def why_not():
-    """Why calls cannot be counted here; None if they can."""
+    """Returns why calls cannot be counted here, or None."""
     try:
         done = subprocess.run(["strace", "-f", "-o", os.devnull, "true"], capture_output=True, timeout=60, check=False)
     except FileNotFoundError:
@@ -38,5 +38,5 @@ def count(command):
 
 
 def difference(few, many):
-    """{name: how many more calls} for the names whose counts differ."""
+    """Returns {name: additional calls} for names with different counts."""
     return {name: many[name] - few[name] for name in few.keys() | many.keys() if many[name] != few[name]}

@@ -4,13 +4,13 @@ import struct
 
 DIM, HIDDEN, LAYERS, CONTEXT = 32, 48, 2, 64
 BOS, EOS = 256, 257
-REPEATED = 1 << 16  # weights that are drawn for a matrix; larger ones have them again
+REPEATED = 1 << 16  # random weights per matrix; larger matrices repeat them
 STRING, ARRAY = 8, 9
 TYPES = {int: (4, "<I"), float: (6, "<f"), bool: (7, "<?")}
 
 
 def byte_letters():
-    """The letter that byte-level vocabularies write for each byte."""
+    """Returns the letters that byte-level vocabularies use for bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     letters = {byte: chr(byte) for byte in plain}
@@ -57,7 +57,7 @@ def metadata(chat_template, context, dim, hidden, tokens=()):
 
 
 def shapes(dim, hidden, tied=True, vocabulary=258):
-    """(name, columns, rows); one row is a norm."""
+    """Yields (name, columns, rows); norms have one row."""
     yield "token_embd.weight", dim, vocabulary
     if not tied:
         yield "output.weight", dim, vocabulary
@@ -72,8 +72,8 @@ def shapes(dim, hidden, tied=True, vocabulary=258):
 
 
 def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5, tied=True, tokens=()):
-    """`changed`: values of the metadata that are other than usual. `tied`: the embedding is the output head; if it is
-    not, it stays in the mapped file. `tokens`: more tokens after the 258 usual ones."""
+    """`changed`: overrides of the metadata. `tied`: the embedding is the output head; otherwise it stays in the
+    mapped file. `tokens`: further tokens after the 258 default ones."""
     numbers = random.Random(seed)
     values = {**metadata(chat_template, context, dim, hidden, tokens), **(changed or {})}
     infos, data = b"", b""

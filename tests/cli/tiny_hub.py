@@ -1,4 +1,4 @@
-"""A hub of models on loopback, with the faults that a test wants."""
+"""A fake hub of models on loopback, with injected faults."""
 import hashlib
 import http.server
 import json
@@ -19,13 +19,13 @@ class Hub:
     def __init__(self, models):
         self.models = models
         self.seen = []  # (path, headers) of all requests
-        self.token = None  # that requests must bring
-        self.cuts = []  # after how many bytes of the next replies of the store the connection is cut
+        self.token = None  # required in requests
+        self.cuts = []  # bytes after which the next replies of the store are cut off
         self.failures = []  # status of the next replies of the store, 0: none
         self.ranges = True
-        self.change = lambda path, data: data  # what the store sends in place of a file
-        self.list = None  # in place of a model's description
-        self.sizes = True  # whether the description tells sizes and digests
+        self.change = lambda path, data: data  # replaces the bytes that the store sends
+        self.list = None  # replaces the description of a model
+        self.sizes = True  # whether the description has sizes and digests
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):

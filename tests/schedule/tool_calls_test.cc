@@ -115,10 +115,10 @@ TEST(CallForm, IsThatBehindTheReasoning) {
 TEST(CallForm, WhereThereIsNoneThatIsSaid) {
   for (const auto& [source, part] : std::initializer_list<std::pair<std::string, std::string>>{
            {"", "it has no chat template"},
-           {chat_template(""), "has no place for calls"},
+           {chat_template(""), "does not render calls"},
            {"{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}x",
             "refuses calls"},
-           {kCode, "in a form of its own"}}) {
+           {kCode, "in an unknown syntax"}}) {
     try {
       form_of(source);
       ADD_FAILURE() << source;

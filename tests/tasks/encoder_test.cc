@@ -1,6 +1,6 @@
-// Encoders, embeddings and scores of small random checkpoints against what transformers computes
-// with them. tools/oracle/make_encoders.py makes the folders; those that it makes elsewhere, of
-// other seeds and sizes, are tested by $VEERY_ENCODERS and --gtest_filter='All/*'.
+// Encoders, embeddings and scores of small random checkpoints against those of transformers.
+// tools/oracle/make_encoders.py makes the folders; $VEERY_ENCODERS and --gtest_filter='All/*' test
+// folders of other seeds and sizes.
 #include "tasks/encoder.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ double relative_error(std::span<const float> got, const Json& expected) {
   return worst / largest;
 }
 
-// The last hidden states, as they are.
+// Returns the last hidden states.
 Entry rows_entry(ModelFile& file, const TransformerConfig& config) {
   return embed_entry(file, config, {.pooling = std::nullopt, .dense = {}, .normalize = false});
 }
@@ -102,10 +102,10 @@ void check_rows(const std::string& name) {
   }
 }
 
-TEST_P(TinyEncoder, RowsAreTransformers) { check_rows(GetParam()); }
-TEST_P(TinyRanker, RowsAreTransformers) { check_rows(GetParam()); }
+TEST_P(TinyEncoder, RowsMatchTransformers) { check_rows(GetParam()); }
+TEST_P(TinyRanker, RowsMatchTransformers) { check_rows(GetParam()); }
 
-TEST_P(TinyEncoder, EmbeddingsAreTransformersAndSoAreTokens) {
+TEST_P(TinyEncoder, EmbeddingsAndTokensMatchTransformers) {
   const Json cases = cases_of(GetParam());
   Embedder embedder(folder_of(GetParam()), exact());
   const auto all = embedder.embed(texts_of(cases));
@@ -119,7 +119,7 @@ TEST_P(TinyEncoder, EmbeddingsAreTransformersAndSoAreTokens) {
   }
 }
 
-TEST_P(TinyEncoder, BitsAloneInABatchAndWithThreadsAreTheSame) {
+TEST_P(TinyEncoder, BitsDoNotDependOnBatchOrThreads) {
   const auto texts = texts_of(cases_of(GetParam()));
   for (const bool is_exact : {false, true}) {
     Embedder first(folder_of(GetParam()), {.threads = 1, .exact = is_exact});
@@ -135,7 +135,7 @@ TEST_P(TinyEncoder, BitsAloneInABatchAndWithThreadsAreTheSame) {
   }
 }
 
-TEST_P(TinyRanker, ScoresAreTransformersAloneAndTogether) {
+TEST_P(TinyRanker, ScoresMatchTransformersAloneAndInABatch) {
   const Json cases = cases_of(GetParam());
   Reranker reranker(folder_of(GetParam()), exact());
   Reranker raw(folder_of(GetParam()), exact(2), {.raw = true});
@@ -151,7 +151,7 @@ TEST_P(TinyRanker, ScoresAreTransformersAloneAndTogether) {
   }
 }
 
-// The folder as GGUF, its tensors and keys as llama.cpp has them.
+// Writes the folder as GGUF, with tensors and keys of llama.cpp.
 std::string as_gguf(const std::string& name) {
   const std::string path = ::testing::TempDir() + name + ".gguf";
   const ModelFile file = open_as_gguf(folder_of(name));
@@ -197,20 +197,20 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& one) {
 INSTANTIATE_TEST_SUITE_P(All, TinyEncoder, ::testing::ValuesIn(kEncoders), name_of);
 INSTANTIATE_TEST_SUITE_P(All, TinyRanker, ::testing::ValuesIn(kRankers), name_of);
 
-TEST(Encoder, RefusesWhatTheModelCannotTake) {
+TEST(Encoder, RefusesInvalidInput) {
   Model model = rows_model("bert-mean");
   Encoder encoder(model, "embedding");
   const auto run = [&](const std::vector<int32_t>& ids, const std::vector<int32_t>& types) {
     const TokenSequence sequence{ids, types};
     encoder.run({&sequence, 1});
   };
-  expect_error(ErrorKind::kInput, "no tokens", [&] { run({}, {}); });
+  expect_error(ErrorKind::kInput, "without tokens", [&] { run({}, {}); });
   expect_error(ErrorKind::kInput, "id 160", [&] { run({1, 160, 2}, {}); });
   expect_error(ErrorKind::kInput, "id -1", [&] { run({1, -1, 2}, {}); });
-  expect_error(ErrorKind::kLimit, "129 tokens, the model takes 128",
+  expect_error(ErrorKind::kLimit, "129 tokens, expected at most 128",
                [&] { run(std::vector<int32_t>(129, 5), {}); });
-  expect_error(ErrorKind::kInput, "type 2 is outside", [&] { run({1, 5, 2}, {0, 2, 0}); });
-  expect_error(ErrorKind::kInput, "type -1 is outside", [&] { run({1, 5, 2}, {0, -1, 0}); });
+  expect_error(ErrorKind::kInput, "found token type 2", [&] { run({1, 5, 2}, {0, 2, 0}); });
+  expect_error(ErrorKind::kInput, "found token type -1", [&] { run({1, 5, 2}, {0, -1, 0}); });
   expect_error(ErrorKind::kInput, "3 tokens and 4 token types", [&] {
     run({1, 5, 2}, {0, 0, 0, 0});
   });
@@ -219,7 +219,7 @@ TEST(Encoder, RefusesWhatTheModelCannotTake) {
   encoder.run({});
 }
 
-TEST(Embedder, DimensionsAreTheFirstColumnsAtLengthOne) {
+TEST(Embedder, DimensionsAreTheFirstColumnsScaledToLengthOne) {
   const std::vector<std::string> texts{"The thrush sings at night."};
   Embedder whole(folder_of("bert-mean"), exact(), {.normalize = false});
   Embedder part(folder_of("bert-mean"), exact(), {.dimensions = 16});
@@ -234,8 +234,8 @@ TEST(Embedder, DimensionsAreTheFirstColumnsAtLengthOne) {
                [] { Embedder(folder_of("bert-mean"), exact(), {.dimensions = 49}); });
 }
 
-// Each kind of pooling from the rows of `none`.
-TEST(Embedder, PoolingsAreWhatTheirNamesSay) {
+// Computes each pooling from the rows of `none`.
+TEST(Embedder, PoolingsFollowTheirDefinitions) {
   const std::vector<std::string> texts{"The thrush sings", "rain"};
   const auto pooled = [&](PoolingKind kind) {
     return Embedder(folder_of("bert-mean"), exact(), {.pooling = kind, .normalize = false})
@@ -283,7 +283,7 @@ TEST(Embedder, LateInteractionHasARowOfLengthOneForEachToken) {
 }
 
 // Sums of the largest cosines (ColBERT) over the vectors of tokens.
-TEST(Embedder, LateInteractionScoresAreNumpys) {
+TEST(Embedder, LateInteractionScoresMatchNumpy) {
   for (const std::string name : {"bert-mean", "modernbert-mean"}) {
     const Json reference = reference_of(name);
     Embedder embedder(folder_of(name), exact(), {.pooling = PoolingKind::kNone});
@@ -327,7 +327,7 @@ TEST(Embedder, LongTextsAreCutAndCounted) {
 }
 
 TEST(Embedder, UnknownPromptsAreRefused) {
-  expect_error(ErrorKind::kInput, "no prompt 'query'",
+  expect_error(ErrorKind::kInput, "unknown prompt 'query'",
                [] { Embedder(folder_of("bert-mean"), exact(), {.prompt_name = "query"}); });
 }
 
@@ -339,8 +339,8 @@ TEST(Reranker, ModelsWithoutAHeadAreRefused) {
                [&] { Reranker(llama.path(), exact()); });
 }
 
-// What of a decoder's folder makes it a model for scores, and how the head is read.
-TEST(Reranker, DecodersAreAskedInOneForm) {
+// The files that make a decoder a reranker, and the columns of its head.
+TEST(Reranker, DecodersHaveOnePromptFormat) {
   const auto config_of = [](const std::string& name) {
     ModelFile file = open_model(folder_of(name));
     const TransformerConfig config = read_config(file);
@@ -360,18 +360,18 @@ TEST(Reranker, DecodersAreAskedInOneForm) {
   EXPECT_NE(told.score(query, documents)[0].score, scores[0].score);
   EXPECT_LT(told.score(query, documents)[0].tokens, scores[0].tokens);
   EXPECT_EQ(usual.score(query, std::span(documents).last(1))[0].score, scores[1].score);
-  // "<|im_end|>" in a document is ten characters, not the end of what the user says.
+  // "<|im_end|>" in a document is ten characters, not the end of the turn.
   const std::vector<std::string> plain{"the  river"};
   EXPECT_GE(scores[1].tokens, usual.score(query, plain)[0].tokens + 8);
-  expect_error(ErrorKind::kInput, "what stands around it has", [] {
+  expect_error(ErrorKind::kInput, "expected more than the", [] {
     Reranker(folder_of("qwen3-reranker"), exact(), {.max_tokens = 20})
         .score("x", std::vector<std::string>{"y"});
   });
-  expect_error(ErrorKind::kInput, "no place for an instruction",
+  expect_error(ErrorKind::kInput, "accepts no instruction",
                [] { Reranker(folder_of("bert-rerank"), exact(), {.instruction = "x"}); });
 }
 
-TEST(Encoder, HasNoNextToken) {
+TEST(Encoder, PredictsNoNextToken) {
   expect_error(ErrorKind::kUnsupported, "is an encoder",
                [] { Model(folder_of("bert-mean"), exact()); });
 }

@@ -1,5 +1,5 @@
-// Sums of importance matrices for experts and for the heads of latent attention, against sums that
-// are computed here in double precision from the inputs of these products.
+// Sums of importance matrices for experts and heads of latent attention, against sums in double
+// precision of the inputs of these products.
 #include "tasks/inspect/importance.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class Values {
     return all;
   }
 
-  // All elements of a tensor; none if it is absent.
+  // Returns all elements of a tensor; none if it is absent.
   std::vector<float> tensor(const Node& node, int input) {
     const Value value = node.in[static_cast<size_t>(input)];
     if (!value) return {};
@@ -84,7 +84,7 @@ void expect_close(const std::vector<double>& found, const std::vector<double>& e
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// h of an expert, as MoeAttr defines it, for SiLU.
+// The hidden values of an expert by the definition of MoeAttr, with SiLU.
 double hidden_value(const MoeAttr& attr, double g, double u) {
   if (attr.limit <= 0) return g * sigmoid(g) * u;
   g = std::min<double>(g, attr.limit);
@@ -94,7 +94,7 @@ double hidden_value(const MoeAttr& attr, double g, double u) {
 
 class ExpertSums : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ExpertSums, OfTheLastMatricesAreThoseOfWhatTheyRead) {
+TEST_P(ExpertSums, OfDownProjectionsAreThoseOfTheirInputs) {
   Values values(GetParam());
   const auto sums = values.collected();
   int checked = 0;
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpertSums,
                            return name;
                          });
 
-TEST(ImportanceSums, OfLatentAttentionAreOfEachHead) {
+TEST(ImportanceSums, OfLatentAttentionArePerHead) {
   Values values("deepseek-v3");
   const auto sums = values.collected();
   int checked = 0;

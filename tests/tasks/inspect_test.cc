@@ -1,5 +1,5 @@
-// What goes on in a model against what transformers gives (tools/oracle/compare_inspect.py records
-// it), and against what the model itself answers.
+// Activations against those of transformers (recorded by tools/oracle/compare_inspect.py) and
+// against the answers of the model itself.
 #include "tasks/inspect/inspect.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ const Json& recorded() {
   return all;
 }
 
-// The largest difference, by the largest value expected or 1.
+// Returns the largest difference over the largest expected value or 1.
 double difference(std::span<const float> found, const Json& expected, bool relative) {
   const auto values = expected.get<std::vector<double>>();
   EXPECT_EQ(found.size(), values.size());
@@ -48,7 +48,7 @@ Text text_of(const std::string& name) {
 
 class Inspect : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Inspect, MapsAndHiddenStatesAreThoseOfTransformers) {
+TEST_P(Inspect, MapsAndHiddenStatesMatchTransformers) {
   const Json& expected = recorded()["models"][GetParam()];
   const Text text = text_of(GetParam());
   const auto shown = recorded()["shown"].get<int64_t>();
@@ -64,7 +64,7 @@ TEST_P(Inspect, MapsAndHiddenStatesAreThoseOfTransformers) {
     const auto i = static_cast<size_t>(layer.layer);
     EXPECT_EQ(layer.mixer, expected["mixers"][i].string());
     EXPECT_EQ(layer.attends, expected["attention"].contains(std::to_string(i)));
-    // What transformers calls the last state is behind the last norm.
+    // The last hidden state of transformers is after the final norm.
     const bool last = i + 1 == found.layers.size();
     EXPECT_LT(
         difference(last_rows(last ? found.final : layer.hidden), expected["hidden"][i + 1], true),
@@ -85,9 +85,8 @@ TEST_P(Inspect, MapsAndHiddenStatesAreThoseOfTransformers) {
   EXPECT_LT(difference(last_rows(found.embedding), expected["hidden"][0], true), 2e-4);
 }
 
-// Of each query the positions that its keys and the window say, and only those; the rest of 1 goes
-// to sinks.
-TEST_P(Inspect, MapsAreProbabilitiesOfWhatIsSeen) {
+// Each query attends to the positions of mask and window only; the rest up to 1 goes to sinks.
+TEST_P(Inspect, MapsAreProbabilitiesOverVisiblePositions) {
   const Text text = text_of(GetParam());
   Model model(folder_of(GetParam()), {.threads = 1, .exact = true});
   const Inspection found = Inspector(model).run(text.ids, {.what = kAll, .top = 1});
@@ -110,7 +109,7 @@ TEST_P(Inspect, MapsAreProbabilitiesOfWhatIsSeen) {
   }
 }
 
-TEST_P(Inspect, TheLastLayersLensIsWhatASessionPredicts) {
+TEST_P(Inspect, TheLensOfTheLastLayerIsThePrediction) {
   const Text text = text_of(GetParam());
   Model model(folder_of(GetParam()), {.threads = 1, .exact = true});
   const int32_t last = model.config().layers - 1;
@@ -141,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(All, Inspect,
                                            "gpt2"),
                          test_name);
 
-TEST(Inspector, PartsAreThoseOfTheWhole) {
+TEST(Inspector, SelectedPartsEqualThoseOfAll) {
   const Text text = text_of("llama-llama3");
   Model model(folder_of("llama-llama3"), {.threads = 2});
   Inspector inspector(model);
@@ -170,7 +169,7 @@ TEST(Inspector, PartsAreThoseOfTheWhole) {
   EXPECT_TRUE(one.hidden.empty() && one.lens.empty() && part.embedding.empty());
 }
 
-// q k^T of what is handed out, softmax over what is seen: the map.
+// The softmax of q k^T over visible positions is the map.
 TEST(Inspector, QueriesAndKeysMakeTheMap) {
   const Text text = text_of("qwen3moe");
   Model model(folder_of("qwen3moe"), {.threads = 1});
@@ -207,7 +206,7 @@ TEST(Inspector, AnEncodersMapsAreFullAndItHasNoLens) {
     EXPECT_NEAR(std::accumulate(layer.attention.begin(), layer.attention.end(), 0.0),
                 static_cast<double>(layer.heads.size() * ids.size()), 1e-4);
   }
-  EXPECT_EQ(found.final, found.layers.back().hidden);  // BERT has no norm behind its layers
+  EXPECT_EQ(found.final, found.layers.back().hidden);  // BERT has no final norm
   EXPECT_THROW(inspector.run(ids, {.what = {.lens = true}}), Error);
 }
 
@@ -222,29 +221,31 @@ void expect_refused(Inspector& inspector, std::span<const int32_t> ids,
   }
 }
 
-// Where positions are chosen there would be a map of others. Everything else is there.
+// Sparse attention selects positions, so its maps would be of others. The other values exist.
 TEST(Inspector, HasNoMapsOfSparseAttention) {
   Model model(folder_of("deepseek-v32-sparse"), {.threads = 1});
   Inspector inspector(model);
   const std::vector<int32_t> ids(10, 5);
   expect_refused(inspector, ids, {.what = {.attention = true}}, ErrorKind::kUnsupported,
-                 "attends to 9 chosen positions");
+                 "attends to 9 selected positions");
   EXPECT_EQ(inspector.run(ids, {.what = {.hidden = true}}).layers.size(), 2U);
   const auto map = inspector.run(std::span(ids).first(9), {.what = {.attention = true}});
   EXPECT_EQ(map.layers[0].attention.size(), 3U * 9 * 9);
 }
 
-TEST(Inspector, SaysWhatCannotBeDone) {
+TEST(Inspector, RefusesInvalidRequests) {
   Model model(folder_of("llama-llama3"), {.threads = 1});
   Inspector inspector(model);
   const std::vector<int32_t> ids = {5, 6, 7};
   const InspectWhat maps{.attention = true};
-  expect_refused(inspector, {}, {.what = maps}, ErrorKind::kInput, "no tokens");
+  expect_refused(inspector, {}, {.what = maps}, ErrorKind::kInput, "without tokens");
   expect_refused(inspector, std::vector{5, 1000}, {.what = maps}, ErrorKind::kInput, "1000");
   expect_refused(inspector, ids, {}, ErrorKind::kInput, "nothing to inspect");
-  expect_refused(inspector, ids, {.what = maps, .layers = {2}}, ErrorKind::kInput, "layer 2");
+  expect_refused(inspector, ids, {.what = maps, .layers = {2}}, ErrorKind::kInput,
+                 "layer: found 2");
   expect_refused(inspector, ids, {.what = maps, .layers = {1, 0}}, ErrorKind::kInput, "ascending");
-  expect_refused(inspector, ids, {.what = maps, .heads = {-1}}, ErrorKind::kInput, "head -1");
+  expect_refused(inspector, ids, {.what = maps, .heads = {-1}}, ErrorKind::kInput,
+                 "head: found -1");
   expect_refused(inspector, ids, {.what = {.lens = true}, .top = 0}, ErrorKind::kInput, "top is 0");
   expect_refused(inspector, std::vector<int32_t>(100000, 5), {.what = maps}, ErrorKind::kLimit,
                  "100000 tokens");

@@ -1,5 +1,5 @@
-// all-MiniLM-L6-v2, real weights, against what transformers makes of 500 different texts in
-// float32: tools/oracle/record_minilm.py recorded it.
+// all-MiniLM-L6-v2 with real weights against transformers in float32 on 500 texts, recorded by
+// tools/oracle/record_minilm.py.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kColumns = 384;
 
-// An IEEE half, which is normal or 0.
+// Decodes an IEEE half, which must be normal or 0.
 float from_half(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const auto fraction = static_cast<float>(bits & 1023);
@@ -25,7 +25,7 @@ float from_half(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
-/// The least and the mean cosine of the model's embeddings to the recorded ones.
+/// Returns the lowest and the mean cosine to the recorded embeddings.
 struct Nearness {
   double least = 1, mean = 0;
 };
@@ -37,7 +37,7 @@ Nearness nearness(const std::string& path, const LoadOptions& load) {
   EXPECT_EQ(texts.size(), 500U);
   EXPECT_EQ(std::set(texts.begin(), texts.end()).size(), texts.size());
   EXPECT_EQ(bytes.size(), texts.size() * kColumns * 2);
-  // Folders say how long texts may be, GGUF files do not.
+  // GGUF files have no maximum length of texts.
   Embedder embedder(path, load, {.max_tokens = 256});
   const std::vector<TextEmbedding> all = embedder.embed(texts);
   Nearness result;
@@ -59,7 +59,7 @@ Nearness nearness(const std::string& path, const LoadOptions& load) {
 
 std::string folder() { return test::model_path("all-MiniLM-L6-v2"); }
 
-TEST(MiniLM, EmbeddingsAreTransformers) {
+TEST(MiniLM, EmbeddingsMatchTransformers) {
   VEERY_NEEDS_MODEL(folder());
   const Nearness exact = nearness(folder(), {.exact = true});
   EXPECT_GT(exact.least, 0.99999);
@@ -67,7 +67,7 @@ TEST(MiniLM, EmbeddingsAreTransformers) {
   EXPECT_GT(usual.least, 0.99999);
 }
 
-TEST(MiniLM, EightBitsKeepThem) {
+TEST(MiniLM, EmbeddingsOfQ8AreClose) {
   VEERY_NEEDS_MODEL(folder());
   const std::string path = ::testing::TempDir() + "minilm-q8_0.gguf";
   {

@@ -1,4 +1,4 @@
-// Perplexity of one model, and of one beside another.
+// Perplexity of a model, and comparison of two models.
 #include "tasks/perplexity.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ std::vector<std::vector<float>> all_logits(Model& model, std::span<const int32_t
   return result;
 }
 
-TEST(Comparison, IsOfTheScoredTokensOfBoth) {
+TEST(Comparison, ScoresTheSameTokensOfBothModels) {
   const TinyModel file, other_file("", true, 12);
   Model model(file.path(), {.threads = 1}), other(other_file.path(), {.threads = 2});
   const auto ids = encode_prompt(model.tokenizer(), kText);

@@ -1,4 +1,4 @@
-// What leads Whisper: rules for the next token, forms of transcripts.
+// Rules for the next token of Whisper, and formats of transcripts.
 #include <cmath>
 #include <limits>
 
@@ -43,7 +43,7 @@ std::vector<int32_t> range(int32_t first, int32_t last) {
   return all;
 }
 
-// Of which no time is probable enough to be forced.
+// Logits with which no time token is forced.
 std::vector<float> text_logits() {
   std::vector<float> logits(kVocab, 0);
   logits[3] = 5;
@@ -55,14 +55,14 @@ TEST(SpeechRules, TheFirstTokenIsATimeAndNotTooLate) {
   EXPECT_EQ(allowed({.first_time = 3}, {}), range(kTime, kTime + 3));
 }
 
-TEST(SpeechRules, TextFollowsTheBeginningOfAPiece) {
+TEST(SpeechRules, TextFollowsTheBeginningOfASegment) {
   std::vector<int32_t> text = range(0, 10);
   text.push_back(12);
   const std::vector<int32_t> said = {kTime};
   EXPECT_EQ(allowed({}, said), text);
 }
 
-TEST(SpeechRules, BehindATimeThatEndsAPieceStandsItsLikeOrTheEnd) {
+TEST(SpeechRules, AfterTheEndOfASegmentComesATimeOrTheEndToken) {
   const std::vector<int32_t> said = {kTime, 4, kTime + 5};
   const std::vector<int32_t> found = allowed({}, said, true, text_logits());
   EXPECT_EQ(found, range(kTime + 5, 26));  // together more probable than the end
@@ -73,7 +73,7 @@ TEST(SpeechRules, BehindATimeThatEndsAPieceStandsItsLikeOrTheEnd) {
   EXPECT_EQ(allowed({}, said, true, logits), expected);
 }
 
-TEST(SpeechRules, TimesDoNotGoBack) {
+TEST(SpeechRules, TimesDoNotDecrease) {
   const std::vector<int32_t> said = {kTime + 4, 4};
   std::vector<int32_t> expected = range(0, 10);
   expected.push_back(12);
@@ -83,7 +83,7 @@ TEST(SpeechRules, TimesDoNotGoBack) {
   EXPECT_EQ(allowed({}, at_the_end).back(), 12);
 }
 
-TEST(SpeechRules, WhereTimesTogetherAreMoreProbableOneFollows) {
+TEST(SpeechRules, ATimeFollowsIfTimesTogetherAreMoreProbable) {
   const std::vector<int32_t> said = {kTime, 4};
   std::vector<float> logits(kVocab, 0);
   logits[3] = 2.2F;  // below log(10)
@@ -124,7 +124,7 @@ TEST(Languages, HaveCodesAndNames) {
   }
 }
 
-TEST(Compression, OfWhatRepeatsItselfIsHigh) {
+TEST(Compression, OfRepetitionIsHigh) {
   EXPECT_EQ(compression_ratio(""), 1);
   EXPECT_LT(compression_ratio("How much does it cost?"), 1.2);
   std::string again;
@@ -136,7 +136,7 @@ std::string part(TranscriptForm form, const TranscribedSegment& segment, bool hi
   return TranscriptWriter(form, highlight).part(segment);
 }
 
-TEST(Subtitles, HaveTheirForms) {
+TEST(Subtitles, HaveTheirFormats) {
   const TranscribedSegment segment{.start = 3661.5, .end = 3662.0416, .text = " a --> b\tc"};
   EXPECT_EQ(part(TranscriptForm::kText, segment), "a --> b c\n");
   TranscriptWriter srt(TranscriptForm::kSrt);

@@ -1,5 +1,5 @@
-// Whisper tiny.en, real weights in f32 as a folder of transformers (whisper-tiny.en among the
-// models), on speech of espeak-ng: text and times are what transformers generates.
+// Whisper tiny.en with real weights in f32 (the folder whisper-tiny.en) on speech of espeak-ng,
+// against text and times of transformers.
 #include <cmath>
 
 #include "support/models.h"
@@ -33,7 +33,7 @@ std::vector<Piece> pieces(Transcriber& transcriber, const std::string& clip) {
   return found;
 }
 
-TEST(TranscribeModel, SaysWhatTransformersDoes) {
+TEST(TranscribeModel, TextAndTimesMatchTransformers) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
   for (const bool exact : {false, true}) {
@@ -43,7 +43,7 @@ TEST(TranscribeModel, SaysWhatTransformersDoes) {
   }
 }
 
-TEST(TranscribeModel, BeamsFindWhatIsAsProbableOrMore) {
+TEST(TranscribeModel, BeamSearchFindsTextAtLeastAsProbable) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
   Transcriber transcriber(path, {});
@@ -58,8 +58,8 @@ TEST(TranscribeModel, BeamsFindWhatIsAsProbableOrMore) {
   }
 }
 
-// Those of OpenAI's code with the same weights in float32 (tools/oracle/whisper_words.py).
-TEST(TranscribeModel, WordsAreWhereOpenAiFindsThem) {
+// Recorded by tools/oracle/whisper_words.py from OpenAI's code with the same weights in float32.
+TEST(TranscribeModel, TimesOfWordsMatchOpenAi) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
   const Json known = test::read_fixture("whisper/words.json");
@@ -92,7 +92,7 @@ void put(std::string& to, uint32_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 255U);
 }
 
-// Clips as one sound, 16 kHz, with so many seconds of silence in front of each.
+// Joins clips to one sound of 16 kHz, with `seconds` of silence before each.
 std::string joined(const std::vector<std::pair<double, std::string>>& clips) {
   std::vector<float> samples;
   for (const auto& [silence, clip] : clips) {
@@ -116,7 +116,7 @@ std::string joined(const std::vector<std::pair<double, std::string>>& clips) {
   return file;
 }
 
-TEST(TranscribeModel, VoiceActivityKeepsTheClock) {
+TEST(TranscribeModel, VoiceActivityKeepsTheTimes) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
   Transcriber transcriber(path, {});
@@ -139,7 +139,7 @@ TEST(TranscribeModel, VoiceActivityKeepsTheClock) {
     EXPECT_TRUE(word.end < 26 || word.start > 64) << word.text << word.start;
 }
 
-TEST(TranscribeModel, WindowsTogetherSayWhatEachSays) {
+TEST(TranscribeModel, ABatchOfWindowsHasTheTextOfEach) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
   const std::string bytes = joined({{0, "tone.flac"},

@@ -1,5 +1,4 @@
-// Whisper: tiny random checkpoints against what transformers computes with them
-// (tools/oracle/make_whisper.py).
+// Whisper: tiny random checkpoints (tools/oracle/make_whisper.py) against transformers.
 #include <cmath>
 #include <deque>
 
@@ -34,7 +33,7 @@ LoadOptions speech(int threads = 1) {
           }};
 }
 
-// As the script makes them.
+// The sizes of the script.
 std::vector<float> features_of(const Model& model) {
   const SourceConfig& source = model.config().source;
   std::vector<float> features(static_cast<size_t>(2 * source.positions * source.bands));
@@ -52,7 +51,7 @@ double relative_error(std::span<const float> got, std::span<const double> expect
   return got.size() == expected.size() ? worst / largest : 1;
 }
 
-// What is computed is so now: a GGUF file takes bytes.
+// Computes derived tensors before writing, since a GGUF file needs their bytes.
 void write(const std::string& path, const ModelFile& file) {
   std::vector<TensorView> tensors = file.tensors;
   std::deque<std::vector<std::byte>> buffers;
@@ -63,7 +62,7 @@ void write(const std::string& path, const ModelFile& file) {
   test::write_gguf(path, file.metadata, tensors);
 }
 
-// The logits of all tokens, fed `piece` at a time.
+// Returns the logits of all tokens, evaluated `piece` at a time.
 std::vector<float> logits_of(Runner& runner, int32_t sequence, std::span<const int32_t> tokens,
                              size_t piece) {
   std::vector<float> all;
@@ -79,7 +78,7 @@ std::vector<float> logits_of(Runner& runner, int32_t sequence, std::span<const i
   return all;
 }
 
-TEST(Whisper, EncoderAndDecoderAreThoseOfTransformers) {
+TEST(Whisper, EncoderAndDecoderMatchTransformers) {
   for (const std::string name : kCheckpoints) {
     const Json reference = reference_of(name);
     Model model(folder_of(name), speech());
@@ -98,7 +97,7 @@ TEST(Whisper, EncoderAndDecoderAreThoseOfTransformers) {
   }
 }
 
-TEST(Whisper, AnAnswerDoesNotDependOnPiecesOrThreads) {
+TEST(Whisper, LogitsDoNotDependOnPiecesOrThreads) {
   for (const std::string name : kCheckpoints) {
     const auto tokens = reference_of(name)["tokens"].get<std::vector<int32_t>>();
     std::vector<float> first;
@@ -117,7 +116,7 @@ TEST(Whisper, AnAnswerDoesNotDependOnPiecesOrThreads) {
   }
 }
 
-TEST(Whisper, WhatIsHeardStaysWithForksAndIsLetGoAtTheEnd) {
+TEST(Whisper, ForksShareTheEncodedSoundUntilTheLastIsClosed) {
   Model model(folder_of("b"), speech());
   Runner runner(model, {.sequences = 3});
   const auto tokens = reference_of("b")["tokens"].get<std::vector<int32_t>>();
@@ -140,17 +139,17 @@ TEST(Whisper, WhatIsHeardStaysWithForksAndIsLetGoAtTheEnd) {
   }
 }
 
-TEST(Whisper, WhatHasHeardNothingSaysNothing) {
+TEST(Whisper, ASequenceWithoutSoundIsAnError) {
   Model model(folder_of("b"), speech());
   Runner runner(model);
   const int32_t id = 5;
   const RunPart part{runner.open(), std::span(&id, 1), 1};
   EXPECT_THROW(runner.run(std::span(&part, 1)), Error);
   EXPECT_THROW(runner.encode(part.sequence, std::vector<float>(7)), Error);
-  EXPECT_THROW(Model(folder_of("b")), Error);  // it answers no texts
+  EXPECT_THROW(Model(folder_of("b")), Error);  // it has no text entry
 }
 
-// Of which text has as many as the times leave, for two languages.
+// A vocabulary for two languages: text has the ids that special and time tokens leave.
 std::vector<std::string> some_tokens(const TransformerConfig& c) {
   std::vector<std::string> tokens;
   for (int64_t i = 0; i < c.vocab - (c.source.positions + 1) - 10; ++i)
@@ -158,7 +157,7 @@ std::vector<std::string> some_tokens(const TransformerConfig& c) {
   return tokens;
 }
 
-TEST(Whisper, AFileOfWhisperCppIsTheSame) {
+TEST(Whisper, AFileOfWhisperCppGivesTheSame) {
   const test::TemporaryFolder folder;
   const Json reference = reference_of("a");
   const TransformerConfig config = read_config(open_model(folder_of("a")));
@@ -189,7 +188,7 @@ TEST(Whisper, AFileOfWhisperCppIsTheSame) {
   EXPECT_THROW(parse_ggml_speech(std::as_bytes(std::span(bytes)), "vocab"), Error);
 }
 
-TEST(Whisper, AsGgufIsTheSame) {
+TEST(Whisper, GgufGivesTheSame) {
   const test::TemporaryFolder folder;
   for (const std::string name : kCheckpoints) {
     const ModelFile file = open_as_gguf(folder_of(name));

@@ -1,4 +1,4 @@
-// Clocks of sounds of which stretches were kept, and windows that end where it is quiet.
+// Times after removal of silence, and windows that end at quiet points.
 #include "tasks/speech/window_plan.h"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace veery {
 namespace {
 
-TEST(KeptClock, GoesBackToTheWholeSound) {
+TEST(KeptClock, MapsTimesToTheWholeSound) {
   const std::vector<FrameRange> kept = {{500, 700}, {1000, 1100}, {3000, 3050}};
   const KeptClock clock(kept, 0.2);
   const auto expect = [&](double start, double end, double whole_start, double whole_end) {
@@ -19,7 +19,7 @@ TEST(KeptClock, GoesBackToTheWholeSound) {
   expect(0, 1.5, 5, 6.5);
   expect(1, 2, 6, 7);           // ends with its stretch
   expect(2, 3, 10, 11);         // is all of the next one
-  expect(1, 2.5, 6, 10.5);      // goes on behind what is missing
+  expect(1, 2.5, 6, 10.5);      // continues after the removed part
   expect(1, 2.15, 6, 7);        // ends in the edge of the next stretch
   expect(1.85, 2.5, 10, 10.5);  // begins in the edge of the one before
   expect(1.85, 2.1, 6.85, 7);   // in both, mostly in the first
@@ -31,7 +31,7 @@ TEST(KeptClock, GoesBackToTheWholeSound) {
   EXPECT_EQ(all.whole(TimeRange{3, 12.25}).end, 12.25);
 }
 
-// Loud, but for half a second from each of `quiet` on.
+// Loud except for half a second from each of `quiet` on.
 std::vector<FrameRange> windows(double seconds, const std::vector<double>& quiet) {
   ThreadPool pool(1);
   MelSpectrogram mel(20, pool);
@@ -58,7 +58,7 @@ TEST(QuietWindows, EndInPausesAndCoverAll) {
   EXPECT_EQ(windows(7, {}).size(), 1U);
 }
 
-TEST(QuietWindows, AreNoLongerThanTheModelHears) {
+TEST(QuietWindows, AreNoLongerThanAWindowOfTheModel) {
   for (const FrameRange& window : windows(43, {})) {
     EXPECT_LE(window.end - window.first, 1000);
     EXPECT_GT(window.end, window.first);

@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-/// Each token is one text of a list.
+/// A tokenizer whose tokens are the texts of a list.
 class ListTokenizer : public Tokenizer {
  public:
   explicit ListTokenizer(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
@@ -52,16 +52,16 @@ TEST(Words, BeginAtSpacesAndSigns) {
   EXPECT_TRUE(split({}).empty());
 }
 
-TEST(Words, AreCharactersWhereThereAreNoSpaces) {
+TEST(Words, AreCharactersInLanguagesWithoutSpaces) {
   EXPECT_EQ(texts(split({"\xE4\xBD", "\xA0", "好", "\xE4", "\xB8\x96界"}, true)),
             (Texts{"你", "好", "世界"}));
-  // What never becomes a character is a part of its own.
+  // Bytes that never form a character are a word.
   EXPECT_EQ(texts(split({"\xE4\xBD", "a", "\xE4"}, true)), (Texts{"\uFFFD", "a", "\uFFFD"}));
   EXPECT_TRUE(has_no_spaces("ja"));
   EXPECT_FALSE(has_no_spaces("en"));
 }
 
-TEST(Words, TakePunctuationWithThem) {
+TEST(Words, IncludePunctuation) {
   std::vector<SpokenWord> words = split({" He", " \"", "went", ".", "\"", " (", " so", ")", "!"});
   EXPECT_EQ(words.size(), 8U);
   merge_punctuation(words);
@@ -73,7 +73,7 @@ SpokenWord word(const std::string& text, double start, double end) {
   return {.text = text, .tokens = {1}, .start = start, .end = end};
 }
 
-TEST(Words, MedianLengthIsOfThoseThatLast) {
+TEST(Words, MedianLengthIgnoresWordsWithoutDuration) {
   const std::vector<SpokenWord> words = {word("a", 0, 0.2), word("b", 0.2, 0.2), word("c", 1, 1.4)};
   EXPECT_NEAR(word_lengths(words).median, 0.3, 1e-12);
   const std::vector<SpokenWord> slow = {word("a", 0, 3)};
@@ -81,7 +81,7 @@ TEST(Words, MedianLengthIsOfThoseThatLast) {
   EXPECT_EQ(word_lengths({}).median, 0);
 }
 
-TEST(Words, AtSentencesArePausesCutOff) {
+TEST(Words, AreShortenedAtPausesBetweenSentences) {
   std::vector<SpokenWord> words = {word(" go", 0, 0.3), word(".", 0.3, 2), word(" We", 2, 4),
                                    word(" are", 4, 8)};
   shorten_at_sentences(words, {.median = 0.2});
@@ -91,13 +91,13 @@ TEST(Words, AtSentencesArePausesCutOff) {
 }
 
 TEST(Words, FitTheirSegment) {
-  // Behind a pause the first word is short.
+  // After a pause the first word is limited.
   std::vector<SpokenWord> words = {word(" a", 10, 12), word(" b", 12, 12.2)};
   double start = 11.5, end = 12.2;
   fit_segment(words, {.median = 0.2}, 5, start, end);
   EXPECT_NEAR(words[0].start, 11.6, 1e-12);
   EXPECT_NEAR(start, 11.6, 1e-12);
-  // What the segment says counts where a word goes far beyond.
+  // The times of the segment are used if a word exceeds them by far.
   words = {word(" a", 1, 2.9), word(" b", 2.9, 6)};
   start = 2.5, end = 3.2;
   fit_segment(words, {.median = 0.7}, 2.5, start, end);
@@ -107,7 +107,7 @@ TEST(Words, FitTheirSegment) {
   EXPECT_EQ(end, 3.2);
 }
 
-/// Of all paths through a matrix, one after the other, the best.
+/// Finds the best path through a matrix by trying all.
 struct Search {
   std::vector<float> scores;
   int64_t tokens, positions;
@@ -142,7 +142,7 @@ TEST(Alignment, FollowsTheBestPath) {
     }
 }
 
-TEST(Alignment, IsThatOfOpenAi) {
+TEST(Alignment, MatchesOpenAi) {
   const Json known = test::read_fixture("whisper/a/alignment.json");
   SpeechKeys keys;
   Model model(
@@ -163,7 +163,7 @@ TEST(Alignment, IsThatOfOpenAi) {
   const auto text = known["text"].get<std::vector<int32_t>>();
   const auto starts = known["starts"].get<std::vector<int32_t>>();
   const auto probabilities = known["probabilities"].get<std::vector<double>>();
-  for (int round = 0; round < 2; ++round) {  // nothing of the first stays
+  for (int round = 0; round < 2; ++round) {  // the first leaves no state
     const std::vector<SpokenWord> words =
         aligner.align(sequence, known["start"].get<std::vector<int32_t>>(), text,
                       known["positions"].get<int64_t>(), true);

@@ -13,7 +13,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/args/cli.h"
 #include "cli/args/help_text.h"
 #include "cli/args/spellings.h"
 #include "cli/output/output.h"
@@ -21,7 +20,7 @@
 namespace veery::cli {
 namespace {
 
-// One look: "-n,--predict N    Most tokens ... [-1]".
+// "-n,--predict N    Maximum tokens ... [-1]".
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -37,7 +36,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// The whole text as a number in decimal digits.
+// Parses the whole text as a decimal number.
 template <typename T>
 std::optional<T> number_of(std::string_view text) {
   T value = 0;
@@ -51,9 +50,9 @@ CLI::Validator number_within(T low, T high, const char* what) {
   return CLI::Validator(
       [low, high, what](std::string& text) -> std::string {
         const std::optional<T> value = number_of<T>(text);
-        // The form is negated so that NaN, which is in no range, is refused.
+        // Negated so that NaN, which is outside of every range, is refused.
         if (!value || !(*value >= low && *value <= high))
-          return fmt::format("'{}' is no {} from {} to {}", text, what, low, high);
+          return fmt::format("found '{}', expected a {} from {} to {}", text, what, low, high);
         text = fmt::format("{}", *value);
         return {};
       },
@@ -67,7 +66,7 @@ bool is_number(std::string_view text) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// Set by read() in place of parsing.
+// If set, read() writes the options here instead of parsing. See options_of().
 std::vector<OptionDescription>* wanted_options = nullptr;
 
 }  // namespace
@@ -81,8 +80,8 @@ struct Option::State {
   std::optional<std::string> value_if_absent = {};
 };
 
-/// CLI11 writes the help, converts values and knows what excludes what. What it is given to parse
-/// is in one form, which Reader makes of words and flags.
+/// CLI11 writes the help, converts values and checks needs() and excludes(). It parses arguments in
+/// the canonical form that Reader produces: its own rules for dashes and values differ from ours.
 class Arguments::Parser : public CLI::App {
  public:
   Parser(std::string description, std::string name);
@@ -100,12 +99,12 @@ class Arguments::Parser : public CLI::App {
   void check_known() const;
   std::string help_text() const;
 
-  std::deque<Option::State> states_;  // options refer to them
+  std::deque<Option::State> states_;  // a deque, since Option refers to its elements
   bool requires_model_ = false;
   std::vector<std::string>* words_ = nullptr;
 };
 
-/// Tells flags, values and other words apart, and writes flags as CLI11 knows them.
+/// Separates flags, values and words, and writes flags in their first spelling.
 class Arguments::Reader {
  public:
   explicit Reader(const Parser& parser) : help_(parser.get_help_ptr()) {
@@ -136,7 +135,7 @@ class Arguments::Reader {
   bool given(const std::string& flag) const {
     return std::find(given_.begin(), given_.end(), flags_.at(flag)) != given_.end();
   }
-  /// Flags in the spelling that is listed first, each value a word of its own.
+  /// Returns the flags in their first spelling, each value a word of its own.
   std::vector<std::string>& flags() { return out_; }
   std::vector<std::string>& words() { return words_; }
 
@@ -167,7 +166,7 @@ class Arguments::Reader {
     return {};
   }
 
-  // How many words behind it belong to the flag.
+  // Returns the number of words after the flag that belong to it.
   size_t read_flag(const std::string& word, const std::string* next) {
     const Found found = find(word);
     if (found.state == nullptr) {
@@ -182,7 +181,7 @@ class Arguments::Reader {
     out_.push_back(name);
     if (!takes_value(option)) {
       if (found.value && error_.empty())
-        error_ = fmt::format("{}: takes no value, found '{}'", name, word);
+        error_ = fmt::format("{}: found '{}', expected no value", name, word);
       return 0;
     }
     const Option::State& state = *found.state;
@@ -201,9 +200,9 @@ class Arguments::Reader {
   void check_value(const Option::State& state, const std::string& name, const std::string* value) {
     const std::string type = state.option->get_type_name();
     if (value == nullptr)
-      error_ = fmt::format("{}: a value is missing: {}", name, type);
+      error_ = fmt::format("{}: missing value, expected {}", name, type);
     else if (value->empty() && !state.may_be_empty)
-      error_ = fmt::format("{}: the value is empty, expected {}", name, type);
+      error_ = fmt::format("{}: empty value, expected {}", name, type);
   }
 
   std::string unknown(const std::string& word) const {
@@ -216,10 +215,10 @@ class Arguments::Reader {
       if (name.starts_with("--")) names.push_back(name);
     const bool one_dash = !word.starts_with("--");
     const std::string meant = nearest(one_dash ? "-" + spelling : spelling, names);
-    if (!meant.empty()) return text + fmt::format("; is '{}' meant?", meant);
+    if (!meant.empty()) return text + fmt::format("; did you mean '{}'?", meant);
     const Option::State* letter = one_dash ? find_flag(word.substr(0, 2)) : nullptr;
     if (letter != nullptr && takes_value(*letter->option))
-      text += fmt::format("; a value stands apart: '{} {}'", word.substr(0, 2), word.substr(2));
+      text += fmt::format("; separate the value: '{} {}'", word.substr(0, 2), word.substr(2));
     return text;
   }
 
@@ -227,7 +226,7 @@ class Arguments::Reader {
   std::map<std::string, const Option::State*> flags_;
   std::vector<const Option::State*> given_;
   std::vector<std::string> out_, words_;
-  std::string error_;  // the first one: it is told unless the help is wanted
+  std::string error_;  // the first one; thrown unless --help is given
   bool wants_help_ = false;
 };
 
@@ -236,8 +235,8 @@ Arguments::Parser::Parser(std::string description, std::string name)
   auto look = std::make_shared<HelpFormatter>();
   look->column_width(kHelpColumn);
   formatter(std::move(look));
-  add(set_help_flag("-h,--help", "Print this help and leave"));
-  allow_extras();  // told by check_known(), after what is unknown to Reader
+  add(set_help_flag("-h,--help", "Print this help and exit"));
+  allow_extras();  // check_known() reports them
 }
 
 std::string Arguments::Parser::help_text() const {
@@ -248,16 +247,16 @@ std::string Arguments::Parser::help_text() const {
   return fit_help(text);
 }
 
-// What CLI11 is to parse: flags before words, the model a flag, without words that are kept.
+// Returns the arguments for CLI11: flags, then words; MODEL as a flag; no collected words.
 std::vector<std::string> Arguments::Parser::arrange(Reader& reader) {
   std::vector<std::string>& words = reader.words();
   std::vector<std::string> all = std::move(reader.flags());
-  const bool any_words = words_ != nullptr;  // of a text: they may be empty
+  const bool any_words = words_ != nullptr;  // words of a text, which may be empty
   if (!any_words && std::find(words.begin(), words.end(), "") != words.end())
-    throw Misuse("an argument is empty, expected a name");
+    throw Misuse("empty argument, expected a name");
   if (reader.has("--model")) {
     if (!words.empty() && !reader.given("--model")) {
-      if (words.front().empty()) throw Misuse("MODEL is empty, expected a path");
+      if (words.front().empty()) throw Misuse("MODEL is empty, expected a path or a name");
       all.insert(all.end(), {"--model", words.front()});
       words.erase(words.begin());
     }
@@ -290,17 +289,17 @@ void Arguments::Parser::read(std::vector<std::string> arguments) {
     throw Status{0};
   }
   std::vector<std::string> words = arrange(reader);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
     parse(std::move(words));
   } catch (const CLI::RequiredError&) {
-    check_known();  // what is unknown is said before what is missing
+    check_known();  // unknown arguments are reported before missing ones
     throw;
   }
   check_known();
   if (requires_model_ && count("--model") == 0)
     throw Misuse(
-        "MODEL is required: the path of a GGUF file or a model folder, or a name of 'veery list'");
+        "missing MODEL: the path of a GGUF file or model folder, or a name of 'veery list'");
 }
 
 Option Option::type_name(const std::string& name) const {
@@ -384,7 +383,7 @@ Arguments::~Arguments() = default;
 template <typename T>
 Option Arguments::option(const std::string& names, T& value, const std::string& help) {
   CLI::Option* option = parser_->add_option(names, value, help);
-  // A value each time, whatever it looks like: CLI11 would take all words that follow.
+  // One value per flag: CLI11 would take all words that follow.
   if constexpr (std::is_same_v<T, std::vector<std::string>>)
     option->expected(1)->allow_extra_args(false)->take_all();
   return Option(parser_->add(option));
@@ -403,7 +402,7 @@ Option Arguments::flag(const std::string& names, bool& value, const std::string&
 Option Arguments::take_words(const std::string& name, std::vector<std::string>& words,
                              const std::string& help) {
   parser_->keep_words(words);
-  // For the help: they do not go through CLI11.
+  // Only for the help: the words do not pass through CLI11.
   return Option(parser_->add(parser_->add_option(name, help)));
 }
 
@@ -442,11 +441,11 @@ std::vector<OptionDescription> Arguments::options() const {
   return all;
 }
 
-std::vector<OptionDescription> options_of(const Verb& verb) {
+std::vector<OptionDescription> options_of(void (*verb)(std::vector<std::string> arguments)) {
   std::vector<OptionDescription> all;
   wanted_options = &all;
   try {
-    verb.run({});
+    verb({});
   } catch (const Status&) {
   } catch (...) {
     wanted_options = nullptr;

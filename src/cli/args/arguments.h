@@ -1,5 +1,4 @@
-// arguments.h: the command line of one verb: which words are flags, which are values, and what is
-// wrong with them.
+// arguments.h: parses the command line of one verb.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,9 +12,7 @@
 
 namespace veery::cli {
 
-struct Verb;
-
-/// Thrown when a command line is not what its verb expects.
+/// Thrown for a command line that its verb does not accept.
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
   /// "FLAG: MESSAGE".
@@ -23,7 +20,7 @@ struct Misuse : std::runtime_error {
       : std::runtime_error(flag + ": " + message) {}
 };
 
-/// Returns what `read` makes of the value of `flag`. An Error of kInput or kFormat becomes a
+/// Returns read(), which parses the value of `flag`. Rethrows an Error of kInput or kFormat as
 /// Misuse.
 template <typename Read>
 decltype(auto) read_value(const std::string& flag, const Read& read) {
@@ -35,42 +32,42 @@ decltype(auto) read_value(const std::string& flag, const Read& read) {
   }
 }
 
-/// Thrown by a verb that has said all: how the program ends.
+/// Thrown by a verb to end the program with this exit status, without a message.
 struct Status {
   int value;
 };
 
-/// A flag or argument of a verb, while the verb says what it is. A reference: its Arguments must
-/// outlive it.
+/// A flag or argument while a verb declares it. Refers to its Arguments, which must outlive it.
 class Option {
  public:
-  /// What the help calls its value; "": nothing.
+  /// Sets the name of the value in the help; "": none.
   Option type_name(const std::string& name) const;
-  /// The heading above it in the help.
+  /// Sets the heading above the option in the help.
   Option group(const std::string& name) const;
   Option required() const;
-  /// It is given only together with `other`, or only without it.
+  /// Accepts the option only together with `other`.
   Option needs(const Option& other) const;
+  /// Accepts the option only without `other`.
   Option excludes(const Option& other) const;
-  /// Its value is a number in decimal digits, nothing before or behind it, within the range. The
-  /// message says the range, the help does not.
+  /// Accepts a decimal number within the range and nothing else. The error message states the
+  /// range, the help does not.
   Option whole_number(int64_t low, int64_t high) const;
   Option real_number(double low, double high) const;
-  /// The help tells the value that the variable has now.
+  /// Shows the present value of the variable as default in the help.
   Option show_default() const;
-  /// '' is a value; that of other options must not be empty.
+  /// Accepts an empty value, which is an error for other options.
   Option allow_empty() const;
-  /// The values that it may have, where they can be listed: shells complete them.
+  /// Sets the values that shells complete. Other values are not refused.
   Option choices(std::vector<std::string> words) const;
-  /// Its value is the name of a file: shells complete folders and files with one of these
-  /// extensions, written without dot; all files if there are none.
+  /// Makes shells complete folders and files with one of these extensions (without dot), or all
+  /// files if there are none.
   Option files(std::vector<std::string> extensions = {}) const;
-  /// Its value is a model: shells complete names of `veery list`, GGUF files and folders.
+  /// Makes shells complete names of `veery list`, GGUF files and folders.
   Option models() const;
-  /// The flag may stand without a value, which is `word` then. The next word is its value only if
-  /// it is one of choices(); any other value follows a '='.
+  /// Accepts the flag without a value, which is then `word`. The next word is the value only if it
+  /// is one of choices(); any other value has to follow '='.
   Option value_if_absent(std::string word) const;
-  /// The function gets the value wherever one is given, not only the last one.
+  /// Calls the function for each given value, not only for the last one.
   Option trigger_on_parse() const;
 
  private:
@@ -81,50 +78,52 @@ class Option {
   State* state_;
 };
 
-/// What a verb says of one of its options.
+/// One option of a verb, for shell completion.
 struct OptionDescription {
   std::vector<std::string> names;  ///< with their dashes
-  bool positional = false;         ///< its value may also stand alone
-  std::string type_name;           ///< what the help calls its value; empty: nothing, or a flag
+  bool positional = false;         ///< the value may also be given without the name
+  std::string type_name;           ///< name of the value in the help; empty: none, or a flag
   std::string help;
-  bool repeats = false;  ///< each of several values counts
+  bool repeats = false;  ///< collects several values
   std::vector<std::string> choices;
   bool files = false, models = false;  ///< Option::files(), Option::models()
   std::vector<std::string> extensions;
 };
 
-/// The command line of one verb, in the look that all share.
+/// The command line of one verb.
 ///
-/// A word that begins with "--" is a flag, its value the next word, whatever that looks like, or
-/// what stands behind a '='. A word of one dash and one letter is the same; a number may stand
-/// right behind it (-n5). Words of one dash and several letters are flags only where their whole
-/// spelling is known (-sys): they are never taken for a letter with its value. Of a flag that is
-/// given twice the last one counts, unless it is one for several values. Behind "--" no word is a
-/// flag.
+/// A word that begins with "--" is a flag. Its value is the next word, whatever that looks like, or
+/// the text after '='. The same holds for one dash and one letter; a number may follow the letter
+/// directly (-n5). One dash and several letters is a flag only if the whole spelling is known
+/// (-sys), never a letter with its value. The last value of a repeated flag counts, unless the flag
+/// collects values. No word after "--" is a flag.
 class Arguments {
  public:
-  /// `example`: lines below the options.
+  /// `example`: the lines under "Example:" at the end of the help.
   Arguments(std::string_view verb, std::string description, std::string example);
   ~Arguments();
 
-  /// `names`: "-n,--predict", that of an argument ("OUT"), or both. read() writes `value`, which
-  /// must outlive it; a vector gets all values that are given. The types that T may be stand at
-  /// the end of arguments.cc: CLI11 takes seconds to compile, so only that file includes it.
+  /// Adds an option whose value read() writes to `value`, which must outlive it; a vector gets all
+  /// given values. `names`: "-n,--predict", the name of an argument ("OUT"), or both. T is one of
+  /// the types instantiated at the end of arguments.cc: CLI11 takes seconds to compile, so only
+  /// that file includes it.
   template <typename T>
   Option option(const std::string& names, T& value, const std::string& help);
-  /// read() calls `take` with the value.
+  /// Adds an option for whose value read() calls `take`.
   Option option_function(const std::string& names,
                          const std::function<void(const std::string&)>& take,
                          const std::string& help);
   Option flag(const std::string& names, bool& value, const std::string& help);
-  /// Words behind MODEL are kept in `words`, instead of being refused. They must outlive read().
+  /// Collects the words after MODEL in `words`, which must outlive read(). Without this call they
+  /// are an error.
   Option take_words(const std::string& name, std::vector<std::string>& words,
                     const std::string& help);
   void require_model();
 
-  /// Prints the help and throws Status if that is asked for. Throws Misuse.
+  /// Parses the arguments and writes the variables. Prints the help and throws Status{0} for
+  /// --help. Throws Misuse.
   void read(std::vector<std::string> arguments);
-  /// How often read() found `flag`.
+  /// Returns how often read() found `flag`.
   size_t count(const std::string& flag) const;
   std::vector<OptionDescription> options() const;
 
@@ -135,7 +134,7 @@ class Arguments {
   std::unique_ptr<Parser> parser_;
 };
 
-/// The options of a verb, which does not run.
-std::vector<OptionDescription> options_of(const Verb& verb);
+/// Returns the options that a verb adds. The verb ends when it calls Arguments::read().
+std::vector<OptionDescription> options_of(void (*verb)(std::vector<std::string> arguments));
 
 }  // namespace veery::cli

@@ -1,6 +1,8 @@
 #include "cli/args/help_text.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "cli/output/output.h"
@@ -9,6 +11,7 @@ namespace veery::cli {
 namespace {
 
 constexpr size_t kWidth = 80;  // columns
+constexpr std::string_view kExample = "Example:";
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
@@ -24,14 +27,14 @@ size_t indent_of(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Whether a description stands in the line, and so may go on in the next one. Between the names of
-// an option and its description there may be a single space.
+// Whether the line has a description, which may continue in the next line. A single space may
+// separate the names of an option from it.
 bool describes(std::string_view line) {
   return line.size() > kHelpColumn && line.starts_with("  ") && line[kHelpColumn] != ' ' &&
          line[kHelpColumn - 1] == ' ' && (line[kHelpColumn - 2] == ' ' || line[2] == '-');
 }
 
-// Appends `words`, which begin at column `at` of the last line, in lines that begin at `indent`.
+// Appends `words`, starting at column `at` of the last line; further lines start at `indent`.
 void append(std::string& out, std::string_view words, size_t at, size_t indent,
             size_t width = kWidth) {
   bool first = true;
@@ -53,6 +56,13 @@ void append(std::string& out, std::string_view words, size_t at, size_t indent,
   out += '\n';
 }
 
+// Appends the lines unchanged if they begin with "Example:". Returns whether they do.
+bool append_example(std::string& out, std::span<const std::string> lines) {
+  if (lines.front() != kExample) return false;
+  for (const std::string& line : lines) out += line + "\n";
+  return true;
+}
+
 // Returns the column of a line's description; its indent if it has none.
 size_t description_of(std::string_view line) {
   if (describes(line)) return kHelpColumn;
@@ -67,10 +77,7 @@ std::string fit_help(std::string_view text) {
   std::string out;
   const std::vector<std::string> lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i] == "Example:") {
-      for (; i < lines.size(); ++i) out += lines[i] + "\n";
-      break;
-    }
+    if (append_example(out, std::span(lines).subspan(i))) break;
     const bool described = describes(lines[i]);
     const size_t indent = described ? kHelpColumn : 0;
     if (!described && (indent_of(lines[i]) > 0 || lines[i].empty())) {
@@ -80,7 +87,7 @@ std::string fit_help(std::string_view text) {
     out += lines[i].substr(0, indent);
     std::string words = lines[i].substr(indent);
     const auto goes_on = [&](const std::string& line) {
-      return !line.empty() && indent_of(line) == indent && line != "Example:";
+      return !line.empty() && indent_of(line) == indent && line != kExample;
     };
     while (i + 1 < lines.size() && goes_on(lines[i + 1])) words += " " + lines[++i].substr(indent);
     append(out, words, indent, indent);
@@ -94,14 +101,11 @@ std::string narrowed(std::string_view text, int columns) {
   std::string out;
   const std::vector<std::string> lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i] == "Example:") {
-      for (; i < lines.size(); ++i) out += lines[i] + "\n";
-      break;
-    }
+    if (append_example(out, std::span(lines).subspan(i))) break;
     const size_t column = description_of(lines[i]);
     const bool named = indent_of(lines[i]) < column, blank = lines[i].empty();
     const auto goes_on = [&](size_t next) {
-      if (blank || next >= lines.size() || lines[next].empty() || lines[next] == "Example:")
+      if (blank || next >= lines.size() || lines[next].empty() || lines[next] == kExample)
         return false;
       const bool paragraph = column == 0 && description_of(lines[next]) == 0;
       return paragraph || (named && indent_of(lines[next]) == column);

@@ -1,23 +1,23 @@
-// help_text.h: the look of help texts.
+// help_text.h: line breaks of help texts.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace veery::cli {
 
-/// Column at which descriptions of options begin.
+/// The column at which descriptions of options begin.
 inline constexpr size_t kHelpColumn = 32;
 
-/// Breaks a help text at 80 columns: paragraphs, and descriptions that begin at kHelpColumn. Lines
-/// that are indented otherwise and what follows "Example:" stay as they are.
+/// Breaks paragraphs and descriptions (at kHelpColumn) of a help text at 80 columns. Lines with
+/// another indent, and all lines from "Example:" on, stay unchanged.
 std::string fit_help(std::string_view text);
 
-/// Breaks a text with columns (names, two spaces or more, a description) for a narrow terminal:
-/// lines that are longer than `columns` go on below their description, or below their name where
-/// that leaves too little room. What follows "Example:" stays as it is.
+/// Breaks a text of two columns (name, two or more spaces, description) for a terminal of `columns`
+/// columns. Longer lines continue below their description, or below their name if the description
+/// would be too narrow. All lines from "Example:" on stay unchanged.
 std::string narrowed(std::string_view text, int columns);
 
-/// narrowed() for the terminal that a descriptor leads to; unchanged if that has 80 columns.
+/// Returns narrowed() for the terminal of `descriptor`, or the text if it has 80 columns or more.
 std::string help_for(const std::string& text, int descriptor);
 
 }  // namespace veery::cli

@@ -1,6 +1,6 @@
-// output_flags.h: the flag of verbs that write files: whether those that are there may be replaced.
+// output_flags.h: --force of verbs that write files.
 #pragma once
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 #include "file/output/output_path.h"
 
 namespace veery::cli {
@@ -10,7 +10,8 @@ struct OutputFlags {
 
   void add(Arguments& app, const std::string& what) { app.flag("--force", force, what); }
   Existing existing() const { return force ? Existing::kReplace : Existing::kRefuse; }
-  /// Refuses an output before any work is done for it. `inputs`: paths; empty ones are none.
+  /// Checks the output before any work is done. Throws as file_to_write() does. `inputs`: paths
+  /// that must not be replaced; empty ones are ignored.
   void check(const std::string& path, const std::vector<std::string>& inputs) const {
     OutputRules rules{existing(), {}, nullptr};
     for (const std::string& input : inputs)

@@ -11,7 +11,7 @@ struct Synonym {
   std::string_view theirs, ours;
 };
 
-// A row holds for every verb that has the flag; a verb's own spellings come first.
+// A row applies to every verb that has the flag; a verb's own spellings take precedence.
 constexpr Synonym kSynonyms[] = {
     {"-sys", "--system"},
     {"-np", "--parallel"},
@@ -60,50 +60,48 @@ constexpr Synonym kSynonyms[] = {
 };
 
 struct Advice {
-  std::string_view spellings;  ///< a space between them
+  std::string_view spellings;  ///< separated by spaces
   std::string_view text;
 };
 
 constexpr std::string_view kProcessor =
-    "leave it out, or type --device where the verb has it: a model is on the processor or on one "
-    "GPU, or (--gpu-layers) its first layers on the processor and its last ones on the GPU";
-constexpr std::string_view kChunks =
-    "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
+    "use --device for the GPU and, to keep the first layers on the CPU, --gpu-layers, with verbs "
+    "that have them; else leave it out";
+constexpr std::string_view kChunks = "the size of prefill chunks needs no setting: leave it out";
 constexpr std::string_view kMapped =
     "weights are mapped while they are read and then kept in memory: leave it out";
 constexpr std::string_view kNoFetch =
-    "type 'veery pull ORG/NAME' first; HF_TOKEN holds a token, HF_ENDPOINT another hub";
+    "use 'veery pull ORG/NAME' first; HF_TOKEN holds a token, HF_ENDPOINT another hub";
 constexpr std::string_view kNames =
-    "type ORG/NAME:FILE as MODEL, the FILE of ORG/NAME in Hugging Face's cache";
+    "use ORG/NAME:FILE as MODEL: the FILE of ORG/NAME in Hugging Face's cache";
 constexpr std::string_view kChat =
-    "leave it out: without -p, -f and --ids 'run' is a chat on a terminal, and with one of them it "
+    "leave it out: without -p, -f and --ids 'run' is a chat on a terminal; with one of them it "
     "answers once";
 constexpr std::string_view kPrompt = "only the answer is printed: leave it out";
 constexpr std::string_view kSampling =
-    "there is no such choice of tokens; 'veery run --help' lists those that there are";
+    "this sampler does not exist; 'veery run --help' lists those that do";
 constexpr std::string_view kAdapter =
-    "adapters are not supported (yet); merge them into the weights first";
+    "adapters are not supported yet; merge them into the weights first";
 constexpr std::string_view kDraft =
-    "leave it out: drafts are as long as pays (--draft-max N: at most N tokens)";
+    "leave it out: the number of draft tokens adapts itself; --draft-max N limits it";
 constexpr std::string_view kMedia =
-    "images are not supported (yet); 'veery transcribe' writes down what is said in a sound";
-constexpr std::string_view kServer = "a server is started by 'veery serve MODEL'";
+    "images are not supported yet; 'veery transcribe' transcribes speech";
+constexpr std::string_view kServer = "use 'veery serve MODEL' to start a server";
 constexpr std::string_view kCacheTypes =
-    "type -ctk and -ctv: the types of keys and values in the cache, such as -ctk q8_0 -ctv q8_0";
-constexpr std::string_view kRope = "positions are turned as the model's file says: leave it out";
+    "use -ctk and -ctv: the types of keys and values in the KV cache, such as -ctk q8_0 -ctv q8_0";
+constexpr std::string_view kRope = "RoPE is set by the model's file: leave it out";
 constexpr std::string_view kContext =
-    "an answer ends where the context is full, a chat of 'run' has --context-shift; type -c for "
-    "the "
-    "positions of the context";
+    "an answer ends when the context is full; a chat of 'run' has --context-shift; use -c for the "
+    "context length";
 constexpr std::string_view kTemplate =
-    "'run' uses the model's own template, or none with --raw; 'veery template --template-file' "
-    "renders another one";
+    "use --chat-template NAME|TEXT or --chat-template-file FILE for another template, or --raw "
+    "for none";
 constexpr std::string_view kReasoning =
-    "'run' has --think [LEVEL], --no-think and --hide-thinking; --json takes an answer apart";
+    "'run' has --think [LEVEL], --no-think and --hide-thinking; --json separates the reasoning";
 constexpr std::string_view kPromptCache =
-    "type --session FILE: what is computed is kept there for the next call";
+    "use --session FILE: it keeps the KV cache for the next call";
 constexpr std::string_view kLog =
-    "there is no log: -q leaves the summary out, --json has the timings";
+    "there is no log: -q leaves out the summary, --json has the timings";
 
 constexpr Advice kFlagAdvice[] = {
     {"-ngl --gpu-layers --n-gpu-layers --num-gpu -sm --split-mode -ts --tensor-split -mg "
@@ -113,24 +111,24 @@ constexpr Advice kFlagAdvice[] = {
     {"-b --batch --batch-size -ub --ubatch-size --n-batch --num-batch --prefill-step-size",
      kChunks},
     {"-fa --flash-attn --flash-attention --no-flash-attn",
-     "there is one kind of attention, which needs no setting: leave it out"},
+     "attention needs no setting: leave it out"},
     {"--mlock --no-mlock --mmap --no-mmap --use-mmap --use-mlock -dio --direct-io", kMapped},
     {"-hft --hf-token -mu --model-url -dr --docker-repo --offline --trust-remote-code", kNoFetch},
     {"-hf -hfr --hf-repo --hf-path -hff --hf-file", kNames},
     {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input -st "
      "--single-turn --simple-io",
      kChat},
-    {"-no-cnv --no-conversation -nocnv", "type --raw: the text is continued as it is"},
+    {"-no-cnv --no-conversation -nocnv", "use --raw: the text is continued as it is"},
     {"--jinja", "chat templates are always rendered: leave it out"},
-    {"--no-jinja", "type --raw for a prompt without the chat template"},
+    {"--no-jinja", "use --raw for a prompt without the chat template"},
     {"--chat-template-kwargs --chat-template-config",
-     "type --template-arg NAME=VALUE, once for each variable"},
+     "use --template-arg NAME=VALUE, once for each variable"},
     {"--use-default-chat-template --in-prefix --in-suffix --in-prefix-bos --prefill-response",
      kTemplate},
     {"--no-display-prompt --display-prompt", kPrompt},
-    {"-co --color --no-color --colors", "there is no setting of colours: leave it out"},
+    {"-co --color --no-color --colors", "NO_COLOR=1 switches colours off: leave it out"},
     {"-e --escape --no-escape",
-     "texts are taken as they are; a shell writes a line break as $'\\n', or type -f FILE"},
+     "texts have no escapes; write a line break as $'\\n' in the shell, or use -f FILE"},
     {"--max-kv-size --rope-context --keep --num-keep --context-shift --no-context-shift", kContext},
     {"--kv-bits --kv-group-size --quantized-kv-start --kv-cache-type", kCacheTypes},
     {"--lora --lora-scaled --lora-base --adapter --adapter-path --control-vector "
@@ -138,8 +136,8 @@ constexpr Advice kFlagAdvice[] = {
      kAdapter},
     {"-bs --backend-sampling", kSampling},
     {"--format",
-     "--json-schema SCHEMA makes the answer JSON, '{}': any; --json prints the answer with its "
-     "ids"},
+     "use --json-schema SCHEMA for an answer in JSON ('{}': any), --json to print the answer "
+     "with its ids"},
     {"--samplers --sampling-seq --sampler-seq --tfs --adaptive-target --adaptive-decay "
      "--min-tokens-to-keep --xtc-special-tokens --num-beams --do-sample",
      kSampling},
@@ -151,71 +149,70 @@ constexpr Advice kFlagAdvice[] = {
      "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --override-kv -gan "
      "--grp-attn-n -gaw --grp-attn-w",
      kRope},
-    {"-r --reverse-prompt", "type --stop TEXT: the answer ends before it"},
-    {"-sysf --system-prompt-file", "type --system \"$(cat FILE)\""},
-    {"-bf --binary-file", "type -f FILE"},
+    {"-r --reverse-prompt", "use --stop TEXT: the answer ends before it"},
+    {"-sysf --system-prompt-file", "use --system \"$(cat FILE)\""},
+    {"-bf --binary-file", "use -f FILE"},
     {"-sp --special", "special tokens are not printed; --json has the ids"},
-    {"--eos-token --extra-eos-token", "type --stop TEXT: the answer ends before it"},
+    {"--eos-token --extra-eos-token", "use --stop TEXT: the answer ends before it"},
     {"--think --hidethinking --no-think --reasoning --reasoning-format --reasoning-budget -rea",
      kReasoning},
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro --prompt-cache-file --slot-save-path",
      kPromptCache},
-    {"--save-all-logits", "type 'veery logits MODEL --all --json'"},
-    {"--keepalive --keep-alive", "the model is in memory while the program runs: leave it out"},
+    {"--save-all-logits", "use 'veery logits MODEL --all --json'"},
+    {"--keepalive --keep-alive", "the model stays in memory while the program runs: leave it out"},
     {"-v --verbose -lv --verbosity --log-verbosity --log-disable --log-enable --log-file "
      "--log-colors --log-prefix --log-timestamps --no-perf --perf --nowordwrap -ptc "
      "--print-token-count --show-timings --verbose-prompt",
      kLog},
-    {"--warmup --no-warmup",
-     "'bench' runs each test once before it is measured, other verbs never"},
+    {"--warmup --no-warmup", "'bench' warms up each test once, other verbs do not: leave it out"},
     {"--numa -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll --cpu-mask-batch",
-     "taskset and numactl say which cores a program uses; -t says how many"},
-    {"-tb --threads-batch", "type -t: prompts and answers use the same threads"},
+     "use taskset or numactl to choose cores, -t for their number"},
+    {"-tb --threads-batch", "use -t: prefill and decoding use the same threads"},
     {"--swa-full --kv-unified -kvu --no-repack -nr --repack -dt --defrag-thold --no-host "
      "--check-tensors --group-attn",
-     "it is no matter of choice here; 'veery plan' shows what is computed how: leave it out"},
-    {"--stdin", "leave it out: without -p and -f the text is standard input"},
-    {"--no-bos", "type --no-special, or ids with --ids"},
-    {"--show-count", "type --json and count the ids"},
+     "this needs no setting: leave it out ('veery plan' shows the kernels)"},
+    {"--stdin", "leave it out: without -p and -f the text is read from standard input"},
+    {"--no-bos", "use --no-special, or --ids for exact tokens"},
+    {"--show-count", "use --json and count the ids"},
     {"--chunks --ppl-stride --ppl-output-type --all-logits --kl-divergence "
      "--kl-divergence-base --hellaswag --winogrande --multiple-choice",
-     "type -f FILE -c WINDOW for the perplexity, --reference MODEL for the divergence"},
+     "use -f FILE -c WINDOW for the perplexity, --reference MODEL for the divergence"},
     {"-pg --delay -o --output -oe --output-err",
-     "type -p and -n for the two tests, --sweep for lists, --json for programs"},
-    {"-embd --embedding --embeddings --pooling", "type 'veery embed MODEL'"},
-    {"--outtype", "type --type"},
-    {"--outfile --mlx-path --save-path", "type the output behind the input: IN OUT"},
-    {"--upload-repo", "veery sends nothing anywhere"},
+     "use -p and -n for the two tests, --sweep for lists, --json for programs"},
+    {"-embd --embedding --embeddings --pooling", "use 'veery embed MODEL'"},
+    {"--outtype", "use --type"},
+    {"--outfile --mlx-path --save-path", "name the output after the input: IN OUT"},
+    {"--upload-repo", "veery uploads nothing"},
 };
 
 constexpr Advice kVerbAdvice[] = {
-    {"download get", "type 'veery pull ORG/NAME'"},
-    {"push upload", "veery sends nothing anywhere"},
+    {"download get", "use 'veery pull ORG/NAME'"},
+    {"push upload", "veery uploads nothing"},
     {"server llama-server mlx_lm.server start", kServer},
-    {"stop ps", "'veery serve MODEL' runs until Ctrl-C; what it has is listed under /v1/models"},
+    {"stop ps", "'veery serve MODEL' runs until Ctrl-C; GET /v1/models lists its models"},
     {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",
-     "type 'veery run MODEL -p TEXT'"},
-    {"chat llama-chat mlx_lm.chat", "type 'veery run MODEL': on a terminal it is a chat"},
-    {"ls models", "type 'veery list'"},
-    {"rm cp create", "veery neither makes nor removes models; 'veery list' says where they are"},
-    {"info inspect describe metadata gguf-dump", "type 'veery show MODEL'"},
-    {"llama-tokenize tokens encode", "type 'veery tokenize MODEL -p TEXT'"},
-    {"detokenize decode", "there is no way back from ids (yet)"},
-    {"llama-perplexity ppl", "type 'veery perplexity MODEL -f FILE'"},
-    {"evaluate eval mlx_lm.evaluate", "type 'veery perplexity MODEL -f FILE'"},
-    {"llama-bench benchmark mlx_lm.benchmark", "type 'veery bench MODEL'"},
-    {"llama-quantize quant", "type 'veery quantize IN OUT TYPE'"},
-    {"mlx_lm.convert convert_hf_to_gguf convert-hf-to-gguf export", "type 'veery convert IN OUT'"},
+     "use 'veery run MODEL -p TEXT'"},
+    {"chat llama-chat mlx_lm.chat", "use 'veery run MODEL': on a terminal it is a chat"},
+    {"ls models", "use 'veery list'"},
+    {"rm cp create", "veery does not create or remove models; 'veery list' shows where they are"},
+    {"info inspect describe metadata gguf-dump", "use 'veery show MODEL'"},
+    {"llama-tokenize tokens encode", "use 'veery tokenize MODEL -p TEXT'"},
+    {"detokenize decode", "veery cannot turn ids into text yet"},
+    {"llama-perplexity ppl", "use 'veery perplexity MODEL -f FILE'"},
+    {"evaluate eval mlx_lm.evaluate", "use 'veery perplexity MODEL -f FILE'"},
+    {"llama-bench benchmark mlx_lm.benchmark", "use 'veery bench MODEL'"},
+    {"llama-quantize quant", "use 'veery quantize IN OUT TYPE'"},
+    {"mlx_lm.convert convert_hf_to_gguf convert-hf-to-gguf export", "use 'veery convert IN OUT'"},
     {"fuse lora train finetune mlx_lm.lora mlx_lm.fuse", kAdapter},
-    {"imatrix llama-imatrix", "an importance matrix is not made here; 'veery quantize' reads one"},
+    {"llama-imatrix", "use 'veery imatrix MODEL -f FILE'"},
     {"gguf-split llama-gguf-split split merge",
-     "type 'veery convert IN OUT --split-size SIZE'; any part of a split file stands for it"},
-    {"check test validate", "type 'veery verify MODEL'"},
-    {"embedding embeddings", "type 'veery embed MODEL'"},
-    {"reranking", "type 'veery rerank MODEL'"},
-    {"label labels zero-shot", "type 'veery classify MODEL --labels A,B'"},
-    {"whisper whisper-cli", "type 'veery transcribe MODEL FILE'"},
-    {"version", "type 'veery --version'"},
+     "use 'veery convert IN OUT --split-size SIZE'; any part of a split file can be MODEL"},
+    {"check test validate", "use 'veery verify MODEL'"},
+    {"embedding embeddings", "use 'veery embed MODEL'"},
+    {"reranking", "use 'veery rerank MODEL'"},
+    {"label labels zero-shot", "use 'veery classify MODEL --labels A,B'"},
+    {"whisper whisper-cli", "use 'veery transcribe MODEL FILE'"},
+    {"version", "use 'veery --version'"},
 };
 
 bool has_word(std::string_view list, std::string_view word) {
@@ -240,7 +237,7 @@ std::string with_dashes(std::string_view flag) {
   return text;
 }
 
-// Letters that are put in, left out, changed, or stand in the other order than their neighbour.
+// Damerau-Levenshtein distance with adjacent transpositions (optimal string alignment).
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> two_before, before(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) before[j] = j;
@@ -284,7 +281,7 @@ std::string_view flag_advice(std::string_view flag) {
 std::string_view verb_advice(std::string_view verb) { return find_advice(kVerbAdvice, verb); }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> names) {
-  constexpr size_t kLongest = 64;  // nothing longer is a misspelling of a name
+  constexpr size_t kLongest = 64;  // bounds the time; no name is that long
   if (word.size() > kLongest) return {};
   std::string_view best;
   size_t least = SIZE_MAX;

@@ -1,5 +1,5 @@
-// spellings.h: flags and verbs as other programs (llama.cpp, Ollama, mlx-lm) spell them: what means
-// the same here, and what to say of the rest.
+// spellings.h: flags and verbs of other programs (llama.cpp, Ollama, mlx-lm): synonyms of ours, and
+// advice for the rest.
 #pragma once
 #include <span>
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace veery::cli {
 
-/// Other spellings of `flag`, of which a verb may have one: with '-' for '_', and those of other
-/// programs for the same thing.
+/// Returns the spellings to try for `flag` if a verb does not have it: with '-' for '_', and our
+/// names for a flag of another program.
 std::vector<std::string> synonyms(std::string_view flag);
 
-/// What to type instead of a flag that veery has not, or why it has none; empty if it is unknown.
+/// Returns what to use instead of a flag that veery does not have, or why it has none; empty if
+/// the flag is unknown.
 std::string_view flag_advice(std::string_view flag);
 
-/// The same of a verb.
+/// The same for a verb.
 std::string_view verb_advice(std::string_view verb);
 
-/// The name that `word` is most likely a misspelling of; empty if none is near.
+/// Returns the name that `word` is most likely a misspelling of; empty if none is close.
 std::string nearest(std::string_view word, std::span<const std::string_view> names);
 
 }  // namespace veery::cli

@@ -1,6 +1,8 @@
 #include "cli/args/text_lines.h"
 
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/args/input.h"
 
 namespace veery::cli {
 
@@ -18,11 +20,12 @@ std::vector<std::string> read_text_lines(const std::string& path) {
     const std::string where = fmt::format("{}, line {}", name, number);
     const Json value = parse_json(line, where);
     if (!value.is_string())
-      throw Error(ErrorKind::kFormat, "{}: is a JSON {}, expected a string", where,
+      throw Error(ErrorKind::kFormat, "{}: found a JSON {}, expected a string", where,
                   value.type_name());
     texts.push_back(value.get<std::string>());
   }
-  if (texts.empty()) throw Error(ErrorKind::kFormat, "{}: holds no text", name);
+  if (texts.empty())
+    throw Error(ErrorKind::kFormat, "{}: found no text, expected one JSON string a line", name);
   return texts;
 }
 

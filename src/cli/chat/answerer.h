@@ -1,5 +1,5 @@
-// answerer.h: makes the answers of a chat, shows them as they come, and keeps the conversation
-// within the context.
+// answerer.h: generates and prints the answers of a chat, and keeps the conversation within the
+// context.
 #pragma once
 #include <functional>
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "cli/chat/chat_state.h"
 #include "cli/output/answer_printer.h"
+#include "cli/output/answer_summary.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {
@@ -15,7 +16,7 @@ namespace veery::cli {
 /// All arguments must outlive it.
 class Answerer {
  public:
-  /// `stopped`: asked often while an answer is made; true: it ends here.
+  /// `stopped`: called about 20 times a second during an answer; true cancels the answer.
   Answerer(ChatState& state, Scheduler& scheduler, std::shared_ptr<const Grammar> grammar,
            std::function<bool()> stopped)
       : state_(state),
@@ -23,11 +24,11 @@ class Answerer {
         grammar_(std::move(grammar)),
         stopped_(std::move(stopped)) {}
 
-  /// Answers the conversation and adds the answer to it. Returns false, and says why on standard
-  /// error, if there is none; the caller then restores the messages.
+  /// Answers the conversation and adds the answer to it. If there is no answer, reports why on
+  /// standard error and returns false; the caller then restores the messages.
   bool answer();
 
-  /// Tokens of the last answer's prompt, and its own.
+  /// Returns the prompt tokens and answer tokens of the last part.
   const std::vector<int32_t>& prompt() const { return prompt_; }
   const std::vector<int32_t>& made() const { return made_; }
 
@@ -47,10 +48,9 @@ class Answerer {
   std::shared_ptr<const Grammar> grammar_;
   std::function<bool()> stopped_;
   std::vector<int32_t> prompt_, made_;
-  Generation result_;        ///< of the last part
-  ParsedAnswer parsed_;      ///< all parts
-  std::string text_;         ///< all parts, as they were made
-  int64_t made_tokens_ = 0;  ///< all parts
+  AnswerSummary summary_;  ///< of all parts
+  ParsedAnswer parsed_;    ///< of all parts
+  std::string text_;       ///< of all parts, as generated
 };
 
 }  // namespace veery::cli

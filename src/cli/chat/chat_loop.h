@@ -12,14 +12,11 @@ namespace veery::cli {
 struct ChatOptions {
   std::shared_ptr<const Grammar> grammar;  ///< of each answer
   SchedulerOptions scheduler;
-  std::optional<std::string> session;  ///< a file that the conversation is kept in
+  std::optional<std::string> session;  ///< file of --session
 };
 
-/// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
-/// answer Ctrl-C stops it. `model` is that of `state`.
+/// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt. Ctrl-C
+/// during an answer stops the answer. `model` must be the model of `state`.
 void chat_loop(Model& model, ChatState state, const ChatOptions& options);
-
-/// Speeds, tokens and peak memory of an answer in one line.
-std::string summary_line(const Generation& result, const Model& model);
 
 }  // namespace veery::cli

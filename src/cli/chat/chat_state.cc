@@ -71,7 +71,9 @@ void apply_chat_file(ChatState& state, const ChatFile& file, const std::string& 
   Chat chat(state.chat);
   chat.set_system("");
   chat.set_messages(file.messages, where);
-  chat.set_variables(file.template_args);
+  Json variables = chat.variables();
+  variables.update(file.template_args);
+  chat.set_variables(std::move(variables));
   if (!file.tools.is_null()) chat.set_tools(file.tools);
   if (!chat.messages().empty()) chat.render();
   state.options = std::move(options);

@@ -31,22 +31,22 @@ constexpr Command kCommands[] = {
 };
 
 constexpr std::string_view kHelp =
-    "/help            this list\n"
-    "/undo            forget the last message and its answer\n"
+    "/help            show this list\n"
+    "/undo            remove the last message and its answer\n"
     "/retry           answer the last message again (also /regen)\n"
-    "/clear, /reset   forget the conversation\n"
-    "/save FILE       write the conversation; --force before FILE replaces any file\n"
-    "/load FILE       go on with a conversation\n"
+    "/clear, /reset   remove the conversation\n"
+    "/save FILE       save the conversation; --force before FILE replaces any file\n"
+    "/load FILE       continue a saved conversation\n"
     "/set NAME VALUE  change a setting: temperature 0.5, system TEXT, think on, ...\n"
-    "/show            the settings; /show messages: the conversation\n"
-    "/exit, /bye      leave (also /quit, Ctrl-D)\n"
+    "/show            show the settings; /show messages: the conversation\n"
+    "/exit, /bye      exit (also /quit, Ctrl-D)\n"
     "//...            a message that begins with /\n"
     "\n"
-    "Alt-Enter        a new line (also a backslash before Enter; a paste keeps its lines)\n"
-    "\"\"\"              begins, and ends, a message of several lines\n"
-    "Ctrl-C           stops an answer; takes back what is typed; pressed twice: leaves\n"
-    "Up, Down         what was typed before; Ctrl-R searches it\n"
-    "Tab              completes commands, settings and names of files\n";
+    "Alt-Enter        new line (also a backslash before Enter; a paste keeps its lines)\n"
+    "\"\"\"              begin or end a message of several lines\n"
+    "Ctrl-C           stop an answer, or clear the line; twice on an empty line: exit\n"
+    "Up, Down         earlier and later messages; Ctrl-R searches them\n"
+    "Tab              complete commands, settings and file names\n";
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
@@ -63,7 +63,7 @@ std::vector<std::string> beginning_with(const std::vector<std::string>& all,
   return found;
 }
 
-// Names of files whose path begins as `begin` does; those of folders end with a slash.
+// Returns the paths of files that begin with `begin`; folders end with a slash.
 std::vector<std::string> files(const std::string& begin) {
   const size_t slash = begin.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : begin.substr(0, slash + 1);
@@ -76,7 +76,7 @@ std::vector<std::string> files(const std::string& begin) {
         found.push_back(path + (is_folder(path) ? "/" : ""));
     }
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kBug) throw;  // what cannot be read has no completions
+    if (error.kind() == ErrorKind::kBug) throw;  // an unreadable folder has no completions
   }
   return found;
 }
@@ -94,14 +94,15 @@ CommandLine parse_command(const std::string& line) {
   const std::string argument = line.substr(begin, end - std::min(begin, end));
   const auto known = std::ranges::find(kCommands, name, &Command::name);
   if (known == std::end(kCommands))
-    throw Error(ErrorKind::kInput, "unknown command '{}'; there are {} (a message: /{})",
+    throw Error(ErrorKind::kInput,
+                "unknown command '{}', expected one of {} (to send it as a message: /{})",
                 escaped(name), fmt::join(names(), ", "), escaped(name));
   if (known->argument.empty() && !argument.empty())
-    throw Error(ErrorKind::kInput, "nothing may follow '{}'; there are {} (a message: /{})",
+    throw Error(ErrorKind::kInput,
+                "'{}' takes no argument; commands are {} (to send it as a message: /{})",
                 escaped(name), fmt::join(names(), ", "), escaped(name));
   if (!known->argument.empty() && argument.empty() && !known->optional)
-    throw Error(ErrorKind::kInput, "{} {} is expected, found no {}", name, known->argument,
-                known->argument);
+    throw Error(ErrorKind::kInput, "missing argument, expected {} {}", name, known->argument);
   return {known->action, argument};
 }
 

@@ -1,4 +1,4 @@
-// commands.h: the commands of a chat, by name.
+// commands.h: parses and completes the commands of a chat.
 #pragma once
 #include <span>
 #include <string>
@@ -14,25 +14,25 @@ enum class Action { kHelp, kClear, kUndo, kRetry, kSave, kLoad, kSet, kShow, kLe
 struct Command {
   std::string_view name;
   Action action;
-  std::string_view argument = {};  ///< what follows it, for messages; empty: nothing may
+  std::string_view argument = {};  ///< name of the argument for messages; empty: none
   bool optional = false;           ///< the argument may be left out
 };
 
-/// The commands with their other spellings.
+/// Returns the commands with their other spellings.
 std::span<const Command> commands();
 
-/// A line that begins with a slash, taken apart. Throws kInput naming a command that is unknown, or
-/// an argument that is missing or must not be there.
 struct CommandLine {
   Action action;
   std::string argument;
 };
+/// Parses a line that begins with a slash. Throws kInput naming an unknown command, or a missing or
+/// superfluous argument.
 CommandLine parse_command(const std::string& line);
 
 /// Returns the text of /help.
 std::string_view command_help();
 
-/// Completes names of commands, of settings and of files.
+/// Completes the names of commands, settings and files.
 Completion complete_command(const std::string& entry);
 
 }  // namespace veery::cli

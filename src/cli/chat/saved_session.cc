@@ -22,7 +22,7 @@ void SavedSession::save(std::span<const int32_t> prompt, std::span<const int32_t
   std::vector<int32_t> ids(prompt.begin(), prompt.end());
   ids.insert(ids.end(), answer.begin(), answer.end());
   if (ids.empty()) ids = saved_.ids;
-  // The last token of a full context is not run any more.
+  // The last token of a full context has not been evaluated.
   ids.resize(std::min(ids.size(), static_cast<size_t>(scheduler_.context())));
   scheduler_.save(ids, messages.is_null() ? saved_.note : dump_json(messages), *path_);
 }

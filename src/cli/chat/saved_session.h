@@ -1,5 +1,4 @@
-// saved_session.h: `--session FILE`: what was computed and said, from one call of the program to
-// the next.
+// saved_session.h: `--session FILE`: keeps KV cache and conversation between calls of the program.
 #pragma once
 #include <optional>
 #include <span>
@@ -10,18 +9,18 @@
 
 namespace veery::cli {
 
-/// Does nothing without a file. The scheduler must outlive it.
+/// Does nothing without a path. The scheduler must outlive it.
 class SavedSession {
  public:
-  /// Reads the file if there is one. Throws as Scheduler::load().
+  /// Loads the file if it exists. Throws as Scheduler::load() does.
   SavedSession(Scheduler& scheduler, const std::optional<std::string>& path);
 
-  /// Of the conversation that the file holds; an empty array if there is none. Throws kFormat for
-  /// what is no JSON.
+  /// Returns the messages of the loaded conversation; an empty array if there is none. Throws
+  /// kFormat for invalid JSON.
   Json messages() const;
 
-  /// Writes the tokens of an answer and what the caches hold of them; `messages`: the conversation,
-  /// null: the one that was there. What was read stays if there was no answer.
+  /// Saves the KV cache of prompt and answer; of the loaded tokens if both are empty. `messages`:
+  /// the conversation; null: the loaded one.
   void save(std::span<const int32_t> prompt, std::span<const int32_t> answer,
             const Json& messages = nullptr);
 

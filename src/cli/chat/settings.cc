@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// The first word, which is taken off `text`.
+// Removes the first word from `text` and returns it.
 std::string take_word(std::string_view& text) {
   text = trimmed(text);
   const size_t end = std::min(text.find_first_of(" \t\n"), text.size());
@@ -48,7 +48,7 @@ std::string change_thinking(ChatState& state, std::string_view value) {
   const bool wanted = level || value.empty() || truth_of("think", value);
   if (wanted && !state.model.answer_format().reasons())
     throw Error(ErrorKind::kInput,
-                "the model does not reason: its chat template has no marks of reasoning");
+                "the model does not reason: its chat template has no reasoning marks");
   Json variables = state.chat.variables();
   set_thinking(variables, wanted);
   if (level)
@@ -68,11 +68,11 @@ std::string change_template_arg(ChatState& state, std::string_view value) {
 }
 
 std::string change_system(ChatState& state, std::string_view value) {
-  // Ollama's users write quotes around it.
+  // Ollama's syntax has quotes around it.
   if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
     value = value.substr(1, value.size() - 2);
   state.chat.set_system(std::string(value));
-  return value.empty() ? "there is no system message" : "the system message is changed";
+  return value.empty() ? "there is no system message" : "the system message is set";
 }
 
 std::string change_parameter(ChatState& state, const std::string& given, std::string_view value) {
@@ -94,7 +94,7 @@ bool is_parameter(std::string_view name) {
          find_sampling_parameter(name) != nullptr;
 }
 
-// One line, whatever the text is.
+// Shortens the text to one line.
 std::string shown_text(const std::string& text) {
   return text.empty() ? "none" : printable(text, 200);
 }
@@ -132,8 +132,8 @@ std::string change_setting(ChatState& state, std::string_view words) {
   if (name == "template_arg") return change_template_arg(state, words);
   if (name == "system") return change_system(state, words);
   if (is_parameter(name)) return change_parameter(state, name, words);
-  throw Error(ErrorKind::kInput, "there is no setting '{}', expected one of {}",
-              printable(name, 40), fmt::join(setting_names(), ", "));
+  throw Error(ErrorKind::kInput, "unknown setting '{}', expected one of {}", printable(name, 40),
+              fmt::join(setting_names(), ", "));
 }
 
 std::string shown_settings(const ChatState& state, int64_t context) {

@@ -8,19 +8,18 @@
 
 namespace veery::cli {
 
-/// The names that change_setting() knows, sorted.
+/// Returns the names of all settings, sorted.
 const std::vector<std::string>& setting_names();
 
-/// Changes what `words`, "NAME VALUE", say; a '-' in NAME is a '_'. "parameter NAME VALUE" and
-/// "nothink" are as Ollama has them. Returns one line that says what holds now. Throws kInput
-/// naming what was found and what was expected; nothing is changed then.
+/// Changes a setting: `words` is "NAME VALUE", where a '-' in NAME counts as '_'. Also accepts
+/// Ollama's "parameter NAME VALUE" and "nothink". Returns a line with the new value. Throws kInput
+/// naming what was found and expected; the state is then unchanged.
 std::string change_setting(ChatState& state, std::string_view words);
 
-/// The settings, each a line: model, system message, parameters, tools. `context`: tokens that a
-/// prompt and its answer may have.
+/// Returns the settings, a line each. `context`: the context length in tokens.
 std::string shown_settings(const ChatState& state, int64_t context);
 
-/// The conversation, each message after a line with its role.
+/// Returns the conversation, each message after a line with its role.
 std::string shown_messages(const ChatState& state);
 
 }  // namespace veery::cli

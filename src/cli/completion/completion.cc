@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "cli/args/arguments.h"
-#include "cli/args/cli.h"
+#include "cli/args/choice.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 
 namespace veery::cli {
 namespace {
@@ -17,7 +18,11 @@ struct Shell {
 constexpr Shell kShells[] = {
     {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// The first sentence of a help text, without the period of one that others follow.
+std::string first_line(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.ends_with('.') ? line.substr(0, line.size() - 1) : line;
+}
 
 CompletedOption completed(const OptionDescription& option) {
   CompletedOption out{.names = option.names,
@@ -34,7 +39,7 @@ CompletedOption completed(const OptionDescription& option) {
 
 CompletedVerb completed(const Verb& verb) {
   CompletedVerb out{std::string(verb.name), std::string(verb.summary), {}};
-  for (const OptionDescription& option : options_of(verb)) {
+  for (const OptionDescription& option : options_of(verb.run)) {
     CompletedOption named = completed(option);
     if (option.positional && !named.names.empty()) {
       CompletedOption position = named;
@@ -50,19 +55,17 @@ CompletedVerb completed(const Verb& verb) {
 
 void completion_verb(std::vector<std::string> arguments) {
   std::string shell;
-  Arguments app("completion",
-                "Prints a script that lets a shell complete verbs, flags and their values.",
+  Arguments app("completion", "Prints a shell script that completes verbs, flags and their values.",
                 "  veery completion bash > ~/.local/share/bash-completion/completions/veery\n"
                 "  veery completion zsh > \"${fpath[1]}/_veery\"\n"
                 "  veery completion fish > ~/.config/fish/completions/veery.fish");
-  app.option("SHELL", shell, "bash, zsh or fish")
+  app.option("SHELL", shell, "Shell: bash, zsh or fish")
       .type_name("")
       .required()
       .choices({"bash", "zsh", "fish"});
   app.read(std::move(arguments));
   const auto known = std::ranges::find(kShells, shell, &Shell::name);
-  if (known == std::end(kShells))
-    throw Misuse("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
+  if (known == std::end(kShells)) throw Misuse("SHELL", not_one_of(shell, {"bash", "zsh", "fish"}));
   std::vector<CompletedVerb> all;
   for (const Verb& verb : verbs()) all.push_back(completed(verb));
   standard_output().write(known->script(all));

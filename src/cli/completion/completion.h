@@ -1,4 +1,4 @@
-// completion.h: scripts that let shells complete the command line.
+// completion.h: scripts that complete the command line in shells.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,16 +6,16 @@
 
 namespace veery::cli {
 
-/// What a shell may know of a flag or, without names, of an argument that stands alone.
+/// A flag or, without names, a positional argument.
 struct CompletedOption {
   std::vector<std::string> names;       ///< with their dashes
   std::string description;              ///< one line
-  std::string value;                    ///< what the help calls its value; empty: a flag
+  std::string value;                    ///< name of its value in the help; empty: none
   bool files = false;                   ///< values are names of files and folders
   std::vector<std::string> extensions;  ///< of these files, without dot; empty: any
-  bool models = false;                  ///< values may be names of `veery list --names` too
+  bool models = false;                  ///< values may also be names of `veery list --names`
   bool repeats = false;
-  std::vector<std::string> choices;  ///< known values, if they can be listed
+  std::vector<std::string> choices;  ///< known values
 };
 
 struct CompletedVerb {
@@ -23,7 +23,9 @@ struct CompletedVerb {
   std::vector<CompletedOption> options;
 };
 
-// Whole scripts, from what the verbs say of themselves.
+void completion_verb(std::vector<std::string> arguments);
+
+// Return whole scripts for the verbs.
 std::string bash_completion(const std::vector<CompletedVerb>& verbs);
 std::string zsh_completion(const std::vector<CompletedVerb>& verbs);
 std::string fish_completion(const std::vector<CompletedVerb>& verbs);

@@ -1,4 +1,4 @@
-// The scripts of `veery completion`. They ask the program for the names of models only.
+// The scripts of `veery completion`. They call the program only for the names of models.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return fmt::format("{}", fmt::join(words, between));
 }
 
-// Backslashes before the characters of `special`.
+// Puts a backslash before each character of `special`.
 std::string marked(const std::string& text, std::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -24,7 +24,7 @@ std::string marked(const std::string& text, std::string_view special) {
   return out;
 }
 
-// Between single quotes in bash and zsh.
+// Quotes a text by single quotes, for bash and zsh.
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -77,7 +77,7 @@ _veery_words() {
   COMPREPLY+=($(compgen -W "$1" -- "$current"))
 }
 
-# Folders, and files that end in one of the arguments; all files if there are no such ones.
+# Folders and files with one of the given extensions; all files if no file has one.
 _veery_files() {
   local IFS=$'\n' name ending found=()
   compopt -o filenames 2> /dev/null
@@ -93,7 +93,7 @@ _veery_files() {
   fi
 }
 
-# Names have colons, at which bash splits words.
+# bash splits words at the colons of names.
 _veery_models() {
   local IFS=$'\n' typed=$current name cut
   if [[ $before == : || $current == : ]]; then
@@ -153,7 +153,7 @@ std::string zsh_spec(const CompletedOption& option) {
       option.value.empty() ? "" : fmt::format(":{}:{}", marked(option.value, "\\[]:"), choices);
   std::string lines;
   for (const std::string& name : option.names) {
-    // Who is given one spelling needs no other; those that repeat exclude nothing.
+    // One spelling excludes the others, except for repeatable options.
     const std::string prefix =
         option.repeats ? "*" : fmt::format("({})", joined(option.names, " "));
     const std::string equals = name.starts_with("--") && !option.value.empty() ? "=" : "";

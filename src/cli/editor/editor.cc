@@ -8,8 +8,8 @@
 namespace veery::cli {
 namespace {
 
-// Escape is known from the beginning of a sequence by the time after it: terminals send the rest at
-// once, and networks may take some time.
+// Only the time after it distinguishes the key Escape from the beginning of a sequence: terminals
+// send the rest at once, but networks may delay it.
 constexpr int kSequenceMilliseconds = 200;
 
 }  // namespace
@@ -70,7 +70,7 @@ Editor::Outcome Editor::suspend() {
   return Outcome::kGoOn;
 }
 
-void Editor::show_hint() { terminal_.write("Ctrl-C again leaves, as do Ctrl-D and /exit.\r\n"); }
+void Editor::show_hint() { terminal_.write("Ctrl-C again exits, as do Ctrl-D and /exit.\r\n"); }
 
 std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history, Completer completer) {
   if (terminal.moves_cursor())

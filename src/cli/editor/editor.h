@@ -1,4 +1,4 @@
-// editor.h: reads what is typed in a chat, with history, several lines and pastes as one entry.
+// editor.h: reads an entry of a chat from the terminal: history, several lines, pastes.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace veery::cli {
 
-/// Words that may replace the end of an entry, from the byte `begin` on.
+/// Words that may replace an entry from byte `begin` to its end.
 struct Completion {
   size_t begin = 0;
   std::vector<std::string> words = {};
 };
-/// Completions of what is typed; the words begin with the end that they replace.
+/// Returns the completions of an entry. Each word begins with the text that it replaces.
 using Completer = std::function<Completion(const std::string& entry)>;
 
-/// Debian's libraries do not suffice: libedit knows no marks of pastes, loses combining marks and
-/// misplaces the cursor in what is taller than the screen; readline's licence is the GPL.
+/// Why not a library: libedit does not know bracketed pastes, loses combining marks and misplaces
+/// the cursor in entries taller than the screen; readline is under the GPL.
 class Editor {
  public:
   Editor(Terminal& terminal, History& history) : terminal_(terminal), history_(history) {}
@@ -29,21 +29,22 @@ class Editor {
   Editor& operator=(const Editor&) = delete;
   virtual ~Editor() = default;
 
-  /// The next entry, which is in the history then, with its line breaks; none: the user leaves, by
-  /// Ctrl-D, or by Ctrl-C twice with nothing typed. `interrupted`: Ctrl-C was pressed once already.
+  /// Reads the next entry, with its line breaks, and adds it to the history. Returns nothing if the
+  /// user leaves: Ctrl-D, or Ctrl-C twice on an empty line. `interrupted`: the first of them has
+  /// already been pressed.
   std::optional<std::string> read(bool interrupted);
 
  protected:
   enum class Outcome { kGoOn, kEntered, kLeave };
 
-  /// Shows a prompt with nothing behind it.
+  /// Starts an empty entry.
   virtual void begin() = 0;
-  /// Keys have been handled: shows what has changed.
+  /// Draws the changes after keys have been handled.
   virtual void refresh() {}
   virtual Outcome handle(const Key& key) = 0;
   virtual void resized() {}
   virtual void resumed() {}
-  /// The cursor goes to a line of its own, behind `note` at the end of the entry.
+  /// Writes `note` at the end of the entry and moves the cursor to a new line.
   virtual void end_line(std::string_view note) = 0;
 
   Terminal& terminal_;
@@ -60,8 +61,8 @@ class Editor {
   bool warned_ = false;
 };
 
-/// One that draws where the terminal can, else (TERM=dumb) one that appends only. `completer`: of
-/// commands, for Tab. Terminal and history must outlive it.
+/// Returns a LineEditor if the terminal can move its cursor, else (TERM=dumb) a PlainEditor.
+/// `completer`: for Tab. Terminal and history must outlive it.
 std::unique_ptr<Editor> make_editor(Terminal& terminal, History& history, Completer completer);
 
 }  // namespace veery::cli

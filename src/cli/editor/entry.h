@@ -1,19 +1,19 @@
-// entry.h: what is typed in a chat, before it is a message or a command.
+// entry.h: interprets an entry of a chat as a message or a command.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace veery::cli {
 
-/// Whether Enter, at the end of what was typed, goes on with the next line: behind a backslash,
-/// which the line break then replaces, and between `"""` and `"""`. Then the line break is there.
+/// Returns whether Enter at the end of `entry` starts a new line instead of sending it: after a
+/// backslash, which the line break replaces, and between two `"""`. Appends the line break then.
 bool goes_on(std::string& entry);
 
-/// One line that begins with one slash.
+/// Whether the entry is a single line that begins with exactly one slash.
 bool is_command(std::string_view entry);
 
-/// The text for the model: without `"""` around it, and without the slash or the space that one
-/// line has before a slash so that it is no command.
+/// Returns the message: without the `"""` around it, and without the slash or space that escapes a
+/// leading slash.
 std::string message_of(std::string_view entry);
 
 }  // namespace veery::cli

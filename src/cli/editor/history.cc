@@ -47,13 +47,13 @@ std::string to_entry(std::string_view line) {
   throw Error(ErrorKind::kIo, "cannot {} {}: {}", what, path, std::strerror(errno));
 }
 
-/// A file that is open and locked: what others do to it meanwhile waits.
+/// An open file with an exclusive lock (flock), for which other instances of veery wait.
 class LockedFile {
  public:
   explicit LockedFile(std::string path) : path_(std::move(path)) {
     do {
       reopen();
-      // Where the file system has no locks there are none.
+      // On file systems without locks the file is used without one.
       while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
       }
     } while (was_replaced());
@@ -68,7 +68,7 @@ class LockedFile {
     return static_cast<size_t>(status.st_size);
   }
 
-  /// Its last `most` bytes.
+  /// Returns the last `most` bytes.
   std::string tail(size_t most) const {
     const size_t size = this->size();
     std::string text(std::min(size, most), '\0');
@@ -85,7 +85,7 @@ class LockedFile {
     return text;
   }
 
-  /// The last line may lack its end, where a program was broken off.
+  /// Appends a line. The last line of the file may lack its end if a program was killed.
   void append(std::string line) {
     const std::string last = tail(1);
     if (!last.empty() && last != "\n") line.insert(0, 1, '\n');
@@ -93,7 +93,7 @@ class LockedFile {
   }
 
   void replace(std::string_view text) {
-    // Where the name is a link, what it leads to is replaced.
+    // Replaces the target of a symbolic link, not the link.
     const std::string target = real_path();
     const std::string beside = target + ".new";
     const int out =
@@ -115,14 +115,14 @@ class LockedFile {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
   }
 
-  // O_NONBLOCK: a FIFO of that name must not hold the program up.
+  // O_NONBLOCK: opening a FIFO of that name must not block.
   void reopen() {
     close();
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
     if (descriptor_ < 0) fail("open", path_);
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) fail("open", path_);
-    if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::kIo, "{} is no regular file", path_);
+    if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::kIo, "{} is not a regular file", path_);
     if ((status.st_mode & 0077U) != 0) ::fchmod(descriptor_, 0600);
   }
 
@@ -171,21 +171,21 @@ void make_folders(const std::string& path) {
       const int error = errno;
       const bool there = ::stat(folder.c_str(), &status) == 0;  // read-only above it, for example
       errno = error;
-      if (!there) fail("make the folder", folder);
+      if (!there) fail("create the folder", folder);
     }
   }
 }
 
 std::vector<std::string> read_and_trim(LockedFile& file) {
-  std::string text = file.tail(History::kMostBytes);
-  // What begins in the middle of a line is dropped to its end.
+  std::string text = file.tail(History::kMaxBytes);
+  // A truncated first line is dropped.
   if (file.size() > text.size()) text.erase(0, std::min(text.find('\n'), text.size()));
   const auto all = lines_of(text);
   const auto kept =
-      std::span(all).last(std::min(all.size(), static_cast<size_t>(History::kMostEntries)));
+      std::span(all).last(std::min(all.size(), static_cast<size_t>(History::kMaxEntries)));
   std::vector<std::string> entries;
   for (const std::string_view line : kept) entries.push_back(to_entry(line));
-  if (kept.size() == all.size() && file.size() <= History::kMostBytes) return entries;
+  if (kept.size() == all.size() && file.size() <= History::kMaxBytes) return entries;
   std::string rest;
   for (const std::string_view line : kept) rest.append(line) += '\n';
   file.replace(rest);
@@ -212,9 +212,9 @@ History::History(std::string path) : path_(std::move(path)) {
 void History::add(std::string_view entry) {
   if (entry.empty() || (!entries_.empty() && entries_.back() == entry)) return;
   entries_.emplace_back(entry);
-  if (entries_.size() > kMostEntries) entries_.erase(entries_.begin());
+  if (entries_.size() > kMaxEntries) entries_.erase(entries_.begin());
   const std::string line = to_line(entry);
-  if (path_.empty() || line.size() > kMostBytes) return;
+  if (path_.empty() || line.size() > kMaxBytes) return;
   try {
     LockedFile file(path_);
     file.append(line);

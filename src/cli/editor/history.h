@@ -1,4 +1,4 @@
-// history.h: what was typed before, kept in a file of the user's.
+// history.h: the earlier entries of all chats, in a file of the user.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -8,25 +8,26 @@
 
 namespace veery::cli {
 
-/// At most kMostEntries, oldest first. The file has a line an entry, with \n written as `\n` and a
-/// backslash as `\\`; several programs may write to it at once. Only its owner may read it.
+/// Holds up to kMaxEntries entries, oldest first. The file has one line per entry, with a line
+/// break written as `\n` and a backslash as `\\`. Several programs may write to it at once. Only
+/// its owner may read it.
 class History {
  public:
-  static constexpr size_t kMostEntries = 1000;
-  static constexpr size_t kMostBytes = size_t{4} << 20;  ///< of the file
+  static constexpr size_t kMaxEntries = 1000;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;  ///< of the file
 
-  /// $XDG_STATE_HOME/veery/history, else ~/.local/state/veery/history; none: neither variable says
-  /// where.
+  /// Returns $XDG_STATE_HOME/veery/history, else ~/.local/state/veery/history; nothing if neither
+  /// XDG_STATE_HOME nor HOME is set.
   static std::optional<std::string> default_path();
 
   /// Keeps entries in memory only.
   History() = default;
-  /// Reads the file, or makes it and its folder. Throws kIo, naming it, if that fails.
+  /// Reads the file, or creates it and its folder. Throws kIo naming the path.
   explicit History(std::string path);
 
   const std::vector<std::string>& entries() const { return entries_; }
-  /// An entry like the last one is not added. Where the file cannot be written any more it is kept
-  /// in memory.
+  /// Adds an entry unless it equals the last one. If the file can no longer be written, entries are
+  /// kept in memory only.
   void add(std::string_view entry);
 
  private:

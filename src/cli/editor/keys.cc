@@ -52,7 +52,7 @@ KeyKind alt_key(char c) {
   }
 }
 
-/// Cursor keys, by the last letter of their sequence.
+/// Cursor keys by the final byte of their sequence.
 KeyKind cursor_key(char last, bool modified) {
   switch (last) {
     case 'A': return KeyKind::kUp;
@@ -66,7 +66,7 @@ KeyKind cursor_key(char last, bool modified) {
   }
 }
 
-/// CSI NUMBER ~, as the VT220 numbered them and others went on.
+/// CSI NUMBER ~: the numbers of the VT220 and of its successors.
 KeyKind numbered_key(std::string_view parameters) {
   const std::string_view number = parameters.substr(0, parameters.find(';'));
   if (number == "1" || number == "7") return KeyKind::kLineBegin;
@@ -83,7 +83,7 @@ std::string normal_lines(std::string_view pasted) {
     if (pasted[i] != '\r')
       text += pasted[i];
     else if (i + 1 == pasted.size() || pasted[i + 1] != '\n')
-      text += '\n';  // terminals send Enter for the end of a line
+      text += '\n';  // terminals send CR for a line break
   }
   return valid_utf8(text);
 }
@@ -137,15 +137,15 @@ std::optional<Key> KeyReader::sequence() {
   return taken(1 + length, alt_key(held_[1]));
 }
 
-// ECMA-48: parameters, intermediate bytes, and a last byte that says what it is.
+// ECMA-48: parameter bytes, intermediate bytes and a final byte, which is the function.
 std::optional<Key> KeyReader::control_sequence() {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(held_[i]); };
   size_t end = 2;
   while (end < held_.size() && byte(end) >= 0x20 && byte(end) < 0x40) ++end;
   if (end == held_.size()) return std::nullopt;
   const char last = held_[end];
-  if (byte(end) < 0x40 || byte(end) > 0x7e) return taken(end, KeyKind::kOther);  // broken off
-  if (last == '[' && end == 2) {  // a function key of the Linux console, with one letter more
+  if (byte(end) < 0x40 || byte(end) > 0x7e) return taken(end, KeyKind::kOther);  // malformed
+  if (last == '[' && end == 2) {  // a function key of the Linux console: one more letter follows
     if (held_.size() < 4) return std::nullopt;
     return taken(4, KeyKind::kOther);
   }
@@ -165,7 +165,7 @@ std::optional<Key> KeyReader::control_sequence() {
 void KeyReader::give_up_sequence() {
   if (!awaits_sequence()) return;
   const bool escape = held_.size() == 1;
-  held_ = escape ? "\x07" : "";  // Escape means what Ctrl-G does
+  held_ = escape ? "\x07" : "";  // Escape acts as Ctrl-G
 }
 
 }  // namespace veery::cli

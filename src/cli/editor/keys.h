@@ -1,4 +1,4 @@
-// keys.h: from the bytes that a terminal sends to keys.
+// keys.h: decodes the bytes that a terminal sends into keys.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 namespace veery::cli {
 
 enum class KeyKind {
-  kText,   ///< printable characters, as many as came
-  kPaste,  ///< what stood between the marks of a bracketed paste
+  kText,   ///< one or more printable characters
+  kPaste,  ///< the text of a bracketed paste
   kEnter,
   kNewLine,  ///< Enter with Alt, Shift or Ctrl
   kTab,
@@ -35,24 +35,24 @@ enum class KeyKind {
   kEndOrDelete,  ///< Ctrl-D
   kSuspend,      ///< Ctrl-Z
   kCancel,       ///< Escape, Ctrl-G
-  kOther,        ///< means nothing here
+  kOther,        ///< without effect
 };
 
 struct Key {
   KeyKind kind;
-  std::string text;  ///< of kText and kPaste, valid UTF-8; lines of a paste end in \n
+  std::string text;  ///< for kText and kPaste: valid UTF-8; lines of a paste end in \n
 };
 
 class KeyReader {
  public:
   void push(std::string_view bytes) { held_ += bytes; }
-  /// None: the bytes at hand are used up, or begin something whose rest has to come.
+  /// Returns the next key; nothing if all bytes are decoded or a key is incomplete.
   std::optional<Key> next();
-  /// What is at hand may be all, the key Escape, or the beginning of a sequence.
+  /// Whether the undecoded bytes may be the key Escape or the beginning of a sequence.
   bool awaits_sequence() const { return !pasting_ && !held_.empty() && held_[0] == '\x1b'; }
-  /// Bytes that no key was made of.
+  /// Returns and removes the bytes that are not decoded yet.
   std::string take_rest() { return std::exchange(held_, {}); }
-  /// The rest has not come within a time in which terminals send it.
+  /// Decodes a lone Escape as kCancel and drops an incomplete sequence, after a timeout.
   void give_up_sequence();
 
  private:
@@ -64,7 +64,7 @@ class KeyReader {
 
   std::string held_;
   bool pasting_ = false;
-  size_t searched_ = 0;  // of a paste: where its end is not
+  size_t searched_ = 0;  // bytes of a paste already searched for its end
 };
 
 }  // namespace veery::cli

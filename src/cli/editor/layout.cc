@@ -17,14 +17,14 @@ bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7f && c < 0xa0); }
 
 int width_of_point(char32_t c) { return utf8proc_charwidth(static_cast<utf8proc_int32_t>(c)); }
 
-/// As if it stood on a terminal, C0 controls as in ^[, others as their code point.
+/// Returns C0 controls as ^X and C1 controls as their code point, <9b>.
 std::string visible_control(char32_t c) {
   if (c < 0x20 || c == 0x7f) return {'^', static_cast<char>(c ^ 0x40U)};
   constexpr const char* kDigits = "0123456789abcdef";
   return {'<', kDigits[c >> 4], kDigits[c & 15U], '>'};
 }
 
-/// Columns of the character at `at`, in column `column`.
+/// Returns the columns of the character at `at` in column `column`.
 int width_at(std::string_view text, size_t at, int column) {
   if (is_plain(text[at]) && (at + 1 == text.size() || is_plain(text[at + 1]))) return 1;
   return cell_at(text, at, column).width;
@@ -33,7 +33,7 @@ int width_at(std::string_view text, size_t at, int column) {
 }  // namespace
 
 size_t character_end(std::string_view text, size_t at) {
-  // Nothing of ASCII goes together but \r\n, and there is no \r before \n here.
+  // Two ASCII characters never form a cluster, except \r\n, which is_plain() excludes.
   if (is_plain(text[at]) && (at + 1 == text.size() || is_plain(text[at + 1]))) return at + 1;
   const CodePoint first = next_code_point(text.substr(at));
   auto last = static_cast<utf8proc_int32_t>(first.value);
@@ -113,7 +113,7 @@ Layout::Layout(std::string_view text, int prompt_width, int columns) : text_(tex
 }
 
 Place Layout::place(size_t at) const {
-  // The last row that begins at or before it: at a place where a row was full, the next one.
+  // The last row that begins at or before the byte: at a wrap, the next row.
   const auto after = std::upper_bound(rows_.begin(), rows_.end(), at,
                                       [](size_t byte, const Row& row) { return byte < row.begin; });
   const Row& row = *(after - 1);
@@ -132,7 +132,7 @@ size_t Layout::byte_at(Place place) const {
     const size_t next = character_end(text_, at);
     const bool last_of_wrapped =
         next == row.end && place.row + 1 < rows_.size() && rows_[place.row + 1].wrapped;
-    if (last_of_wrapped) return at;  // its end is the begin of the next row
+    if (last_of_wrapped) return at;  // the end of a wrapped row is the begin of the next
     at = next;
   }
   return row.end;

@@ -12,7 +12,7 @@
 namespace veery::cli {
 namespace {
 
-// Bytes above ASCII count as letters: most are.
+// Bytes above ASCII count as letters, as most of them are.
 bool is_word(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0;
@@ -23,7 +23,7 @@ bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t'; }
 }  // namespace
 
 void LineEditor::begin() {
-  if (!text_.empty()) killed_ = text_;  // Ctrl-Y brings back what Ctrl-C took
+  if (!text_.empty()) killed_ = text_;  // Ctrl-Y restores an entry that Ctrl-C cleared
   text_.clear();
   cursor_ = 0;
   top_ = 0;
@@ -99,7 +99,7 @@ void LineEditor::change(KeyKind kind) {
     case KeyKind::kEndOrDelete:
       if (cursor_ < text_.size()) remove(cursor_, character_end(text_, cursor_));
       break;
-    // At the end, or the begin, of a line its line break.
+    // At the end or begin of a line these remove its line break.
     case KeyKind::kKillToEnd:
       kill(cursor_, line_end() > cursor_ ? line_end() : std::min(cursor_ + 1, text_.size()));
       break;
@@ -236,7 +236,7 @@ void LineEditor::find(bool older, bool from_next) {
   search_->failed = false;
   if (search_->query.empty()) return;
   size_t at = std::min(search_->entry, entries.size());
-  if (!from_next && at < entries.size()) ++at;  // the entry that is shown may still do
+  if (!from_next && at < entries.size()) ++at;  // the present entry may still match
   for (;;) {
     if (older ? at == 0 : at + 1 >= entries.size()) break;
     at = older ? at - 1 : at + 1;
@@ -256,7 +256,7 @@ Cell LineEditor::prompt() const {
   std::string text = "> ";
   if (search_)
     text = fmt::format("({}: {}) ", search_->failed ? "not found" : "search", search_->query);
-  if (search_) {  // what is longer than half of the row is not seen to its end
+  if (search_) {  // truncated to half of the row
     Cell cell;
     for (size_t at = 0; at < text.size() && cell.width < columns() / 2;
          at = character_end(text, at)) {
@@ -278,7 +278,7 @@ void LineEditor::refresh() {
   screen_.show(std::move(rows), cursor);
 }
 
-// Where not all rows fit the screen, its first or last one says how many are not seen.
+// If not all rows fit the screen, its first and last row say how many are hidden.
 std::vector<CellRow> LineEditor::visible_rows(const Layout& layout, Place& cursor) {
   const bool styled = terminal_.shows_styles();
   const auto dim = [&](std::string text) {

@@ -1,4 +1,4 @@
-// line_editor.h: an editor that shows the entry as it will be, with the keys of Emacs and of a PC.
+// line_editor.h: a full editor for terminals that can move the cursor, with Emacs and PC keys.
 #pragma once
 #include <map>
 #include <utility>
@@ -16,7 +16,7 @@ class LineEditor : public Editor {
  private:
   struct Search {
     std::string query;
-    size_t entry;  ///< of the history; its size: none found yet
+    size_t entry;  ///< index in the history; its size: none found yet
     bool failed = false;
     std::string text_before;
     size_t cursor_before, entry_before;
@@ -46,7 +46,7 @@ class LineEditor : public Editor {
   size_t word_left() const;
   size_t word_right() const;
 
-  /// True: the key was the search's.
+  /// Handles a key during a search. Returns false if the key ends the search and is still to do.
   bool search(const Key& key);
   void find(bool older, bool from_next);
 
@@ -57,11 +57,11 @@ class LineEditor : public Editor {
   Completer completer_;
   Screen screen_;
   size_t cursor_ = 0;    ///< byte of text_
-  size_t top_ = 0;       ///< first row that is seen, where not all are
-  bool pasted_ = false;  ///< by the last key
+  size_t top_ = 0;       ///< first visible row
+  bool pasted_ = false;  ///< the last key was a paste
   std::string killed_;
-  size_t entry_ = 0;                      ///< of the history; its size: what is new
-  std::map<size_t, std::string> edited_;  ///< entries of the history as they were left
+  size_t entry_ = 0;                      ///< index in the history; its size: a new entry
+  std::map<size_t, std::string> edited_;  ///< changed texts of entries of the history
   std::optional<Search> search_;
 };
 

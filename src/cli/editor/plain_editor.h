@@ -1,4 +1,4 @@
-// plain_editor.h: an editor for terminals that cannot move the cursor: what is typed is appended.
+// plain_editor.h: an editor for terminals that cannot move the cursor: it only appends.
 #pragma once
 #include "cli/editor/editor.h"
 
@@ -16,7 +16,7 @@ class PlainEditor : public Editor {
 
   void echo(std::string_view text) const;
   void append(std::string_view text);
-  /// False: nothing is left of the line.
+  /// Returns false if the line is empty.
   bool remove_character();
   void remove_word();
 };

@@ -26,7 +26,7 @@ void Screen::show_row(size_t index, const CellRow& row) {
   if (index == shown_.size()) {
     if (index > 0) {
       move_to({index - 1, cursor_.column});
-      out_ += "\r\n";  // makes room at the foot of the screen
+      out_ += "\r\n";  // scrolls at the bottom of the screen
       cursor_ = {index, 0};
     }
     shown_.emplace_back();
@@ -71,7 +71,7 @@ void Screen::forget() {
   out_.clear();
 }
 
-// Most terminals break rows anew when they become narrower, so that a row may now take several.
+// Most terminals wrap rows again when they become narrower, so a row may now take several.
 void Screen::rewrap() {
   const int columns = terminal_.size().columns;
   int above = cursor_.column / columns;

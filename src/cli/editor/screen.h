@@ -1,4 +1,4 @@
-// screen.h: rows at the cursor of a terminal that are changed in place.
+// screen.h: draws rows of a terminal and updates them in place.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace veery::cli {
 
-/// Only what has changed is written. The rows begin in the row in which the cursor stood, in its
-/// first column, when they were shown first.
+/// Writes only what has changed. The rows begin in the first column of the row in which the cursor
+/// was at the first show().
 class Screen {
  public:
   explicit Screen(Terminal& terminal) : terminal_(terminal) {}
 
-  /// `rows`: at most as many as the terminal has, each narrower than it (terminals differ in what a
-  /// full row does to the cursor).
+  /// `rows`: at most as many as the terminal has, each narrower than the terminal, because
+  /// terminals differ in where the cursor is after a full row.
   void show(std::vector<CellRow> rows, Place cursor);
-  /// The rows stay; the cursor goes to the first column below them, behind `note` at their end.
+  /// Keeps the rows, writes `note` at their end and moves the cursor to the line below them.
   void leave(std::string_view note = {});
-  /// What is shown next is shown where the cursor is.
+  /// Makes the next show() start at the present cursor.
   void forget();
-  /// The terminal's width has changed: what is shown next takes the place of the rows.
+  /// After a change of the width: erases the rows, so that the next show() takes their place.
   void rewrap();
   void clear_all();
 

@@ -24,7 +24,7 @@ constexpr std::string_view kPasteOn = "\x1b[?2004h", kPasteOff = "\x1b[?2004l";
 constexpr char kCtrlC = 3;
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
 
-// Of handlers, which may run at any time: set before they are installed.
+// State of the signal handlers, set before they are installed.
 termios found, wanted;
 int drawn_on = -1, wake_read = -1, wake_write = -1;
 bool marks_pastes = false;
@@ -59,7 +59,7 @@ void install(int signal, void (*handler)(int)) {
 void raise_as_default(int signal) {
   give_back();
   install(signal, SIG_DFL);
-  raise(signal);  // stops or ends here
+  raise(signal);  // stops or ends the program
 }
 
 void handle(int signal) {
@@ -70,7 +70,7 @@ void handle(int signal) {
       break;
     case SIGWINCH: resized = true; break;
     case SIGCONT:
-      // In the background the terminal belongs to others.
+      // In the background the terminal belongs to another program.
       if (tcgetpgrp(STDIN_FILENO) == getpgrp()) take();
       resumed = true;
       break;
@@ -80,11 +80,12 @@ void handle(int signal) {
       break;
     default: raise_as_default(signal);
   }
-  [[maybe_unused]] const ssize_t written = ::write(wake_write, "", 1);  // a full pipe wakes as well
+  [[maybe_unused]] const ssize_t written =
+      ::write(wake_write, "", 1);  // a full pipe wakes wait() too
   errno = error;
 }
 
-// A pipe and not EINTR ends the wait: a signal may come just before the wait starts, or be handled
+// A pipe ends the wait, since EINTR does not if a signal arrives just before poll() or is handled
 // by another thread.
 void open_wake_pipe() {
   int ends[2];
@@ -116,7 +117,7 @@ Terminal::Terminal()
       moves_cursor_(cli::moves_cursor(output_)),
       shows_styles_(cli::shows_styles(output_)) {
   if (tcgetattr(STDIN_FILENO, &found) != 0)
-    throw Error(ErrorKind::kIo, "cannot ask the terminal for its modes: {}", std::strerror(errno));
+    throw Error(ErrorKind::kIo, "cannot read the modes of the terminal: {}", std::strerror(errno));
   echoes_ = (found.c_lflag & static_cast<tcflag_t>(ECHO)) != 0;
   open_wake_pipe();
   drawn_on = output_;
@@ -167,7 +168,7 @@ bool Terminal::interrupted() {
     if (count <= 0) break;
     ahead_.append(buffer, static_cast<size_t>(count));
   }
-  // It is no signal where it was pressed just before the answer began.
+  // Ctrl-C pressed just before the answer began is a byte, not a signal.
   if (const size_t last = ahead_.rfind(kCtrlC); last != std::string::npos) {
     interrupts += static_cast<int>(std::count(ahead_.begin(), ahead_.end(), kCtrlC));
     ahead_.erase(0, last + 1);

@@ -1,63 +1,63 @@
-// terminal.h: the terminal of a chat: its modes, which every way out restores, and waiting for what
-// is typed.
+// terminal.h: the terminal of a chat: sets and restores its modes, waits for input.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace veery::cli {
 
-/// Whether a terminal is there that is not `TERM=dumb`: the cursor may be moved.
+/// Whether `descriptor` is a terminal that can move its cursor (not `TERM=dumb`).
 bool moves_cursor(int descriptor);
-/// Whether colours and styles may be written there: as above, and NO_COLOR is unset or empty.
+/// Whether colours and styles may be written: as above, and NO_COLOR is unset or empty.
 bool shows_styles(int descriptor);
 
 struct TerminalSize {
   int rows, columns;
 };
 
-/// Reads standard input, which must be a terminal, byte by byte: lines of any length, none lost
-/// while an answer is written. Drawn is on standard output, on standard error where that is none.
-/// Ctrl-Z, SIGTERM, SIGHUP and the destructor give the terminal back as it was found. One at a
-/// time.
+/// Reads standard input, which must be a terminal, byte by byte, so that lines may have any length
+/// and none is lost during an answer. Draws on standard output or, if that is not a terminal, on
+/// standard error. Ctrl-Z, SIGTERM, SIGHUP and the destructor restore the modes of the terminal. At
+/// most one object may exist.
 class Terminal {
  public:
-  /// Throws kIo.
+  /// Throws kIo if the modes cannot be read.
   Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal();
 
-  /// Ctrl-C is a byte like others.
+  /// Switches to editing: Ctrl-C is an ordinary byte.
   void begin_editing();
-  /// Ctrl-C is counted; the third one ends the program, for what does not look at the count.
+  /// Switches to answering: Ctrl-C is counted; the third one ends the program, in case nothing
+  /// looks at the count.
   void begin_answering();
-  /// While an answer is written: whether Ctrl-C was pressed. What is typed meanwhile is kept for
-  /// wait(), but for what came before Ctrl-C.
+  /// During an answer: returns whether Ctrl-C was pressed. Keeps other input for wait(), except
+  /// what came before Ctrl-C.
   bool interrupted();
-  /// How often it was pressed since it was last asked.
+  /// Returns the number of Ctrl-C since the last call, or since wait() returned one.
   int take_interrupts();
 
   bool moves_cursor() const { return moves_cursor_; }
   bool shows_styles() const { return shows_styles_; }
-  /// Whether what is typed should be written back: not where a program that shows it itself has
-  /// switched the echo off.
+  /// Whether input should be echoed: not if the program that runs veery had switched echo off, as
+  /// it then shows the input itself.
   bool echoes() const { return echoes_; }
-  /// 24 rows of 80 columns where the system does not know.
+  /// Returns 24 rows of 80 columns if the size is unknown.
   TerminalSize size() const;
   void write(std::string_view text) const;
 
   enum class Event { kBytes, kInterrupt, kResized, kResumed, kTimeout, kEnd };
-  /// Waits, at most `milliseconds` (-1: for ever). kBytes: they are appended to `bytes`.
+  /// Waits at most `milliseconds` (-1: for ever) for an event. Appends input to `bytes` for kBytes.
   Event wait(std::string& bytes, int milliseconds);
-  /// Gives bytes back that wait() has appended.
+  /// Returns bytes to the front of the input.
   void unread(std::string bytes) { ahead_.insert(0, bytes); }
-  /// What Ctrl-Z does.
+  /// Does what Ctrl-Z does.
   void suspend();
 
  private:
   int output_;
   bool moves_cursor_, shows_styles_, echoes_;
-  std::string ahead_;  // read, but not handed out
+  std::string ahead_;  // input that is read but not returned yet
 };
 
 }  // namespace veery::cli

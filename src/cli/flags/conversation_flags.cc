@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/reasoning.h"
-#include "cli/args/cli.h"
+#include "cli/args/choice.h"
+#include "cli/args/input.h"
 #include "cli/output/output.h"
 
 namespace veery::cli {
@@ -11,7 +16,7 @@ namespace {
 
 constexpr const char* kGroup = "Chat template";
 
-// Whether the prompt changes with the variables that `set` sets to each of two values.
+// Whether the rendered prompt depends on the variable that `set` sets.
 template <typename Set, typename Value>
 bool has_switch(const Chat& chat, const Set& set, const Value& one, const Value& other) {
   const auto text_with = [&](const Value& value) {
@@ -53,35 +58,30 @@ void ConversationFlags::add(Arguments& app) {
                const bool level = is_reasoning_level(word);
                if (!level && word != "true" && word != "false")
                  throw Misuse("--think",
-                              fmt::format("'{}' is none of low, medium, high, true, false",
-                                          printable(word, 40)));
+                              not_one_of(word, {"low", "medium", "high", "true", "false"}));
                think_ = word != "false";
                level_ = level ? word : "";
              },
-             "The model reasons before it answers, as much as LEVEL says (low,\n"
-             "medium, high), where its chat template has a switch [the template's]")
+             "Reason before answering, at LEVEL low, medium or high [the template's]")
           .type_name("[LEVEL]")
           .group(kGroup)
           .choices({"low", "medium", "high"})
           .value_if_absent("true");
-  app.flag("--no-think", no_think_, "The model answers without reasoning")
-      .group(kGroup)
-      .excludes(think);
-  app.flag("--hide-thinking", hide_thinking_, "Reasoning is not printed").group(kGroup);
+  app.flag("--no-think", no_think_, "Answer without reasoning").group(kGroup).excludes(think);
+  app.flag("--hide-thinking", hide_thinking_, "Do not print the reasoning").group(kGroup);
   app.option("--template-arg", template_args_,
-             "A variable of the chat template, its value in JSON; may be given\n"
-             "several times")
+             "Set a variable of the chat template; VALUE is JSON; repeatable")
       .type_name("NAME=VALUE")
       .group(kGroup);
   app.option("--tools", tools_file_,
-             "Functions that the model may call: a JSON array in OpenAI's form. Calls\n"
-             "are printed, as JSON where -p or -f is given, and never carried out")
+             "Functions the model may call: a JSON array in OpenAI's form.\nCalls are printed (as "
+             "JSON with -p or -f), never executed.")
       .type_name("FILE")
       .files({"json"})
       .group(kGroup);
   app.option("--load", load_file_,
-             "Go on with the conversation of FILE: what /save or the web page wrote,\n"
-             "or a JSON array of messages")
+             "Continue a saved conversation.\nFILE was written by /save or the web page, or is a "
+             "JSON array of messages.")
       .type_name("FILE")
       .files({"json"})
       .group(kGroup);
@@ -130,18 +130,17 @@ void ConversationFlags::apply(Chat& chat, const Model& model) const {
 void ConversationFlags::check_thinking(const Chat& chat, const Model& model) const {
   const bool wanted = think_.value_or(false);
   if (wanted && !model.answer_format().reasons())
-    throw Misuse("--think", fmt::format("{} does not reason: its chat template has no marks of "
-                                        "reasoning",
+    throw Misuse("--think", fmt::format("{} does not reason: its chat template has no reasoning "
+                                        "marks",
                                         escaped(model.path())));
   if (!model.answer_format().reasons()) return;
   const std::string flag = no_think_ ? "--no-think" : "--think";
   if (!level_.empty()) {
     if (!has_switch(chat, set_reasoning_effort, std::string_view("low"), std::string_view("high")))
-      write_error("veery: the chat template has no levels of reasoning: --think " + level_ +
-                  " is --think\n");
+      write_error("veery: the chat template has no reasoning levels: --think " + level_ +
+                  " acts as --think\n");
   } else if (!has_switch(chat, set_thinking, true, false)) {
-    write_error("veery: the chat template has no switch of reasoning: " + flag +
-                " changes nothing\n");
+    write_error("veery: the chat template cannot switch reasoning: " + flag + " has no effect\n");
   }
 }
 

@@ -1,4 +1,5 @@
-// conversation_flags.h: the flags that say what a chat template gets beside the messages.
+// conversation_flags.h: flags for the inputs of a chat template: reasoning, variables, tools,
+// --load.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,27 +12,26 @@
 
 namespace veery::cli {
 
-/// A variable of a chat template, "NAME=VALUE" with a value in JSON. Throws kInput naming what was
-/// found and what was expected.
+/// Parses "NAME=VALUE" with a value in JSON. Throws kInput naming what was found and expected.
 std::pair<std::string, Json> parse_template_arg(const std::string& text);
 
 class ConversationFlags {
  public:
   void add(Arguments& app);
-  /// The flag that is given and needs a chat template; empty: none is.
+  /// Returns the first given flag that needs a chat template; empty: none.
   std::string given() const;
 
   bool hide_thinking() const { return hide_thinking_; }
   bool has_tools() const { return !tools_file_.empty(); }
   bool loads() const { return !load_file_.empty(); }
-  /// The files of --tools and --load, read before a model is. Throws Misuse naming a flag whose
-  /// value is wrong, and what read_file(), check_tools() and read_chat() throw.
+  /// Parses the flags and reads the files of --tools and --load; needs no model. Throws Misuse
+  /// naming the flag, and as read_file(), check_tools() and read_chat() do.
   void read();
-  /// Returns the file of --load, after read().
+  /// Returns the content of --load, after read().
   const ChatFile& loaded() const { return loaded_; }
-  /// Gives `chat` what was read, the messages of --load too; a system message that it has already
-  /// replaces theirs. Throws Misuse if the model cannot reason as a flag wants it to, and says on
-  /// standard error that a template has no switch.
+  /// Sets template variables, tools and the messages of --load. Flags take precedence over the
+  /// file, and the present system message of `chat` over that of the file. Throws Misuse if --think
+  /// is given and the model does not reason; warns if its template has no switch for reasoning.
   void apply(Chat& chat, const Model& model) const;
 
  private:

@@ -6,14 +6,13 @@ namespace veery::cli {
 
 void DraftFlags::add(Arguments& app) {
   app.option("--draft-max", tokens_,
-             "Most tokens drafted and tested at a time, by looking up what followed the\n"
-             "same words before; as many as pay, and 0: none. Answers stay the same")
+             "Draft tokens verified at once at most (prompt-lookup decoding); 0: off")
       .type_name("N")
       .group("Speed")
       .whole_number(0, kMostDrafted)
       .show_default();
   app.option("--draft-model", model_,
-             "A smaller model with the same vocabulary, which drafts as well (also -md)")
+             "Draft with a smaller model of the same vocabulary too (also -md)")
       .type_name("MODEL")
       .models()
       .group("Speed");
@@ -22,10 +21,10 @@ void DraftFlags::add(Arguments& app) {
 void DraftFlags::set(SchedulerOptions& options, const ModelArguments& like) const {
   options.draft_tokens = static_cast<int32_t>(tokens_);
   if (model_.empty()) return;
-  if (tokens_ == 0) throw Misuse("--draft-model", "drafts nothing with --draft-max 0");
+  if (tokens_ == 0) throw Misuse("--draft-model", "excludes --draft-max 0");
   ModelArguments arguments = like;
   arguments.path = model_;
-  Progress bar("loading the model for drafts");
+  Progress bar("loading the draft model");
   LoadOptions load = arguments.load_options(bar, {});
   load.clip_context = true;
   options.draft_model = std::make_shared<Model>(model_, load);

@@ -1,8 +1,9 @@
-// draft_flags.h: the flags by which drafts are made (schedule/draft.h).
+// draft_flags.h: flags of speculative decoding (schedule/draft.h).
 #pragma once
 #include <string>
 
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {
@@ -10,8 +11,8 @@ namespace veery::cli {
 class DraftFlags {
  public:
   void add(Arguments& app);
-  /// Sets what of the options is about drafts. Loads the model that makes them, as `like` is
-  /// loaded. Throws Misuse for drafts of no tokens by a model, and what loading throws.
+  /// Sets the draft options. Loads the draft model with the flags of `like`. Throws Misuse for a
+  /// draft model with --draft-max 0, and as loading does.
   void set(SchedulerOptions& options, const ModelArguments& like) const;
 
  private:

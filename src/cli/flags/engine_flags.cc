@@ -4,13 +4,15 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "bridge/mlx_lm_engine.h"
 #include "cli/output/output.h"
 
 namespace veery::cli {
 namespace {
 
-// What all backends know, by one of its names.
+// Flags that all backends support, by one of their names.
 const std::set<std::string> kKnown = {"--backend", "--python", "--model",   "--prompt", "--file",
                                       "--system",  "--raw",    "--predict", "--temp",   "--top-k",
                                       "--top-p",   "--seed",   "--json",    "--quiet",  "--help",
@@ -24,7 +26,7 @@ void check_flags(const Arguments& app, std::string_view backend) {
         });
     for (const std::string& name : option.names)
       if (!known && app.count(name) > 0)
-        throw Misuse(name, fmt::format("the backend {} does not know it", backend));
+        throw Misuse(name, fmt::format("the backend {} does not support it", backend));
   }
 }
 
@@ -46,19 +48,19 @@ void EngineFlags::add(Arguments& app) {
          "--backend",
          [this](const std::string& name) {
            if (name != "veery" && name != "mlx_lm")
-             throw Misuse("--backend", fmt::format("'{}' is neither veery nor mlx_lm", name));
+             throw Misuse("--backend", fmt::format("'{}' is not one of veery, mlx_lm", name));
            name_ = name;
          },
-         "veery, or mlx_lm: mlx-lm, run by the Python of --python [veery]")
+         "Backend: veery, or mlx_lm (mlx-lm, run by --python) [veery]")
       .type_name("NAME")
       .choices({"veery", "mlx_lm"});
-  app.option("--python", python_, "An interpreter that has mlx-lm")
+  app.option("--python", python_, "Python interpreter that has mlx-lm")
       .type_name("PATH")
       .show_default();
 }
 
 void EngineFlags::answer(const Arguments& app, const std::string& model, const Question& question,
-                          const EngineOptions& options) const {
+                         const EngineOptions& options) const {
   check_flags(app, name_);
   const double begun = seconds_now();
   MlxLmEngine backend(model, {.python = python_});

@@ -1,10 +1,10 @@
-// engine_flags.h: who computes the answers of a verb.
+// engine_flags.h: the backend that computes answers.
 #pragma once
 #include <string>
 
 #include "base/json.h"
 #include "bridge/text_engine.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 #include "cli/flags/sampling_flags.h"
 
 namespace veery::cli {
@@ -12,15 +12,15 @@ namespace veery::cli {
 class EngineFlags {
  public:
   void add(Arguments& app);
-  /// Whether another backend than veery's own is wanted.
+  /// Whether a backend other than veery's own is selected.
   bool other() const { return name_ != "veery"; }
 
   struct Question {
     std::string prompt, system;
     bool raw = false, json = false, quiet = false;
   };
-  /// Answers on standard output, text as it comes. Throws Misuse naming a flag that was given and
-  /// that the backend does not know, and as TextEngine does.
+  /// Streams the answer to standard output. Throws Misuse naming a given flag that the backend does
+  /// not support, and as TextEngine does.
   void answer(const Arguments& app, const std::string& model, const Question& question,
               const EngineOptions& options) const;
 

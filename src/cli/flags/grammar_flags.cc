@@ -7,36 +7,38 @@
 namespace veery::cli {
 namespace {
 
-constexpr const char* kGroup = "Answers of a form";
+constexpr const char* kGroup = "Constrained decoding";
 
 }  // namespace
 
 void GrammarFlags::add(Arguments& app) {
-  const Option schema = app.option("-j,--json-schema", schema_,
-                                   "The answer is JSON of this schema; {}: any JSON (behind the\n"
-                                   "reasoning, where there is some). Keywords that cannot be kept\n"
-                                   "are refused")
-                            .type_name("SCHEMA")
-                            .group(kGroup);
-  const Option schema_file = app.option("--json-schema-file", schema_file_, "The same from a file")
-                                 .type_name("FILE")
-                                 .files({"json"})
-                                 .group(kGroup)
-                                 .excludes(schema);
-  const Option regex = app.option("--regex", regex_, "The answer is a text of this pattern")
-                           .type_name("PATTERN")
-                           .group(kGroup)
-                           .excludes(schema)
-                           .excludes(schema_file);
+  const Option schema =
+      app.option("-j,--json-schema", schema_,
+                 "Constrain the answer to JSON of this schema; {}: any JSON.\nReasoning is not "
+                 "constrained. Unsupported keywords are an error.")
+          .type_name("SCHEMA")
+          .group(kGroup);
+  const Option schema_file =
+      app.option("--json-schema-file", schema_file_, "Read the JSON schema from FILE")
+          .type_name("FILE")
+          .files({"json"})
+          .group(kGroup)
+          .excludes(schema);
+  const Option regex =
+      app.option("--regex", regex_, "Constrain the answer to this regular expression")
+          .type_name("PATTERN")
+          .group(kGroup)
+          .excludes(schema)
+          .excludes(schema_file);
   const Option grammar = app.option("--grammar", grammar_,
-                                    "The answer is of this grammar (EBNF as llama.cpp's GBNF; its\n"
-                                    "first rule is 'root')")
+                                    "Constrain the answer to this grammar (EBNF as in llama.cpp's "
+                                    "GBNF).\nIts first rule is 'root'.")
                              .type_name("EBNF")
                              .group(kGroup)
                              .excludes(schema)
                              .excludes(schema_file)
                              .excludes(regex);
-  app.option("--grammar-file", grammar_file_, "The same from a file")
+  app.option("--grammar-file", grammar_file_, "Read the grammar from FILE")
       .type_name("FILE")
       .files({"gbnf", "ebnf"})
       .group(kGroup)

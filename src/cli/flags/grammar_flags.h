@@ -1,4 +1,4 @@
-// grammar_flags.h: the flags that say what an answer may be.
+// grammar_flags.h: flags of constrained decoding.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,8 +12,8 @@ namespace veery::cli {
 class GrammarFlags {
  public:
   void add(Arguments& app);
-  /// nullptr: it may be anything. Throws Misuse naming the flag whose text is none of its kind, or
-  /// all of them where veery was built without xgrammar.
+  /// Returns the grammar of the answer; nullptr: unconstrained. Throws Misuse naming a flag with an
+  /// invalid schema, pattern or grammar, or any of the flags if veery was built without xgrammar.
   std::shared_ptr<const Grammar> grammar(const Model& model) const;
 
  private:

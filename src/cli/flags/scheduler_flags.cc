@@ -13,16 +13,16 @@ size_t quarter_of_memory() {
 }  // namespace
 
 void SchedulerFlags::add(Arguments& app) {
-  app.option("--parallel", slots_, "Answers in the making at a time (also -np)")
+  app.option("--parallel", slots_, "Answers generated at the same time (also -np)")
       .type_name("N")
       .whole_number(1, kMostSlots)
       .show_default();
   app.option("--cache-memory", cache_,
-             "Megabytes for the caches of all answers of a model, at most;\n0: a quarter of the "
-             "machine's memory, or one sequence of the context if that is more")
+             "Limit of KV cache memory for a model, in megabytes; 0: a quarter of RAM\nor one full "
+             "context, whichever is more [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);
-  app.option("--keep", kept_, "Conversations whose caches are kept for what begins alike")
+  app.option("--keep", kept_, "Finished conversations kept as prefix cache entries")
       .type_name("N")
       .whole_number(1, kMostKept)
       .show_default();

@@ -1,4 +1,4 @@
-// scheduler_flags.h: the flags of verbs that answer many requests at once.
+// scheduler_flags.h: flags of verbs that answer several requests at the same time.
 #pragma once
 #include <cstdint>
 
@@ -9,9 +9,9 @@ namespace veery::cli {
 class SchedulerFlags {
  public:
   void add(Arguments& app);
-  /// Which of them were given: only others may be changed where memory is short.
+  /// Records which flags were given: only the others may be reduced if memory is short.
   void note_given(const Arguments& app);
-  /// As the flags say; loads the model that makes drafts as `like` is loaded.
+  /// Returns the options of the flags. Loads the draft model with the flags of `like`.
   SchedulerOptions options(const ModelArguments& like) const;
   int32_t slots() const { return static_cast<int32_t>(slots_); }
 

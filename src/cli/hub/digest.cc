@@ -30,7 +30,7 @@ std::string digest_of(int descriptor, uint64_t bytes, bool git,
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0)
       throw Error(ErrorKind::kIo, "cannot be read: {}",
-                  got == 0 ? "it became shorter" : std::strerror(errno));
+                  got == 0 ? "the file was truncated" : std::strerror(errno));
     good = EVP_DigestUpdate(context.get(), part.data(), static_cast<size_t>(got)) != 0;
     at += static_cast<uint64_t>(got);
     if (done) done(at);

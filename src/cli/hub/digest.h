@@ -1,4 +1,4 @@
-// digest.h: what a file of a hub is checked by.
+// digest.h: digests that verify downloaded files.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace veery::cli {
 
-/// The digest of `bytes` bytes of an open file, in hexadecimal: SHA-256 where `git` is false, else
-/// SHA-1 of git's header of a blob and the bytes. `done` is called with the bytes read so far.
+/// Returns the digest of the first `bytes` bytes of an open file, in hexadecimal: SHA-256, or if
+/// `git` is set SHA-1 of git's blob header and the bytes. Calls `done` with the bytes read so far.
 /// Throws kIo.
 std::string digest_of(int descriptor, uint64_t bytes, bool git,
                       const std::function<void(uint64_t)>& done);

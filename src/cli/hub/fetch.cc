@@ -1,4 +1,4 @@
-// fetch.cc: `veery pull`: fetches a model from a hub.
+// fetch.cc: `veery pull`: downloads a model from a hub.
 #include "cli/hub/fetch.h"
 
 #include <fmt/format.h>
@@ -6,6 +6,10 @@
 
 #include <optional>
 
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
+#include "cli/args/arguments.h"
 #include "cli/hub/pull.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
@@ -15,7 +19,7 @@ namespace veery::cli {
 namespace {
 
 Pulled pull_with_bar(const std::string& name) {
-  Progress bar("fetching");
+  Progress bar("downloading");
   const PullView view{[&](uint64_t done, uint64_t all, const std::string& file) {
                         bar.show(static_cast<double>(done), static_cast<double>(all),
                                  fmt::format("{} of {}  {}", human_bytes(static_cast<double>(done)),
@@ -33,12 +37,13 @@ bool is_there(const std::string& model) {
   try {
     return !find_named_model(model, model_places()).empty();
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) return false;  // another file of the same model
+    if (error.kind() == ErrorKind::kNotFound)
+      return false;  // the machine has another file of the model
     throw;
   }
 }
 
-// Whether the user of the terminal agrees; no terminal: nothing.
+// Asks the user of the terminal. Returns nothing if there is no terminal.
 std::optional<bool> ask(const std::string& question) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) return std::nullopt;
   write_error(question + " [Y/n] ");
@@ -46,7 +51,7 @@ std::optional<bool> ask(const std::string& question) {
   char c = 0;
   while (::read(STDIN_FILENO, &c, 1) == 1 && c != '\n') line += c;
   line = lower_ascii(line);
-  // The end of the input is no agreement.
+  // The end of the input does not count as agreement.
   return c == '\n' && (line.empty() || line == "y" || line == "yes");
 }
 
@@ -54,8 +59,8 @@ std::optional<bool> ask(const std::string& question) {
 
 void FetchFlags::add(Arguments& app) {
   const Option yes =
-      app.flag("-y,--yes,--pull", pull, "Fetch MODEL without asking if it is not there");
-  app.flag("--offline", offline, "Fetch nothing (also HF_HUB_OFFLINE=1)").excludes(yes);
+      app.flag("-y,--yes,--pull", pull, "Download MODEL without asking if it is missing");
+  app.flag("--offline", offline, "Download nothing (also HF_HUB_OFFLINE=1)").excludes(yes);
 }
 
 void fetch_if_missing(const std::string& model, const FetchFlags& flags) {
@@ -71,32 +76,31 @@ void fetch_if_missing(const std::string& model, const FetchFlags& flags) {
   if (!on_hub || hub_offline()) return;
   const std::string from = fmt::format("{} of {}", escaped(repository), hub_settings().endpoint);
   const auto agreed =
-      ask(fmt::format("{} is not on this machine. Fetch {}?", escaped(model), from));
+      ask(fmt::format("{} is not on this machine. Download {}?", escaped(model), from));
   if (!agreed && !known.empty())
-    write_error(fmt::format("veery: {} is not on this machine: fetching {}\n", model, from));
+    write_error(fmt::format("veery: {} is not on this machine: downloading {}\n", model, from));
   if (agreed.value_or(!known.empty())) pull_with_bar(model);
 }
 
 void pull_verb(std::vector<std::string> arguments) {
   std::string name;
   bool json = false;
-  Arguments app(
-      "pull",
-      "Fetches a model from Hugging Face's hub, or that of HF_ENDPOINT, into its cache, and\n"
-      "prints where it is. What is there is not fetched again; what was cut off goes on.",
-      "  veery pull Qwen/Qwen3-0.6B-GGUF:Q8_0\n"
-      "  veery run Qwen/Qwen3-0.6B-GGUF:Q8_0 -p Hello\n"
-      "  HF_TOKEN=... veery pull google/gemma-3-270m-it");
+  Arguments app("pull",
+                "Downloads a model from Hugging Face's hub (or HF_ENDPOINT) into its cache and "
+                "prints the path. Complete files are kept, partial downloads resume.",
+                "  veery pull Qwen/Qwen3-0.6B-GGUF:Q8_0\n"
+                "  veery run Qwen/Qwen3-0.6B-GGUF:Q8_0 -p Hello\n"
+                "  HF_TOKEN=... veery pull google/gemma-3-270m-it");
   app.option("MODEL", name,
-             "ORG/NAME, or ORG/NAME:FILE with the name of a GGUF file or its last words, as\n"
-             "Q8_0; without FILE a folder of safetensors, else the Q4_K_M or only GGUF file;\n"
-             "or smollm2, gemma3 or minilm")
+             "ORG/NAME, ORG/NAME:FILE, or smollm2, gemma3 or minilm.\nFILE is the name of a GGUF "
+             "file or its end, such as Q8_0. Without FILE: a folder of safetensors, else the "
+             "Q4_K_M or only GGUF file.")
       .required();
-  app.flag("--json", json, "Print one JSON object: path, commit, files, bytes, fetched");
+  app.flag("--json", json, "Print a JSON object: path, commit, files, bytes, fetched");
   app.read(std::move(arguments));
   if (repository_of(name).empty() &&
       parse_repository(name).repository.find('/') == std::string::npos)
-    throw Misuse("MODEL", fmt::format("'{}' is no name of a model on a hub, expected "
+    throw Misuse("MODEL", fmt::format("found '{}', expected "
                                       "ORG/NAME[:FILE] or a known name",
                                       printable(name)));
   const Pulled pulled = pull_with_bar(name);

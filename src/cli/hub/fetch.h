@@ -1,12 +1,15 @@
-// fetch.h: `veery pull`, and fetching by verbs that load models.
+// fetch.h: `veery pull`, and downloads by verbs that load models.
 #pragma once
 #include <string>
+#include <vector>
 
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
 
 namespace veery::cli {
 
-/// Whether verbs that load models may fetch them first.
+void pull_verb(std::vector<std::string> arguments);
+
+/// Whether a verb that loads a model may download it first.
 struct FetchFlags {
   bool pull = false;     ///< without asking
   bool offline = false;  ///< never
@@ -14,9 +17,9 @@ struct FetchFlags {
   void add(Arguments& app);
 };
 
-/// Fetches `model`, with a bar, if it is neither a path nor a name of a model on this machine, and
-/// if `flags` say so, or the user of the terminal on standard input and error; a known name
-/// (repository_of()) is fetched too if there is no such terminal. Throws as pull_model().
+/// Downloads `model`, with a progress bar, unless it is a path or the name of a model on this
+/// machine. Without flags.pull, asks the user if standard input and error are a terminal; otherwise
+/// only known names (repository_of()) are downloaded. Throws as pull_model() does.
 void fetch_if_missing(const std::string& model, const FetchFlags& flags);
 
 }  // namespace veery::cli

@@ -12,7 +12,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr size_t kMostFiles = 100000;
+constexpr size_t kMaxFiles = 100000;
 
 bool is_hex(std::string_view text, size_t size) {
   return text.size() == size && std::ranges::all_of(text, [](char c) {
@@ -20,7 +20,7 @@ bool is_hex(std::string_view text, size_t size) {
          });
 }
 
-// No way out of the folder, no hidden file, nothing that a terminal could take for a command.
+// Whether the path stays inside of the folder and has no hidden names or control characters.
 bool is_plain_path(const std::string& path) {
   if (path.empty() || path.size() > 1000 || printable(path, 1000) != path) return false;
   size_t begin = 0;
@@ -32,7 +32,7 @@ bool is_plain_path(const std::string& path) {
   return path.find('\\') == std::string::npos;
 }
 
-// "etag" and the size out of the headers for one file, where the list has none.
+// Takes digest and size of a file from the headers of its address, if the list lacks them.
 void ask_for(Transfer& transfer, const std::string& url, HubFile& file) {
   const Transferred found = transfer.head(url);
   const auto header = [&](const char* linked, const char* plain) {
@@ -90,7 +90,7 @@ std::vector<HubFile> folder_files(const HubModel& model) {
   for (const HubFile& file : model.files) {
     const size_t slash = file.path.rfind('/');
     if (slash != std::string::npos && !is_module_folder(file.path.substr(0, slash))) continue;
-    // The same weights once more, as their makers' own programs read them.
+    // consolidated*.safetensors are the same weights again, for programs of the publisher.
     if (split && file.path.starts_with("consolidated")) continue;
     if (ends_with_one(file.path, {".safetensors", ".json", ".jinja", ".model", ".tiktoken"}) ||
         ends_with_one(file.path, {"vocab.txt", "merges.txt"}))
@@ -104,15 +104,15 @@ std::vector<HubFile> folder_files(const HubModel& model) {
 std::string status_text(long status, const std::string& what, bool token) {
   if (status == 401 || (status == 404 && !token))
     return fmt::format(
-        "{} is not there, or only for some: HF_TOKEN may hold a token that may read it (status {})",
-        what, status);
+        "{} does not exist or needs a token with access to it in HF_TOKEN (status {})", what,
+        status);
   if (status == 403)
     return fmt::format(
-        "{} may not be read with this token: the hub asks to accept terms first, or "
-        "for another token (status 403)",
+        "{} cannot be read with this token: accept the terms on the hub first, or use another "
+        "token (status 403)",
         what);
-  if (status == 404) return fmt::format("{} is not there (status 404)", what);
-  return fmt::format("{} was answered with status {}", what, status);
+  if (status == 404) return fmt::format("{} does not exist (status 404)", what);
+  return fmt::format("{}: found status {}, expected 200", what, status);
 }
 
 HubModel list_model(Transfer& transfer, const std::string& endpoint,
@@ -132,12 +132,13 @@ HubModel list_model(Transfer& transfer, const std::string& endpoint,
     for (const Json& one : reply.at("siblings")) {
       HubFile file = read_file(one);
       if (is_plain_path(file.path)) model.files.push_back(std::move(file));
-      if (model.files.size() > kMostFiles)
-        throw Error(ErrorKind::kLimit, "more than {} files", kMostFiles);
+      if (model.files.size() > kMaxFiles)
+        throw Error(ErrorKind::kLimit, "more than {} files", kMaxFiles);
     }
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;
-    throw Error(ErrorKind::kFormat, "{}: is no description of a model: {}", url, error.what());
+    throw Error(ErrorKind::kFormat, "{}: the reply does not describe a model: {}", url,
+                error.what());
   }
   if (!is_hex(model.commit, 40))
     throw Error(ErrorKind::kFormat, "{}: sha is '{}', expected 40 hexadecimal digits", url,
@@ -159,7 +160,7 @@ std::vector<HubFile> wanted_files(const std::string& name, const std::string& fi
   const std::vector<std::string> models = first_parts(paths);
   if (models.empty())
     throw Error(ErrorKind::kNotFound, "{}: {} has {}, expected {}", name, endpoint,
-                file.empty() ? "no model under that name" : "no GGUF file under that name",
+                file.empty() ? "no model of that name" : "no GGUF file of that name",
                 file.empty() ? "a GGUF file, or config.json with *.safetensors"
                              : "one called " + printable(file));
   const std::string whole = without_part(choose_gguf(name, file, endpoint, models));

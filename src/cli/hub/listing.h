@@ -1,4 +1,4 @@
-// listing.h: what a hub has of a model, and which of its files are wanted.
+// listing.h: lists the files of a model on a hub and selects those to download.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,9 +10,9 @@ class Transfer;
 
 /// A file of a model on a hub.
 struct HubFile {
-  std::string path;  ///< from the folder of the model: plain names between '/'
+  std::string path;  ///< relative to the folder of the model, without hidden names or ..
   uint64_t bytes = 0;
-  std::string digest;  ///< hexadecimal: 64 digits of SHA-256, or 40 of a blob of git
+  std::string digest;  ///< hexadecimal: SHA-256 (64 digits) or that of a git blob (40)
 };
 
 struct HubModel {
@@ -20,26 +20,26 @@ struct HubModel {
   std::vector<HubFile> files;
 };
 
-/// Asks `endpoint` (https://HOST) for the files of the main branch of `repository`. Throws
-/// kNotFound, kIo or kFormat, naming both.
+/// Lists the files of the main branch of `repository` at `endpoint` (https://HOST). Throws
+/// kNotFound, kIo or kFormat naming both.
 HubModel list_model(Transfer& transfer, const std::string& endpoint, const std::string& repository);
 
-/// Those files that `name`, ORG/NAME[:FILE], means: of GGUF one model with all its parts; else the
-/// weights, configurations, vocabularies and templates of a folder. Without FILE a folder with
-/// config.json and safetensors goes before GGUF. Throws as choose_gguf(), and kNotFound if there is
-/// no model.
+/// Selects the files of `name`, ORG/NAME[:FILE]: one GGUF model with all its parts, or the weights,
+/// configurations, vocabularies and templates of a folder. Without FILE a folder with config.json
+/// and safetensors takes precedence over GGUF. Throws as choose_gguf() does, and kNotFound if there
+/// is no model.
 std::vector<HubFile> wanted_files(const std::string& name, const std::string& file,
                                   const std::string& endpoint, const HubModel& model);
 
-/// Asks for sizes and digests that the list did not have. Throws kIo or kFormat, naming the file.
+/// Requests sizes and digests that the list lacks. Throws kIo or kFormat naming the file.
 void complete(Transfer& transfer, const std::string& endpoint, const std::string& repository,
               const std::string& commit, std::vector<HubFile>& files);
 
-/// Where a file is fetched from.
+/// Returns the address of a file.
 std::string file_url(const std::string& endpoint, const std::string& repository,
                      const std::string& commit, const std::string& path);
 
-/// Why `status` came for `what`, for messages.
+/// Describes the HTTP status of the reply for `what`, for error messages.
 std::string status_text(long status, const std::string& what, bool token);
 
 }  // namespace veery::cli

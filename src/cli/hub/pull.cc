@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kEndpoint = "https://huggingface.co";
-constexpr int kTries = 5;  // in a row that bring nothing
+constexpr int kTries = 5;  // in a row without a new byte
 constexpr std::chrono::milliseconds kFirstPause{500};
 
 std::string variable(const char* name) {
@@ -44,7 +44,8 @@ std::string trimmed(std::string text) {
 void make_folders(const fs::path& folder) {
   std::error_code code;
   fs::create_directories(folder, code);
-  if (code) throw Error(ErrorKind::kIo, "{}: cannot be made: {}", folder.string(), code.message());
+  if (code)
+    throw Error(ErrorKind::kIo, "{}: cannot be created: {}", folder.string(), code.message());
 }
 
 uint64_t size_of(const std::string& path) {
@@ -59,7 +60,7 @@ Descriptor open_to_write(const std::string& path) {
   return Descriptor(fd);
 }
 
-// One model on its way into the cache.
+// The download of one model.
 class Pull {
  public:
   Pull(const std::string& repository, const HubSettings& settings, const ModelPlaces& places,
@@ -87,7 +88,7 @@ class Pull {
       link(one, model.commit);
       done_ += one.bytes;
     }
-    // Last: a snapshot that is named is whole.
+    // Written last, so that refs/main names complete snapshots only.
     PendingFile reference((folder_ / "refs" / "main").string());
     reference.write(model.commit.data(), model.commit.size());
     reference.commit();
@@ -109,23 +110,25 @@ class Pull {
     std::error_code code;
     const fs::space_info space = fs::space(folder_, code);
     if (!code && space.available < missing)
-      throw Error(ErrorKind::kIo, "{}: {} bytes are to be fetched, the disk has room for {}",
+      throw Error(ErrorKind::kIo,
+                  "{}: found {} bytes to download, but only {} bytes free on the disk",
                   folder_.string(), missing, space.available);
   }
 
-  // Others that fetch the same file, huggingface_hub among them, are waited for.
+  // Waits for other programs that download the same file, huggingface_hub among them.
   Descriptor lock(const HubFile& file) const {
     const std::string path = (locks_ / (file.digest + ".lock")).string();
     Descriptor held = open_to_write(path);
     if (::flock(held.get(), LOCK_EX | LOCK_NB) == 0) return held;
-    if (errno == EWOULDBLOCK) view_.say(fmt::format("another program fetches {}", file.path));
+    if (errno == EWOULDBLOCK)
+      view_.say(fmt::format("waiting for another program that downloads {}", file.path));
     while (::flock(held.get(), LOCK_EX) != 0)
       if (errno != EINTR)
         throw Error(ErrorKind::kIo, "{}: cannot be locked: {}", path, std::strerror(errno));
     return held;
   }
 
-  // The bytes that were fetched.
+  // Returns the number of bytes that were downloaded.
   uint64_t fetch(const HubFile& file, const std::string& commit) {
     view_.progress(done_, all_, file.path);
     if (is_there(file)) return 0;
@@ -172,19 +175,19 @@ class Pull {
               ? printable(found.why, 200)
               : fmt::format("status {}, {} of {} bytes", found.reply.status, have, file.bytes);
       if (++tries == kTries)
-        throw Error(ErrorKind::kIo, "{}: {}, {} times in a row; what came is kept", url, why,
+        throw Error(ErrorKind::kIo, "{}: {}, {} times in a row; the partial file is kept", url, why,
                     kTries);
-      view_.say(fmt::format("{}: {}; trying again", file.path, why));
+      view_.say(fmt::format("{}: {}; retrying", file.path, why));
       std::this_thread::sleep_for(pause);
       pause *= 2;
     }
   }
 
-  // Throws for what another attempt does not fix.
+  // Throws for errors that another attempt does not fix.
   void refuse(const Transferred& found, const std::string& url, const std::string& partial,
               const HubFile& file) const {
     if (found.cut == Cut::kDisk)
-      throw Error(ErrorKind::kIo, "{}: cannot be written: {}; what came is kept", partial,
+      throw Error(ErrorKind::kIo, "{}: cannot be written: {}; the partial file is kept", partial,
                   found.why);
     if (found.cut == Cut::kTooMuch) {
       ::unlink(partial.c_str());
@@ -205,7 +208,7 @@ class Pull {
                   [&](uint64_t) { view_.progress(done_ + file.bytes, all_, note); });
     if (digest == file.digest) return;
     ::unlink(partial.c_str());
-    throw Error(ErrorKind::kFormat, "{}/{}: the digest of what came is {}, expected {}; it is gone",
+    throw Error(ErrorKind::kFormat, "{}/{}: found digest {}, expected {}; the file is removed",
                 repository_, file.path, digest, file.digest);
   }
 
@@ -220,7 +223,7 @@ class Pull {
     if (fs::is_symlink(at, code) && fs::read_symlink(at, code) == target) return;
     fs::remove(at, code);
     fs::create_symlink(target, at, code);
-    if (code) throw Error(ErrorKind::kIo, "{}: cannot be made: {}", at.string(), code.message());
+    if (code) throw Error(ErrorKind::kIo, "{}: cannot be created: {}", at.string(), code.message());
   }
 
   const std::string& repository_;
@@ -228,7 +231,7 @@ class Pull {
   const PullView& view_;
   Transfer transfer_;
   fs::path folder_, locks_;
-  uint64_t done_ = 0, all_ = 0;  // bytes of files before this one, of all
+  uint64_t done_ = 0, all_ = 0;  ///< bytes of the files before this one, and of all
 };
 
 }  // namespace
@@ -240,7 +243,7 @@ bool hub_offline() {
 
 HubSettings hub_settings() {
   if (hub_offline())
-    throw Error(ErrorKind::kInput, "HF_HUB_OFFLINE is {}: nothing is fetched",
+    throw Error(ErrorKind::kInput, "HF_HUB_OFFLINE is {}: downloads are disabled",
                 printable(variable("HF_HUB_OFFLINE")));
   HubSettings settings{variable("HF_ENDPOINT"), variable("HF_TOKEN")};
   if (settings.endpoint.empty()) settings.endpoint = kEndpoint;
@@ -261,8 +264,7 @@ Pulled pull_model(const std::string& name, const HubSettings& settings, const Mo
   const std::string& full = known.empty() ? name : known;
   const RepositoryFile wanted = parse_repository(full);
   if (wanted.repository.find('/') == std::string::npos)
-    throw Error(ErrorKind::kInput,
-                "'{}' is no name of a model on a hub, expected ORG/NAME[:FILE] or a known name",
+    throw Error(ErrorKind::kInput, "found '{}', expected ORG/NAME[:FILE] or a known name",
                 printable(name));
   Pulled pulled = Pull(wanted.repository, settings, places, view).run(full, wanted.file);
   pulled.path = find_named_model(full, places);

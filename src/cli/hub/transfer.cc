@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/version.h"
+#include "cli/output/version.h"
 #endif
 
 namespace veery::cli {
@@ -36,20 +36,19 @@ std::string url_path(const std::string& text) {
 #ifdef VEERY_CURL
 namespace {
 
-constexpr size_t kMostBody = size_t{64} << 20;
-constexpr size_t kMostFailure = 2000;  // bytes that are kept of what a failure says
-constexpr long kConnectSeconds = 20, kStalledSeconds = 30, kMostRedirects = 8;
+constexpr size_t kMaxBody = size_t{64} << 20;
+constexpr size_t kMaxFailure = 2000;  // bytes kept of the body of an error
+constexpr long kConnectSeconds = 20, kStalledSeconds = 30, kMaxRedirects = 8;
 
 constexpr const char* kLibrary = "libcurl.so.4";
 
-// The library, loaded when it is asked for: with all that it brings it would take as long as the
-// rest of the program's start.
+// The library, loaded on first use: with its dependencies, loading it takes as long as the rest of
+// the start of the program.
 struct Curl {
   Curl() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
     if (library == nullptr)
-      throw Error(ErrorKind::kUnsupported,
-                  "models are fetched with libcurl, and {} cannot be loaded: {}", kLibrary,
-                  ::dlerror());
+      throw Error(ErrorKind::kUnsupported, "downloads need libcurl, but {} cannot be loaded: {}",
+                  kLibrary, ::dlerror());
     find(init, "curl_global_init");
     find(easy_init, "curl_easy_init");
     find(easy_setopt, "curl_easy_setopt");
@@ -59,7 +58,7 @@ struct Curl {
     find(easy_cleanup, "curl_easy_cleanup");
     find(easy_strerror, "curl_easy_strerror");
     if (init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-      throw Error(ErrorKind::kIo, "{} cannot be started", kLibrary);
+      throw Error(ErrorKind::kIo, "{} cannot be initialised", kLibrary);
   }
   template <typename Function>
   void find(Function*& function, const char* name) {
@@ -83,13 +82,13 @@ const Curl& curl_library() {
   return library;
 }
 
-// What the callbacks of one request know.
+// The state of a request, for its callbacks.
 struct State {
   CURL* curl = nullptr;
   Transferred* out = nullptr;
-  const Sink* sink = nullptr;  // null: into memory
+  const Sink* sink = nullptr;  ///< null: into memory
   bool first_reply = true;
-  bool checked = false;  // that the reply begins where the file ends
+  bool checked = false;  ///< whether the reply begins where the file ends
 };
 
 long status_of(CURL* curl) {
@@ -103,7 +102,7 @@ size_t take_header(char* data, size_t, size_t size, void* user) {
   const std::string_view line(data, size);
   const size_t colon = line.find(':');
   if (line == "\r\n" || line == "\n") {
-    // What comes before a redirect tells of the file, what comes behind it of the store.
+    // Headers before a redirect describe the file, those after it the store.
     if (status_of(state.curl) >= 300 && status_of(state.curl) < 400) state.first_reply = false;
   } else if (colon != std::string_view::npos && state.first_reply) {
     std::string name(line.substr(0, colon));
@@ -124,7 +123,7 @@ bool stop(State& state, Cut cut, std::string why) {
   return false;
 }
 
-// A hub that does not know ranges sends the file from its beginning.
+// A server that ignores ranges sends the file from its beginning.
 bool begin_file(State& state) {
   if (state.checked) return true;
   state.checked = true;
@@ -137,7 +136,7 @@ bool begin_file(State& state) {
 
 bool write_bytes(State& state, const char* data, size_t size) {
   if (size > state.sink->most || state.out->have > state.sink->most - size)
-    return stop(state, Cut::kTooMuch, fmt::format("more than {} bytes came", state.sink->most));
+    return stop(state, Cut::kTooMuch, fmt::format("found more than {} bytes", state.sink->most));
   while (size > 0) {
     const ssize_t written =
         ::pwrite(state.sink->descriptor, data, size, static_cast<off_t>(state.out->have));
@@ -155,12 +154,12 @@ size_t take_body(char* data, size_t, size_t size, void* user) {
   auto& state = *static_cast<State*>(user);
   std::string& body = state.out->reply.body;
   if (status_of(state.curl) >= 300) {
-    body.append(data, std::min(size, kMostFailure - std::min(kMostFailure, body.size())));
+    body.append(data, std::min(size, kMaxFailure - std::min(kMaxFailure, body.size())));
     return size;
   }
   if (state.sink != nullptr) return begin_file(state) && write_bytes(state, data, size) ? size : 0;
-  if (body.size() + size > kMostBody) {
-    stop(state, Cut::kTooMuch, fmt::format("more than {} bytes came", kMostBody));
+  if (body.size() + size > kMaxBody) {
+    stop(state, Cut::kTooMuch, fmt::format("found more than {} bytes", kMaxBody));
     return 0;
   }
   body.append(data, size);
@@ -173,7 +172,7 @@ struct Transfer::Handle {
   explicit Handle(std::string given)
       : token(std::move(given)), agent(fmt::format("veery/{}", version())) {
     curl = curl_library().easy_init();
-    if (curl == nullptr) throw Error(ErrorKind::kIo, "libcurl cannot be started");
+    if (curl == nullptr) throw Error(ErrorKind::kIo, "libcurl cannot be initialised");
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -192,7 +191,7 @@ struct Transfer::Handle {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
     set(CURLOPT_FOLLOWLOCATION, 1L);
-    set(CURLOPT_MAXREDIRS, kMostRedirects);
+    set(CURLOPT_MAXREDIRS, kMaxRedirects);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_REDIR_PROTOCOLS_STR, url.starts_with("https:") ? "https" : "http,https");
     if (!token.empty()) {
@@ -258,8 +257,8 @@ bool Transfer::has_token() const { return !handle_->token.empty(); }
 struct Transfer::Handle {};
 Transfer::Transfer(std::string) {
   throw Error(ErrorKind::kUnsupported,
-              "this veery was built without libcurl and cannot fetch models: 'hf download "
-              "ORG/NAME' does");
+              "this veery was built without libcurl and cannot download models; use 'hf download "
+              "ORG/NAME'");
 }
 Transfer::~Transfer() = default;
 Transferred Transfer::get(const std::string&) { return {}; }

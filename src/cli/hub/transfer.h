@@ -1,4 +1,4 @@
-// transfer.h: requests to a hub of models over HTTP and HTTPS, by libcurl.
+// transfer.h: HTTP and HTTPS requests by libcurl.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -8,51 +8,51 @@
 
 namespace veery::cli {
 
-/// What a request brought. Names of headers are in small letters.
+/// The reply to a request. Names of headers are in lower case.
 struct Reply {
   long status = 0;
   std::map<std::string, std::string> headers;  ///< of the first reply, before redirects
-  std::string body;                            ///< of failures its first bytes
+  std::string body;                            ///< only the first bytes for an error status
 };
 
-/// Where a download goes, and what is called as bytes arrive.
+/// The file that a download is written to.
 struct Sink {
   int descriptor = -1;
-  uint64_t have = 0;  ///< bytes that the file has: the hub is asked for those behind them
-  uint64_t most = 0;  ///< of the whole file: what sends more is refused
-  std::function<void(uint64_t bytes)> arrived;  ///< with what the file has then
+  uint64_t have = 0;  ///< bytes that the file has already: the request is for those after them
+  uint64_t most = 0;  ///< size of the whole file; more bytes are an error
+  std::function<void(uint64_t bytes)> arrived;  ///< called with the bytes that the file has
 };
 
-/// Why a request brought no reply as a whole.
+/// Why a request failed.
 enum class Cut {
   kNone,
-  kNetwork,  ///< no connection, or it broke: asking again may help
+  kNetwork,  ///< no connection, or it broke; a retry may help
   kDisk,     ///< the file could not be written
-  kTooMuch,  ///< more bytes than the sink takes
+  kTooMuch,  ///< more bytes than the file or the memory limit
 };
 struct Transferred {
   Reply reply;
   Cut cut = Cut::kNone;
-  std::string why;    ///< of a cut, for messages
-  uint64_t have = 0;  ///< bytes that the file has
+  std::string why;    ///< reason of `cut`, for messages
+  uint64_t have = 0;  ///< bytes that the file has now
 };
 
-/// One connection, used for one request after the other. Certificates are checked; proxies are
-/// those of the environment. The token goes to the host of the first request alone, and a request
-/// that begins with HTTPS is not led away from it.
+/// A connection for consecutive requests. Checks certificates and uses the proxies of the
+/// environment. Sends the token only to the host of a request, not to the target of a redirect.
+/// Does not follow redirects from HTTPS to HTTP.
 class Transfer {
  public:
-  /// Throws kUnsupported in a program that was built without libcurl, or where there is none.
+  /// Throws kUnsupported if veery was built without libcurl or the library cannot be loaded.
   explicit Transfer(std::string token);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   ~Transfer();
 
-  /// The whole reply in memory, at most 64 MiB; redirects are followed.
+  /// Returns the whole reply, at most 64 MiB. Follows redirects.
   Transferred get(const std::string& url);
-  /// The headers alone, of the first reply.
+  /// Returns the headers of the first reply. Follows no redirects.
   Transferred head(const std::string& url);
-  /// Into a file, from where it ends; a hub that does not know ranges begins again.
+  /// Downloads into a file, from its end on; from the beginning if the server ignores ranges.
   Transferred download(const std::string& url, const Sink& sink);
   bool has_token() const;
 
@@ -62,7 +62,7 @@ class Transfer {
   std::unique_ptr<Handle> handle_;
 };
 
-/// `text` as a part of a URL; '/' stays.
+/// Returns `text` percent-encoded for the path of a URL; '/' is kept.
 std::string url_path(const std::string& text);
 
 }  // namespace veery::cli

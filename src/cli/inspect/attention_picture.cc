@@ -8,10 +8,10 @@
 namespace veery::cli {
 namespace {
 
-constexpr int64_t kMostCells = 256;  // along an axis
+constexpr int64_t kMaxCells = 256;  // along an axis
 constexpr int kLevels = 16;
 constexpr int kFont = 10;             // pixels
-constexpr double kLetter = 0.62;      // of the font's size, in a monospaced font
+constexpr double kLetter = 0.62;      // width of a letter over the size of a monospaced font
 constexpr size_t kLongestLabel = 14;  // letters
 constexpr int kMargin = 14, kTitle = 44;
 constexpr int kPanelTitle = 16;
@@ -33,7 +33,7 @@ size_t letters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// A label that is too long loses its end; spaces become visible.
+// Truncates long labels and makes spaces visible.
 std::string label(std::string_view token) {
   std::string result;
   size_t count = 0;
@@ -48,7 +48,7 @@ std::string label(std::string_view token) {
   return result;
 }
 
-/// Where everything is, in pixels.
+/// The layout of the picture, in pixels.
 struct Grid {
   int64_t positions = 0, per_cell = 1, cells = 0, cell = 1;
   int64_t columns = 1, rows = 1;
@@ -67,11 +67,11 @@ struct Grid {
 Grid lay_out(const AttentionPicture& picture, std::span<const std::string> labels) {
   Grid grid;
   grid.positions = std::ssize(picture.tokens);
-  grid.per_cell = (grid.positions + kMostCells - 1) / kMostCells;
+  grid.per_cell = (grid.positions + kMaxCells - 1) / kMaxCells;
   grid.cells = (grid.positions + grid.per_cell - 1) / grid.per_cell;
   grid.cell = std::clamp<int64_t>(320 / grid.cells, 1, 20);
   const int64_t heads = std::ssize(picture.heads);
-  // No wider than a screen is.
+  // At most 1600 pixels wide, so that the picture fits a screen.
   const int64_t most = std::max<int64_t>(1, 1600 / (grid.panel() + kMargin));
   grid.columns = std::clamp<int64_t>(
       static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(heads)))), 1, most);
@@ -101,7 +101,7 @@ int level_of(float probability) {
                     kLevels);
 }
 
-// The cells of one map by their levels: runs of a row are one rectangle.
+// Draws the cells of one map, one path per level; equal neighbours in a row are one rectangle.
 void draw_cells(std::string& out, const Grid& grid, std::span<const float> map) {
   std::vector<std::string> paths(kLevels + 1);
   const auto cell = [&](int64_t row, int64_t column) {
@@ -155,7 +155,7 @@ void draw_legend(std::string& out) {
 
 std::string draw_attention(const AttentionPicture& picture) {
   std::vector<std::string> labels;
-  const bool many = std::ssize(picture.tokens) > kMostCells;
+  const bool many = std::ssize(picture.tokens) > kMaxCells;
   for (size_t i = 0; i < picture.tokens.size(); ++i)
     labels.push_back((many ? fmt::format("{}: ", i) : "") + label(picture.tokens[i]));
   const Grid grid = lay_out(picture, labels);

@@ -1,4 +1,4 @@
-// attention_picture.h: the attention maps of a layer as one SVG, a panel a head.
+// attention_picture.h: draws the attention maps of a layer as SVG, one panel per head.
 #pragma once
 #include <span>
 #include <string>
@@ -8,14 +8,14 @@ namespace veery::cli {
 
 struct AttentionPicture {
   std::string title;                    ///< UTF-8, on one line
-  std::span<const std::string> tokens;  ///< UTF-8, one a position: labels of both axes
+  std::span<const std::string> tokens;  ///< UTF-8, one per position: labels of both axes
   std::span<const int32_t> heads;
-  std::span<const float> maps;  ///< [heads][positions of queries][positions of keys]
+  std::span<const float> maps;  ///< [heads][query positions][key positions]
 };
 
-/// Queries run down, keys to the right. A cell is the darker the larger the root of its probability
-/// is, so that little ones can be seen. Of texts of more than 256 tokens a cell is the largest of
-/// several.
+/// Returns an SVG with queries downwards and keys to the right. The darkness of a cell is the
+/// square root of its probability, so that small ones are visible. For more than 256 tokens a cell
+/// shows the maximum of several positions.
 std::string draw_attention(const AttentionPicture& picture);
 
 }  // namespace veery::cli

@@ -16,7 +16,7 @@ std::string title_of(const LayerInspection& layer) {
   if (layer.window > 0)
     title +=
         fmt::format(", {} of {} positions", layer.chunked ? "chunks" : "a window", layer.window);
-  if (layer.sinks) title += ", what rows lack of 1 went to sinks";
+  if (layer.sinks) title += ", the rest of each row up to 1 went to sinks";
   return title + " (queries down, keys to the right)";
 }
 

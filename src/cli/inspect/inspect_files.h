@@ -1,4 +1,4 @@
-// inspect_files.h: what `veery inspect` writes: arrays, pictures, and an index of them.
+// inspect_files.h: writes the files of `veery inspect`: arrays, pictures and their index.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,24 +12,24 @@ namespace veery::cli {
 /// The text that was inspected.
 struct InspectedText {
   std::vector<int32_t> ids;
-  std::vector<std::string> tokens;  ///< of each id, fit to be shown
+  std::vector<std::string> tokens;  ///< shown_token() of each id
 };
 
-/// Tokens of an inspection as JSON: [positions][top] of id, token and probability.
+/// Returns the lens of a layer as JSON: [positions][top] of {"id", "token", "probability"}.
 Json lens_json(const LayerInspection& layer, const InspectedText& text, const Tokenizer& tokenizer);
-/// What a layer is, without values.
+/// Returns the properties of a layer as JSON, without values.
 Json layer_json(const LayerInspection& layer);
-/// The text of a token, fit to be shown; "" for an id that the tokenizer does not have.
+/// Returns the text of a token with control characters escaped; "" for an id without a token.
 std::string shown_token(const Tokenizer& tokenizer, int32_t id);
 
-/// A new folder, which is there under its name only after commit(). Throws as PendingFolder does.
+/// A new folder, which gets its name in commit(). Throws as PendingFolder does.
 class InspectFolder {
  public:
   InspectFolder(const std::string& path, const InspectedText& text);
 
-  /// Files of one layer, and what the index says of them.
+  /// Writes the files of one layer and adds them to the index.
   void add(const LayerInspection& layer, int32_t top);
-  /// Embedding and last states, the index, and done. `model`: its path.
+  /// Writes embedding, final hidden states and index, and names the folder. `model`: its path.
   void commit(const Inspection& rest, const std::string& model);
 
  private:

@@ -17,7 +17,7 @@ void AnswerPrinter::write(std::string_view text) {
   at_line_begin_ = text.ends_with('\n');
 }
 
-// Parts are separated by a line; a style never lasts beyond its part.
+// Parts are separated by a line break. A style ends with its part.
 void AnswerPrinter::enter(Part part) {
   if (part == part_ && part != Part::kCall) return;
   if (look_.styled && (part_ == Part::kReasoning || part_ == Part::kCall)) out_.write(kPlain);

@@ -1,5 +1,4 @@
-// answer_printer.h: an answer as people read it: reasoning dimmed, tool calls on lines of their
-// own.
+// answer_printer.h: prints an answer for people: reasoning dimmed, each tool call on its own line.
 #pragma once
 #include <vector>
 
@@ -8,12 +7,11 @@
 
 namespace veery::cli {
 
-/// How an answer is shown.
+/// How an answer is printed.
 struct AnswerLook {
-  bool styled = false;  ///< for a terminal, with its escape sequences
+  bool styled = false;  ///< with the escape sequences of a terminal
   bool hide_reasoning = false;
-  /// Each call of a tool is a line of JSON, as OpenAI's clients write it in tool_calls, when it is
-  /// complete.
+  /// Prints each complete tool call as a line of JSON, an element of OpenAI's `tool_calls`.
   bool json_calls = false;
 };
 
@@ -21,11 +19,11 @@ class AnswerPrinter {
  public:
   AnswerPrinter(Output& out, const AnswerLook& look) : out_(out), look_(look) {}
   void print(const std::vector<AnswerDelta>& deltas);
-  /// Prints the calls of a whole answer if they are shown as JSON. The terminal is plain again.
+  /// Ends the current style. Prints the calls of `answer` if `json_calls` is set.
   void end(const ParsedAnswer& answer = {});
   /// Whether anything was written.
   bool wrote() const { return wrote_; }
-  /// Ends the line if something was written to it.
+  /// Writes a line break unless the output is at the beginning of a line.
   void end_line();
 
  private:

@@ -22,12 +22,12 @@ static_assert(std::atomic<int>::is_always_lock_free);
 extern "C" void tell_watcher(int signal) {
   const int before = errno;
   const auto number = static_cast<unsigned char>(signal);
-  // A pipe that is full tells of signals enough.
+  // If the pipe is full, the watcher has been woken already.
   [[maybe_unused]] const ssize_t written = ::write(to_watcher.load(), &number, 1);
   errno = before;
 }
 
-// A handler may not lock, a thread may: it ends the program while the others go on as they are.
+// A signal handler may not lock, so a thread of its own removes the files and ends the program.
 void watch(int from) {
   unsigned char number = kNoSignal;
   while (::read(from, &number, 1) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// interruption.h: a signal that ends the program while a file is written leaves nothing behind.
+// interruption.h: removes unfinished output files when a signal ends the program.
 #pragma once
 #include <array>
 #include <csignal>
@@ -11,13 +11,12 @@
 
 namespace veery::cli {
 
-/// While it lives, signals that people and systems end programs with (Ctrl-C, kill, a closed
-/// terminal, a limit of processor time) first remove what is being written; then the program ends,
-/// at once and whatever it does, with the status that shells expect: 128 and the signal's number.
-/// Those that were ignored stay so. One at a time.
+/// While an object of this class exists, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU remove the
+/// pending outputs and end the program at once, with the status that shells expect (128 + signal).
+/// Signals that were ignored stay ignored. At most one object may exist.
 class Interruption {
  public:
-  /// Throws kIo where the system has no pipe left.
+  /// Throws kIo if no pipe can be opened.
   Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
@@ -26,15 +25,15 @@ class Interruption {
  private:
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
   std::array<struct sigaction, kSignals.size()> before_{};
-  int ends_[2];  ///< of the pipe through which the handler tells the watcher
+  int ends_[2];  ///< of the pipe from the signal handler to the watcher
   std::thread watcher_;
 };
 
-/// While a model is written: a bar that says how far, and an end without leftovers.
+/// A progress bar and an Interruption, for the time in which a model is written.
 class Writing {
  public:
   explicit Writing(std::string what) : bar_(std::move(what)) {}
-  /// To be called with the bytes done, all bytes and the tensor; lives no longer than this.
+  /// Returns a callback for (bytes done, all bytes, tensor name). It must not outlive this object.
   std::function<void(size_t, size_t, const std::string&)> progress() {
     return [this](size_t done, size_t all, const std::string& tensor) {
       bar_.show(static_cast<double>(done), static_cast<double>(all), tensor);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kHeld = size_t{1} << 16;
 
-/// False: errno says why.
+/// Returns false with errno set if a write fails.
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());
@@ -62,8 +62,8 @@ void write_error(std::string_view text) { write_all(STDERR_FILENO, text); }
 int terminal_columns(int descriptor) {
   constexpr int kUsual = 80;
   winsize size = {};
-  const bool told = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return told ? size.ws_col : kUsual;
+  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
 }
 
 std::string human_bytes(double bytes) {

@@ -1,4 +1,4 @@
-// output.h: standard output that tells when it could not be written.
+// output.h: standard output with errors reported, standard error, the size of a terminal.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,15 +9,15 @@ namespace veery::cli {
 
 class Output {
  public:
-  /// Throws kIo, naming the reason, when the system refuses (disk full, pipe closed).
+  /// Buffers the text. Throws kIo naming the reason (disk full, pipe closed) if a write fails.
   void write(std::string_view text);
-  /// Text that a model or a file gave: as it is, but on a terminal with control sequences as
-  /// escapes, so that they cannot act.
+  /// Writes untrusted text of a model or file unchanged; on a terminal control characters are
+  /// escaped, so that they have no effect.
   void untrusted(std::string_view text);
-  /// A line of a table or a report, with control sequences as escapes.
+  /// Writes a line of a table or report, with control characters escaped.
   void line(std::string_view text);
   void json(const Json& value);
-  /// Must be called before the program ends; write() keeps what is little.
+  /// Writes the buffered text. Must be called before the program ends. Throws as write() does.
   void flush();
 
  private:
@@ -26,14 +26,14 @@ class Output {
 
 Output& standard_output();
 
-/// For notes and summaries: trouble there is no failure.
+/// Writes notes and summaries to standard error. Errors are ignored.
 void write_error(std::string_view text);
 
-/// Columns of the terminal that a descriptor leads to, at least 1; 80 if it leads to none, or to
-/// one that does not say.
+/// Returns the columns of the terminal at `descriptor`, at least 1; 80 if it is not a terminal or
+/// its size is unknown.
 int terminal_columns(int descriptor);
 
-/// "1.5 GB", "312.4 MB": powers of ten.
+/// Returns "1.5 GB", "312.4 MB", ...: powers of ten.
 std::string human_bytes(double bytes);
 
 }  // namespace veery::cli

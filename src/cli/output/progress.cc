@@ -16,15 +16,14 @@ namespace veery::cli {
 namespace {
 
 constexpr int kBar = 30, kShortestBar = 5;
-constexpr double kDelay = 0.1;  // seconds without a bar: short jobs show none
-constexpr double kInterval = 0.05;
+constexpr double kDelay = 0.1, kInterval = 0.05;  // seconds
 
 bool can_move_the_cursor() {
   const char* const terminal = std::getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && std::string_view(terminal ? terminal : "") != "dumb";
 }
 
-// The first bytes of `text` that fill at most `columns` columns, and how many they fill.
+// Returns the longest prefix of `text` that fits into `columns` columns, and its width.
 std::pair<std::string_view, int> first_columns(std::string_view text, int columns) {
   size_t at = 0;
   int used = 0;
@@ -44,7 +43,8 @@ int columns_of(std::string_view text) {
   return first_columns(text, static_cast<int>(text.size())).second;
 }
 
-// Back to the beginning of a line of `width` columns that a narrower terminal may have wrapped.
+// Returns the sequence that erases a line of `width` columns, which a terminal that became narrower
+// may have wrapped.
 std::string erased(int width) {
   const int rows_above = width == 0 ? 0 : (width - 1) / terminal_columns(STDERR_FILENO);
   return rows_above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", rows_above) : "\r\x1b[K";
@@ -75,7 +75,7 @@ void Progress::show(double done, double all, const std::string& note) {
   const double now = seconds_now();
   if (now < next_) return;
   next_ = now + kInterval;
-  // Not the last column: a terminal may go on to the next line there.
+  // Leaves the last column free: writing there may move the cursor to the next line.
   const std::string line = progress_line(what_, std::clamp(done / all, 0.0, 1.0), escaped(note),
                                          terminal_columns(STDERR_FILENO) - 1);
   const int before = std::exchange(width_, columns_of(line));

@@ -15,7 +15,7 @@ std::string shape_text(const TensorView& tensor) {
 struct PlannedSizes {
   size_t before = 0, after = 0;
   int64_t elements = 0;
-  size_t smaller_blocks = 0;  // tensors whose rows did not fit
+  size_t smaller_blocks = 0;  ///< tensors whose rows did not fit the wanted type
 };
 
 PlannedSizes planned_sizes(const ModelFile& file, std::span<const TensorPlan> plans) {
@@ -96,8 +96,8 @@ void warn_of_missing_importance(const ModelFile& file, std::span<const TensorPla
   const std::string which =
       count == 1 ? escaped(first) : fmt::format("{} tensors, {} first", count, escaped(first));
   write_error(
-      fmt::format("warning: {} has few bits, and there are no importances of {}: answers "
-                  "may be poor; 'veery imatrix' makes a matrix for --imatrix\n",
+      fmt::format("warning: {} has few bits and needs an importance matrix, found none for {}: "
+                  "answers may be poor; 'veery imatrix' computes one for --imatrix\n",
                   type, which));
 }
 
@@ -124,7 +124,7 @@ void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
   report_replaced(options.replaced);
   if (tokenizer == "none")
     standard_output().line(
-        fmt::format("{} has no tokenizer: what is written runs on --ids only", file.path));
+        fmt::format("{} has no tokenizer: the new model runs on --ids only", file.path));
 }
 
 }  // namespace veery::cli

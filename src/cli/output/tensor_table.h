@@ -1,4 +1,4 @@
-// tensor_table.h: what tensors become when a model is written, for people and programs.
+// tensor_table.h: reports of the types and sizes of a model that is written.
 #pragma once
 #include <span>
 #include <string>
@@ -10,23 +10,24 @@ namespace veery::cli {
 
 struct ReportOptions {
   double seconds = 0;
-  bool dry = false;                        ///< nothing was written: the tensors one by one
-  bool json = false;                       ///< one object
-  std::vector<std::string> replaced = {};  ///< files that had the names of outputs
+  bool dry = false;                        ///< nothing was written: list all tensors
+  bool json = false;                       ///< print a JSON object
+  std::vector<std::string> replaced = {};  ///< paths of existing files that were replaced
 };
 
-/// Names of the types and mixes that models can be written in.
+/// Returns the names of all types and mixes that models can be written in.
 std::vector<std::string> quant_mix_names();
 
-/// Warns on standard error of tensors that become types of little use without importances, of which
-/// `importance` (null: there is no matrix) has none.
+/// Warns on standard error about tensors that get a type of 1 or 2 bits although `importance`
+/// (null: no importance matrix) has no entry for them.
 void warn_of_missing_importance(const ModelFile& file, std::span<const TensorPlan> plans,
                                 const ImportanceMatrix* importance);
 
-/// For the report of a verb: what was replaced, a line a file.
+/// Prints a line for each replaced file.
 void report_replaced(const std::vector<std::string>& paths);
 
-/// Bytes before and after, bits a weight; what was replaced; and that there is no tokenizer.
+/// Prints bytes before and after, bits per weight, replaced files, and whether there is no
+/// tokenizer.
 void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
                     const ReportOptions& options);
 

@@ -1,4 +1,4 @@
-// peak_rates.h: peak rates of the machine, measured beside a plan, and the one that bounds a
+// peak_rates.h: measures the peak rates of the machine (roofline) and finds the one that bounds a
 // dispatch.
 #pragma once
 #include <string_view>
@@ -8,28 +8,29 @@
 
 namespace veery::cli {
 
-/// Peak rates of all workers, or of a whole device.
+/// Peak rates of all workers together, or of a device.
 struct Roofline {
   double memory = 0;  ///< bytes per second of a plain read loop over the weights of the plan
   double f32 = 0;     ///< operations per second; a multiply-add is two
-  double bf16 = 0;    ///< the same, of products of bf16
-  double int8 = 0;    ///< the same, of int8 dot products
-  double least = 0;   ///< seconds that any dispatch takes
-  std::string_view what_least = "barrier";  ///< or "launch", of a device
+  double bf16 = 0;    ///< the same for products of bf16
+  double int8 = 0;    ///< the same for int8 dot products
+  double least = 0;   ///< minimum seconds of any dispatch
+  std::string_view what_least = "barrier";  ///< its cause: "barrier", or "launch" on a device
 };
 
-/// What the products of a dispatch are of.
+/// The type of the products of a dispatch.
 enum class Arithmetic : uint8_t { kF32, kBf16, kInt8 };
 
-/// The least time that a dispatch could take, and what it would wait for.
+/// The lower bound of the time of a dispatch, and the limit that causes it.
 struct Bound {
   std::string_view limit;
   double seconds = 0;
 };
-/// Activations are small and stay in a cache: their bytes do not count.
+/// Returns the largest of the lower bounds. Bytes of activations do not count: they stay in a CPU
+/// or GPU cache.
 Bound bound(const DispatchCost& cost, Arithmetic products, const Roofline& limits);
 
-/// Measures peak rates between other runs: medians of the samples.
+/// Measures peak rates, as medians of samples taken between the runs of a plan.
 class PeakRateMeter {
  public:
   /// Measures the backend of `plan`.
@@ -37,7 +38,7 @@ class PeakRateMeter {
   /// Throws as Backend::peak_rates().
   void sample();
   Roofline limits() const;
-  /// The interquartile range of the rates over their median, of the rate that varied most.
+  /// Returns the largest spread_of() of the rates.
   double spread() const;
 
  private:
@@ -46,9 +47,9 @@ class PeakRateMeter {
   std::vector<double> memory_, f32_, bf16_, int8_, least_;
 };
 
-/// Of values in any order; 0 of none.
+/// Returns the median; 0 for no values.
 double median(std::vector<double> values);
-/// The interquartile range over the median; 0 of fewer than 4 values.
+/// Returns the interquartile range over the median; 0 for fewer than 4 values.
 double spread_of(std::vector<double> values);
 
 }  // namespace veery::cli

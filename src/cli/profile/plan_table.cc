@@ -11,9 +11,9 @@
 namespace veery::cli {
 namespace {
 
-constexpr double kMostShare = 1.05;   // of a peak rate
-constexpr double kMostSpread = 0.15;  // of the measurements of a peak rate
-constexpr double kWeighty = 0.01;     // of the time of a run
+// doubts() reports rows beyond this share of a peak rate and rates with a larger spread_of(). Rows
+// with less than kWeighty of the time of a run are not measured precisely enough.
+constexpr double kMaxShare = 1.05, kMaxSpread = 0.15, kWeighty = 0.01;
 
 std::string place_of(const Plan& plan, const Operand& out) {
   const std::less<> before;
@@ -24,7 +24,7 @@ std::string place_of(const Plan& plan, const Operand& out) {
   return fmt::format("{}", out.data - plan.arena());
 }
 
-/// Types of the weights and caches that a dispatch reads, then that of its result.
+/// Returns the types of weights and KV cache that a dispatch reads, then the type of its result.
 std::string types_of(const Dispatch& dispatch) {
   std::vector<std::string_view> names;
   for (const Operand& in : dispatch.in) {
@@ -43,7 +43,7 @@ Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& p
   auto found = Arithmetic::kF32;
   if (plan.options().exact) return found;
   if (kernel.ends_with("_relaxed")) return Arithmetic::kBf16;
-  // On a device scores and values are chains of fma.
+  // On a device attention accumulates scores and values by sequential f32 fma.
   const bool attends = !device && node.op == op::kAttend && node.as<AttendAttr>().shared == 0;
   for (const Operand& in : dispatch.in) {
     if (in_panels(in) && info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
@@ -64,7 +64,7 @@ Json json_of(const Roofline& limits) {
           {fmt::format("{}_seconds", limits.what_least), limits.least}};
 }
 
-/// Seconds of rows, a list for each.
+/// Appends the seconds of each row to its list of samples.
 void keep(std::vector<std::vector<double>>& samples, const std::vector<double>& seconds) {
   samples.resize(seconds.size());
   for (size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
@@ -209,18 +209,17 @@ std::vector<std::string> PlanTable::doubts() const {
     const Row* worst = nullptr;
     const auto share = [](const Row& row) { return share_of(row.bound.seconds, row.seconds); };
     for (const Row& row : part.rows) {
-      // Rows of little time are not measured precisely.
-      if (row.crosses || row.seconds < kWeighty * all || share(row) <= kMostShare) continue;
+      if (row.crosses || row.seconds < kWeighty * all || share(row) <= kMaxShare) continue;
       ++beyond;
       if (worst == nullptr || share(row) > share(*worst)) worst = &row;
     }
     if (worst != nullptr)
       lines.push_back(fmt::format(
           "{} rows exceed a measured peak rate ({} {} reaches {:.0f} % of {}): the rates are too "
-          "low; the weights fit into a cache, or other programs use {}",
+          "low, because the weights fit into a cache or other programs use {}",
           beyond, worst->label.op, worst->label.detail, 100 * share(*worst), worst->bound.limit,
           part.name));
-    if (part.spread > kMostSpread)
+    if (part.spread > kMaxSpread)
       lines.push_back(fmt::format(
           "the peak rates of {} varied by {:.0f} % between the runs (interquartile range): other "
           "programs use it; repeat this on an idle machine",
@@ -307,8 +306,8 @@ void PlanTable::add_sums(std::vector<std::string>& lines) const {
   if (!profiled_ || whole_ == 0) return;
   const Total total = this->total();
   lines.push_back(fmt::format(
-      "rows of the GPU were timed one by one; a run of all takes {:.1f} us ({:.1f} GB/s), its "
-      "copies to and fro included",
+      "rows of the GPU were timed one by one; a whole run takes {:.1f} us ({:.1f} GB/s), with its "
+      "copies to and from the host",
       whole_ * 1e6, giga_rate(total.cost.weight_bytes + total.cost.state_bytes, whole_)));
 }
 

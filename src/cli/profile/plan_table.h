@@ -1,5 +1,4 @@
-// plan_table.h: what `veery plan` shows: a row for each dispatch of a run, where it runs, and what
-// it costs.
+// plan_table.h: the table of `veery plan`: a row for each dispatch with its device and cost.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,22 +10,22 @@
 
 namespace veery::cli {
 
-/// Of one plan and the model that it is of, both of which must outlive it. Where the first layers
-/// are on the CPU and the last ones on a device, rows of the CPU come first, then one for each
-/// value that the device is given, then those of the device.
+/// The table of a plan of `model`; both must outlive it. If the first layers are on the CPU and the
+/// last ones on a device, rows of the CPU come first, then a copy for each value that crosses to
+/// the device, then rows of the device.
 class PlanTable {
  public:
   PlanTable(Plan& plan, const RunSize& size);
 
-  /// Measures all rows, medians of so many runs of the plan, whose slots are filled and stay as
-  /// they are; the runs alternate with the loops that find the limits. Throws as
-  /// Plan::run_profiled().
+  /// Measures all rows, as medians of `repetitions` runs of the plan with its present slots. The
+  /// runs alternate with measurements of the peak rates. Throws as Plan::run_profiled() does.
   void profile(int32_t repetitions, const std::function<void(int32_t done, int32_t all)>& progress);
 
   Json json() const;
-  /// A line with titles, one for each row, then sums.
+  /// Returns a line with titles, a line for each row, then the sums.
   std::vector<std::string> lines() const;
-  /// Reasons to doubt the measured peak rates, a line each: rows that exceed them, rates that vary.
+  /// Returns reasons to doubt the measured peak rates, a line each: rows that exceed them, and
+  /// rates that varied.
   std::vector<std::string> doubts() const;
 
  private:
@@ -35,24 +34,24 @@ class PlanTable {
     std::string shape, types, place;
     DispatchCost cost;
     Arithmetic products = Arithmetic::kF32;
-    bool crosses = false;  ///< is a copy from one part to the next
+    bool crosses = false;  ///< a copy from the CPU to the device
     double seconds = 0;    ///< of one run
     Bound bound;
   };
-  /// Rows that run in one place.
+  /// The rows of the CPU or of the device.
   struct Part {
     const Plan* plan = nullptr;
     bool device = false;
-    std::string name;  ///< the instructions of a CPU, or a device
+    std::string name;  ///< instruction set of the CPU, or description of the device
     std::vector<Row> rows;
     Roofline limits;
     double spread = 0;  ///< PeakRateMeter::spread()
   };
-  /// Rows together.
+  /// The sum of rows.
   struct Total {
     DispatchCost cost;
     double seconds = 0, least = 0, reading = 0;
-    bool reads() const { return reading > least / 2; }  ///< mostly waits for memory
+    bool reads() const { return reading > least / 2; }  ///< bound by memory for most of the time
     double share() const { return seconds > 0 ? least / seconds : 0; }
     void add(const Row& row);
   };
@@ -69,7 +68,7 @@ class PlanTable {
   Plan& plan_;
   std::vector<Part> parts_;  ///< one for each place
   bool profiled_ = false;
-  double whole_ = 0;  ///< seconds of a run with a device, whose rows go over into each other
+  double whole_ = 0;  ///< seconds of a whole run with a device, in which dispatches overlap
 };
 
 }  // namespace veery::cli

@@ -8,13 +8,18 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "base/untrusted_file.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/hub/fetch.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/output_path.h"
 
 namespace veery::cli {
@@ -29,48 +34,46 @@ struct Flags {
   FetchFlags fetch;
 };
 
-// INPUT and OUTPUT go to the flags that are not given.
+// Assigns INPUT and OUTPUT to the flags that are not given.
 void take_files(Flags& flags, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    if (file.empty()) throw Misuse("an argument is empty, expected a path");
+    if (file.empty()) throw Misuse("empty argument, expected a path");
     std::string* place = flags.in.empty() ? &flags.in : flags.out.empty() ? &flags.out : nullptr;
     if (place == nullptr)
-      throw Misuse(
-          fmt::format("unknown argument '{}': input and output are named already, {} and {}", file,
-                      flags.in, flags.out));
+      throw Misuse(fmt::format("unknown argument '{}': input and output are already {} and {}",
+                               file, flags.in, flags.out));
     *place = file;
   }
   if (flags.in.empty())
-    throw Misuse("--input is required: the file of requests, - for standard input");
+    throw Misuse("missing --input, expected a file of requests or - for standard input");
 }
 
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app("batch",
-                "Answers a file of requests, several at a time, with a line for each.\n\nA line is "
-                "a JSON string, which is a message, or a request as OpenAI's Batch API has "
-                "it:\n{\"custom_id\", \"url\", \"body\"}.",
+                "Answers a file of requests, several at a time, and writes one line for each.\n\nA "
+                "line is a JSON string (a user message) or a request of OpenAI's Batch "
+                "API:\n{\"custom_id\", \"url\", \"body\"}.",
                 "  veery batch model.gguf questions.jsonl answers.jsonl --defaults "
                 "'{\"max_tokens\":200}'\n"
                 "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
   flags.fetch.add(app);
   std::vector<std::string> files;
-  app.take_words("INPUT", files, "The same as -i").files({"jsonl"});
-  app.take_words("OUTPUT", files, "The same as -o").files({"jsonl"});
-  app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
+  app.take_words("INPUT", files, "Same as -i").files({"jsonl"});
+  app.take_words("OUTPUT", files, "Same as -o").files({"jsonl"});
+  app.option("-i,--input", flags.in, "Requests, one JSON value a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"});
   app.option("-o,--output", flags.out,
-             "Where answers go, each when it and all before it are done;\n"
-             "-: standard output [-]")
+             "Write the answers to FILE, in the order of the requests; -: standard output [-]")
       .type_name("FILE")
       .files({"jsonl"});
   app.option("--defaults", flags.defaults,
-             "An object: what each body has that does not say otherwise")
+             "JSON object: values for each request body that does not set them")
       .type_name("JSON");
-  app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already");
-  flags.output.add(app, "Replace FILE if it is there");
+  app.flag("--resume", flags.resume, "Continue after the answers that the output file already has");
+  flags.output.add(app, "Replace the output file if it exists");
   flags.scheduler.add(app);
   flags.model.add_chat_template(app);
   flags.model.add_context(app);
@@ -79,15 +82,14 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_cache_types(app);
   flags.model.add_device(app);
   flags.model.add_gpu_layers(app);
-  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+  app.flag("-q,--quiet", flags.quiet, "Print no summary on standard error");
   app.read(std::move(arguments));
   flags.scheduler.note_given(app);
   take_files(flags, files);
-  if (flags.resume && flags.output.force)
-    throw Misuse("--resume", "keeps what --force replaces: one of them only");
+  if (flags.resume && flags.output.force) throw Misuse("--resume", "excludes --force");
   if (flags.out == "-") flags.out.clear();
   if (flags.resume && flags.out.empty())
-    throw Misuse("--resume", "wants the file that --output names, not standard output");
+    throw Misuse("--resume", "needs --output FILE: standard output cannot be resumed");
   return flags;
 }
 
@@ -102,13 +104,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// Answers are written as they come, so that none is lost when the program ends early.
+/// Writes each answer at once, so that none is lost if the program ends early.
 class AnswerFile {
  public:
   explicit AnswerFile(const Flags& flags)
       : path_(flags.out), held_(answers_of(flags)), fd_(open(flags)) {
     if (path_.empty()) return;
-    // A line that was cut off is answered again.
+    // A truncated last line is removed and answered again.
     held_.resize(held_.find_last_of('\n') + 1);
     if (::ftruncate(fd_.get(), static_cast<off_t>(held_.size())) != 0 ||
         ::lseek(fd_.get(), 0, SEEK_END) < 0)
@@ -154,31 +156,31 @@ class AnswerFile {
                 std::strerror(errno));
   }
 
-  std::string path_;  // "": standard output
+  std::string path_;  ///< "": standard output
   std::string held_;
   Descriptor fd_;
 };
 
-// The answers that are there must be those of the first lines.
+// Throws unless the existing answers belong to the first requests.
 void check_answered(const std::vector<std::string_view>& answered,
                     const std::vector<std::string_view>& lines, const Flags& flags) {
   if (answered.size() > lines.size())
-    throw Error(ErrorKind::kInput, "{}: has {} answers, {} has {} requests", flags.out,
+    throw Error(ErrorKind::kInput, "{}: found {} answers, but {} has {} requests", flags.out,
                 answered.size(), flags.in, lines.size());
   for (size_t i = 0; i < answered.size(); ++i) {
     const std::string wanted = serve::custom_id_of(lines[i]);
     const std::string found = serve::custom_id_of(answered[i]);
     if (found != wanted)
       throw Error(ErrorKind::kInput,
-                  "{}, line {}: is the answer to '{}', expected that to '{}' of {}", flags.out,
+                  "{}, line {}: found the answer to '{}', expected that to '{}' of {}", flags.out,
                   i + 1, printable(found, 100), printable(wanted, 100), flags.in);
   }
 }
 
 std::string summary(const serve::BatchCounts& counts, size_t before, const Scheduler* scheduler,
                     double seconds) {
-  std::string text = fmt::format("[{} answered, {} of them errors", counts.requests, counts.errors);
-  if (before > 0) text += fmt::format(", {} were there", before);
+  std::string text = fmt::format("[{} answered, {} errors", counts.requests, counts.errors);
+  if (before > 0) text += fmt::format(", {} already there", before);
   if (scheduler != nullptr) {
     const SchedulerCounts c = scheduler->counts();
     text += fmt::format(" | prompts {} tokens (+{} cached) | answers {} tokens, {:.1f} tok/s",

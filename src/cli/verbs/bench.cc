@@ -1,4 +1,4 @@
-// bench.cc: `veery bench`: tokens per second of prompts and of answers, as llama-bench names them.
+// bench.cc: `veery bench`: measures prefill (pp) and decoding (tg), with llama-bench's names.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -6,10 +6,17 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/profile/peak_rates.h"
+#include "cli/verbs/verbs.h"
 #include "engine/generate.h"
 #include "engine/runner.h"
 #include "import/open_model.h"
@@ -20,7 +27,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr int32_t kMostSequences = 512;
+constexpr int32_t kMaxSequences = 512;
 
 struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1, chain = 1;
@@ -28,7 +35,7 @@ struct Settings {
   bool prompt_given = false, batch_given = false;
 };
 
-/// What --sweep varies, each with all of the others. Empty: as the flag says.
+/// The values that --sweep varies, in all combinations. Empty: the value of the flag.
 struct Sweep {
   std::vector<int32_t> threads, depths, batches, lengths;
   bool wanted() const {
@@ -41,8 +48,8 @@ struct Row {
   int32_t count = 0, depth = 0, batch = 1, chain = 1;
   int threads = 0;
   std::vector<double> speeds;  ///< tokens per second
-  std::vector<double> host;    ///< seconds per token that the host was busy, beside a device
-  double ratio = 1;            ///< to the first row of the same kind
+  std::vector<double> host;    ///< on a device: seconds per token that the host was busy
+  double ratio = 1;            ///< of its median speed to that of the first row of its kind
   bool sampled = false;
 
   std::string test() const {
@@ -56,7 +63,7 @@ struct Row {
   double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
 };
 
-/// Runs of an encoder: `batch` texts of so many tokens together.
+/// Measures an encoder on `batch` texts of `length` tokens at once.
 class EncoderBench {
  public:
   EncoderBench(Model& model, int32_t repetitions)
@@ -73,7 +80,7 @@ class EncoderBench {
           {std::span(tokens).subspan(static_cast<size_t>(i * length), static_cast<size_t>(length)),
            {}});
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
-    for (int32_t r = -1; r < repetitions_; ++r) {  // the first warms up
+    for (int32_t r = -1; r < repetitions_; ++r) {  // run -1 warms up
       const double start = seconds_now();
       encoder_.run(texts);
       if (r >= 0) row.speeds.push_back(length * batch / (seconds_now() - start));
@@ -97,13 +104,13 @@ class Bench {
         tokens_(
             any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
 
-  /// A prompt of `length` tokens, with `depth` tokens in the cache.
+  /// Measures the prefill of `length` tokens after `depth` tokens of context.
   Row prompt(int32_t depth, int32_t length) {
     return measure({.kind = "pp", .count = length, .depth = depth},
                    [this, length] { feed(0, length); });
   }
 
-  /// Answers of `batch` sequences, a token of each in a run.
+  /// Measures decoding of `batch` sequences together.
   Row answer(int32_t depth, int32_t batch) {
     return measure({.kind = "tg",
                     .count = settings_.tokens,
@@ -116,7 +123,7 @@ class Bench {
                    });
   }
 
-  /// The same with tokens drawn at the usual settings, those that the model's file recommends.
+  /// The same with tokens sampled with the settings that the model recommends.
   Row sampled_answer(int32_t depth, int32_t batch) {
     return measure({.kind = "tg",
                     .count = settings_.tokens,
@@ -137,7 +144,7 @@ class Bench {
     row.threads = model_.threads();
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
     while (sequences_ < row.batch) runner_.open(), ++sequences_;
-    for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
+    for (int32_t r = -1; r < settings_.repetitions; ++r) {  // run -1 warms up
       for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
       const Backend& backend = model_.backend();
       const double waited = backend.waited(), start = seconds_now();
@@ -195,7 +202,7 @@ class Bench {
     }
   }
 
-  // Several tokens of each sequence in one submission to the model's device.
+  // Decodes several tokens of each sequence in one submission to the device (chained decode).
   void decode_chained(int32_t batch, const SamplerOptions& options) {
     std::vector<Sampler> samplers(static_cast<size_t>(batch), Sampler(options));
     std::vector<std::vector<int32_t>> histories(samplers.size());
@@ -282,7 +289,7 @@ void print(const std::vector<Row>& rows) {
                          texts ? fmt::format("{:>12.2f}", row.texts_per_second()) : ""));
 }
 
-/// The tests one after the other: what changes within one stands together.
+/// Groups the rows by test, so that the values of one sweep stand below each other.
 void print_sweep(const std::vector<Row>& rows) {
   Output& out = standard_output();
   out.line(fmt::format("{:<14}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
@@ -307,7 +314,7 @@ void print_model(Model& model, bool sweep) {
                                      name(model.target()), model.load_seconds()));
 }
 
-/// 1, 2, 4 and so on up to what this process may use, which is always there.
+/// Returns 1, 2, 4, ... and the number of cores that this process may use.
 std::vector<int32_t> all_thread_counts() {
   std::vector<int32_t> counts;
   for (int32_t count = 1; count < available_cores(); count *= 2) counts.push_back(count);
@@ -324,7 +331,7 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (failure != std::errc() || end != part.data() + part.size() || number < least ||
         number > most)
-      throw Misuse("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
+      throw Misuse("--sweep", fmt::format("{}: found '{}', expected a number from {} to {}", what,
                                           escaped(part), least, most));
     numbers.push_back(number);
     at += part.size() + 1;
@@ -332,7 +339,7 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
   return numbers;
 }
 
-/// One "NAME" or "NAME=LIST".
+/// Parses "NAME" or "NAME=LIST".
 void read_sweep(const std::string& text, Sweep& sweep) {
   struct Name {
     const char* name;
@@ -342,7 +349,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
   };
   Name names[] = {{"threads", sweep.threads, 1, most_threads(), all_thread_counts()},
                   {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
-                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}},
+                  {"batch", sweep.batches, 1, kMaxSequences, {1, 2, 4, 8, 16}},
                   {"length", sweep.lengths, 1, 1 << 24, {16, 64, 256, 512}}};
   const size_t equals = text.find('=');
   for (Name& known : names) {
@@ -353,27 +360,26 @@ void read_sweep(const std::string& text, Sweep& sweep) {
                                        known.least, known.most);
     return;
   }
-  throw Misuse("--sweep",
-               fmt::format("'{}' is none of threads, depth, batch, length", escaped(text)));
+  throw Misuse("--sweep", not_one_of(text, {"threads", "depth", "batch", "length"}));
 }
 
-/// As many texts as `veery embed` runs together.
+/// Returns the number of texts that `veery embed` runs together.
 int32_t usual_batch(int32_t length) {
-  return std::clamp(Embedder::kRunTokens / length, 1, kMostSequences);
+  return std::clamp(Embedder::kRunTokens / length, 1, kMaxSequences);
 }
 
-/// What of the flags an encoder has no use for.
+/// Refuses flags that an encoder does not support.
 void check_encoder(const Settings& settings, const Sweep& sweep) {
   if (settings.depth > 0 || !sweep.depths.empty())
-    throw Misuse("--depth", "an encoder has no cache");
+    throw Misuse("--depth", "an encoder has no KV cache");
   if (settings.sampled || settings.logits || settings.chain > 1)
     throw Misuse(settings.sampled  ? "--sampled"
                  : settings.logits ? "--logits"
                                    : "--chain",
-                 "an encoder has no next token");
+                 "an encoder predicts no next token");
 }
 
-/// The lists of a sweep, or the one number of a flag.
+/// Returns the list of a sweep, or the single value of the flag.
 std::vector<int32_t> list_or(const std::vector<int32_t>& list, int32_t one) {
   return list.empty() ? std::vector{one} : list;
 }
@@ -385,7 +391,7 @@ void measure_encoder(Model& model, Settings settings, const Sweep& sweep, std::v
   EncoderBench bench(model, settings.repetitions);
   for (const int32_t length : list_or(sweep.lengths, settings.prompt)) {
     if (length < 1 || length > context)
-      throw Error(ErrorKind::kInput, "a text has {} tokens, the model takes 1 to {}", length,
+      throw Error(ErrorKind::kInput, "--sweep length: found {} tokens, expected 1 to {}", length,
                   context);
     for (const int32_t batch :
          list_or(sweep.batches, settings.batch_given ? settings.batch : usual_batch(length)))
@@ -408,7 +414,7 @@ void measure_decoder(Model& model, const Settings& settings, const Sweep& sweep,
   }
 }
 
-/// The model is loaded anew for each number of threads: its weights are placed for them.
+/// Loads the model again for each number of threads, since its weights are placed for that number.
 std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
   const auto depths = list_or(sweep.depths, settings.depth);
   const auto lengths = list_or(sweep.lengths, settings.prompt);
@@ -420,11 +426,11 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
     options.context = *std::max_element(depths.begin(), depths.end()) +
                       std::max(*std::max_element(lengths.begin(), lengths.end()), settings.tokens);
   std::vector<Row> rows;
-  bool told = flags.json;
+  bool printed = flags.json;
   for (const int32_t count : list_or(sweep.threads, flags.threads)) {
     flags.threads = count;
     Model model = flags.load(options);
-    if (!std::exchange(told, true)) print_model(model, sweep.wanted());
+    if (!std::exchange(printed, true)) print_model(model, sweep.wanted());
     if (encoder)
       measure_encoder(model, settings, sweep, rows);
     else
@@ -440,22 +446,19 @@ void add_settings(Arguments& app, Settings& settings) {
     app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
   };
   add("-p,--n-prompt", settings.prompt,
-      "Tokens of the prompt or, of an encoder, of a text; 0: none", 0);
-  add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
+      "Prompt tokens of pp, or tokens of a text for an encoder; 0: no pp", 0);
+  add("-n,--n-gen", settings.tokens, "Decoded tokens of tg; 0: no tg", 0);
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
-  add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
+  add("-d,--depth", settings.depth, "Context length before each test, in tokens", 0);
   add("-b,--batch", settings.batch,
-      "Sequences that tg decodes together: their tokens are added up;\n"
-      "of an encoder texts of a run, without it as many as embed takes",
-      1, kMostSequences);
+      "Sequences decoded together, whose tokens are added up.\nFor an encoder: texts per run (by "
+      "default as many as 'veery embed' runs).",
+      1, kMaxSequences);
   app.flag("--logits", settings.logits,
-           "tg computes all logits, as sampling needs them; without it only the most\n"
-           "probable token, as with --temp 0");
+           "Compute all logits in tg, as sampling does (else only the argmax)");
   app.flag("--sampled", settings.sampled,
-           "Beside tg, tokens drawn at the default settings, or those that\nthe file recommends");
-  add("--chain", settings.chain,
-      "Tokens of a sequence that tg has a GPU make in one submission, without the\n"
-      "host in between; 1: one",
+           "Also measure sampled decoding (the model's recommended settings)");
+  add("--chain", settings.chain, "Tokens that a GPU decodes per submission in tg; 1: no chaining",
       1, 128);
 }
 
@@ -464,13 +467,11 @@ void add_settings(Arguments& app, Settings& settings) {
 void bench_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   Settings settings;
-  Arguments app(
-      "bench",
-      "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
-      "tg, one token after\nthe other; of an encoder emb, texts in runs. Each test warms up "
-      "once before it is measured.",
-      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
-      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+  Arguments app("bench",
+                "Measures speed in tokens per second (median run): pp is the prefill of a prompt, "
+                "tg is decoding; for an encoder, emb is a batch of texts. Each test warms up once.",
+                "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+                "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   flags.add_path(app);
   add_settings(app, settings);
   flags.add_threads(app);
@@ -480,23 +481,21 @@ void bench_verb(std::vector<std::string> arguments) {
   flags.add_gpu_layers(app);
   std::vector<std::string> sweeps;
   app.option("--sweep", sweeps,
-             "Repeat the tests for each of a list, with the ratio to the first:\n"
-             "threads, depth, batch or length (as -p), as NAME=LIST or as NAME\n"
-             "with a usual list; may be given for each of them")
+             "Repeat the tests for each value of threads, depth, batch or length.\nNAME alone uses "
+             "a default list. Repeatable; prints the ratio to the first.")
       .type_name("NAME[=LIST]")
       .choices({"threads", "depth", "batch", "length"});
-  flags.add_json(app,
-                 "Print a JSON array: test, tokens_per_second, min, max, threads,\n"
-                 "on a GPU host_us_per_token, that the host was busy,\n"
-                 "of an encoder texts_per_second; "
-                 "with --sweep also depth, batch, ratio");
+  flags.add_json(
+      app,
+      "Print a JSON array: test, tokens_per_second, min, max, threads.\nOn a GPU also "
+      "host_us_per_token, for an encoder texts_per_second, with --sweep depth, batch and ratio.");
   app.read(std::move(arguments));
   if (settings.chain > 1 && settings.logits)
-    throw Misuse("--chain", "computes no logits that come to the host, which --logits asks for");
+    throw Misuse("--chain", "excludes --logits: chained decoding copies no logits to the host");
   settings.prompt_given = app.count("--n-prompt") > 0;
   settings.batch_given = app.count("--batch") > 0;
   if (settings.prompt == 0 && settings.tokens == 0)
-    throw Misuse("-p", "and -n are both 0: there is nothing to measure");
+    throw Misuse("-p", "found 0 for -p and -n, expected a test to measure");
 
   Sweep sweep;
   for (const std::string& text : sweeps) read_sweep(text, sweep);

@@ -4,11 +4,16 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "schedule/scheduler.h"
 
 namespace veery::cli {
@@ -26,32 +31,32 @@ struct Flags {
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app("classify",
-                "Says which of several labels fits a text: that which a model finds the most "
-                "probable as its\nanswer. Prints the label and its share.",
+                "Prints the label that a model finds most probable as the answer for a text, and "
+                "its probability among the labels.",
                 "  veery classify model -p \"It broke after a day.\" --labels good,bad\n"
                 "  veery classify model --jsonl reviews.jsonl --labels good,bad,mixed --json\n"
                 "  veery classify model --jsonl mails.jsonl --label-file topics.txt \\\n"
                 "    --form \"What is this mail about? {labels}\\n\\n{text}\"");
   flags.common.add_path(app);
-  const auto text = flags.text.add(app, "TEXT", "One text");
-  app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
+  const auto text = flags.text.add(app, "TEXT", "Text to classify");
+  app.option("--jsonl", flags.jsonl, "Read one JSON string a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
-  const Option labels = app.option("--labels", flags.labels, "The labels, with commas between them")
-                            .type_name("LIST");
-  app.option("--label-file", flags.label_file, "The labels, one a line")
+  const Option labels =
+      app.option("--labels", flags.labels, "Labels, separated by commas").type_name("LIST");
+  app.option("--label-file", flags.label_file, "Read the labels from FILE, one a line")
       .type_name("FILE")
       .files({"txt"})
       .excludes(labels);
   app.option("--form", flags.prompt.form,
-             "What is asked; {text} stands for the text, {labels} for the labels\n"
-             "[Classify the text. Answer with one of these labels alone: ...]")
+             "Question with {text} and {labels} in it\n[Classify the text. Answer with one of "
+             "these labels alone: ...]")
       .type_name("TEXT");
-  app.flag("--raw", flags.prompt.raw, "The form as it is, without the model's chat template");
+  app.flag("--raw", flags.prompt.raw, "Use the question as it is, without the chat template");
   app.flag("--mean", flags.mean,
-           "Shares by the mean of a label's tokens: long labels are not behind short ones");
+           "Score a label by the mean of its tokens' log probabilities, not by the sum");
   flags.scheduler.add(app);
   flags.common.add_context(app);
   flags.common.add_threads(app);
@@ -59,12 +64,12 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.common.add_cache_types(app);
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
-  flags.common.add_json(app, "Print one JSON object: labels, results, seconds");
+  flags.common.add_json(app, "Print a JSON object: labels, results, seconds");
   app.read(std::move(arguments));
   flags.scheduler.note_given(app);
   flags.text.join_words(app, {"--jsonl"});
   if (flags.labels.empty() && flags.label_file.empty())
-    throw Misuse("--labels", "is not there, and no --label-file: what is the text to be called?");
+    throw Misuse("--labels", "is missing, and so is --label-file");
   return flags;
 }
 

@@ -1,9 +1,12 @@
-// convert.cc: `veery convert`.
+// convert.cc: `veery convert`: converts a model to another format.
 #include "cli/verbs/convert.h"
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/output/interruption.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 #include "convert/as_gguf.h"
 
 namespace veery::cli {
@@ -13,14 +16,14 @@ std::vector<TensorPlan> plans_of(const ModelFile& file, const ConvertRequest& re
   return request.type == nullptr ? keep_types(file) : plan_types(file, *request.type, {});
 }
 
-// Returns the files that were replaced.
+// Returns the paths of the files that it replaced.
 std::vector<std::string> write_gguf_file(const ConvertRequest& request, const ModelFile& file,
                                          std::span<const TensorPlan> plans) {
   std::vector<std::string> replaced;
   ThreadPool pool(request.common.threads);
   Writing writing("converting");
   QuantizeOptions options;
-  // Floats of what is quantised lose nothing.
+  // Dequantising loses nothing, so it needs no --allow-requantize.
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
   options.existing = request.output.existing();
@@ -49,11 +52,11 @@ void to_gguf(const ConvertRequest& request) {
                   .replaced = std::move(replaced)});
 }
 
-// The kinds of models that can be written.
+// The output formats.
 constexpr ConvertOutput kOutputs[] = {
-    {"gguf", "one GGUF file", ".gguf", to_gguf},
-    {"hf", "a folder as transformers reads it", "", convert_to_hugging_face},
-    {"mlx", "a folder as mlx-lm reads it; with -q quantised", "", convert_to_mlx},
+    {"gguf", "GGUF file (one, or parts of --split-size)", ".gguf", to_gguf},
+    {"hf", "folder for transformers", "", convert_to_hugging_face},
+    {"mlx", "folder for mlx-lm; quantised with -q", "", convert_to_mlx},
 };
 
 const ConvertOutput& find_output(const std::string& name, const std::string& out) {
@@ -63,14 +66,14 @@ const ConvertOutput& find_output(const std::string& name, const std::string& out
       return output;
     known += (known.empty() ? "" : ", ") + std::string(output.name);
   }
-  throw Misuse(
-      "--to",
-      name.empty()
-          ? fmt::format("is needed, '{}' does not say what to write; there are {}", out, known)
-          : fmt::format("'{}' is nothing to convert to; there are {}", name, known));
+  throw Misuse("--to",
+               name.empty()
+                   ? fmt::format("missing format: '{}' does not end in .gguf, expected one of {}",
+                                 out, known)
+                   : fmt::format("'{}' is not one of {}", name, known));
 }
 
-// Which kinds of output have a flag that not all have.
+// The formats that a flag applies to, for flags that do not apply to all.
 struct KindsOfFlag {
   const char* flag;
   std::string_view kinds;
@@ -84,7 +87,7 @@ constexpr KindsOfFlag kFlags[] = {
 void check_flags(const Arguments& app, const ConvertOutput& output) {
   for (const auto& [flag, kinds] : kFlags)
     if (app.count(flag) > 0 && kinds.find(output.name) == std::string_view::npos)
-      throw Misuse(flag, fmt::format("is for {}, not for {}", kinds, output.name));
+      throw Misuse(flag, fmt::format("applies to {}, found --to {}", kinds, output.name));
 }
 
 }  // namespace
@@ -93,36 +96,37 @@ void convert_verb(std::vector<std::string> arguments) {
   std::string kinds;
   for (const ConvertOutput& output : kOutputs)
     kinds += fmt::format("\n  {:10} {}", output.name, output.summary);
-  Arguments app("convert", "Writes a model in another form. Models can be written as" + kinds,
+  Arguments app("convert", "Converts a model to another format. Formats are" + kinds,
                 "  veery convert Qwen3-0.6B qwen3.gguf --type f16\n"
                 "  veery convert model-q4.gguf model-f32.gguf --type f32\n"
                 "  veery convert model-f16.gguf folder --to hf --dtype bfloat16\n"
                 "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
   std::string to, type, split_size;
-  app.option("IN", request.in, "The GGUF file or model folder to read")
+  app.option("IN", request.in, "GGUF file or model folder to read")
       .type_name("")
       .models()
       .required();
-  app.option("OUT", request.out, "What to write; not looked at with --dry-run")
+  app.option("OUT", request.out, "File or new folder to write; ignored with --dry-run")
       .type_name("")
       .files({"gguf"})
       .required();
-  app.option("--to", to, "What to write; guessed from a name that ends in .gguf")
+  app.option("--to", to, "Format: gguf, hf or mlx [gguf if OUT ends in .gguf]")
       .type_name("KIND")
       .choices({"gguf", "hf", "mlx"});
-  app.option("--type", type, "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
+  app.option("--type", type, "gguf: type of the matrices, as in 'veery quantize' [unchanged]")
       .type_name("TYPE")
       .choices(quant_mix_names());
   app.option("--split-size,--split-max-size", split_size,
-             "gguf: the most data that a file holds; without it there is one file")
+             "gguf: split into files of at most this size [one file]")
       .type_name("SIZE");
   request.folder.add(app);
-  app.flag("--allow-requantize", request.requantize, "gguf: quantise what is quantised already");
-  request.output.add(app, "gguf: replace files that are there; folders never are");
-  app.flag("--dry-run", request.dry, "Only print what each tensor would become");
+  app.flag("--allow-requantize", request.requantize,
+           "gguf: also quantise weights that are quantised already");
+  request.output.add(app, "gguf: replace files that exist (folders are never replaced)");
+  app.flag("--dry-run", request.dry, "Only print the type and size that each tensor would get");
   request.common.add_threads(app);
-  request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
+  request.common.add_json(app, "Print a JSON object: type, bytes, seconds, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
   if (!type.empty()) request.type = read_value("--type", [&] { return &find_quant_mix(type); });

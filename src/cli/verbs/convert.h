@@ -1,12 +1,13 @@
-// convert.h: what `veery convert` hands to the writer of each kind of model.
+// convert.h: the request of `veery convert` and the writer of each output format.
 #pragma once
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "convert/quant_mix.h"
 
 namespace veery::cli {
 
-/// Of outputs that are folders.
+/// Flags of outputs that are folders.
 struct FolderFlags {
   std::string dtype, mode = "affine", shard_size = "5G";
   bool quantize = false;
@@ -19,8 +20,8 @@ struct FolderFlags {
 
 struct ConvertRequest {
   std::string in, out;
-  uint64_t split_bytes = 0;        ///< of a part; 0: one file
-  const QuantMix* type = nullptr;  ///< of the matrices; null: each keeps its own
+  uint64_t split_bytes = 0;        ///< maximum of a part; 0: one file
+  const QuantMix* type = nullptr;  ///< of the matrices; null: unchanged
   bool requantize = false;
   bool dry = false;
   OutputFlags output;
@@ -28,14 +29,14 @@ struct ConvertRequest {
   ModelArguments common;
 };
 
-/// One kind of output: reads request.in, writes request.out, reports. Throws as the library does.
+/// One output format. `write` reads request.in, writes request.out and prints a report.
 struct ConvertOutput {
   std::string_view name, summary;
-  std::string_view ending;  ///< names of such files end so; empty: they are folders
+  std::string_view ending;  ///< of file names; empty: the output is a folder
   void (*write)(const ConvertRequest& request);
 };
 
-/// "5G", "500M", "5GB": powers of ten. Throws Misuse naming `flag`.
+/// Parses "5G", "500M" or "5GB" (powers of ten) to bytes. Throws Misuse naming `flag`.
 uint64_t parse_size(const std::string& flag, const std::string& text);
 
 void convert_to_hugging_face(const ConvertRequest& request);

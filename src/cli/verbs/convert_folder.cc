@@ -1,8 +1,10 @@
-// convert_folder.cc: the outputs of `veery convert` that are folders.
+// convert_folder.cc: `veery convert` to folders for transformers and mlx-lm.
 #include <charconv>
 #include <filesystem>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/verbs/convert.h"
@@ -19,14 +21,15 @@ DType parse_dtype(const std::string& name) {
       {"f16", DType::kF16},     {"bfloat16", DType::kBF16}, {"bf16", DType::kBF16}};
   for (const auto& [known, type] : kNames)
     if (known == name) return type;
-  throw Misuse("--dtype", fmt::format("'{}' is not float32, float16 or bfloat16", name));
+  throw Misuse("--dtype", fmt::format("'{}' is not one of float32, float16, bfloat16", name));
 }
 
-// REGEX=BITS, REGEX=MODE or REGEX=none.
+// Parses REGEX=BITS, REGEX=MODE or REGEX=none.
 MlxRule parse_rule(const std::string& text, const MlxFormat& usual) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    throw Misuse("--rule", fmt::format("'{}' is not of the form REGEX=BITS", text));
+    throw Misuse("--rule",
+                 fmt::format("found '{}', expected REGEX=BITS, REGEX=MODE or REGEX=none", text));
   const std::string value = text.substr(equals + 1);
   MlxRule rule{text.substr(0, equals), std::nullopt};
   if (value == "none") return rule;
@@ -58,15 +61,17 @@ std::string type_name(const FolderPlan& plan, size_t i) {
   return fmt::format("{} {}/{}", mlx_mode_name(format->mode), format->bits, format->group);
 }
 
-// What -q does not do.
+// Reports matrices that -q could not quantise.
 void note_what_stays_float(const FolderPlan& plan) {
   const std::vector<std::string>& misfits = plan.mlx.misfits;
   const bool nothing = plan.mlx.quantization.is_null();
   if (misfits.empty() && !nothing) return;
-  std::string text = nothing ? "note: nothing is quantised" : "note: not all is quantised";
+  std::string text =
+      nothing ? "note: nothing is quantised" : "note: not all matrices are quantised";
   if (!misfits.empty())
-    text += fmt::format(": rows of {} {} are no whole groups, those of {} first", misfits.size(),
-                        misfits.size() == 1 ? "matrix" : "matrices", escaped(misfits.front()));
+    text +=
+        fmt::format(": the rows of {} {} are not whole groups, first those of {}", misfits.size(),
+                    misfits.size() == 1 ? "matrix" : "matrices", escaped(misfits.front()));
   write_error(text + "\n");
 }
 
@@ -119,7 +124,7 @@ void convert(const ConvertRequest& request, FolderKind kind) {
     writing.clear();
     if (file.container == Container::kGguf && !has_tokenizer(file))
       write_error(
-          fmt::format("note: {} has no tokenizer, and so has the folder\n", escaped(file.path)));
+          fmt::format("note: {} has no tokenizer, so the folder has none\n", escaped(file.path)));
   }
   if (request.folder.quantize) note_what_stays_float(plan);
   report(request, plan, seconds_now() - start);
@@ -137,23 +142,24 @@ uint64_t parse_size(const std::string& flag, const std::string& text) {
   for (const auto& [name, factor] : kUnits)
     if (error == std::errc() && unit == name && number > 0 && number < 1'000'000)
       return number * factor;
-  throw Misuse(flag, fmt::format("'{}' is no size like 5G or 500M", text));
+  throw Misuse(flag, fmt::format("found '{}', expected a size such as 5G or 500M", text));
 }
 
 void FolderFlags::add(Arguments& app) {
-  app.option("--dtype", dtype, "hf, mlx: float32, float16 or bfloat16 for what is not quantised")
+  app.option("--dtype", dtype,
+             "hf, mlx: float32, float16 or bfloat16 for unquantised tensors [the input's]")
       .type_name("TYPE")
       .choices({"float32", "float16", "bfloat16"});
-  app.option("--shard-size", shard_size, "hf, mlx: the most that a file of weights holds")
+  app.option("--shard-size", shard_size, "hf, mlx: maximum size of a safetensors file")
       .type_name("SIZE")
       .show_default();
-  const Option quantise = app.flag("-q,--quantize", quantize, "mlx: quantise");
-  app.option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
+  const Option quantise = app.flag("-q,--quantize", quantize, "mlx: quantise the matrices");
+  app.option("--bits,--q-bits", bits, "mlx: bits of a weight: 2, 3, 4, 5, 6 or 8 [4]")
       .type_name("N")
       .whole_number(2, 8)
       .needs(quantise);
   app.option("--group-size,--q-group-size", group,
-             "mlx: weights that share a scale: 32, 64 or 128 (64)")
+             "mlx: weights that share a scale: 32, 64 or 128 [64]")
       .type_name("N")
       .whole_number(16, 128)
       .needs(quantise);
@@ -163,7 +169,7 @@ void FolderFlags::add(Arguments& app) {
       .needs(quantise)
       .show_default();
   app.option("--rule", rules,
-             "mlx: other bits, a mode or 'none' for layers whose names match; first match")
+             "mlx: bits, mode or 'none' for layers that match REGEX; the first match counts")
       .type_name("REGEX=BITS")
       .needs(quantise);
 }

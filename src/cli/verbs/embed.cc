@@ -2,11 +2,16 @@
 #include "tasks/embed.h"
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/pending_file.h"
 
 namespace veery::cli {
@@ -21,64 +26,61 @@ struct Flags {
   bool raw = false;
 };
 
-constexpr const char* kPoolings[] = {"none", "cls",           "mean",         "last",
-                                     "max",  "mean-sqrt-len", "weighted-mean"};
-
-PoolingKind read_pooling(const std::string& given) {
-  if (std::ranges::find(kPoolings, std::string_view(given)) == std::end(kPoolings))
-    throw Misuse("--pooling",
-                 fmt::format("'{}' is none of {}", escaped(given), fmt::join(kPoolings, ", ")));
-  return pooling_from_name(given);
+std::vector<std::pair<std::string, PoolingKind>> pooling_choices() {
+  std::vector<std::pair<std::string, PoolingKind>> choices;
+  for (const char* name : {"none", "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean"})
+    choices.emplace_back(name, pooling_from_name(name));
+  return choices;
 }
 
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("embed",
-                "Turns texts into embeddings: numbers whose products say how alike texts are.",
+                "Computes embeddings: vectors whose dot products measure how similar texts are.",
                 "  veery embed model -p \"Rain is expected by noon.\"\n"
                 "  veery embed model --jsonl texts.jsonl > embeddings.jsonl\n"
                 "  veery embed model --jsonl texts.jsonl --npy embeddings.npy --dimensions 256\n"
                 "  veery embed model -p \"what is a thrush\" --prompt-name query");
   flags.common.add_path(app);
-  const auto text = flags.text.add(app, "TEXT", "One text");
-  app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
+  const auto text = flags.text.add(app, "TEXT", "Text to embed");
+  app.option("--jsonl", flags.jsonl, "Read one JSON string a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
-  app.option_function(
-         "--pooling",
-         [&flags](const std::string& given) { flags.options.pooling = read_pooling(given); },
-         "How the rows of a text become one: none, cls, mean, last, max,\n"
-         "mean-sqrt-len, weighted-mean [what the model's files say]")
-      .type_name("KIND")
-      .choices({std::begin(kPoolings), std::end(kPoolings)});
+  add_choice<PoolingKind>(app, "--pooling", flags.options.pooling,
+                          "Pooling of token rows: none, cls, mean, last, max, mean-sqrt-len, "
+                          "weighted-mean\n[the model's]",
+                          pooling_choices())
+      .type_name("KIND");
   app.option("--dimensions", flags.options.dimensions,
-             "Only the first so many numbers (Matryoshka)")
+             "Keep only the first N numbers (Matryoshka embeddings) [all]")
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--prompt-name", flags.options.prompt_name,
-             "The prompt of the model's files that stands before each text")
+             "Prefix each text with this prompt of the model's configuration [the model's]")
       .type_name("NAME");
   app.option("--max-tokens", flags.options.max_tokens,
-             "Tokens of a text, special ones included; what is more is cut off")
+             "Cut texts after N tokens, special tokens included [the model's limit]")
       .type_name("N")
       .whole_number(1, 1 << 24);
-  app.flag("--no-normalize", flags.raw, "Leave the length as it is; else as the files say");
+  app.flag("--no-normalize", flags.raw,
+           "Do not scale embeddings to length 1 [as the model's files say]");
   flags.common.add_threads(app);
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
-  app.option("--npy", flags.npy, "Write the numbers to FILE, a NumPy array [texts, numbers]")
+  app.option("--npy", flags.npy, "Write the embeddings to FILE as a NumPy array [texts, numbers]")
       .type_name("FILE")
       .files({"npy"});
-  flags.output.add(app, "Replace FILE if it is there");
-  flags.common.add_json(app, "Print one JSON object: embeddings, tokens, truncated, seconds");
+  flags.output.add(app, "Replace FILE of --npy if it exists");
+  flags.common.add_json(app,
+                        "Print a JSON object: embeddings, dimensions, tokens, truncated, seconds");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--jsonl"});
   if (flags.raw) flags.options.normalize = false;
 }
 
-// NumPy's format, version 1.0: a header in Python's syntax, padded to 64 bytes, and the numbers.
+// Header of NumPy's format 1.0: a dict in Python's syntax, padded to a multiple of 64 bytes.
 std::string npy_header(size_t rows, int64_t columns) {
   std::string shape =
       fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
@@ -109,7 +111,7 @@ std::string numbers(std::span<const float> values) {
   return text + "]";
 }
 
-// One text: a list of numbers; without pooling a list of such lists.
+// Returns a JSON array of numbers or, without pooling, an array of such arrays.
 std::string numbers(const TextEmbedding& one, int64_t columns) {
   const std::span<const float> all = one.values;
   if (one.rows == 1 && std::ssize(all) == columns) return numbers(all);
@@ -120,15 +122,14 @@ std::string numbers(const TextEmbedding& one, int64_t columns) {
   return text + "]";
 }
 
-void tell_cut(const std::vector<TextEmbedding>& all) {
+void warn_cut(const std::vector<TextEmbedding>& all) {
   size_t texts = 0;
   int64_t tokens = 0;
   for (const TextEmbedding& one : all) texts += one.cut > 0, tokens += one.cut;
   if (texts > 0)
-    write_error(
-        fmt::format("veery: {} of {} texts {} longer than the model takes: {} token{} cut "
-                    "off\n",
-                    texts, all.size(), texts == 1 ? "is" : "are", tokens, tokens == 1 ? "" : "s"));
+    write_error(fmt::format("veery: {} of {} texts {} longer than the limit: {} token{} cut off\n",
+                            texts, all.size(), texts == 1 ? "is" : "are", tokens,
+                            tokens == 1 ? "" : "s"));
 }
 
 std::string json_line(const std::vector<TextEmbedding>& all, int64_t columns, double seconds) {
@@ -162,7 +163,7 @@ void embed_verb(std::vector<std::string> arguments) {
   });
   bar.clear();
   const double seconds = seconds_now() - start;
-  tell_cut(all);
+  warn_cut(all);
   Output& out = standard_output();
   if (!flags.npy.empty()) write_npy(flags, all, embedder.columns());
   if (flags.common.json)

@@ -1,17 +1,22 @@
-// imatrix.cc: `veery imatrix`.
+// imatrix.cc: `veery imatrix`: computes an importance matrix.
 #include "file/gguf/imatrix.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 #include "convert/as_gguf.h"
 #include "tasks/inspect/importance.h"
 
@@ -28,13 +33,13 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.context = 512;
   Arguments app("imatrix",
-                "Measures how much a text uses each column of a model's matrices, for 'veery "
-                "quantize --imatrix'.",
+                "Computes an importance matrix for 'veery quantize --imatrix': how strongly a text "
+                "activates each column of the weight matrices.",
                 "  veery imatrix model-f16.gguf -f text.txt -o imatrix.gguf\n"
                 "  veery quantize model-f16.gguf model-iq2.gguf IQ2_XS --imatrix imatrix.gguf");
   flags.common.add_path(app);
-  app.option("-f,--file", flags.text, "The text; -: standard input").type_name("FILE").required();
-  app.option("-o,--output,--output-file", flags.out, "The file to write, in GGUF")
+  app.option("-f,--file", flags.text, "Text; -: standard input").type_name("FILE").required();
+  app.option("-o,--output,--output-file", flags.out, "GGUF file to write")
       .type_name("FILE")
       .files({"gguf"})
       .show_default();
@@ -42,19 +47,19 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(1, 1 << 30)
       .show_default();
-  app.option("--chunks", flags.chunks, "The most windows of the text; -1: all")
+  app.option("--chunks", flags.chunks, "Maximum number of windows; -1: the whole text")
       .type_name("N")
       .whole_number(-1, 1 << 30)
       .show_default();
-  flags.output.add(app, "Replace FILE if it is there");
+  flags.output.add(app, "Replace the output file if it exists");
   flags.common.add_threads(app);
-  flags.common.add_json(app, "Print one JSON object: tensors, windows, tokens, seconds");
+  flags.common.add_json(app, "Print a JSON object: tensors, windows, tokens, seconds, replaced");
   app.read(std::move(arguments));
-  flags.common.exact = true;  // activations are not rounded to int8
+  flags.common.exact = true;  // activations in f32, not quantised to int8
 }
 
-// The name under which the sums of a tensor were collected: joint projections read what their
-// first part does.
+// Returns the name under which the sums of a tensor were collected. Parts of a joint projection
+// have the same input, so the sums of the first part are those of the joint tensor.
 std::string collected_name(const std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> kJoint[] = {
       {"attn_qkv.weight", "attn_q.weight"},
@@ -66,7 +71,7 @@ std::string collected_name(const std::string& name) {
   return name;
 }
 
-// By the names that the tensors have in GGUF files, which quantising looks for.
+// Returns the sums by the names of the tensors in GGUF files, as `veery quantize` reads them.
 std::map<std::string, ImportanceSums> by_file_name(
     const std::string& path, const std::map<std::string, ImportanceSums>& collected) {
   std::map<std::string, ImportanceSums> named;
@@ -101,7 +106,7 @@ void imatrix_verb(std::vector<std::string> arguments) {
   Model model = flags.common.load();
   LostBytes lost;
   const std::vector<int32_t> ids = encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   const size_t size = std::min(ids.size(), static_cast<size_t>(model.options().context));
   size_t windows = size == 0 ? 0 : ids.size() / size;
   if (flags.chunks >= 0) windows = std::min(windows, static_cast<size_t>(flags.chunks));

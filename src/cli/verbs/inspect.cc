@@ -1,21 +1,29 @@
-// inspect.cc: `veery inspect`: what goes on in a model while it reads a text.
+// inspect.cc: `veery inspect`: shows activations of a model while it reads a text.
 #include "tasks/inspect/inspect.h"
 
 #include <charconv>
 #include <optional>
 #include <set>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/inspect/inspect_files.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "text/tokenizer.h"
 
 namespace veery::cli {
 namespace {
 
-constexpr int32_t kMostNumber = 9999;  // of a layer or a head
+constexpr int32_t kMaxNumber = 9999;  // bounds ranges before the model is known
 
 struct Flags {
   ModelArguments common;
@@ -45,9 +53,8 @@ std::vector<int32_t> parse_numbers(const std::string& list, const char* flag) {
     last = first;
     if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
       read = std::from_chars(read.ptr + 1, end, last);
-    if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first ||
-        last > kMostNumber)
-      throw Misuse(flag, fmt::format("'{}' is no number or range, expected a list such as 0,3-5",
+    if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first || last > kMaxNumber)
+      throw Misuse(flag, fmt::format("found '{}', expected numbers and ranges such as 0,3-5",
                                      printable(part)));
     for (int32_t i = first; i <= last; ++i) found.insert(i);
   }
@@ -57,39 +64,39 @@ std::vector<int32_t> parse_numbers(const std::string& list, const char* flag) {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app(
       "inspect",
-      "Shows what goes on in a model while it reads a text: what each layer would say next "
-      "(the lens), who\nattends to whom, keys and queries behind RoPE, hidden states. "
-      "--out writes NumPy files, pictures of the\nattention maps and index.json.",
+      "Shows what happens in a model while it reads a text: the next-token predictions of each "
+      "layer (logit lens), attention weights, queries and keys after RoPE, hidden states. --out "
+      "writes NumPy files, pictures of the attention maps and index.json.",
       "  veery inspect model.gguf -p \"The capital of France is\" --layers 0,3-5\n"
       "  veery inspect model.gguf -p \"The capital of France is\" --out maps");
   flags.common.add_path(app);
-  const auto source = flags.text.add(app, "TEXT", "The text");
-  app.option("--ids", flags.ids, "Token ids, as they are: 1,2,3")
+  const auto source = flags.text.add(app, "TEXT", "Text to read");
+  app.option("--ids", flags.ids, "Token ids instead of a text, used unchanged: 1,2,3")
       .type_name("IDS")
       .excludes(source.prompt)
       .excludes(source.file);
   app.option("--layers", flags.layers, "Layers, from 0: 0,3-5 [all]").type_name("LIST");
-  app.option("--heads", flags.heads, "Heads of queries, from 0: 0,3-5 [all]").type_name("LIST");
+  app.option("--heads", flags.heads, "Query heads, from 0: 0,3-5 [all]").type_name("LIST");
   app.option("--what", flags.what,
-             "attention, queries, keys, hidden, lens: a list of them [lens; all with --out]")
+             "Values: attention, queries, keys, hidden, lens [lens; all with --out]")
       .type_name("LIST")
       .choices({"attention", "queries", "keys", "hidden", "lens"});
-  app.option("--out", flags.out, "A new folder for .npy files, pictures and index.json")
+  app.option("--out", flags.out, "Write .npy files, pictures and index.json to this new folder")
       .type_name("DIR");
-  app.option("--top", flags.options.top, "Tokens of the lens at each position")
+  app.option("--top", flags.options.top, "Predicted tokens per position in the lens")
       .type_name("K")
       .whole_number(1, 1000)
       .show_default();
-  app.option("--at", flags.at, "The position whose lens is printed, from 0 [the last]")
+  app.option("--at", flags.at, "Position whose lens is printed, from 0 [the last]")
       .type_name("N")
       .whole_number(0, 1 << 30);
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,
-                        "Print one JSON object: tokens, layers with the lens at each position");
+                        "Print a JSON object: tokens, and layers with the lens at each position");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--ids"});
-  if (!flags.text.given() && !flags.ids) throw Misuse("-p, -f or --ids is required");
+  if (!flags.text.given() && !flags.ids) throw Misuse("missing text, expected -p, -f or --ids");
   if (flags.layers) flags.options.layers = parse_numbers(*flags.layers, "--layers");
   if (flags.heads) flags.options.heads = parse_numbers(*flags.heads, "--heads");
   if (!flags.what) return;
@@ -102,13 +109,13 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   }
   for (const std::string& name : names)
     if (!flags.out && name != "lens")
-      throw Misuse("--what", fmt::format("{} needs --out DIR: it goes to files", name));
+      throw Misuse("--what", fmt::format("{} needs --out DIR: it is written to files", name));
 }
 
 void check_below(const std::vector<int32_t>& numbers, int32_t count, const char* flag) {
   for (const int32_t number : numbers)
     if (number >= count)
-      throw Misuse(flag, fmt::format("there is no {}, the model has 0 to {}", number, count - 1));
+      throw Misuse(flag, fmt::format("found {}, expected 0 to {}", number, count - 1));
 }
 
 InspectedText read_text(const Flags& flags, const Model& model) {
@@ -123,17 +130,18 @@ InspectedText read_text(const Flags& flags, const Model& model) {
     text.ids = model.config().mask == Mask::kCausal
                    ? encode_prompt(model.tokenizer(), input, &lost)
                    : model.tokenizer().encode(input, {.lost = &lost});
-    tell_lost(lost, "the text");
+    warn_lost(lost, "the text");
   }
   for (const int32_t id : text.ids) text.tokens.push_back(shown_token(model.tokenizer(), id));
   return text;
 }
 
-// The most probable tokens of each layer behind one position.
+// Prints the most probable next tokens of each layer after position `at`.
 void print_lens(const std::vector<LayerInspection>& layers, const InspectedText& text, size_t at,
                 const Tokenizer& tokenizer) {
   Output& out = standard_output();
-  out.line(fmt::format("behind token {} ('{}') the layers would say:", at, text.tokens[at]));
+  out.line(fmt::format("next-token predictions of each layer after token {} ('{}'):", at,
+                       text.tokens[at]));
   size_t widest = 0;
   for (const LayerInspection& layer : layers) widest = std::max(widest, layer.mixer.size());
   for (const LayerInspection& layer : layers) {
@@ -141,7 +149,7 @@ void print_lens(const std::vector<LayerInspection>& layers, const InspectedText&
     const size_t top = layer.lens.size() / text.ids.size();
     for (size_t i = at * top; i < (at + 1) * top; ++i) {
       const LensToken& token = layer.lens[i];
-      // Spaces at the front tell words from their continuations.
+      // A visible leading space distinguishes a word from the continuation of one.
       std::string shown;
       for (const char c : shown_token(tokenizer, token.id)) shown += c == ' ' ? '_' : c;
       line += fmt::format("  {:>5.1f} % {:<12}", 100 * token.probability,
@@ -171,7 +179,7 @@ void inspect_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
   LoadOptions load;
-  // Without caches, so nothing needs the whole context to be set aside.
+  // This entry point has no KV cache, so no memory is reserved for the context.
   load.entry = [](ModelFile& file, const TransformerConfig& config) {
     return inspect_entry(file, config, true);
   };
@@ -185,11 +193,11 @@ void inspect_verb(std::vector<std::string> arguments) {
     what.lens = inspector.has_lens();
     if (flags.out) what.attention = what.queries = what.keys = what.hidden = true;
     if (!flags.out && !what.lens)
-      throw Misuse("--out is required: the model has no head for the lens to look through");
+      throw Misuse("missing --out: the model has no output head, which the lens needs");
   }
   const auto last = static_cast<int32_t>(text.ids.size()) - 1;
   if (flags.at.value_or(last) > last)
-    throw Misuse("--at", fmt::format("{} is asked for, the last position is {}", *flags.at, last));
+    throw Misuse("--at", fmt::format("found {}, expected 0 to {}", *flags.at, last));
   std::optional<InspectFolder> folder;
   if (flags.out) folder.emplace(*flags.out, text);
   std::vector<LayerInspection> shown;

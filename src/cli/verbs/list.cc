@@ -1,9 +1,12 @@
-// list.cc: `veery list`: the models that have names, and where they are.
+// list.cc: `veery list`: prints the models that have names.
 #include <algorithm>
 #include <set>
 
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "file/hub/model_names.h"
 
 namespace veery::cli {
@@ -36,14 +39,13 @@ void print(const std::vector<NamedModel>& models) {
 
 void list_verb(std::vector<std::string> arguments) {
   bool json = false, only_names = false;
-  Arguments app(
-      "list",
-      "Lists the models that have names and are on this machine: known ones and those of\n"
-      "Hugging Face's cache. Each name may stand for MODEL.",
-      "  veery list");
-  const Option as_json = app.flag("--json", json, "Print one JSON object");
+  Arguments app("list",
+                "Lists the models on this machine that have a name: known models and those in "
+                "Hugging Face's cache. Each name can be used as MODEL.",
+                "  veery list");
+  const Option as_json = app.flag("--json", json, "Print a JSON object: models, folders");
   app.flag("--names", only_names,
-           "Print names only, one a line, also of known models that are not there")
+           "Print only names, one a line, with known models that are not downloaded")
       .excludes(as_json);
   app.read(std::move(arguments));
   const ModelPlaces places = model_places();
@@ -59,8 +61,8 @@ void list_verb(std::vector<std::string> arguments) {
   print(models);
   if (models.empty())
     write_error(
-        fmt::format("veery: no model is in {} or {}: 'scripts/models.sh' and 'veery pull "
-                    "ORG/NAME' fetch some\n",
+        fmt::format("veery: found no model in {} or {}; 'veery pull ORG/NAME' or "
+                    "scripts/models.sh downloads one\n",
                     printable(places.own, 200), printable(places.hub, 200)));
 }
 

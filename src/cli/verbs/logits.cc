@@ -1,11 +1,18 @@
-// logits.cc: `veery logits`: what a model predicts after each token of a text.
+// logits.cc: `veery logits`: prints the largest logits after tokens of a text.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 
@@ -81,26 +88,57 @@ void print(const std::vector<Position>& positions, const Tokenizer& tokenizer) {
   }
 }
 
+/// The tokens of the command line: ids, or a text for the tokenizer of the model.
+struct Input {
+  std::optional<std::string> id_list;
+  std::vector<int32_t> ids = {};
+  std::string text = {};
+};
+
+// Reads the input before the model is loaded, so that errors in it are reported at once.
+void read_input(Input& input, const TextArguments& text) {
+  if (input.id_list) {
+    input.ids = parse_ids(*input.id_list, "--ids");
+    return;
+  }
+  if (!text.given()) throw Misuse("missing text, expected -p, -f or --ids");
+  input.text = text.read();
+  if (text.file && input.text.ends_with('\n')) input.text.pop_back();
+}
+
+std::vector<int32_t> ids_of(const Input& input, const Model& model) {
+  if (input.id_list) {
+    check_ids(input.ids, model, "--ids");
+    return input.ids;
+  }
+  LostBytes lost;
+  std::vector<int32_t> ids = encode_prompt(model.tokenizer(), input.text, &lost);
+  warn_lost(lost, "the text");
+  if (ids.empty())
+    throw Error(ErrorKind::kInput, "found a text without tokens, expected one or more");
+  return ids;
+}
+
 }  // namespace
 
 void logits_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   TextArguments text;
-  std::optional<std::string> id_list;
+  Input input;
   bool all = false;
   size_t top = 10;
   Arguments app("logits",
-                "Prints what a model predicts after a text: the largest logits and their "
-                "probabilities.\nBOS is added to a text if the model wants it, never to ids.",
+                "Prints the largest logits after a text, and their probabilities.\nBOS is added to "
+                "a text if the model requires it, never to --ids.",
                 "  veery logits model.gguf -p \"The capital of France is\" --top 5");
   flags.add_path(app);
-  const auto source = text.add(app, "TEXT", "The text");
-  app.option("--ids", id_list, "Token ids, as they are: 1,2,3")
+  const auto source = text.add(app, "TEXT", "Text to read");
+  app.option("--ids", input.id_list, "Token ids instead of a text, used unchanged: 1,2,3")
       .type_name("IDS")
       .excludes(source.prompt)
       .excludes(source.file);
-  app.flag("--all", all, "After every token, not only after the last");
-  app.option("--top", top, "How many logits")
+  app.flag("--all", all, "Print the logits after every token, not only after the last");
+  app.option("--top", top, "Number of logits to print")
       .type_name("K")
       .whole_number(0, std::numeric_limits<int32_t>::max())
       .show_default();
@@ -110,23 +148,12 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_cache_types(app);
   flags.add_device(app);
   flags.add_gpu_layers(app);
-  flags.add_json(app, "Print one JSON object: positions");
+  flags.add_json(app, "Print a JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});
-  if (!text.given() && !id_list) throw Misuse("-p, -f or --ids is required");
-  std::vector<int32_t> ids;
-  if (id_list) ids = parse_ids(*id_list, "--ids");
-  std::string input = id_list ? "" : text.read();
-  if (text.file && input.ends_with('\n')) input.pop_back();
-
+  read_input(input, text);
   Model model = flags.load();
-  if (id_list) check_ids(ids, model, "--ids");
-  if (!id_list) {
-    LostBytes lost;
-    ids = encode_prompt(model.tokenizer(), input, &lost);
-    tell_lost(lost, "the text");
-  }
-  if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
+  const std::vector<int32_t> ids = ids_of(input, model);
   SequenceReader reader(model, std::ssize(ids));
   std::vector<Position> positions;
   if (all) {

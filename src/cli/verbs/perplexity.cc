@@ -1,10 +1,15 @@
 // perplexity.cc: `veery perplexity`.
 #include "tasks/perplexity.h"
 
+#include "base/json.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/folder/find_model.h"
 
 namespace veery::cli {
@@ -18,14 +23,13 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.context = 512;
   Arguments app("perplexity",
-                "Measures how well a model predicts a text: windows side by side, the second half "
-                "of each scored,\nas llama.cpp does it.",
+                "Measures how well a model predicts a text. The text is cut into windows; the "
+                "second half of each is scored, as in llama.cpp.",
                 "  veery perplexity model.gguf -f text.txt -c 512\n"
                 "  veery perplexity model-q4.gguf -f text.txt --reference model-f16.gguf");
   flags.common.add_path(app);
-  app.option("-f,--file", flags.file, "The text; -: standard input").type_name("FILE").required();
-  app.option("--reference", flags.reference,
-             "A model to compare with: how far from its predictions")
+  app.option("-f,--file", flags.file, "Text; -: standard input").type_name("FILE").required();
+  app.option("--reference", flags.reference, "Compare with the predictions of this model")
       .type_name("MODEL")
       .models();
   app.option("-c,--ctx-size", flags.common.context, "Tokens of a window")
@@ -38,7 +42,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
   flags.common.add_json(
-      app, "Print one JSON object: perplexity, stderr, tokens, windows (and reference)");
+      app,
+      "Print a JSON object: perplexity, stderr, tokens, windows and, with\n--reference, reference");
   app.read(std::move(arguments));
 }
 
@@ -60,7 +65,7 @@ void measure(const Flags& flags, const std::string& text) {
   SequenceReader reader(model);
   LostBytes lost;
   const auto ids = encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   Progress bar("scoring");
   const int32_t window = flags.common.context;
   const Perplexity result =
@@ -107,7 +112,7 @@ void measure_beside(const Flags& flags, const std::string& text) {
   Model reference = other.load();
   LostBytes lost;
   encode_prompt(model.tokenizer(), text, &lost);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   Progress bar("comparing");
   const int32_t window = flags.common.context;
   const Comparison result =
@@ -129,7 +134,7 @@ void perplexity_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
   const std::string text = read_file(flags.file);
-  if (!flags.reference.empty()) find_model(flags.reference);  // told before the first is loaded
+  if (!flags.reference.empty()) find_model(flags.reference);  // fails before the first is loaded
   if (flags.reference.empty())
     measure(flags, text);
   else

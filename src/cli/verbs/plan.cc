@@ -1,11 +1,15 @@
-// plan.cc: `veery plan`: the table of dispatches that a run goes through, and what each row costs.
+// plan.cc: `veery plan`: prints the dispatches of a run and their cost.
 #include <algorithm>
 
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/profile/plan_table.h"
+#include "cli/verbs/verbs.h"
 #include "engine/sequence_reader.h"
 #include "serve/models/memory_plan.h"
 #include "tasks/embed.h"
@@ -20,7 +24,7 @@ struct Settings {
   int64_t memory = 0;  ///< megabytes
 };
 
-// What `veery serve` takes with the same flags, by the same function.
+// Prints the memory plan of `veery serve` with the same flags, from the same function.
 void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const Settings& settings) {
   Progress bar("planning");
   serve::ModelSource source{.path = flags.path,
@@ -44,10 +48,10 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
         fmt::format("{:<12}{:>15}  {}", name, value, human_bytes(static_cast<double>(value))));
   };
   row("weights", bytes.weights);
-  row("caches", bytes.caches);
+  row("KV cache", bytes.caches);
   row("activations", bytes.activations);
-  if (bytes.drafts > 0) row("drafts", bytes.drafts);
-  row("all", bytes.total());
+  if (bytes.drafts > 0) row("draft model", bytes.drafts);
+  row("total", bytes.total());
   standard_output().line(fmt::format("context {}, {} answers at a time", plan.context, plan.slots));
   if (!plan.note.empty()) standard_output().line("memory is short: " + plan.note);
 }
@@ -75,9 +79,9 @@ void show_decoder(Model& model, const ModelArguments& flags, const Settings& set
        model, flags, settings);
 }
 
-/// One text of so many tokens.
+/// The run of one text of settings.rows tokens.
 void show_encoder(Model& model, const ModelArguments& flags, const Settings& settings) {
-  if (settings.depth > 0) throw Misuse("--depth", "an encoder has no cache");
+  if (settings.depth > 0) throw Misuse("--depth", "an encoder has no KV cache");
   Encoder encoder(model, model.entry().roots.begin()->first);
   const std::vector<int32_t> tokens = any_tokens(model, static_cast<size_t>(settings.rows));
   const TokenSequence text{tokens, {}};
@@ -94,31 +98,30 @@ void plan_verb(std::vector<std::string> arguments) {
   Settings settings;
   SchedulerFlags scheduler;
   bool unfused = false;
-  Arguments app(
-      "plan",
-      "Prints the table of dispatches that a run of N tokens goes through: kernel, shape, "
-      "bytes moved,\nplace of the result in the memory of the plan.",
-      "  veery plan model.gguf --rows 1 --profile");
+  Arguments app("plan",
+                "Prints the plan of a run, one kernel a row: shape, bytes moved, and the offset of "
+                "the result in the plan's memory.",
+                "  veery plan model.gguf --rows 1 --profile");
   flags.add_path(app);
-  app.option("--rows", settings.rows, "Tokens of the run")
+  app.option("--rows", settings.rows, "Token rows of the run (1: a decode step)")
       .type_name("N")
       .whole_number(1, 2048)
       .show_default();
   app.flag("--profile", settings.profile,
-           "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
-           "memory, f32, bf16, int8 or a barrier (of a GPU: a launch), measured in between");
-  app.option("-d,--depth", settings.depth, "Tokens in the cache before the run")
+           "Measure each row: time, GB/s, GFLOP/s and share of the limit that bounds it.\nLimits "
+           "are memory, f32, bf16, int8 and the barrier (on a GPU the launch).");
+  app.option("-d,--depth", settings.depth, "Context length before the run, in tokens")
       .type_name("N")
       .whole_number(0, 1 << 24)
       .show_default();
-  app.option("-r,--repetitions", settings.repetitions, "Runs that --profile takes the median of")
+  app.option("-r,--repetitions", settings.repetitions, "Runs of --profile; it reports their median")
       .type_name("N")
       .whole_number(1, 100000)
       .show_default();
-  app.flag("--unfused", unfused, "The table before fusion");
+  app.flag("--unfused", unfused, "Print the plan before fusion");
   app.flag("--serve", settings.serve,
-           "Instead of a table, the bytes that 'veery serve' takes with these flags");
-  app.option("--memory", settings.memory, "As of 'veery serve', in megabytes; 0: no limit")
+           "Print the memory that 'veery serve' needs with these flags instead");
+  app.option("--memory", settings.memory, "With --serve: limit of memory in megabytes; 0: none [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   scheduler.add(app);
@@ -128,14 +131,13 @@ void plan_verb(std::vector<std::string> arguments) {
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
-  flags.add_json(app,
-                 "Print one JSON object: rows, target, arena_bytes, table; with --serve bytes");
+  flags.add_json(app, "Print a JSON object: rows, target, arena_bytes, table; with --serve bytes");
   app.read(std::move(arguments));
   scheduler.note_given(app);
   if (settings.serve) return show_memory(flags, scheduler, settings);
   for (const char* flag : {"--memory", "--cache-memory", "--parallel", "--keep", "--ctx-size",
                            "--draft-model", "--draft-max"})
-    if (app.count(flag) > 0) throw Misuse(flag, "is for --serve");
+    if (app.count(flag) > 0) throw Misuse(flag, "needs --serve");
 
   LoadOptions options;
   options.fuse = !unfused;

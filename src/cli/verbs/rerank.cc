@@ -1,9 +1,12 @@
 // rerank.cc: `veery rerank`.
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/args/text_lines.h"
+#include "cli/verbs/verbs.h"
 #include "tasks/embed.h"
 
 namespace veery::cli {
@@ -18,32 +21,30 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app(
       "rerank",
-      "Scores how well documents answer a query; needs a model with a head for scores, or "
-      "Qwen3-Reranker.",
+      "Scores how well documents answer a query. Needs a cross-encoder or Qwen3-Reranker.",
       "  veery rerank model -q \"what is a thrush\" --jsonl documents.jsonl");
   flags.common.add_path(app);
-  app.option("-q,--query", flags.query, "The query").type_name("TEXT").required();
-  app.option("--jsonl", flags.jsonl, "The documents: a JSON string a line; -: standard input")
+  app.option("-q,--query", flags.query, "Query").type_name("TEXT").required();
+  app.option("--jsonl", flags.jsonl, "Documents, one JSON string a line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .required();
   app.option("--max-tokens", flags.options.max_tokens,
-             "Tokens of query and document together; what is more is cut off")
+             "Cut query and document together after N tokens [the model's limit]")
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--instruction", flags.options.instruction,
-             "Instruction for a decoder (Qwen3-Reranker)\n"
-             "[Given a web search query, retrieve relevant passages that answer the query]")
+             "Instruction for a decoder (Qwen3-Reranker)\n[Given a web search query, retrieve "
+             "relevant passages that answer the query]")
       .type_name("TEXT");
   app.flag("--raw", flags.options.raw,
-           "The head's own numbers, also where the model's files want their sigmoid; of a\n"
-           "decoder the logit of yes less that of no");
+           "Print raw scores, without the sigmoid; of a decoder logit(yes) - logit(no)");
   flags.common.add_threads(app);
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
-  flags.common.add_json(app,
-                        "Print one JSON object: scores, ranking (best first), tokens, truncated");
+  flags.common.add_json(
+      app, "Print a JSON object: scores, ranking (best first), tokens, truncated, seconds");
   app.read(std::move(arguments));
 }
 
@@ -88,8 +89,8 @@ void rerank_verb(std::vector<std::string> arguments) {
   size_t cut = 0;
   for (const PairScore& one : scores) cut += one.cut > 0;
   if (cut > 0)
-    write_error(fmt::format("veery: {} of {} documents {} longer than the model takes: cut off\n",
-                            cut, scores.size(), cut == 1 ? "is" : "are"));
+    write_error(fmt::format("veery: {} of {} documents {} longer than the limit: cut off\n", cut,
+                            scores.size(), cut == 1 ? "is" : "are"));
   Output& out = standard_output();
   if (flags.common.json) return out.json(json(scores, seconds_now() - start));
   for (const PairScore& one : scores) out.line(fmt::format("{}", one.score));

@@ -3,8 +3,13 @@
 
 #include <limits>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/chat/chat_loop.h"
 #include "cli/chat/saved_session.h"
 #include "cli/editor/terminal.h"
@@ -15,14 +20,17 @@
 #include "cli/flags/sampling_flags.h"
 #include "cli/hub/fetch.h"
 #include "cli/output/answer_printer.h"
+#include "cli/output/answer_summary.h"
+#include "cli/output/memory.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-constexpr int32_t kMostOfOthers = 1 << 20;  // tokens, where the answer may be as long as it likes
+constexpr int32_t kMaxTokensOfOthers = 1 << 20;  // tokens, for a backend without a limit of its own
 
 struct Flags {
   ModelArguments model;
@@ -45,52 +53,48 @@ void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
   flags.text.combined = true;
-  const auto text =
-      flags.text.add(app, "PROMPT",
-                     "What to answer, after the text of -f and of piped standard input;\n"
-                     "without all of them, --ids and words: a chat on a terminal");
+  const auto text = flags.text.add(app, "PROMPT",
+                                   "Prompt, after the text of -f and of piped standard "
+                                   "input.\nWithout any prompt, a terminal gets a chat.");
   text.prompt.group("Prompt");
   text.file.group("Prompt");
-  app.option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
+  app.option("--ids", flags.ids, "Prompt as token ids, used unchanged: 1,2,3")
       .type_name("IDS")
       .group("Prompt")
       .excludes(text.prompt)
       .excludes(text.file);
-  app.option("--system", flags.system, "System message (also written -sys); needs a chat template")
+  app.option("--system", flags.system, "System message (also -sys); needs a chat template")
       .type_name("TEXT")
       .allow_empty()
       .group("Prompt");
-  app.flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
+  app.flag("--raw", flags.raw, "Continue the prompt as it is, without the chat template")
       .group("Prompt");
 }
 
 void add_rest(Arguments& app, Flags& flags) {
   app.option("-n,--predict,--max-tokens", flags.tokens,
-             "Most tokens of an answer; -1: until it ends or the context is full")
+             "Maximum tokens of an answer; -1: until it ends or the context is full")
       .type_name("N")
       .group("Length")
       .whole_number(-1, kMost)
       .show_default();
   app.option_function(
          "--stop", [&flags](const std::string& stop) { flags.stops.push_back(stop); },
-         "End before this text; may be given several times")
+         "End the answer before this text; repeatable")
       .type_name("TEXT")
       .group("Length")
       .trigger_on_parse();
-  app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
+  app.flag("--ignore-eos", flags.ignore_eos, "Continue after tokens that end an answer")
       .group("Length");
   app.flag("--context-shift", flags.context_shift,
-           "A chat whose context is full drops its oldest turns, not the system\n"
-           "message, and goes on")
+           "In a chat, drop the oldest turns when the context is full")
       .group("Length");
   flags.conversation.add(app);
   flags.model.add_chat_template(app);
   flags.grammar.add(app);
   flags.draft.add(app);
   app.option("--session", flags.session,
-             "What is computed of prompt and answer is kept in FILE: read if it is\n"
-             "there, written at the end; of the next prompt only what is new is\n"
-             "run, and a chat goes on")
+             "Save the KV cache to FILE and resume from it; only new tokens are evaluated")
       .type_name("FILE");
   flags.backend.add(app);
   flags.model.add_context(app);
@@ -100,10 +104,9 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_device(app);
   flags.model.add_gpu_layers(app);
   flags.model.add_json(app,
-                       "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
-                       "timings, message (the answer taken apart: content,\n"
-                       "reasoning_content, tool_calls), lost if bytes became no tokens");
-  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+                       "Print a JSON object: text, ids, prompt_ids, finish_reason, timings, "
+                       "message\nand, if bytes became no tokens, lost");
+  app.flag("-q,--quiet", flags.quiet, "Print no summary on standard error");
 }
 
 GenerateOptions generate_options(const Flags& flags, const Model& model) {
@@ -117,7 +120,7 @@ GenerateOptions generate_options(const Flags& flags, const Model& model) {
   return options;
 }
 
-/// What is answered: a text or ids, read before a model is loaded.
+/// The prompt, a text or ids. Read before the model is loaded, so that a missing file fails early.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
@@ -151,7 +154,8 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
   return json;
 }
 
-/// Where the first one stands in the text of the user, if it is there and not in the template's.
+/// Replaces the offset in the rendered prompt by that in the text of the user, if the first lost
+/// byte is there.
 void place_in_text(LostBytes& lost, const Model& model, const std::string& text) {
   LostBytes own;
   encode_prompt(model.tokenizer(), text, &own);
@@ -164,29 +168,29 @@ SchedulerOptions scheduler_options(const Flags& flags) {
   return options;
 }
 
-/// A prompt and how its answer is read.
+/// A rendered prompt and the parser of its answer.
 struct Asked {
   std::vector<int32_t> ids;
   AnswerParser parser{AnswerFormat()};
-  Json messages = Json::array();  ///< what ids were made of, if they were
+  Json messages = Json::array();  ///< the conversation of the prompt; empty with --ids
   LostBytes lost;
 };
 
-/// The conversation of the flags.
+/// Returns the conversation that the flags describe.
 Chat make_chat(const Flags& flags, const Model& model) {
   Chat chat(model, flags.system, flags.raw);
   flags.conversation.apply(chat, model);
   return chat;
 }
 
-/// Whether a conversation can be answered as it is.
+/// Whether the conversation can be answered without another message.
 bool awaits_answer(const Json& messages) {
   if (messages.empty()) return false;
   const std::string role = messages.back().value("role", "");
   return role == "user" || role == "tool";
 }
 
-/// `taken_apart`: marks of reasoning and calls are not part of the text.
+/// `taken_apart`: the marks of reasoning and calls are parsed, not printed.
 Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool taken_apart,
           GenerateOptions& options) {
   Asked asked;
@@ -201,7 +205,7 @@ Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool take
   asked.ids = std::move(rendered.ids);
   asked.messages = chat.messages();
   if (asked.lost.count > 0 && !chat.raw()) place_in_text(asked.lost, model, given.text);
-  tell_lost(asked.lost, "the prompt");
+  warn_lost(asked.lost, "the prompt");
   options.drop_first_space = !chat.raw();
   if (!chat.raw() && taken_apart) {
     options.marks = rendered.format;
@@ -210,7 +214,7 @@ Asked ask(const Flags& flags, const Prompt& given, const Model& model, bool take
   return asked;
 }
 
-/// The answer as a message, without the reasoning that is not to be shown.
+/// Returns the answer as a message, without the reasoning if --hide-thinking is given.
 Json message_json(ParsedAnswer answer, const Flags& flags) {
   if (flags.conversation.hide_thinking()) answer.reasoning.clear();
   return to_message(answer);
@@ -218,13 +222,13 @@ Json message_json(ParsedAnswer answer, const Flags& flags) {
 
 void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   GenerateOptions options = generate_options(flags, model);
-  // Other programs get the text as it is written.
+  // Styles are for terminals only: pipes and files get the text unchanged.
   const AnswerLook look{
       .styled = !flags.model.json && shows_styles(STDOUT_FILENO),
       .hide_reasoning = flags.conversation.hide_thinking(),
       .json_calls = flags.conversation.has_tools() || !flags.conversation.loaded().tools.is_null()};
   const std::shared_ptr<const Grammar> grammar = flags.grammar.grammar(model);
-  // A grammar begins after the mark that ends reasoning.
+  // The parser finds the mark that ends the reasoning, after which a grammar applies.
   const bool taken_apart =
       look.styled || look.hide_reasoning || look.json_calls || flags.model.json || grammar;
   Asked asked = ask(flags, given, model, taken_apart, options);
@@ -256,15 +260,18 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     printer.end(answer);
     if (!printer.wrote()) out.write("\n");
     printer.end_line();
-    if (!flags.quiet) write_error(summary_line(result, model));
+    AnswerSummary summary;
+    summary.add(result);
+    if (!flags.quiet) write_error(summary_line(summary, model.load_seconds(), peak_memory()));
   }
   session.save(asked.ids, result.ids);
 }
 
 void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) {
-  if (chatting) throw Misuse("--backend", "another backend answers one prompt, with -p or -f");
+  if (chatting)
+    throw Misuse("--backend", "needs a prompt (-p or -f): only veery's own backend has a chat");
   EngineOptions options = flags.sampling.engine_options();
-  options.max_tokens = flags.tokens < 0 ? kMostOfOthers : static_cast<int32_t>(flags.tokens);
+  options.max_tokens = flags.tokens < 0 ? kMaxTokensOfOthers : static_cast<int32_t>(flags.tokens);
   flags.backend.answer(app, flags.model.path,
                        {.prompt = flags.ids ? "" : read_prompt(flags).text,
                         .system = flags.system,
@@ -274,26 +281,26 @@ void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) 
                        options);
 }
 
-/// The system message, tools and variables reach a model through its chat template only.
+/// Refuses flags that need a chat template if none is used.
 void check_template(const Flags& flags) {
   const std::string flag = !flags.system.empty() ? "--system" : flags.conversation.given();
   if (flag.empty()) return;
   const auto refuse = [&](const std::string& reason) {
-    throw Misuse(flag, reason + (flag == "--system" ? ": there is no place for a system message"
-                                                    : ": there is no template that uses it"));
+    throw Misuse(flag, reason + (flag == "--system" ? ": a system message needs a chat template"
+                                                    : ": the flag needs a chat template"));
   };
   if (flags.raw) refuse("--raw leaves the chat template out");
-  if (flags.ids) refuse("--ids are taken as they are");
+  if (flags.ids) refuse("--ids are used unchanged");
   if (!flags.model.chosen_template() && chat_template_source(flags.model.path).empty())
     refuse(fmt::format("{} has no chat template", escaped(flags.model.path)));
 }
 
-/// Says that the chat template has no place for the system message.
-void tell_dropped_system(const Flags& flags, const Model& model) {
+/// Warns if the chat template leaves the system message out.
+void warn_dropped_system(const Flags& flags, const Model& model) {
   constexpr const char* kBlank = " \t\r\n";
   const size_t begin = flags.system.find_first_not_of(kBlank);
   if (begin == std::string::npos) return;
-  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim it
+  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim blanks
   Chat chat(model, flags.system, flags.raw);
   chat.add_user("hello");
   if (chat.text().find(flags.system.substr(begin, end - begin)) == std::string::npos)
@@ -304,24 +311,25 @@ void tell_dropped_system(const Flags& flags, const Model& model) {
 
 void run_verb(std::vector<std::string> arguments) {
   Flags flags;
-  Arguments app("run",
-                "Answers a prompt with a model, streaming the text, or chats.\n\nThe values in "
-                "brackets hold where neither a flag nor the file (general.sampling.*) says more.",
-                "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
+  Arguments app(
+      "run",
+      "Answers a prompt with a model, streaming the text, or chats.\n\nDefaults in brackets apply "
+      "unless a flag or the model file (general.sampling.*) sets another value.",
+      "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
   add_input(app, flags);
   flags.sampling.add(app);
   add_rest(app, flags);
   app.read(std::move(arguments));
 
   for (const std::string& stop : flags.stops)
-    if (stop.empty()) throw Misuse("--stop", "the text is empty");
+    if (stop.empty()) throw Misuse("--stop", "empty value, expected TEXT");
   flags.text.join_words(app, {"--ids"});
   const bool prompted = flags.text.given() || flags.ids;
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
   if (flags.session && flags.conversation.loads())
-    throw Misuse("--load", "excludes --session: both are a conversation");
+    throw Misuse("--load", "excludes --session: each of them is a conversation");
   if (flags.context_shift && !chatting)
-    throw Misuse("--context-shift", "needs a chat: one answer ends where the context is full");
+    throw Misuse("--context-shift", "needs a chat: a single answer ends when the context is full");
   if (chatting && flags.model.json)
     throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
   if (flags.backend.other()) return answer_by_another(app, flags, chatting);
@@ -334,7 +342,7 @@ void run_verb(std::vector<std::string> arguments) {
   const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
   if (no_template && !flags.quiet)
     write_error("veery: the model has no chat template: the text is continued as it is\n");
-  tell_dropped_system(flags, model);
+  warn_dropped_system(flags, model);
   if (!chatting) return answer_once(flags, prompt, model);
   chat_loop(model,
             {.model = model,

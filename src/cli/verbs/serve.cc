@@ -1,4 +1,4 @@
-// serve.cc: `veery serve`: answers over HTTP.
+// serve.cc: `veery serve`: serves models over HTTP.
 #include <unistd.h>
 
 #include <atomic>
@@ -11,13 +11,17 @@
 #endif
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/untrusted_file.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/model_arguments.h"
 #include "cli/flags/scheduler_flags.h"
 #include "cli/hub/fetch.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/version.h"
+#include "cli/output/version.h"
+#include "cli/verbs/verbs.h"
 #include "serve/http/server.h"
 #include "serve/models/keep_alive.h"
 #include "serve/service.h"
@@ -40,9 +44,10 @@ struct Flags {
   serve::LogOptions log;
 };
 
-// glibc gives each thread an arena of its own, which keeps what the largest request of that thread
-// had freed: answering random JSON schemas, the process grew by 7 MB a minute. Four are enough, as
-// steps of a model allocate nothing. The user's own settings stay.
+// glibc's malloc keeps freed memory in per-thread arenas. Limiting the arenas to 4 keeps the growth
+// of the process small: answering random JSON schemas, it grew by about 6 MiB a minute without the
+// limit. Decode steps do not allocate, so threads do not wait for an arena. Settings of the user
+// take precedence.
 void limit_arenas() {
 #if defined(__GLIBC__)
   if (std::getenv("MALLOC_ARENA_MAX") == nullptr && std::getenv("GLIBC_TUNABLES") == nullptr)
@@ -64,16 +69,16 @@ std::string id_of(const Flags& flags, size_t model) {
   return model < flags.aliases.size() ? flags.aliases[model] : id_of(flags.paths[model]);
 }
 
-// What happens to the server, in its log. Where that is a file, standard error tells it too.
-void tell(serve::Log& log, serve::LogLevel level, const std::string& message) {
+// Logs an event of the server, on standard error too if the log is a file.
+void log_event(serve::Log& log, serve::LogLevel level, const std::string& message) {
   log.note(level, message);
   if (log.options().file.empty()) return;
   write_error(
       fmt::format("veery: {}{}\n", level == serve::LogLevel::kWarn ? "warning: " : "", message));
 }
 
-/// SIGINT and SIGTERM end the server; those that come later end the program. SIGHUP opens the file
-/// of the log anew; without one it ends the server too.
+/// SIGINT and SIGTERM stop the server, a second one ends the program. SIGHUP reopens the log file,
+/// or stops the server if there is none.
 class Signals {
  public:
   Signals(serve::HttpServer& server, serve::Log& log)
@@ -83,7 +88,7 @@ class Signals {
     pthread_kill(thread_.native_handle(), SIGUSR1);
     thread_.join();
   }
-  /// To be called before any other thread is made.
+  /// Must be called before any other thread starts.
   static void block() {
     sigset_t set = wanted();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -105,7 +110,7 @@ class Signals {
         continue;
       }
       if (++count > 1) _exit(128 + signal);
-      tell(log, serve::LogLevel::kInfo, "ending; once more to end at once");
+      log_event(log, serve::LogLevel::kInfo, "stopping; repeat the signal to exit at once");
       server.stop();
     }
   }
@@ -114,96 +119,77 @@ class Signals {
 };
 
 void add_network(Arguments& app, Flags& flags) {
-  app.option("--host", flags.host, "The address to listen on; 0.0.0.0: all of this machine")
+  app.option("--host", flags.host, "Address to listen on; 0.0.0.0: all of this machine")
       .type_name("ADDRESS")
       .show_default();
-  app.option("--port", flags.port, "0: any free one")
+  app.option("--port", flags.port, "Port to listen on; 0: any free one")
       .type_name("N")
       .whole_number(0, 65535)
       .show_default();
-  app.option("--queue", flags.queue, "Requests that may wait; others get status 429")
+  app.option("--queue", flags.queue, "Requests that may wait; further ones get status 429")
       .type_name("N")
       .whole_number(0, kMostQueued)
       .show_default();
   app.option("--api-key-file", flags.key_file,
-             "Requests must bring one of its keys: one a line, or JSON with names\nand limits")
+             "Require an API key of this file: one a line, or JSON with names and limits")
       .type_name("FILE");
-  const Option certificate =
-      app.option("--tls-cert", flags.tls.certificate,
-                 "HTTPS with this certificate, PEM, behind it those that lead to a known one")
-          .type_name("FILE")
-          .files({"pem", "crt", "cer"});
-  const Option key =
-      app.option("--tls-key", flags.tls.key, "The private key of the certificate, PEM")
-          .type_name("FILE")
-          .files({"pem", "key"})
-          .needs(certificate);
+  const Option certificate = app.option("--tls-cert", flags.tls.certificate,
+                                        "Serve HTTPS with this certificate chain (PEM)")
+                                 .type_name("FILE")
+                                 .files({"pem", "crt", "cer"});
+  const Option key = app.option("--tls-key", flags.tls.key, "Private key of the certificate (PEM)")
+                         .type_name("FILE")
+                         .files({"pem", "key"})
+                         .needs(certificate);
   certificate.needs(key);
-  app.option("--cors", flags.origins, "Origins whose pages may ask, '*': any").type_name("ORIGIN");
-  app.option("--allow-host", flags.hosts, "Names to answer to, beside localhost").type_name("NAME");
-  app.option("--max-body", flags.body, "Megabytes of a request")
+  app.option("--cors", flags.origins,
+             "Origin whose pages may send requests; '*': any; repeatable [none]")
+      .type_name("ORIGIN");
+  app.option("--allow-host", flags.hosts,
+             "Further Host name to accept beside localhost; repeatable")
+      .type_name("NAME");
+  app.option("--max-body", flags.body, "Maximum size of a request body, in megabytes")
       .type_name("MB")
       .whole_number(1, 4096)
       .show_default();
   app.option("--response-memory", flags.responses,
-             "Megabytes of stored responses (/v1/responses); 0: none are stored")
+             "Memory for stored responses (/v1/responses), in megabytes; 0: store none")
       .type_name("MB")
       .whole_number(0, 1 << 20)
       .show_default();
-  app.option("--grace", flags.grace, "Seconds that answers have to end after SIGTERM")
+  app.option("--grace", flags.grace, "Seconds that running answers may take after SIGTERM")
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
 }
 
-// A flag whose value is one of some words.
-template <typename T>
-void add_choice(Arguments& app, const std::string& name, T& value, const std::string& help,
-                const std::vector<std::pair<std::string, T>>& choices) {
-  std::vector<std::string> words;
-  for (const auto& choice : choices) words.push_back(choice.first);
-  app.option_function(
-         name,
-         [name, &value, choices, words](const std::string& text) {
-           const auto found = std::ranges::find(words, text);
-           if (found == words.end())
-             throw Misuse(
-                 name, fmt::format("'{}' is none of {}", printable(text), fmt::join(words, ", ")));
-           value = choices[static_cast<size_t>(found - words.begin())].second;
-         },
-         help)
-      .type_name("WORD")
-      .choices(words);
-}
-
 void add_log(Arguments& app, Flags& flags) {
   add_choice<serve::LogFormat>(
-      app, "--log-format", flags.log.format, "Lines of the log: text, or json for programs [text]",
+      app, "--log-format", flags.log.format, "Format of the log: text or json [text]",
       {{"text", serve::LogFormat::kText}, {"json", serve::LogFormat::kJson}});
   add_choice<serve::LogLevel>(app, "--log-level", flags.log.level,
-                              "What is logged; info has a line for each request [info]",
+                              "Lowest level logged: error, warn, info (each request), debug [info]",
                               {{"error", serve::LogLevel::kError},
                                {"warn", serve::LogLevel::kWarn},
                                {"info", serve::LogLevel::kInfo},
                                {"debug", serve::LogLevel::kDebug}});
   app.option("--log-file", flags.log.file,
-             "Append the log to this file, opened anew on SIGHUP [standard error]")
+             "Append the log to FILE; SIGHUP reopens it [standard error]")
       .type_name("FILE");
-  app.flag("--log-prompts", flags.log.prompts, "Log the texts of requests and answers too");
+  app.flag("--log-prompts", flags.log.prompts, "Also log the texts of requests and answers");
 }
 
-// Which models there are, and which of them are loaded.
+// Adds the flags of the models: which there are, and which of them are loaded.
 void add_models(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
   flags.fetch.add(app);
   app.take_words("MODEL", flags.paths, "Further models").models();
   app.option("-a,--alias", flags.aliases,
-             "What clients call the models, in their order (file name)")
+             "Names of the models in requests, in their order [the file names]")
       .type_name("NAME");
   app.option("--memory", flags.memory,
-             "Megabytes for all loaded models: weights, caches and activations. Others are\n"
-             "loaded when asked for, and those go that were not used for longest; 0: all\n"
-             "are loaded")
+             "Memory for all loaded models, in megabytes; 0: no limit [0].\nWith a limit, models "
+             "load on request and the least recently used are unloaded.")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option_function(
@@ -211,44 +197,40 @@ void add_models(Arguments& app, Flags& flags) {
          [&](const std::string& text) {
            const std::optional<double> found = serve::parse_duration(text);
            if (!found)
-             throw Misuse(
-                 "--keep-alive",
-                 fmt::format("'{}' is no duration, expected one such as 5m, 90s, 0", text));
+             throw Misuse("--keep-alive",
+                          fmt::format("found '{}', expected a duration such as 5m, 90s, 0", text));
            flags.keep_alive = *found;
          },
-         "How long a model stays loaded without requests; -1: for ever [-1]")
+         "Unload a model after this time without requests; -1: never [-1]")
       .type_name("TIME");
   const Option folder = app.option("--prefix-cache", flags.prefix_folder,
-                                   "Folder in which caches of conversations are kept on disk, so "
-                                   "that they are\nknown after a restart")
+                                   "Keep prefix cache entries in this folder, across restarts")
                             .type_name("DIR");
-  app.option("--prefix-cache-size", flags.prefix_bytes, "Megabytes of all files of that folder")
+  app.option("--prefix-cache-size", flags.prefix_bytes, "Maximum size of that folder, in megabytes")
       .type_name("MB")
       .whole_number(1, 1 << 24)
       .show_default()
       .needs(folder);
-  app.option("--pin", flags.pinned,
-             "Models that stay once they are loaded, by the names of --alias")
+  app.option("--pin", flags.pinned, "Never unload the model of this alias; repeatable")
       .type_name("NAME");
 }
 
-// Throws Misuse for names of no model.
+// Throws Misuse for names without a model.
 void check_names(const Flags& flags) {
   if (flags.aliases.size() > flags.paths.size())
-    throw Misuse("--alias",
-                 fmt::format("{} names for {} models", flags.aliases.size(), flags.paths.size()));
+    throw Misuse("--alias", fmt::format("found {} names for {} models", flags.aliases.size(),
+                                        flags.paths.size()));
   std::vector<std::string> ids;
   for (size_t i = 0; i < flags.paths.size(); ++i) ids.push_back(id_of(flags, i));
   for (const std::string& id : flags.pinned)
-    if (std::ranges::find(ids, id) == ids.end())
-      throw Misuse("--pin", fmt::format("'{}' is none of the models {}", id, fmt::join(ids, ", ")));
+    if (std::ranges::find(ids, id) == ids.end()) throw Misuse("--pin", not_one_of(id, ids));
 }
 
 Flags read(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app(
       "serve",
-      "Answers over HTTP as OpenAI's, Anthropic's and Ollama's servers do, and with a web page.",
+      "Serves models over HTTP with the APIs of OpenAI, Anthropic and Ollama, and a web page.",
       "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
       "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
   add_models(app, flags);
@@ -273,12 +255,11 @@ Flags read(std::vector<std::string> arguments) {
 std::string description(const serve::Models::View& view) {
   const std::string id = printable(view.card->id, 200);
   if (!view.model)
-    return fmt::format("{} is loaded when it is asked for, {}", id,
-                       human_bytes(static_cast<double>(view.bytes)));
+    return fmt::format("{} loads on request, {}", id, human_bytes(static_cast<double>(view.bytes)));
   const Scheduler* scheduler = view.model->scheduler();
   if (scheduler == nullptr) return fmt::format("{} makes {}", id, view.card->makes);
-  return fmt::format("{} answers, {} at a time, context {}, caches {}", id, scheduler->slots(),
-                     scheduler->context(),
+  return fmt::format("{} is ready: {} answers at a time, context {}, KV cache {}", id,
+                     scheduler->slots(), scheduler->context(),
                      human_bytes(static_cast<double>(scheduler->cache_bytes())));
 }
 
@@ -287,24 +268,25 @@ void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
   options.queue = static_cast<int32_t>(flags.queue);
   options.prefix_store = {flags.prefix_folder, static_cast<uint64_t>(flags.prefix_bytes) * 1000000};
   if (options.draft_model && flags.paths.size() > 1)
-    throw Misuse("--draft-model", "drafts for one model, not for several");
+    throw Misuse("--draft-model", "needs a single model");
   if (flags.model.chosen_template() && flags.paths.size() > 1)
-    throw Misuse("--chat-template", "is for one model, not for several");
+    throw Misuse("--chat-template", "needs a single model");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
     fetch_if_missing(path, flags.fetch);
     const std::string id = id_of(flags, i);
     Progress bar("loading " + id);
     LoadOptions load = flags.model.load_options(bar, {});
-    load.clip_context = flags.paths.size() > 1;  // one number for all of them
+    load.clip_context = flags.paths.size() > 1;  // -c may exceed the limit of some of them
     const auto progress = std::exchange(load.progress, nullptr);
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});
     if (const std::string& note = models.view(id).card->plan.note; !note.empty())
-      write_error(fmt::format("veery: {}: memory is short: {}\n", printable(id, 200), note));
+      log_event(log, serve::LogLevel::kWarn,
+                fmt::format("{}: memory is short: {}", printable(id, 200), note));
     if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
-    tell(log, serve::LogLevel::kInfo, description(models.view(id)));
+    log_event(log, serve::LogLevel::kInfo, description(models.view(id)));
   }
 }
 
@@ -315,8 +297,7 @@ serve::HttpOptions http_options(const Flags& flags, serve::Context& context) {
           .tls = flags.tls,
           .warn =
               [&context](const std::string& what) {
-                context.log->note(serve::LogLevel::kWarn, "a request ended by an error",
-                                  {{"error", what}});
+                context.log->note(serve::LogLevel::kWarn, "a request failed", {{"error", what}});
               },
           .finished =
               [&context](const serve::RequestRecord& record) {
@@ -352,18 +333,18 @@ void serve_verb(std::vector<std::string> arguments) {
                              service.handle(request, reply);
                            });
   if (!options.loopback && options.api_keys.empty())
-    tell(log, serve::LogLevel::kWarn,
-         "other machines can reach this server, and it takes requests without an API key");
+    log_event(log, serve::LogLevel::kWarn,
+              "other machines can reach this server, and it takes requests without an API key");
   const Signals signals(server, log);
-  // Requests that come while the models load are told so.
+  // Serves while the models load, so that requests get an error that says so.
   std::exception_ptr failure;
   std::thread loader([&] {
     try {
       load_models(flags, context.models, log);
       context.ready = true;
-      tell(log, serve::LogLevel::kInfo,
-           fmt::format("serving on {}://{}:{}", flags.tls.key.empty() ? "http" : "https",
-                       flags.host, server.port()));
+      log_event(log, serve::LogLevel::kInfo,
+                fmt::format("serving on {}://{}:{}", flags.tls.key.empty() ? "http" : "https",
+                            flags.host, server.port()));
     } catch (...) {
       failure = std::current_exception();
       server.stop();

@@ -1,8 +1,14 @@
-// show.cc: `veery show`: what a model file holds. The weights are not read.
+// show.cc: `veery show`: describes a model file without reading its weights.
 #include <algorithm>
 
-#include "cli/args/cli.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
+#include "dtype/dtype.h"
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
@@ -49,7 +55,7 @@ std::string shorten(std::string_view text) {
   return fmt::format("{} ({} bytes)", printable(whole, kShownText), text.size());
 }
 
-// JSON has escapes of its own.
+// Shortens JSON, which escapes control characters itself.
 std::string shorten_json(const Json& json) {
   return printable(printable_json(dump_json(json)), kShownText);
 }
@@ -87,7 +93,7 @@ Json tokenizer_json(const ModelFile& file) {
   }
 }
 
-// "0-2, 4" of the layers that `is` holds for.
+// Returns the layers with is(layer) as ranges, such as "0-2, 4".
 template <typename Is>
 std::string layer_ranges(int32_t layers, const Is& is) {
   std::string text;
@@ -102,13 +108,13 @@ std::string layer_ranges(int32_t layers, const Is& is) {
   return text;
 }
 
-// Those that are sLSTM.
+// Returns the ranges of sLSTM layers.
 std::string cell_ranges(const RecurrentConfig& r) {
   const auto is_cell = [&](int32_t i) { return r.blocks.cells[static_cast<size_t>(i)]; };
   return layer_ranges(static_cast<int32_t>(r.blocks.cells.size()), is_cell);
 }
 
-// Layers that keep a state of a fixed size; null: there are none.
+// Describes the recurrent layers; null if there are none.
 Json recurrent_json(const TransformerConfig& config) {
   const RecurrentConfig& r = config.recurrent;
   if (r.mixer == Mixer::kNone) return nullptr;
@@ -196,7 +202,7 @@ void row(std::string_view key, const std::string& value) {
   standard_output().line(fmt::format("  {:<22}{}", key, printable(value, kShownCell)));
 }
 
-// "f16", or "f16 keys, q8_0 values".
+// Returns "f16", or "f16 keys, q8_0 values".
 std::string type_text(const Json& types) {
   const auto keys = types[0].get<std::string>();
   const auto values = types[1].get<std::string>();
@@ -214,12 +220,12 @@ void print_recurrent(const Json& r) {
     row("", fmt::format("sLSTM of {} heads: {}", number("cell_heads"), r["cells"].string()));
   if (number("convolution_width") > 0)
     row("", fmt::format("convolutions over {} positions", number("convolution_width")));
-  row("", fmt::format("a state of {} for each sequence of any length",
+  row("", fmt::format("a state of {} per sequence, of any length",
                       human_bytes(r["state_bytes"].get<double>())));
 }
 
 void print_config(const Json& config) {
-  if (config.contains("error")) return row("cannot be run", config["error"].get<std::string>());
+  if (config.contains("error")) return row("cannot run", config["error"].get<std::string>());
   const auto number = [&](const char* key) { return config[key].get<int64_t>(); };
   const Json& recurrent = config["recurrent"];
   const bool attends = recurrent.is_null() || recurrent["beside_attention"].get<bool>() ||
@@ -233,19 +239,19 @@ void print_config(const Json& config) {
                                  number("head_dim"), number("kv_heads")));
   if (!recurrent.is_null()) print_recurrent(recurrent);
   if (number("sparse_from") > 0)
-    row("sparse attention", fmt::format("to {} chosen positions", number("sparse_from")));
+    row("sparse attention", fmt::format("to {} selected positions", number("sparse_from")));
   if (config["draft_head"].get<bool>())
-    row("drafts", "by a layer that predicts one token further");
+    row("MTP head", "yes, used for speculative decoding");
   else if (number("further_layers") > 0)
-    row("not used", fmt::format("{} layers that predict further tokens", number("further_layers")));
+    row("not used", fmt::format("{} MTP layers", number("further_layers")));
   const auto local = [&](const char* key, const char* usual) {
     return number(key) > 0 ? number(key) : number(usual);
   };
   if (number("local_head_dim") > 0 || number("local_kv_heads") > 0)
-    row("", fmt::format("with a window heads of {}, {} for keys and values",
+    row("", fmt::format("with a window: heads of {}, {} for keys and values",
                         local("local_head_dim", "head_dim"), local("local_kv_heads", "kv_heads")));
   if (number("shared_kv_layers") > 0)
-    row("", fmt::format("the last {} layers read keys of others, feed-forward {}",
+    row("", fmt::format("the last {} layers share keys of others, feed-forward {}",
                         number("shared_kv_layers"), local("shared_kv_hidden", "hidden")));
   if (number("encoder_layers") > 0)
     row("encoder",
@@ -256,10 +262,10 @@ void print_config(const Json& config) {
   row("trained context", fmt::format("{}", number("trained_context")));
   if (number("sliding_window") > 0)
     row("sliding window", fmt::format("{}", number("sliding_window")));
-  row("cache", fmt::format("{} ({}) for a context of {}, {} with --exact",
-                           human_bytes(static_cast<double>(number("cache_bytes"))),
-                           type_text(config["cache_types"]), number("context"),
-                           human_bytes(static_cast<double>(number("cache_bytes_f32")))));
+  row("KV cache", fmt::format("{} ({}) for a context of {}, {} with --exact",
+                              human_bytes(static_cast<double>(number("cache_bytes"))),
+                              type_text(config["cache_types"]), number("context"),
+                              human_bytes(static_cast<double>(number("cache_bytes_f32")))));
 }
 
 void print_tokenizer(const Json& tokenizer) {
@@ -302,13 +308,13 @@ void print(const Json& all, const ModelFile& file) {
 void show_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   bool whole = false;
-  Arguments app("show", "Describes a model file or folder; its weights are not read.",
+  Arguments app("show", "Describes a model file or folder without reading its weights.",
                 "  veery show model.gguf -c 8192");
   flags.add_path(app);
   flags.add_context(app);
   flags.add_cache_types(app);
-  flags.add_json(app, "Print one JSON object");
-  app.flag("--all", whole, "With --json: long arrays of the metadata as a whole");
+  flags.add_json(app, "Print a JSON object");
+  app.flag("--all", whole, "With --json: print long arrays of the metadata in full");
   app.read(std::move(arguments));
   const ModelFile file = open_model(flags.path);
   const Json all = describe(file, flags, whole);

@@ -1,18 +1,25 @@
-// template.cc: `veery template`: a conversation as the model's chat template writes it.
+// template.cc: `veery template`: renders a conversation with a chat template.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "chat/messages.h"
-#include "cli/args/cli.h"
+#include "cli/args/arguments.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/model.h"
 #include "text/chat/chat_text.h"
 
 namespace veery::cli {
 namespace {
 
-// "2024-05-17T12:34:56" (or a date alone) as seconds since 1970 on a clock without a zone.
+// Parses "2024-05-17T12:34:56" or a date alone, without a time zone, to seconds since 1970.
 int64_t parse_clock(const std::string& text) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
   const int found = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &used);
@@ -28,7 +35,8 @@ int64_t parse_clock(const std::string& text) {
   const bool valid = found == 3 && date.ok() && rest.empty() && hour >= 0 && hour < 24 &&
                      minute >= 0 && minute < 60 && second >= 0 && second < 61;
   if (!valid)
-    throw Misuse("--now", fmt::format("'{}' is no time such as 2024-05-17T12:34:56", text));
+    throw Misuse("--now",
+                 fmt::format("found '{}', expected a time such as 2024-05-17T12:34:56", text));
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
   return days * int64_t{86400} + hour * 3600 + minute * 60 + second;
 }
@@ -37,10 +45,10 @@ Json read_json(const std::string& path) { return parse_json(read_file(path, kMes
 
 struct Inputs {
   Json messages;
-  Json more = Json::object();  ///< variables beside them
+  Json more = Json::object();  ///< further variables of the template
 };
 
-// Paths may be empty, but that of the messages.
+// The paths of tools and variables may be empty.
 Inputs read_inputs(const std::string& messages, const std::string& tools,
                    const std::string& variables) {
   Inputs inputs{.messages = read_json(messages)};
@@ -56,18 +64,19 @@ Inputs read_inputs(const std::string& messages, const std::string& tools,
                       std::ranges::all_of(list, [](const Json& tool) { return tool.is_object(); }));
   if (!valid)
     throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an array of objects", tools,
-                list.is_array() ? "array of other things" : list.type_name());
+                list.is_array() ? "array of other values" : list.type_name());
   inputs.more["tools"] = std::move(list);
   return inputs;
 }
 
-// By name; else as transformers chooses: "tool_use" where there are tools.
+// Returns the template called `name` or, as transformers does, "tool_use" if there are tools, else
+// "default".
 std::string source_of(const std::string& path, const std::string& name, const Json& variables) {
   const ChatTemplateSources sources = load_template_sources(path);
   if (!name.empty()) {
     if (const std::string* found = sources.find(name)) return *found;
-    throw Misuse("--template", fmt::format("the model has no template '{}', but {}", escaped(name),
-                                           sources.names()));
+    throw Misuse("--template", fmt::format("found '{}', expected one of the model's templates: {}",
+                                           escaped(name), sources.names()));
   }
   const Json* tools = variables.member("tools");
   const bool has_tools = tools != nullptr && tools->is_array() && !tools->empty();
@@ -84,30 +93,31 @@ void template_verb(std::vector<std::string> arguments) {
   std::string template_file, name, messages, tools, variables, now;
   bool prompt = false;
   Arguments app("template",
-                "Prints a conversation as the chat template of a model writes it, byte for byte.",
+                "Renders a conversation with a chat template and prints it, byte for byte.",
                 "  veery template model.gguf --messages chat.json --add-generation-prompt");
   model.add_path(app, false);
-  app.option("--template-file", template_file, "Use this template instead of that of a model")
+  app.option("--template-file", template_file, "Read the template from FILE instead of a model")
       .type_name("FILE")
       .files({"jinja", "j2", "txt"});
   app.option("--template", name,
-             "A template of the model by its name [tool_use with tools, else default]")
+             "Use this template of the model [tool_use with --tools, else default]")
       .type_name("NAME");
   app.option("--messages", messages, "JSON array of messages; -: standard input")
       .type_name("FILE")
       .files({"json"})
       .required();
   app.option("--tools", tools, "JSON array of tools").type_name("FILE").files({"json"});
-  app.flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
-  app.option("--vars", variables, "JSON object of more variables, bos_token for example")
+  app.flag("--add-generation-prompt", prompt, "End with the prompt for an answer");
+  app.option("--vars", variables, "JSON object of further template variables, such as bos_token")
       .type_name("FILE")
       .files({"json"});
-  app.option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56").type_name("TIME");
-  model.add_json(app, "Print one JSON object: text");
+  app.option("--now", now, "Time for strftime_now, such as 2024-05-17T12:34:56 [now]")
+      .type_name("TIME");
+  model.add_json(app, "Print a JSON object: text");
   app.read(std::move(arguments));
   if (model.path.empty() == (app.count("--template-file") == 0))
     throw Misuse("--template-file",
-                 model.path.empty() ? "this or MODEL is required" : "and MODEL exclude each other");
+                 model.path.empty() ? "this flag or MODEL is required" : "excludes MODEL");
   ChatTemplate::Options options;
   if (!now.empty()) options.now = parse_clock(now);
 

@@ -1,6 +1,13 @@
-// tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
-#include "cli/args/cli.h"
+// tokenize.cc: `veery tokenize`: prints the ids of a text. Loads only the tokenizer.
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
+#include "cli/args/text_arguments.h"
+#include "cli/args/token_ids.h"
 #include "cli/output/output.h"
+#include "cli/verbs/verbs.h"
 #include "engine/model.h"
 
 namespace veery::cli {
@@ -12,7 +19,7 @@ Json token_texts(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return texts;
 }
 
-// One JSON string a line in, one array of ids a line out. `name`: of what the lines are from.
+// Reads one JSON string a line, prints one array of ids a line. `name`: the source, for errors.
 void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std::string& input,
                     const std::string& name) {
   int64_t number = 0;
@@ -30,7 +37,7 @@ void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std
     LostBytes lost;
     options.lost = &lost;
     standard_output().json(tokenizer.encode(text.string(), options));
-    tell_lost(lost, where);
+    warn_lost(lost, where);
   }
 }
 
@@ -42,19 +49,17 @@ void tokenize_verb(std::vector<std::string> arguments) {
   bool lines = false, no_special = false, plain_special = false;
   Arguments app(
       "tokenize",
-      "Prints the token ids of a text, one a line, with the token as the vocabulary writes "
-      "it.\nWithout -p, -f and words the text is standard input. MODEL may be a tokenizer.json "
-      "alone.",
+      "Prints the token ids of a text, one a line, each with its text in the vocabulary.\nWithout "
+      "-p, -f or words, reads standard input. MODEL may be a tokenizer.json alone.",
       "  veery tokenize model.gguf -p \"Hello world\"\n"
       "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
   model.add_path(app);
-  const auto source = text.add(app, "TEXT", "The text");
+  const auto source = text.add(app, "TEXT", "Text to tokenize");
   app.flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
       .excludes(source.prompt);
-  app.flag("--no-special", no_special, "Add no BOS and no EOS");
-  app.flag("--no-parse-special", plain_special,
-           "Special tokens written in the text are plain text");
-  model.add_json(app, "Print one JSON object: ids, tokens; lost, if bytes became no tokens");
+  app.flag("--no-special", no_special, "Add neither BOS nor EOS");
+  app.flag("--no-parse-special", plain_special, "Treat special tokens in the text as plain text");
+  model.add_json(app, "Print a JSON object: ids, tokens and, if bytes became no tokens, lost");
   app.read(std::move(arguments));
 
   text.join_words(app, {"--jsonl"});
@@ -67,7 +72,7 @@ void tokenize_verb(std::vector<std::string> arguments) {
   LostBytes lost;
   options.lost = &lost;
   const auto ids = tokenizer->encode(input, options);
-  tell_lost(lost, "the text");
+  warn_lost(lost, "the text");
   if (model.json) {
     Json json = {{"ids", ids}, {"tokens", token_texts(*tokenizer, ids)}};
     if (lost.count > 0) json["lost"] = lost_json(lost);

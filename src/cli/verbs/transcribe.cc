@@ -5,10 +5,16 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cli/args/cli.h"
+#include "base/printable.h"
+#include "base/untrusted_file.h"
+#include "cli/args/arguments.h"
+#include "cli/args/choice.h"
+#include "cli/args/input.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
+#include "cli/verbs/verbs.h"
 #include "file/output/pending_file.h"
 #include "tasks/speech/subtitles.h"
 #include "text/languages.h"
@@ -24,7 +30,8 @@ struct Flags {
   TranscribeOptions options;
   TranscriptForm form = TranscriptForm::kText;
   std::vector<std::string> words;
-  std::string sound, output, form_name, temperatures;
+  std::string sound, output, temperatures;
+  std::optional<TranscriptForm> wanted_form;  ///< of --to; absent: by the name of `output`
   double most_compression = 2.4, least_log_prob = -1, most_no_speech = 0.6;
   int64_t seed = 0;
   VoiceOptions voice;
@@ -40,7 +47,8 @@ std::vector<float> parse_temperatures(const std::string& text) {
     float value = 0;
     const auto [next, error] = std::from_chars(text.data() + at, text.data() + end, value);
     if (error != std::errc() || next != text.data() + end || !(value >= 0 && value <= 2))
-      throw Misuse("--temperatures", fmt::format("'{}' is no list of numbers from 0 to 2", text));
+      throw Misuse("--temperatures",
+                   fmt::format("found '{}', expected numbers from 0 to 2 such as 0,0.4", text));
     found.push_back(value);
     at = end + 1;
   }
@@ -55,33 +63,34 @@ std::vector<std::string> language_codes() {
 
 void add_decoding(Arguments& app, Flags& flags) {
   TranscribeOptions& options = flags.options;
-  app.option("--beams", options.beams, "Follow so many guesses at a time (beam search)")
+  app.option("--beams", options.beams, "Beams of beam search")
       .type_name("N")
       .whole_number(1, 64)
       .show_default();
-  app.option("--best-of", options.best_of, "Guesses at temperatures above 0")
+  app.option("--best-of", options.best_of,
+             "Samples at temperatures above 0; the most probable is kept")
       .type_name("N")
       .whole_number(1, 64)
       .show_default();
   app.option("--temperatures", flags.temperatures,
-             "Tried in turn until a guess is plausible [0,0.2,0.4,0.6,0.8,1]")
+             "Temperatures to try until the text is plausible [0,0.2,0.4,0.6,0.8,1]")
       .type_name("LIST");
   app.option("--compression-threshold", flags.most_compression,
-             "A text that zlib makes shorter than by this repeats itself")
+             "Reject text that zlib compresses by more than this factor (repetition)")
       .type_name("X")
       .real_number(0, 1000)
       .show_default();
   app.option("--logprob-threshold", flags.least_log_prob,
-             "A mean log probability below is no good guess")
+             "Reject text with a lower mean log probability than this")
       .type_name("X")
       .real_number(-1000, 0)
       .show_default();
   app.option("--no-speech-threshold", flags.most_no_speech,
-             "A bad guess where silence is more probable than this is silence")
+             "Treat rejected text as silence if silence is more probable than this")
       .type_name("P")
       .real_number(0, 1)
       .show_default();
-  app.option("-s,--seed", flags.seed, "Of guesses at temperatures above 0")
+  app.option("-s,--seed", flags.seed, "Random seed for temperatures above 0")
       .type_name("N")
       .whole_number(0, int64_t{1} << 53)
       .show_default();
@@ -89,22 +98,21 @@ void add_decoding(Arguments& app, Flags& flags) {
 
 void add_voice(Arguments& app, Flags& flags) {
   VoiceOptions& voice = flags.voice;
-  app.flag("--vad", flags.vad, "Listen only where somebody speaks (voice activity detection)");
+  app.flag("--vad", flags.vad, "Transcribe only where somebody speaks (voice activity detection)");
   app.option("--vad-threshold", voice.threshold,
-             "Mean log likelihood ratio of speech to noise from which a frame is\n"
-             "speech")
+             "Mean log likelihood ratio of speech to noise that counts as speech")
       .type_name("X")
       .real_number(0, 1000)
       .show_default();
-  app.option("--vad-min-speech", voice.least_speech, "Less speech than this is a noise")
+  app.option("--vad-min-speech", voice.least_speech, "Ignore speech shorter than this")
       .type_name("SECONDS")
       .real_number(0, 1000)
       .show_default();
-  app.option("--vad-min-silence", voice.least_silence, "Shorter pauses are listened to")
+  app.option("--vad-min-silence", voice.least_silence, "Bridge pauses shorter than this")
       .type_name("SECONDS")
       .real_number(0, 1000)
       .show_default();
-  app.option("--vad-pad", voice.pad, "Kept in front of speech and behind it")
+  app.option("--vad-pad", voice.pad, "Padding before and after speech")
       .type_name("SECONDS")
       .real_number(0, 1000)
       .show_default();
@@ -112,62 +120,62 @@ void add_voice(Arguments& app, Flags& flags) {
 
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("transcribe",
-                "Writes down what is said in a sound file, and when; needs a Whisper model.",
+                "Transcribes the speech of a sound file, with time stamps. Needs a Whisper model.",
                 "  veery transcribe whisper-small talk.mp3\n"
                 "  veery transcribe whisper-small talk.flac -o talk.srt\n"
                 "  ffmpeg -i talk.mp4 -f wav - | veery transcribe whisper-small - --to json\n"
                 "  veery transcribe whisper-small rede.ogg --language de --translate");
   flags.common.add_path(app);
   app.take_words("FILE", flags.words,
-                 "WAV, FLAC, Ogg, MP3, AIFF and what else libsndfile reads; -: standard\ninput")
+                 "WAV, FLAC, Ogg, MP3, AIFF or another format of libsndfile; -: standard input")
       .files({"wav", "flac", "ogg", "oga", "opus", "mp3", "aiff", "aif", "au", "caf", "w64"});
-  app.option("--to", flags.form_name, "txt, srt, vtt, tsv or json [by the name of -o, else txt]")
-      .type_name("FORM")
-      .choices({"txt", "srt", "vtt", "tsv", "json"});
+  add_choice<TranscriptForm>(app, "--to", flags.wanted_form,
+                             "Format: txt, srt, vtt, tsv, json [by the name of -o, else txt]",
+                             {{"txt", TranscriptForm::kText},
+                              {"srt", TranscriptForm::kSrt},
+                              {"vtt", TranscriptForm::kVtt},
+                              {"tsv", TranscriptForm::kTsv},
+                              {"json", TranscriptForm::kJson}})
+      .type_name("FORMAT");
   app.option("-o,--output", flags.output, "Write to FILE instead of standard output")
       .type_name("FILE")
       .files({"txt", "srt", "vtt", "tsv", "json"});
   app.option("-l,--language", flags.options.language,
-             "What is spoken: en, english, de ... [what the model takes it for]")
+             "Spoken language: en, english, de ... [detected]")
       .type_name("NAME")
       .choices(language_codes());
-  app.flag("--translate", flags.options.translate, "Write it in English");
-  app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")
+  app.flag("--translate", flags.options.translate, "Translate to English");
+  app.option("-p,--prompt", flags.options.prompt, "Text before the speech, for names and spelling")
       .type_name("TEXT");
-  app.flag("--no-timestamps", flags.no_times, "A window is one piece, without times in it");
-  app.flag("--word-timestamps", flags.options.words, "When each word was said, as json has it");
+  app.flag("--no-timestamps", flags.no_times,
+           "Write each window of 30 s as one segment, without times");
+  app.flag("--word-timestamps", flags.options.words, "Add the times of each word (json)");
   app.flag("--highlight-words", flags.highlight,
-           "A cue for each word, underlined, in srt and vtt; includes --word-timestamps");
-  app.flag("--no-carry", flags.no_carry, "Do not show the model what it wrote before");
+           "Write one cue a word, underlined (srt, vtt); implies --word-timestamps");
+  app.flag("--no-carry", flags.no_carry, "Do not show the model the text of earlier windows");
   app.option("--batch", flags.options.batch,
-             "Decode so many windows together, which then know nothing of each other")
+             "Decode N windows together, independently of each other; faster on long sounds")
       .type_name("N")
       .whole_number(1, 64);
   add_decoding(app, flags);
   add_voice(app, flags);
-  app.flag("-q,--quiet", flags.quiet, "Say nothing on standard error but failures");
+  app.flag("-q,--quiet", flags.quiet, "Print only errors on standard error");
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_cache_types(app);
-  flags.output_flags.add(app, "Replace FILE if it is there");
-  flags.common.add_json(app, "The same as --to json");
+  flags.output_flags.add(app, "Replace the output file if it exists");
+  flags.common.add_json(app, "Same as --to json");
   app.read(std::move(arguments));
   if (flags.words.empty() || flags.words[0].empty())
-    throw Misuse("FILE is missing: the sound, or - for standard input");
+    throw Misuse("missing FILE, expected a sound file or - for standard input");
   if (flags.words.size() > 1)
-    throw Misuse(fmt::format("unknown argument '{}': a sound at a time", flags.words[1]));
+    throw Misuse(fmt::format("unknown argument '{}': expected one sound file", flags.words[1]));
   flags.sound = flags.words[0];
 }
 
 TranscriptForm form_of(const Flags& flags) {
   if (flags.common.json) return TranscriptForm::kJson;
-  if (!flags.form_name.empty()) {
-    const auto form = transcript_form(flags.form_name);
-    if (!form)
-      throw Misuse("--to", fmt::format("'{}' is none of txt, srt, vtt, tsv, json",
-                                       printable(flags.form_name)));
-    return *form;
-  }
+  if (flags.wanted_form) return *flags.wanted_form;
   const std::string end = std::filesystem::path(flags.output).extension().string();
   return transcript_form(end.empty() ? end : end.substr(1)).value_or(TranscriptForm::kText);
 }
@@ -185,7 +193,7 @@ void settle(Flags& flags) {
   flags.form = form_of(flags);
   if (!flags.highlight) return;
   if (flags.form != TranscriptForm::kSrt && flags.form != TranscriptForm::kVtt)
-    throw Misuse("--highlight-words", "goes with --to srt or vtt");
+    throw Misuse("--highlight-words", "needs --to srt or vtt");
   options.words = true;
 }
 
@@ -194,7 +202,7 @@ std::unique_ptr<Sound> open_sound(const std::string& path) {
   return std::make_unique<Sound>(read_standard_input(kSoundStream), "standard input");
 }
 
-// To standard output as it comes, or to a file that appears when it is whole.
+// Writes segments to standard output as they come, or to a file that appears when it is complete.
 class Writer {
  public:
   explicit Writer(const Flags& flags) : writer_(flags.form, flags.highlight) {

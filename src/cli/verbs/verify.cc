@@ -1,12 +1,16 @@
-// verify.cc: `veery verify`: the table of checks of a model.
+// verify.cc: `veery verify`: checks a model and prints the table of checks.
 #include "verify/verify.h"
 
-#include "cli/args/cli.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/args/arguments.h"
+#include "cli/args/model_arguments.h"
 #include "cli/args/output_flags.h"
 #include "cli/output/interruption.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/output/tensor_table.h"
+#include "cli/verbs/verbs.h"
 
 namespace veery::cli {
 namespace {
@@ -48,27 +52,26 @@ void verify_verb(std::vector<std::string> arguments) {
   OutputFlags output;
   Arguments app(
       "verify",
-      "Checks a model: its tensors and their values, tokenizer, chat template and what it "
-      "computes,\nand, given recorded logits, whether it computes what it should; names "
-      "the defect if it does not.\nStatus 1: there are defects.",
+      "Checks the tensors, values, tokenizer, chat template and computation of a model and names "
+      "each defect; with --reference also compares logits.\nExit status 1: the model has defects.",
       "  veery verify model.gguf\n"
       "  veery verify folder --reference reference.json");
   flags.add_path(app);
-  app.option("--reference", options.reference,
-             "Recorded logits to compare with (JSON or safetensors)")
+  app.option("--reference", options.reference, "Compare with recorded logits (JSON or safetensors)")
       .type_name("FILE")
       .files({"json", "safetensors"});
-  app.option("--record", options.record, "Write such a file of this model, if it is sound")
+  app.option("--record", options.record,
+             "Record the logits of this model to FILE if it has no defects")
       .type_name("FILE")
       .files({"json"});
-  output.add(app, "Replace the file of --record if it is there");
+  output.add(app, "Replace the file of --record if it exists");
   app.option("--tolerance", options.tolerance,
              "Largest difference of a logit, relative to the largest logit")
       .type_name("X")
       .real_number(0, 1)
       .show_default();
   flags.add_threads(app);
-  flags.add_json(app, "Print one JSON object: sound, warnings, defects, checks");
+  flags.add_json(app, "Print a JSON object: model, sound, warnings, defects, checks");
   app.read(std::move(arguments));
   options.threads = flags.threads;
   options.existing = output.existing();

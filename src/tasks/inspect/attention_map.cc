@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRowsAtATime = 16;
 
-// Dimension by dimension, so that scores of neighbours are made side by side: [size][keys].
+// Transposes the keys to [size][keys], so that scores of neighbouring keys are computed together.
 std::vector<float> turned_keys(const AttentionValues& v, int64_t key_head, ThreadPool& pool) {
   const int64_t count = v.keys, size = v.k.cols / v.attr.kv_heads;
   std::vector<float> keys(static_cast<size_t>(count * size));
@@ -25,7 +25,7 @@ std::vector<float> turned_keys(const AttentionValues& v, int64_t key_head, Threa
   return keys;
 }
 
-// Scores of the positions that are seen become probabilities.
+// Replaces the scores of visible positions by their softmax.
 void normalise(std::span<float> scores, const float* sink) {
   float largest = *std::ranges::max_element(scores);
   if (sink != nullptr) largest = std::max(largest, *sink);
@@ -66,7 +66,7 @@ void attention_maps(const AttentionValues& v, std::span<const int32_t> heads, Th
   const int64_t rows = v.slots.rows;
   const int64_t group = v.attr.heads / v.attr.kv_heads;
   std::vector<float> keys;
-  int64_t of = -1;  // the key head that they are of
+  int64_t of = -1;  // the key head in `keys`
   for (const int64_t head : heads) {
     if (head / group != of) keys = turned_keys(v, of = head / group, pool);
     pool.parallel_for(rows, kRowsAtATime, [&](int64_t begin, int64_t end) {

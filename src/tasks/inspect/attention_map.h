@@ -1,4 +1,4 @@
-// attention_map.h: the probabilities with which queries attend to keys.
+// attention_map.h: attention weights of queries over keys.
 #pragma once
 #include <span>
 
@@ -8,9 +8,8 @@
 
 namespace veery {
 
-/// One run of one sequence, whose rows are queries. q [rows, heads * size], k [keys, kv_heads *
-/// size], both behind RoPE; sinks [1, heads], or absent. Keys are those of the rows, or those that
-/// an encoder gave.
+/// Queries and keys of one sequence. q [rows, heads * size] and k [keys, kv_heads * size], both
+/// after RoPE; sinks [1, heads] or absent. The keys are those of the rows or of an encoder.
 struct AttentionValues {
   const AttendAttr& attr;
   const Operand &q, &k, &sinks;
@@ -18,9 +17,9 @@ struct AttentionValues {
   int64_t keys;
 };
 
-/// softmax over the positions that mask and window let each query see of softcap(scale q k) - slope
-/// distance, with the head's sink among them, as op::kAttend defines it: out
-/// [heads.size()][rows][keys], 0 where a query does not see. The order of sums is fixed.
+/// Writes the attention weights of op::kAttend to out [heads.size()][rows][keys]: the softmax of
+/// softcap(scale q k) - slope distance over the visible positions and the sink of the head; 0 for
+/// positions that mask and window hide. Sums have a fixed order.
 void attention_maps(const AttentionValues& values, std::span<const int32_t> heads, ThreadPool& pool,
                     float* out);
 

@@ -16,7 +16,7 @@
 
 namespace veery {
 
-/// Some of the inputs, in one plan: the roots of all of them would not fit into memory.
+/// A plan for some of the inputs: the roots of all of them would not fit into memory.
 struct ImportanceCollector::Pass {
   Pass(const Graph& graph, int32_t rows) : block(graph, rows) {}
 
@@ -28,7 +28,7 @@ struct ImportanceCollector::Pass {
 
 namespace {
 
-constexpr double kMostBytes = 512e6;  // of the roots of a plan
+constexpr double kMaxBytes = 512e6;  // limit of the roots of a plan
 
 }  // namespace
 
@@ -93,12 +93,12 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
   if (ids.empty()) return;
   check_ids(model_, ids);
   if (std::ssize(ids) > model_.options().context)
-    throw Error(ErrorKind::kLimit, "the window has {} tokens, the context holds {}", ids.size(),
+    throw Error(ErrorKind::kLimit, "found a window of {} tokens, expected at most {}", ids.size(),
                 model_.options().context);
   const auto rows = static_cast<int32_t>(ids.size());
   if (rows != rows_) passes_.clear();
   if (passes_.empty()) {
-    double bytes = kMostBytes;
+    double bytes = kMaxBytes;
     for (const Input& input : inputs_) {
       const double more = 4.0 * rows * static_cast<double>(entry_.graph.shape(input.value).cols());
       if (bytes + more > kMostBytes) passes_.push_back(std::make_unique<Pass>(entry_.graph, rows)), bytes = 0;
@@ -139,7 +139,7 @@ void ImportanceCollector::add_rows(const Pass& pass, int32_t rows) {
   }
 }
 
-// Each column is one worker's, so that the sums do not depend on their number.
+// Each column belongs to one worker, so the sums do not depend on the number of workers.
 void ImportanceCollector::add_input(const Input& input, const Operand& x, const Operand* gates,
                                     int32_t rows) {
   if (input.weights.empty()) return;
@@ -169,7 +169,7 @@ void ImportanceCollector::add_input(const Input& input, const Operand& x, const 
 
 namespace {
 
-/// The rows of a tensor as f32. The tensor must outlive it.
+/// Decodes the rows of a tensor to f32. The tensor must outlive it.
 class FloatRows {
  public:
   explicit FloatRows(const TensorView* tensor) {
@@ -204,7 +204,7 @@ float dot(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
-// Each row of the first matrices is one worker's.
+// Each row of the gate and up projections belongs to one worker.
 void ImportanceCollector::add_experts(const Experts& experts, const Operand& x,
                                       const Operand& gates, int32_t rows) {
   const ModelFile& file = model_.file();

@@ -1,4 +1,4 @@
-// importance.h: how much each input column of a model's matrices is used by a text.
+// importance.h: importance of the input columns of a model's matrices for a text.
 #pragma once
 #include <map>
 #include <span>
@@ -11,35 +11,35 @@
 
 namespace veery {
 
-/// Collects the squares of what the products of a decoder or an encoder read, in f32, on the CPU.
-/// Matrices of experts and of the heads of latent attention have sums of their own for each expert
-/// or head. What the last matrices of experts read exists only within a kernel, so it is computed
-/// here from what their first ones read, with the weights in f32. Not for the output head.
+/// Sums the squared inputs of the matrix products of a decoder or encoder, in f32, on the CPU.
+/// Matrices of experts and of the heads of latent attention have sums per expert or head. The input
+/// of the down projections of experts exists only inside of a kernel, so it is computed again here,
+/// with weights in f32. The output head has no sums.
 class ImportanceCollector {
  public:
-  /// Throws kUnsupported for a model on a device, and for one that attends to an encoder.
+  /// Throws kUnsupported for a model on a device and for a model that attends to an encoder.
   explicit ImportanceCollector(Model& model);
   ImportanceCollector(const ImportanceCollector&) = delete;
   ImportanceCollector& operator=(const ImportanceCollector&) = delete;
   ~ImportanceCollector();
 
-  /// Runs one window of a text, from an empty context. Throws kInput for ids outside of the
+  /// Runs one window of a text with an empty context. Throws kInput for ids outside of the
   /// vocabulary, kLimit for a window longer than the context.
   void read(std::span<const int32_t> ids);
-  /// By the names of the model's tensors.
+  /// Returns the sums by the names of the model's tensors.
   const std::map<std::string, ImportanceSums>& sums() const { return sums_; }
 
  private:
-  /// Experts whose last matrix reads what these tensors make of an input.
+  /// Tensors of experts that compute the input of their down projections.
   struct Experts {
     std::string gate, up, down, gate_bias, up_bias;  ///< biases may be empty
     MoeAttr attr;
   };
-  /// A value that products read, and the weights that are multiplied with it.
+  /// An input of products, and the weights that are multiplied with it.
   struct Input {
     Value value, gates;  ///< gates: of routed experts
-    int64_t heads = 1;   ///< columns of a row are those of so many heads
-    int64_t used = 0;    ///< of the columns of a head the first so many; 0: all
+    int64_t heads = 1;   ///< number of heads that share the columns of a row
+    int64_t used = 0;    ///< number of columns of a head that are read, from the first; 0: all
     std::vector<std::string> weights = {};
     std::vector<Experts> experts = {};
   };

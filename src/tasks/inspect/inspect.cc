@@ -12,9 +12,9 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kMostTop = 1000;
+constexpr int32_t kMaxTop = 1000;
 
-// The columns of the given parts of all rows: [parts][rows][size].
+// Gathers the columns of the given parts of all rows to [parts][rows][size].
 std::vector<float> gather(const Operand& value, int64_t rows, std::span<const int32_t> parts,
                           int64_t size) {
   std::vector<float> all;
@@ -32,17 +32,16 @@ std::vector<float> gather(const Operand& value, int64_t rows) {
   return gather(value, rows, kWhole, value.cols);
 }
 
-// `given`, or all of `count`.
+// Returns `given` after checking it, or 0 to count - 1 if it is empty.
 std::vector<int32_t> chosen(const std::vector<int32_t>& given, int32_t count, const char* what) {
   std::vector<int32_t> all(static_cast<size_t>(count));
   std::iota(all.begin(), all.end(), 0);
   if (given.empty()) return all;
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] < 0 || given[i] >= count)
-      throw Error(ErrorKind::kInput, "{} {} is asked for, the model has {}, from 0 to {}", what,
-                  given[i], count, count - 1);
+      throw Error(ErrorKind::kInput, "{}: found {}, expected 0 to {}", what, given[i], count - 1);
     if (i > 0 && given[i] <= given[i - 1])
-      throw Error(ErrorKind::kInput, "{}s: found {} behind {}, expected each once and ascending",
+      throw Error(ErrorKind::kInput, "{}s: found {} after {}, expected strictly ascending numbers",
                   what, given[i], given[i - 1]);
   }
   return given;
@@ -52,7 +51,7 @@ bool any(const InspectWhat& what) {
   return std::ranges::any_of(kInspectParts, [&](const auto& part) { return what.*part.member; });
 }
 
-/// The plan of one text: which of its roots is what.
+/// The roots of the plan of one text.
 class Roots {
  public:
   int add(Value value) {
@@ -73,15 +72,14 @@ InspectWhat parse_inspect_what(std::span<const std::string> names) {
   for (const std::string& name : names) {
     const auto part = std::ranges::find(kInspectParts, name, &InspectPart::name);
     if (part == std::end(kInspectParts))
-      throw Error(ErrorKind::kInput,
-                  "'{}' cannot be inspected, expected attention, queries, keys, hidden or lens",
+      throw Error(ErrorKind::kInput, "'{}' is not one of attention, queries, keys, hidden, lens",
                   printable(name));
     what.*part->member = true;
   }
   return what;
 }
 
-/// What a run makes: the layers, and where their values are among the roots.
+/// The results of a run: the layers, and which roots hold their values.
 struct Inspector::Wanted {
   struct Of {
     int32_t layer = 0;
@@ -95,7 +93,7 @@ struct Inspector::Wanted {
 Inspector::Inspector(Model& model) : model_(model) {
   if (!model.runs_on_host())
     throw Error(ErrorKind::kUnsupported, "{}: models are inspected on the CPU only", model.path());
-  // A decoder that makes embeddings was loaded without its head.
+  // A decoder for embeddings was loaded without its output head.
   const bool logits = model.entry().roots.count("logits") != 0;
   entry_ = inspect_entry(model.file(), model.config(), logits);
   find_layers();
@@ -110,7 +108,7 @@ void Inspector::find_layers() {
   for (int32_t i = 0; i < model_.config().layers; ++i) {
     const std::string scope = fmt::format("blk.{}.", i);
     LayerNodes layer{.query = find(scope + "attn.q"), .out = find(scope + "out")};
-    // Keys may be those of another layer.
+    // The keys may belong to another layer.
     for (const Node& node : graph.nodes()) {
       if (!layer.query || node.op != op::kAttend || node.in[AttendIn::kQ] != layer.query) continue;
       layer.attends = true;
@@ -178,16 +176,19 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
                                    bool keep) const {
   const TransformerConfig& c = model_.config();
   const InspectWhat& what = options.what;
-  if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
+  if (ids.empty())
+    throw Error(ErrorKind::kInput, "found a text without tokens, expected one or more");
   check_ids(model_, ids);
   if (std::ssize(ids) > model_.options().context)
-    throw Error(ErrorKind::kLimit, "the text has {} tokens, the context holds {}", ids.size(),
+    throw Error(ErrorKind::kLimit, "found a text of {} tokens, expected at most {}", ids.size(),
                 model_.options().context);
-  if (!any(what)) throw Error(ErrorKind::kInput, "nothing to inspect is asked for");
+  if (!any(what))
+    throw Error(ErrorKind::kInput,
+                "found nothing to inspect, expected attention, queries, keys, hidden or lens");
   if (what.lens && !has_lens())
-    throw Error(ErrorKind::kUnsupported, "{}: the lens looks through a head, which is not there",
-                model_.path());
-  const auto most_top = static_cast<int32_t>(std::min<int64_t>(kMostTop, c.vocab));
+    throw Error(ErrorKind::kUnsupported,
+                "{}: the lens needs an output head, but the model has none", model_.path());
+  const auto most_top = static_cast<int32_t>(std::min<int64_t>(kMaxTop, c.vocab));
   if (what.lens && (options.top < 1 || options.top > most_top))
     throw Error(ErrorKind::kInput, "top is {}, expected 1 to {}", options.top, most_top);
   const auto rows = static_cast<double>(ids.size());
@@ -197,7 +198,7 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
     const LayerNodes& nodes = layers_[static_cast<size_t>(layer)];
     if (what.attention && std::ssize(ids) > nodes.most_seen)
       throw Error(ErrorKind::kUnsupported,
-                  "{}: layer {} attends to {} chosen positions: there are no attention maps of {} "
+                  "{}: layer {} attends to {} selected positions: it has no attention maps of {} "
                   "tokens",
                   model_.path(), layer, nodes.most_seen, ids.size());
     Wanted::Of of{.layer = layer};
@@ -220,8 +221,8 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
   if (bytes > options.most_bytes)
     throw Error(
         ErrorKind::kLimit,
-        "what is asked for of {} tokens takes {:.0f} MB, at most {:.0f} MB are allowed: ask "
-        "for fewer layers or heads",
+        "the values of {} tokens need {:.0f} MB, expected at most {:.0f} MB: request fewer layers "
+        "or heads",
         ids.size(), bytes / 1e6, options.most_bytes / 1e6);
   return wanted;
 }

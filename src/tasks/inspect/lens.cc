@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kRows = 64;  // of a run: logits of more would take much memory
+constexpr int64_t kRows = 64;  // rows of a run, which bound the memory of logits
 
 void most_probable(std::span<const float> logits, std::span<LensToken> top) {
   const auto before = [&](int32_t a, int32_t b) {

@@ -1,5 +1,5 @@
-// lens.h: what a hidden state would say if no layer came behind it (nostalgebraist, "interpreting
-// GPT: the logit lens", 2020).
+// lens.h: the logit lens: predictions from the hidden state of each layer (nostalgebraist,
+// "interpreting GPT: the logit lens", 2020).
 #pragma once
 #include <memory>
 #include <vector>
@@ -8,21 +8,23 @@
 
 namespace veery {
 
-/// What of `graph` makes `to` out of `from` [rows, columns], which is the input "features" there.
+/// The part of a graph that computes one value from another.
 struct GraphPart {
   Graph graph;
   Value root;
 };
+/// Returns the part of `graph` that computes `to` from `from` [rows, columns], which becomes the
+/// input "features".
 GraphPart part_between(const Graph& graph, Value from, Value to);
 
-/// Final norm and head of a model, on rows of hidden states.
+/// Applies final norm and output head of a model to rows of hidden states.
 class Lens {
  public:
-  /// `last`: the value of the entry that the final norm is given.
+  /// `last`: the value of the entry that is the input of the final norm.
   Lens(Model& model, const Entry& entry, Value last);
 
-  /// hidden [rows][dim] -> the `top` most probable tokens of each row, the most probable first, of
-  /// equal ones the one with the lowest id. `rows` [positions, dim] of a plan.
+  /// Returns the `top` most probable tokens of each of the `rows` rows of hidden [rows][dim], most
+  /// probable first, ties by the lower id.
   std::vector<LensToken> look(const Operand& hidden, int64_t rows, int32_t top);
 
  private:

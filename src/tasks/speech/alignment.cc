@@ -10,9 +10,9 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kReach = 3;  // positions to either side that a median is taken over
+constexpr int64_t kReach = 3;  // positions to either side in a median
 
-// Deviations from the mean over the tokens, position by position; 0 where all are the same.
+// Standardises each position over the tokens; 0 if all values are equal.
 void standardise(float* values, int64_t tokens, int64_t positions) {
   for (int64_t p = 0; p < positions; ++p) {
     double sum = 0, squares = 0;
@@ -30,13 +30,13 @@ void standardise(float* values, int64_t tokens, int64_t positions) {
   }
 }
 
-// Position p of a row whose ends are mirrored.
+// Returns the index of position p in a row that is mirrored at its ends.
 int64_t mirrored(int64_t p, int64_t positions) {
   return p < 0 ? -p : p >= positions ? 2 * (positions - 1) - p : p;
 }
 
 void smooth(float* row, int64_t positions, std::vector<float>& copy) {
-  if (positions <= kReach) return;  // too few to be mirrored
+  if (positions <= kReach) return;  // too few to mirror
   copy.assign(row, row + positions);
   std::array<float, 2 * kReach + 1> near;
   for (int64_t p = 0; p < positions; ++p) {
@@ -47,7 +47,7 @@ void smooth(float* row, int64_t positions, std::vector<float>& copy) {
   }
 }
 
-// From where the best path comes.
+// The last step of the best path.
 enum class Step : uint8_t { kBoth, kToken, kPosition };
 
 }  // namespace
@@ -77,8 +77,7 @@ std::vector<int32_t> token_starts(std::span<const float> scores, int64_t tokens,
                                   int64_t positions) {
   VEERY_CHECK(tokens > 0 && positions > 0 && std::ssize(scores) == tokens * positions);
   constexpr float kNone = std::numeric_limits<float>::infinity();
-  // Costs of paths that end in front of a token's first position are those of no path, but for the
-  // one that begins.
+  // Column 0 is before the first position: no path is there, except before the first token.
   std::vector<float> before(static_cast<size_t>(positions) + 1, kNone), cost(before);
   std::vector<Step> steps(static_cast<size_t>(tokens * positions));
   before[0] = 0;

@@ -21,14 +21,14 @@ std::vector<int32_t> ids_of(const ModelFile& file, const char* key, int64_t voca
   for (const int64_t id : *list) {
     if (id == -1) continue;
     if (id < 0 || id >= vocab)
-      throw Error(ErrorKind::kFormat, "{}: {} has {}, expected a token of {}", file.path, key, id,
-                  vocab);
+      throw Error(ErrorKind::kFormat, "{}: {} has {}, expected token ids from 0 to {}", file.path,
+                  key, id, vocab - 1);
     ids.push_back(static_cast<int32_t>(id));
   }
   return ids;
 }
 
-// The logarithm of the sum of exp(x) over a part of some logits.
+// Returns log(sum(exp(x))); -infinity if all logits are.
 double log_sum(std::span<const float> x) {
   const float largest = *std::ranges::max_element(x);
   if (largest == kNever) return kNever;
@@ -52,8 +52,9 @@ SpeechKeys read_speech_keys(const ModelFile& file, const TransformerConfig& conf
   for (size_t i = 0; heads != nullptr && i + 1 < heads->size(); i += 2) {
     const int64_t layer = (*heads)[i], head = (*heads)[i + 1];
     if (layer < 0 || layer >= config.layers || head < 0 || head >= config.heads)
-      throw Error(ErrorKind::kFormat, "{}: {} has head {} of layer {}, there are {} of {}",
-                  file.path, kAlignmentKey, head, layer, config.heads, config.layers);
+      throw Error(ErrorKind::kFormat,
+                  "{}: {} has head {} of layer {}, expected {} heads in {} layers", file.path,
+                  kAlignmentKey, head, layer, config.heads, config.layers);
     keys.alignment_heads.emplace_back(static_cast<int32_t>(layer), static_cast<int32_t>(head));
   }
   return keys;
@@ -78,10 +79,11 @@ SpeechTokens find_speech_tokens(const Tokenizer& tokenizer, const SpeechKeys& ke
                                  {"<|notimestamps|>", t.no_times}})
     if (id < 0)
       throw Error(ErrorKind::kUnsupported,
-                  "the vocabulary has no {}: is it that of a Whisper model?", name);
+                  "the vocabulary has no token {}, expected that of a Whisper model", name);
   t.first_time = t.no_times + 1;
   if (t.first_time >= config.vocab || t.start <= t.end)
-    throw Error(ErrorKind::kUnsupported, "tokens {} to {} of {} are not in Whisper's order", t.end,
+    throw Error(ErrorKind::kUnsupported,
+                "found tokens {} to {} of {} in an unknown order, expected Whisper's", t.end,
                 t.no_times, config.vocab);
   for (const Language& language : languages())
     if (const int32_t id = find({fmt::format("<|{}|>", language.code).c_str()}); id >= 0)
@@ -92,7 +94,8 @@ SpeechTokens find_speech_tokens(const Tokenizer& tokenizer, const SpeechKeys& ke
   return t;
 }
 
-// Signs that are one token alone or behind a space, and notes of music even if they are several.
+// Suppresses signs that are one token, alone or after a space; signs of music even if they are
+// several tokens.
 void add_usual(SpeechKeys& keys, const Tokenizer& tokenizer, const SpeechTokens& tokens) {
   constexpr std::string_view kSigns[] = {
       "\"",  "#",  "(",  ")",   "*",   "+",   "/",   ":",  ";",   "<",  "=",  ">",
@@ -123,7 +126,7 @@ const SpeechLanguage& find_language(const SpeechTokens& tokens, std::string_view
     if (language.code == code) return language;
     known += (known.empty() ? "" : ", ") + language.code;
   }
-  throw Error(ErrorKind::kInput, "there is no language '{}', expected one of {}", printable(name),
+  throw Error(ErrorKind::kInput, "unknown language '{}', expected one of {}", printable(name),
               known);
 }
 
@@ -149,8 +152,8 @@ void SpeechRules::apply(std::span<const int32_t> said, bool times, std::span<flo
     std::ranges::fill(logits.subspan(static_cast<size_t>(tokens_.first_time)), kNever);
 }
 
-// Times come in pairs, the end of a piece and the beginning of the next, and never go back. Where
-// all times together are more probable than any text, a time follows.
+// Time tokens come in pairs (end of a segment, beginning of the next) and never decrease. If all of
+// them together are more probable than any text token, a time token follows.
 void SpeechRules::apply_times(std::span<const int32_t> said, std::span<float> logits) const {
   const auto text = logits.first(static_cast<size_t>(tokens_.first_time));
   const auto times = logits.subspan(text.size());

@@ -1,4 +1,4 @@
-// speech_tokens.h: the tokens by which a model of speech is led, and which of them may follow.
+// speech_tokens.h: special tokens of Whisper models, and rules for the next token.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace veery {
 
-/// What a model's files say beside its vocabulary (import/folder/speech_keys.h).
+/// Settings of a model beside its vocabulary (import/folder/speech_keys.h).
 struct SpeechKeys {
   std::vector<int32_t> suppressed, suppressed_first;
-  bool usual = false;                 ///< those that OpenAI's code takes, add_usual()
-  std::optional<int32_t> first_time;  ///< the largest position of the first time; absent: any
+  bool usual = false;                 ///< use the tokens of OpenAI's code, add_usual()
+  std::optional<int32_t> first_time;  ///< largest position of the first time token; absent: any
   std::optional<bool> multilingual;
   std::vector<std::pair<int32_t, int32_t>> alignment_heads;  ///< layer and head
 };
-/// Throws kFormat naming a list that holds what is no token of the vocabulary, or no head.
+/// Reads the settings. Throws kFormat naming a list with an id or head out of range.
 SpeechKeys read_speech_keys(const ModelFile& file, const TransformerConfig& config);
 
 /// A language of the model: "en" and the id of <|en|>.
@@ -31,8 +31,8 @@ struct SpeechLanguage {
   int32_t id = -1;
 };
 
-/// Ids of special tokens; -1: the model has no such token. Times are tokens from `first_time` on, a
-/// position of the encoder each (0.02 s), the last one being the end of the window.
+/// Ids of special tokens; -1: absent. Time tokens start at `first_time`, one per encoder position
+/// (0.02 s); the last one is the end of the window.
 struct SpeechTokens {
   int32_t end = -1, start = -1;  ///< <|endoftext|>, <|startoftranscript|>
   int32_t transcribe = -1, translate = -1;
@@ -44,26 +44,28 @@ struct SpeechTokens {
   std::vector<SpeechLanguage> languages;
 
   bool is_time(int32_t id) const { return id >= first_time; }
-  /// Neither text nor time.
+  /// Whether the token is neither text nor time.
   bool is_special(int32_t id) const { return id >= end && id < first_time; }
 };
-/// Throws kUnsupported naming what is missing, if the vocabulary is not Whisper's.
+/// Finds the tokens. Throws kUnsupported naming a missing token if the vocabulary is not Whisper's.
 SpeechTokens find_speech_tokens(const Tokenizer& tokenizer, const SpeechKeys& keys,
                                 const TransformerConfig& config);
 
-/// Adds what OpenAI's code suppresses: signs that are not spoken, and at first a space and the end.
+/// Adds the tokens that OpenAI's code suppresses: signs that are not spoken and, as the first
+/// token, a space and the end.
 void add_usual(SpeechKeys& keys, const Tokenizer& tokenizer, const SpeechTokens& tokens);
 
-/// "en" of "en", "English" or "english". Throws kInput naming what there is.
+/// Finds a language by "en", "English" or "english". Throws kInput listing the languages.
 const SpeechLanguage& find_language(const SpeechTokens& tokens, std::string_view name);
 
-/// What every next token has to obey (Radford et al., arXiv:2212.04356, and their code): logits of
-/// what must not follow become -infinity.
+/// Rules for the next token (Radford et al., arXiv:2212.04356, and their code): sets logits of
+/// tokens that must not follow to -infinity.
 class SpeechRules {
  public:
   SpeechRules(const SpeechTokens& tokens, const SpeechKeys& keys);
 
-  /// `said`: tokens of this window so far, without the prompt; without `times` none is said.
+  /// `said`: tokens of this window so far, without the prompt. `times`: whether time tokens may
+  /// occur.
   void apply(std::span<const int32_t> said, bool times, std::span<float> logits) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 int64_t milliseconds(double seconds) { return std::llround(std::max(seconds, 0.0) * 1000); }
 
-// Without spaces around it, and without what would end a line, a cell or a cue.
+// Removes surrounding spaces and text that would end a line, a cell or a cue.
 std::string cleaned(std::string_view text, TranscriptForm form) {
   std::string out;
   for (const char c : text) out += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
@@ -21,7 +21,7 @@ std::string cleaned(std::string_view text, TranscriptForm form) {
   return out;
 }
 
-// Three digits behind the point, without those that a float has and nobody meant.
+// Rounds to three decimals, so that JSON does not show digits of the binary representation.
 double rounded(double x, double digits = 1000) { return std::round(x * digits) / digits; }
 
 Json words_json(const std::vector<SpokenWord>& words) {
@@ -48,7 +48,7 @@ Json segment_json(const TranscribedSegment& segment, size_t index, bool words) {
   return json;
 }
 
-// The words of a segment, of which one is underlined, but not the space before it.
+// Returns the words of a segment with one underlined, without the space before it.
 std::string underlined(const std::vector<SpokenWord>& words, size_t which) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {

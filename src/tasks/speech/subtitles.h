@@ -1,4 +1,4 @@
-// subtitles.h: transcripts in the forms that players and programs read.
+// subtitles.h: transcripts in the formats of players and programs.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace veery {
 
-/// txt: a line a segment; srt: SubRip; vtt: WebVTT; tsv: start and end in milliseconds and the
-/// text, with a heading; json: all that is known, one object.
+/// txt: one line per segment; srt: SubRip; vtt: WebVTT; tsv: start and end in milliseconds and
+/// text, with a heading; json: the whole transcript as one object.
 enum class TranscriptForm : uint8_t { kText, kSrt, kVtt, kTsv, kJson };
 
-/// By its name as above; absent: there is no such form.
+/// Finds a format by its name as above; nothing if it is unknown.
 std::optional<TranscriptForm> transcript_form(std::string_view name);
 
-/// "01:02:03.456", or "02:03.456" below an hour where hours may be left out.
+/// Returns "01:02:03.456", or "02:03.456" below an hour if `hours` is false.
 std::string time_text(double seconds, bool hours, char point);
 
-/// Writes a transcript in one form, piece by piece; of JSON all stands in tail().
+/// Writes a transcript segment by segment. JSON is written by tail() as a whole.
 class TranscriptWriter {
  public:
-  /// `highlight`: of srt and vtt, a cue for each word, in which it is underlined (`<u>`), and for
-  /// what is between words; segments without words are one cue.
+  /// `highlight`: for srt and vtt, writes a cue per word, with that word underlined (`<u>`), and
+  /// cues for the pauses between words; segments without words are one cue.
   explicit TranscriptWriter(TranscriptForm form, bool highlight = false)
       : form_(form), highlight_(highlight) {}
 

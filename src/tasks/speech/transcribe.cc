@@ -12,7 +12,7 @@
 namespace veery {
 namespace {
 
-// Tokens of a prompt go in one run.
+// A prompt is evaluated in one run.
 constexpr int32_t kLongestPrompt = 448;
 
 LoadOptions speech_load(LoadOptions load, std::shared_ptr<SpeechKeys> keys) {
@@ -22,14 +22,14 @@ LoadOptions speech_load(LoadOptions load, std::shared_ptr<SpeechKeys> keys) {
     return entry;
   };
   load.chunk = std::max(load.chunk, kLongestPrompt);
-  // The encoder's output is read by every token: half of the bytes of f32, and eight times
-  // as exact as bf16.
+  // Every token reads the encoder's output: f16 has half of the bytes of f32 and is eight times as
+  // precise as bf16.
   for (auto* type : {&load.cache_keys, &load.cache_values})
     if (!*type && !load.exact) *type = DType::kF16;
   return load;
 }
 
-// Completes the keys.
+// Finds the tokens and completes the keys.
 SpeechTokens found_tokens(const Model& model, SpeechKeys& keys) {
   SpeechTokens tokens = find_speech_tokens(model.tokenizer(), keys, model.config());
   if (keys.usual) add_usual(keys, model.tokenizer(), tokens);
@@ -61,17 +61,17 @@ std::string Transcript::text() const {
   return all;
 }
 
-// How far a transcript has come. The next window begins at frame `seek`.
+// The state of a transcription. The next window begins at frame `seek`.
 struct Transcriber::Progress {
   const MelSpectrogram& mel;
   Transcript& transcript;
   const TranscribeEvents& events;
   const KeptClock& clock;
-  int64_t frames;   ///< of sound, without silence behind it
-  int64_t longest;  ///< frames that the model takes at a time
+  int64_t frames;   ///< of sound, without the padding after it
+  int64_t longest;  ///< frames of a window
   int64_t seek = 0;
-  std::vector<int32_t> said = {};  ///< the prompt of the user, and all tokens so far
-  size_t forgotten = 0;            ///< how many of them are no prompt any more
+  std::vector<int32_t> said = {};  ///< the prompt of the user and all tokens so far
+  size_t forgotten = 0;            ///< how many of them are no longer used as prompt
   double last_end = 0;             ///< of the last word, in seconds
 
   void report(int64_t frame) const {
@@ -79,15 +79,15 @@ struct Transcriber::Progress {
   }
 };
 
-// What is encoded at a time, and what is said there.
+// A window of sound and its text.
 struct Transcriber::Window {
   FrameRange range;
-  size_t place = 0;  ///< of WindowDecoder::encode()
+  size_t place = 0;  ///< index for WindowDecoder::encode()
   std::vector<int32_t> prompt = {};
   Random random = Random(0);
   WindowText said = {};
   float temperature = 0, compression = 0;
-  bool whole = false;  ///< nothing of it is encoded again
+  bool whole = false;  ///< no part of it is decoded again
 
   int64_t length() const { return range.end - range.first; }
 };
@@ -120,24 +120,24 @@ void Transcriber::check_voice() const {
 void Transcriber::check() const {
   for (const int32_t count : {options_.beams, options_.best_of})
     if (count < 1 || count > guesses_)
-      throw Error(ErrorKind::kInput, "{} guesses are to be followed, expected 1 to {}", count,
+      throw Error(ErrorKind::kInput, "found {} beams or samples, expected 1 to {}", count,
                   guesses_);
   if (options_.batch < 0 || options_.batch > batch_)
-    throw Error(ErrorKind::kInput, "{} windows are to be decoded together, expected 0 to {}",
-                options_.batch, batch_);
+    throw Error(ErrorKind::kInput, "found a batch of {} windows, expected 0 to {}", options_.batch,
+                batch_);
   check_voice();
   if (options_.temperatures.empty())
-    throw Error(ErrorKind::kInput, "there is no temperature, expected one or more");
+    throw Error(ErrorKind::kInput, "found no temperature, expected one or more");
   for (const float temperature : options_.temperatures)
     if (!(temperature >= 0 && temperature <= 2))
-      throw Error(ErrorKind::kInput, "a temperature is {}, expected 0 to 2", temperature);
+      throw Error(ErrorKind::kInput, "found a temperature of {}, expected 0 to 2", temperature);
   if (options_.words) aligner_.require_heads();
   if (tokens_.multilingual) return;
   if (options_.translate)
-    throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone and cannot translate",
+    throw Error(ErrorKind::kUnsupported, "{}: the model is English only and cannot translate",
                 model_.path());
   if (!options_.language.empty() && language_code(options_.language) != "en")
-    throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone, not '{}'",
+    throw Error(ErrorKind::kUnsupported, "{}: the model is English only, found language '{}'",
                 model_.path(), printable(options_.language));
 }
 
@@ -161,12 +161,12 @@ MelSpectrogram Transcriber::listen(Sound& sound) {
   return mel;
 }
 
-// Forgets where nobody speaks; the frames that are left.
+// Removes the frames without speech. Returns the number of remaining frames.
 int64_t Transcriber::keep_speech(MelSpectrogram& mel, int64_t frames, KeptClock& clock) const {
   if (!options_.voice) return frames;
   const std::vector<FrameRange> kept = find_speech(mel, frames, *options_.voice);
   mel.keep(kept, int64_t{2} * model_.config().source.positions);
-  constexpr double kExact = 0.5;  // times that a model gives are no better than that
+  constexpr double kExact = 0.5;  // precision of the times of a model, in seconds
   clock = KeptClock(kept, options_.voice->pad + kExact);
   int64_t left = 0;
   for (const FrameRange& range : kept) left += range.end - range.first;
@@ -211,19 +211,19 @@ std::vector<int32_t> Transcriber::prompt_of(const Progress& progress) const {
   return prompt;
 }
 
-// Neither repeats itself nor is too improbable.
+// Whether the text is neither repetitive nor too improbable.
 bool Transcriber::is_plausible(const Window& window) const {
   return window.compression <= options_.most_compression &&
          window.said.mean_log_prob() >= options_.least_log_prob;
 }
 
-// A bad guess in what sounds like silence.
+// Whether the text is improbable and the sound is probably silence.
 bool Transcriber::is_unspoken(const Window& window) const {
   return window.said.no_speech > options_.most_no_speech &&
          window.said.mean_log_prob() < options_.least_log_prob;
 }
 
-// At rising temperatures, until what is said is plausible. Silence need not be.
+// Decodes at rising temperatures until the text is plausible or the window is silent.
 void Transcriber::decode(std::span<Window> windows) {
   WindowOptions options{.beams = options_.beams,
                         .best_of = options_.best_of,
@@ -250,17 +250,17 @@ void Transcriber::decode(std::span<Window> windows) {
   }
 }
 
-// Nothing but zeros, or what is as quiet: what a model writes of it is made up.
+// Whether a range is digital silence, for which models hallucinate text.
 bool Transcriber::is_silent(const MelSpectrogram& mel, FrameRange range) const {
-  constexpr float kQuiet = -9;  // a tenth of a bit of 16
+  constexpr float kQuiet = -9;  // about a tenth of the lowest bit of 16-bit samples
   for (int64_t t = range.first; t < range.end; ++t)
     if (mel.level(t) > kQuiet) return false;
   return true;
 }
 
-// Cuts what is said where two times stand side by side and moves on: to the last time, where the
-// window ends within a piece (`goes_on`), else behind the window. Of a window that is not encoded
-// again what is behind the last time is a segment too.
+// Cuts the text into segments at pairs of time tokens and advances: to the last time token if the
+// window ends within a segment (`goes_on`), else to the end of the window. In a window that is not
+// decoded again, the text after the last time token is a segment too.
 std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Window& window,
                                                  bool& goes_on) const {
   const std::span<const int32_t> tokens(window.said.tokens);
@@ -311,8 +311,8 @@ std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Windo
   return segments;
 }
 
-// Gives the segments of a window their words, and moves to the end of the last one, where the
-// window ends within a piece.
+// Adds the words to the segments of a window. If the window ends within a segment, advances to the
+// end of the last word.
 void Transcriber::add_words(Progress& progress, std::vector<TranscribedSegment>& segments,
                             const Window& window, bool goes_on) {
   std::vector<int32_t> text;
@@ -360,7 +360,7 @@ void Transcriber::take_window(Progress& progress, const Window& window) {
   std::erase_if(segments, [](const TranscribedSegment& segment) {
     return segment.text.find_first_not_of(' ') == std::string::npos;
   });
-  // What lasts by the model's own times stays, however short its words are.
+  // Segments with a duration by the time tokens are kept even if their words have none.
   std::vector<bool> lasts;
   for (const TranscribedSegment& segment : segments) lasts.push_back(segment.start < segment.end);
   if (options_.words) add_words(progress, segments, window, goes_on);
@@ -380,7 +380,7 @@ void Transcriber::take_window(Progress& progress, const Window& window) {
   if (!options_.carry || window.temperature > 0.5F) progress.forgotten = progress.said.size();
 }
 
-// Each window begins where the last whole piece of the one before it ends.
+// Decodes consecutive windows; each begins at the end of the last complete segment.
 void Transcriber::follow_windows(Progress& progress) {
   const SourceConfig& source = model_.config().source;
   std::vector<float> features(static_cast<size_t>(progress.longest * source.bands));
@@ -401,7 +401,7 @@ void Transcriber::follow_windows(Progress& progress) {
   }
 }
 
-// Windows that know nothing of each other, several at a time.
+// Decodes independent windows, several at a time.
 void Transcriber::decode_batches(Progress& progress) {
   const SourceConfig& source = model_.config().source;
   std::vector<float> features(static_cast<size_t>(progress.longest * source.bands));
@@ -418,7 +418,7 @@ void Transcriber::decode_batches(Progress& progress) {
     progress.report(range.first);
     ++index;
     if (is_silent(progress.mel, range)) continue;
-    // Nothing of the next window is encoded yet.
+    // Silences the frames of the next window.
     progress.mel.window(range.first, progress.longest, features);
     if (range.end < progress.frames)
       std::fill(features.begin() + (range.end - range.first) * source.bands, features.end(), 0.0F);

@@ -1,4 +1,4 @@
-// transcribe.h: what is said in sound, and when.
+// transcribe.h: speech recognition with Whisper models.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,33 +17,33 @@
 
 namespace veery {
 
-/// The numbers are those of Radford et al., arXiv:2212.04356, section 4.5, and of their code.
+/// The defaults are those of Radford et al., arXiv:2212.04356, section 4.5, and of their code.
 struct TranscribeOptions {
-  std::string language;    ///< "en" or "english"; empty: the one that is most probable
-  bool translate = false;  ///< into English
-  bool times = true;       ///< the model says when; else a window is one piece
-  bool words = false;      ///< when each word was said
-  std::string prompt;      ///< what was said before: names, spelling
-  bool carry = true;       ///< what a window said is the prompt of the next one
-  /// Tried one after the other until what is said is plausible.
+  std::string language;    ///< "en" or "english"; empty: detected
+  bool translate = false;  ///< translate to English
+  bool times = true;       ///< with time stamps; false: a window is one segment
+  bool words = false;      ///< with the times of each word
+  std::string prompt;      ///< text before the speech, for names and spelling
+  bool carry = true;       ///< use the text of a window as prompt of the next one
+  /// Tried in order until the text is plausible.
   std::vector<float> temperatures = {0, 0.2F, 0.4F, 0.6F, 0.8F, 1};
   int32_t beams = 1, best_of = 5;  ///< WindowOptions
-  float most_compression = 2.4F;   ///< more is text that repeats itself
-  float least_log_prob = -1;       ///< less, a token on average, is no good guess
-  float most_no_speech = 0.6F;     ///< more, and a bad guess besides, is silence
+  float most_compression = 2.4F;   ///< text with a higher compression ratio is implausible
+  float least_log_prob = -1;       ///< text with a lower mean log probability is implausible
+  float most_no_speech = 0.6F;     ///< implausible text with more than this is silence
   uint64_t seed = 0;
-  std::optional<VoiceOptions> voice;  ///< only where somebody speaks is listened to
-  /// 0: window after window, each beginning where the last whole piece of the one before it ends.
-  /// Else windows of their own (quiet_windows()), so many of which are decoded together, whose
-  /// prompt is `prompt`: what they say does not depend on their number.
+  std::optional<VoiceOptions> voice;  ///< transcribe only where somebody speaks; absent: all
+  /// 0: decode consecutive windows, each beginning at the end of the last complete segment. Else
+  /// decode `batch` independent windows together (quiet_windows()), each with `prompt` alone; the
+  /// result does not depend on the number.
   int32_t batch = 0;
 };
 
-/// A piece of a transcript; times in seconds.
+/// A segment of a transcript; times in seconds.
 struct TranscribedSegment {
   double start = 0, end = 0;
-  std::string text;             ///< as it was said, mostly with a space before it
-  std::vector<int32_t> tokens;  ///< times included
+  std::string text;             ///< mostly with a leading space
+  std::vector<int32_t> tokens;  ///< with time tokens
   float temperature = 0, compression = 0, no_speech = 0;
   double mean_log_prob = 0;
   std::vector<SpokenWord> words;  ///< with TranscribeOptions::words
@@ -60,23 +60,22 @@ struct Transcript {
   std::string text() const;
 };
 
-/// What a caller may want to know meanwhile.
+/// Callbacks during a transcription.
 struct TranscribeEvents {
   std::function<void(double seconds, double all)> progress;
   std::function<void(const TranscribedSegment&)> segment;
 };
 
-/// Not for several threads at once.
+/// Not thread-safe.
 class Transcriber {
  public:
-  /// `guesses`: as many beams or guesses as a transcript may ask for, `batch`: as many windows
-  /// together. Throws as Model does.
+  /// `guesses`: maximum of TranscribeOptions::beams and best_of. `batch`: maximum of
+  /// TranscribeOptions::batch. Throws as Model does.
   Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5, int32_t batch = 1,
               bool reserve = false);
 
-  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, a language or a
-  /// task that the model does not have, or what times of words lack. What an event throws ends it
-  /// and is passed on.
+  /// Throws as Sound does; kInput or kUnsupported naming a number out of range, a language or task
+  /// that the model does not support, or missing alignment heads. Passes on exceptions of events.
   Transcript transcribe(Sound& sound, const TranscribeOptions& options = {},
                         const TranscribeEvents& events = {});
 
@@ -116,11 +115,11 @@ class Transcriber {
   Runner runner_;
   WindowDecoder decoder_;
   WordAligner aligner_;
-  TranscribeOptions options_;  ///< of the transcript in the making
-  int32_t language_ = -1;      ///< the id of its token
+  TranscribeOptions options_;  ///< of the present transcription
+  int32_t language_ = -1;      ///< id of its language token
 };
 
-/// How much shorter zlib makes a text: its bytes over those that remain.
+/// Returns the size of a text over its size after compression by zlib.
 float compression_ratio(const std::string& text);
 
 }  // namespace veery

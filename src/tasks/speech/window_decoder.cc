@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-// log(sum(exp(x))) of some logits, of which -infinity are none.
+// Returns log(sum(exp(x))), ignoring logits of -infinity.
 double log_sum(std::span<const float> x) {
   const float largest = *std::ranges::max_element(x);
   double sum = 0;
@@ -22,7 +22,7 @@ int32_t best(std::span<const float> logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// One of softmax(logits / temperature).
+// Samples from softmax(logits / temperature).
 int32_t draw(std::span<const float> logits, float temperature, Random& random) {
   const float largest = *std::ranges::max_element(logits);
   const auto weight = [&](float x) { return std::exp((x - largest) / temperature); };
@@ -38,7 +38,7 @@ bool is_beam_search(const WindowOptions& options) {
   return options.temperature == 0 && options.beams > 1;
 }
 
-// Of sequences of different length the one whose tokens are the most probable on average.
+// Ranks sequences of different lengths by the mean log probability of their tokens.
 double rank(const WindowText& text) {
   return text.log_prob / static_cast<double>(std::max<size_t>(text.tokens.size(), 1));
 }
@@ -52,7 +52,7 @@ WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const S
 }
 
 void WindowDecoder::encode(size_t window, std::span<const float> features) {
-  while (!open_.empty()) close(open_.back());  // of a decode() that did not come to its end
+  while (!open_.empty()) close(open_.back());  // left by a decode() that threw
   runner_.rewind(encoded_[window], 0);
   runner_.encode(encoded_[window], features);
 }
@@ -76,7 +76,7 @@ std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int3
   return allowed;
 }
 
-// Runs the prompt; the logits of what follows it.
+// Evaluates the prompt and returns the logits of the next token.
 std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech) {
   const auto from = std::ranges::find(task.prompt, tokens_.start);
   VEERY_CHECK(from != task.prompt.end());
@@ -125,7 +125,7 @@ void WindowDecoder::take(Search& search, Path& path, std::span<const float> logi
   append(path, token, logits[static_cast<size_t>(token)] - log_sum(logits));
 }
 
-// One token more of each path; output i is of path i.
+// Evaluates the last token of each path; output i belongs to path i.
 void WindowDecoder::run(std::span<Path* const> paths) {
   std::vector<RunPart> parts;
   for (const Path* path : paths)
@@ -133,7 +133,7 @@ void WindowDecoder::run(std::span<Path* const> paths) {
   runner_.run(parts);
 }
 
-// Of each path the most probable tokens, the best of all paths first.
+// Returns the most probable continuations of all paths, best first.
 std::vector<WindowDecoder::Choice> WindowDecoder::best_choices(std::span<const Path> paths,
                                                                const Logits& logits,
                                                                size_t count) const {
@@ -158,8 +158,8 @@ std::vector<WindowDecoder::Choice> WindowDecoder::best_choices(std::span<const P
   return choices;
 }
 
-// A step of a beam search: the most probable continuations of all paths together go on. It is over
-// when as many have ended as there are beams.
+// A step of beam search: keeps the most probable continuations of all paths. The search is over
+// when as many paths have ended as there are beams.
 void WindowDecoder::grow(Search& search, const Logits& logits, const WindowOptions& options) {
   const auto beams = static_cast<size_t>(options.beams);
   const std::vector<int32_t> before = std::exchange(search.forks, {});
@@ -197,7 +197,7 @@ WindowDecoder::Search WindowDecoder::begin(const WindowTask& task, const WindowO
   return search;
 }
 
-// The paths that go on.
+// Returns the paths that have not ended.
 std::vector<WindowDecoder::Path*> WindowDecoder::active(Search& search,
                                                         const WindowOptions& options) const {
   std::vector<Path*> found;
@@ -241,7 +241,7 @@ std::vector<WindowText> WindowDecoder::decode(std::span<const WindowTask> tasks,
   return texts;
 }
 
-// The best path. Of a beam search those that have not ended count where too few have.
+// Returns the best path. If too few paths of a beam search have ended, the others count too.
 WindowText WindowDecoder::finish(Search& search, const WindowOptions& options) {
   for (const int32_t sequence : search.forks) close(sequence);
   std::vector<Path>& paths = search.ended;

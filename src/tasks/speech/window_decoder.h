@@ -1,4 +1,4 @@
-// window_decoder.h: what is said in windows of sound, as tokens.
+// window_decoder.h: decodes windows of sound to tokens.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,46 +12,46 @@ namespace veery {
 
 struct WindowOptions {
   float temperature = 0;
-  int32_t beams = 1;          ///< at temperature 0: sequences that are followed at a time
-  int32_t best_of = 5;        ///< above: sequences of which the most probable is taken
-  int32_t most_tokens = 224;  ///< of one window, within the context
-  bool times = true;          ///< it is written when a piece begins and ends
+  int32_t beams = 1;          ///< beams of the search at temperature 0
+  int32_t best_of = 5;        ///< samples at higher temperatures; the most probable is kept
+  int32_t most_tokens = 224;  ///< limit of a window, besides the context
+  bool times = true;          ///< with time tokens
 };
 
 struct WindowText {
-  std::vector<int32_t> tokens;   ///< text and times, without the end
-  std::vector<float> log_probs;  ///< of each token, and of the end where there is one
-  double log_prob = 0;           ///< of all together
-  float no_speech = 0;           ///< probability that nothing is said
+  std::vector<int32_t> tokens;   ///< text and times, without the end token
+  std::vector<float> log_probs;  ///< of each token, and of the end token if there is one
+  double log_prob = 0;           ///< sum of log_probs
+  float no_speech = 0;           ///< probability of silence
 
   double mean_log_prob() const { return log_prob / static_cast<double>(tokens.size() + 1); }
 };
 
-/// One of the windows that are decoded together.
+/// One window of a batch.
 struct WindowTask {
-  size_t window = 0;                ///< encode() was given it
-  std::span<const int32_t> prompt;  ///< ends with <|startoftranscript|> and what belongs to it
-  Random* random = nullptr;         ///< what is drawn at temperatures above 0
+  size_t window = 0;                ///< index given to encode()
+  std::span<const int32_t> prompt;  ///< ends with <|startoftranscript|>, language and task
+  Random* random = nullptr;         ///< for sampling at temperatures above 0
 };
 
-/// Not for several threads at once. Runner, tokens and rules must outlive it.
+/// Not thread-safe. Runner, tokens and rules must outlive it.
 class WindowDecoder {
  public:
-  /// The runner must have room for sequences(windows, max(beams, best_of)).
+  /// The runner must support sequences(windows, max(beams, best_of)) sequences.
   WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
                 int32_t windows = 1);
   static int32_t sequences(int32_t windows, int32_t guesses) { return windows * (2 * guesses + 1); }
 
-  /// Encodes a window in place of what it was; what is decoded of it from then on is said there.
+  /// Encodes a window of sound, replacing the previous one with this index.
   void encode(size_t window, std::span<const float> features);
-  /// The sequence that attends to it.
+  /// Returns the sequence that attends to a window.
   int32_t encoded(size_t window) const { return encoded_[window]; }
 
-  /// What follows the prompt of each window, a token of all of them in one run. What one gives does
-  /// not depend on the others.
+  /// Decodes all windows together, one token of each per run. The result of a window does not
+  /// depend on the others.
   std::vector<WindowText> decode(std::span<const WindowTask> tasks, const WindowOptions& options);
 
-  /// The probability of each language of the tokens, in the first window.
+  /// Returns the probability of each language for the first window.
   std::vector<float> languages();
 
  private:
@@ -65,12 +65,12 @@ class WindowDecoder {
     int32_t token;
     double log_prob, total;
   };
-  /// The paths of one window, and of a beam search those that have ended.
+  /// The search of one window: its paths, and for beam search the ended ones.
   struct Search {
     Random* random = nullptr;
     std::vector<Path> paths, ended;
-    std::vector<int32_t> forks;  ///< sequences, to be closed when others are made
-    bool over = false;           ///< of a beam search: no path goes on
+    std::vector<int32_t> forks;  ///< sequences of the present step, closed after the next
+    bool over = false;           ///< beam search has ended
   };
   using Logits = std::vector<std::vector<float>>;
 
@@ -94,7 +94,7 @@ class WindowDecoder {
   const SpeechRules& rules_;
   bool times_ = true;
   std::vector<int32_t> encoded_;
-  std::vector<int32_t> open_;  ///< sequences beside those of windows
+  std::vector<int32_t> open_;  ///< open sequences, except those of windows
 };
 
 }  // namespace veery

@@ -8,14 +8,14 @@ namespace {
 
 constexpr int64_t kReach = 15;  // frames to either side
 
-// Where in the last third of the first `longest` frames of a range it is the quietest; of places
-// that are alike the latest, as longer windows are fewer.
+// Returns the quietest frame in the last third of the first `longest` frames of a range. Of equally
+// quiet frames the latest, since longer windows are fewer.
 int64_t quietest(const MelSpectrogram& mel, FrameRange range, int64_t longest) {
   const int64_t from = range.first + std::max<int64_t>(longest * 2 / 3, 1);
   const int64_t to = range.first + longest;
   const int64_t begin = std::max(from - kReach, range.first),
                 end = std::min(to + kReach, range.end);
-  std::vector<double> sums = {0};  // of the energies of all frames before
+  std::vector<double> sums = {0};  // prefix sums of the energies
   for (int64_t t = begin; t < end; ++t) sums.push_back(sums.back() + std::pow(10.0, mel.level(t)));
   int64_t best = to;
   double least = 0;
@@ -41,8 +41,8 @@ KeptClock::KeptClock(std::span<const FrameRange> kept, double edge) : edge_(edge
 }
 
 const KeptClock::Stretch& KeptClock::stretch_at(double seconds) const {
-  const auto behind = std::ranges::upper_bound(stretches_, seconds, {}, &Stretch::kept);
-  return behind == stretches_.begin() ? *behind : *(behind - 1);
+  const auto after = std::ranges::upper_bound(stretches_, seconds, {}, &Stretch::kept);
+  return after == stretches_.begin() ? *after : *(after - 1);
 }
 
 double KeptClock::whole(double seconds) const {
@@ -56,11 +56,11 @@ TimeRange KeptClock::whole(TimeRange said) const {
   if (stretches_.empty()) return said;
   const Stretch* first = &stretch_at(said.start);
   const Stretch* last = &stretch_at(std::max(said.end - kRounding, said.start));
-  const double before = first->kept_end() - said.start, behind = said.end - last->kept;
-  // Where both are in edges, the longer part counts.
-  const bool leaves = first != last && before <= edge_ && (before <= behind || behind > edge_);
+  const double before = first->kept_end() - said.start, after = said.end - last->kept;
+  // If both parts are within an edge, the longer one decides.
+  const bool leaves = first != last && before <= edge_ && (before <= after || after > edge_);
   if (leaves) said.start = (++first)->kept;
-  if (first != last && behind <= edge_) said.end = (--last)->kept_end();
+  if (first != last && after <= edge_) said.end = (--last)->kept_end();
   return {said.start - first->kept + first->whole, said.end - last->kept + last->whole};
 }
 

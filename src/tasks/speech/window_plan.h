@@ -1,4 +1,4 @@
-// window_plan.h: which parts of a sound are encoded, and as which windows.
+// window_plan.h: divides a sound into windows, and maps times after silence was removed.
 #pragma once
 #include <vector>
 
@@ -6,28 +6,28 @@
 
 namespace veery {
 
-/// Seconds.
+/// A range in seconds.
 struct TimeRange {
   double start = 0, end = 0;
 };
 
-/// The clock of a sound of which only some stretches were kept, one behind the other.
+/// Maps times in the kept stretches of a sound, joined together, to times in the whole sound.
 class KeptClock {
  public:
-  /// Nothing is missing.
+  /// The whole sound is kept.
   KeptClock() = default;
-  /// `edge`: seconds at the beginning and at the end of each in which nothing begins or ends.
+  /// `edge`: seconds at both ends of each stretch in which no speech begins or ends.
   KeptClock(std::span<const FrameRange> kept, double edge);
 
-  /// Where in the whole sound it is what is `seconds` from the beginning in what was kept.
+  /// Returns the time in the whole sound of a time in the kept stretches.
   double whole(double seconds) const;
-  /// The same of something that was said: what goes over the end of a stretch by no more than an
-  /// edge lies in the other one alone.
+  /// The same for a range of speech. A range that extends over the end of a stretch by at most an
+  /// edge is assigned to the other stretch alone.
   TimeRange whole(TimeRange said) const;
 
  private:
   struct Stretch {
-    double kept, whole, length;  ///< where it begins, and how long it is
+    double kept, whole, length;  ///< begin in the kept and in the whole sound, and length
 
     double kept_end() const { return kept + length; }
   };
@@ -37,8 +37,9 @@ class KeptClock {
   double edge_ = 0;
 };
 
-/// Windows of at most `longest` frames that cover the first `frames`: each ends at the quietest
-/// place of its last third, the middle of the 0.3 s with the least energy, the last one at the end.
+/// Returns windows of at most `longest` frames that cover the first `frames` frames. Each ends at
+/// the quietest point of its last third (the middle of the 0.3 s with the least energy), the last
+/// one at the end.
 std::vector<FrameRange> quiet_windows(const MelSpectrogram& mel, int64_t frames, int64_t longest);
 
 }  // namespace veery

@@ -12,10 +12,10 @@
 namespace veery {
 namespace {
 
-// Tokens of a run: logits of all of them are in memory together.
+// Tokens of a run, whose logits are all in memory.
 constexpr int64_t kRunTokens = 64;
 
-// The probability of `id` among tokens of text.
+// Returns the probability of `id` among text tokens.
 float text_probability(std::span<const float> logits, int32_t end, int32_t id) {
   const auto text = logits.first(static_cast<size_t>(end));
   const float largest = *std::ranges::max_element(text);
@@ -26,7 +26,7 @@ float text_probability(std::span<const float> logits, int32_t end, int32_t id) {
 
 }  // namespace
 
-/// What the decoder is shown, and what is kept of it.
+/// The tokens of the pass, and the queries and probabilities that are kept.
 struct WordAligner::Pass {
   struct Layer {
     int32_t layer = 0;
@@ -36,11 +36,11 @@ struct WordAligner::Pass {
 
   int32_t sequence;
   std::vector<int32_t> tokens;  ///< start, <|notimestamps|>, text, <|endoftext|>
-  int64_t first;                ///< of them: what the first token of text is said behind
+  int64_t first;                ///< index of the token before the first text token
   int64_t positions;
   std::vector<Layer> layers = {};
   std::vector<std::string> roots = {};    ///< of the layers
-  std::vector<float> probabilities = {};  ///< of the tokens of text
+  std::vector<float> probabilities = {};  ///< of the text tokens
 };
 
 WordAligner::WordAligner(Runner& runner, const SpeechTokens& tokens, const SpeechKeys& keys)
@@ -49,12 +49,12 @@ WordAligner::WordAligner(Runner& runner, const SpeechTokens& tokens, const Speec
 void WordAligner::require_heads() const {
   if (keys_.alignment_heads.empty())
     throw Error(ErrorKind::kUnsupported,
-                "{}: times of words need the heads that follow the sound, which are not there: "
-                "expected alignment_heads in generation_config.json, {} in a GGUF file",
+                "{}: times of words need alignment heads, found none: expected alignment_heads in "
+                "generation_config.json, {} in a GGUF file",
                 runner_.model().path(), kAlignmentKey);
 }
 
-// One run; of its rows queries and probabilities are kept.
+// Runs some of the tokens and keeps queries and probabilities of their rows.
 void WordAligner::run_piece(Pass& pass, int64_t begin, int64_t end) {
   const auto ids = std::span<const int32_t>(pass.tokens)
                        .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
@@ -71,7 +71,7 @@ void WordAligner::run_piece(Pass& pass, int64_t begin, int64_t end) {
   }
 }
 
-// Of all heads, layer by layer.
+// Returns the attention weights of all alignment heads, layer by layer.
 AlignmentWeights WordAligner::weights_of(Pass& pass) const {
   const TransformerConfig& c = runner_.model().config();
   const auto rows = static_cast<int32_t>(pass.tokens.size());
@@ -127,7 +127,7 @@ std::vector<SpokenWord> WordAligner::align(int32_t sequence, std::span<const int
   for (int64_t at = 0; at < count; at += kRunTokens)
     run_piece(pass, at, std::min(at + kRunTokens, count));
   runner_.rewind(sequence, 0);
-  // Row `first` says the first token of text, the last but one what comes behind the text.
+  // Row `first` predicts the first text token, the last but one the token after the text.
   const std::vector<float> scores = alignment_scores(weights_of(pass), runner_.model().pool());
   const int64_t rows = std::ssize(text) + 1;
   const std::vector<int32_t> starts =

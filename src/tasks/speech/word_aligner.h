@@ -1,5 +1,4 @@
-// word_aligner.h: the words of a window of sound, by one more pass of the decoder over what it
-// said.
+// word_aligner.h: times of the words of a window, by another pass of the decoder over its text.
 #pragma once
 #include <span>
 #include <utility>
@@ -12,24 +11,23 @@
 
 namespace veery {
 
-/// Seconds of a position of the encoder.
+/// Duration of an encoder position, in seconds.
 inline constexpr double kPositionSeconds = 0.02;
 
-/// Heads of the decoder that follow the sound tell which position each token is said at. The pass
-/// is a run of its own (Runner::run_with()), so that nothing is slower where words are not wanted.
-/// Not for several threads at once. Runner, tokens and keys must outlive it.
+/// The alignment heads of the decoder attend to the position at which a token is spoken. The pass
+/// is a separate run (Runner::run_with()), so decoding is not slower without words. Not
+/// thread-safe. Runner, tokens and keys must outlive it.
 class WordAligner {
  public:
   WordAligner(Runner& runner, const SpeechTokens& tokens, const SpeechKeys& keys);
 
-  /// Throws kUnsupported, naming the list, where the model does not say which heads follow the
-  /// sound.
+  /// Throws kUnsupported naming the list if the model does not list its alignment heads.
   void require_heads() const;
 
-  /// What was said in the sound that was encoded for a sequence, of which the first `positions` of
-  /// the encoder are sound and not silence behind its end. `start`: <|startoftranscript|> and what
-  /// belongs to it; `text`: tokens of text alone. Times are from the beginning of the window. The
-  /// sequence is rewound before and after.
+  /// Returns the words of `text`, text tokens of the sound that was encoded for a sequence.
+  /// `positions`: encoder positions with sound, without the padding. `start`:
+  /// <|startoftranscript|>, language and task. `characters`: split_words(). Times are relative to
+  /// the window. Rewinds the sequence before and after.
   std::vector<SpokenWord> align(int32_t sequence, std::span<const int32_t> start,
                                 std::span<const int32_t> text, int64_t positions, bool characters);
 

@@ -8,7 +8,7 @@ namespace veery {
 namespace {
 
 // The signs and numbers of this file are those of OpenAI's code (whisper/timing.py, tokenizer.py).
-// A text that is one of such signs, or several of them side by side in this order, counts as one.
+// A text is a sign if it is a substring of the list, as there.
 constexpr std::string_view kAsciiPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 constexpr std::string_view kOpening = "\"'“¿([{-";
 constexpr std::string_view kClosing = "\"'.。,，!！?？:：”)]}、";
@@ -26,7 +26,7 @@ std::string_view without_space(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
 }
 
-// Whether a text may be cut behind its first `end` bytes: no character goes on there.
+// Whether a text may be cut after its first `end` bytes, not within a character.
 bool is_complete(std::string_view text, size_t end) {
   const auto open = static_cast<size_t>(incomplete_utf8_suffix(text.substr(0, end)));
   return open == 0 || !next_code_point(text.substr(end - open)).valid;
@@ -100,7 +100,7 @@ void shorten_at_sentences(std::span<SpokenWord> words, const WordLengths& length
 }
 
 void merge_punctuation(std::vector<SpokenWord>& words) {
-  // From the last to the first, so that several opening signs go on to the same word.
+  // From the last to the first, so that several opening signs reach the same word.
   for (size_t i = words.size(), into = words.size(); i-- > 0;) {
     SpokenWord& sign = words[i];
     if (into == words.size() || !sign.text.starts_with(' ') ||

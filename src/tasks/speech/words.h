@@ -1,4 +1,4 @@
-// words.h: the words of what was said, and when each of them was.
+// words.h: words of a transcript and the rules for their times.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,41 +12,41 @@ namespace veery {
 
 /// Times in seconds.
 struct SpokenWord {
-  std::string text;             ///< with the space before it, if there is one
-  std::vector<int32_t> tokens;  ///< empty: its text belongs to a neighbour now
+  std::string text;             ///< with its leading space
+  std::vector<int32_t> tokens;  ///< empty: merged into a neighbour
   double start = 0, end = 0;
-  float probability = 0;  ///< the mean of those of its tokens
+  float probability = 0;  ///< mean over its tokens
 
   double length() const { return end - start; }
 };
 
-/// Whether a language (its code) writes no spaces between words: each character is a word then.
+/// Whether a language (by its code) has no spaces between words, so that each character is a word.
 bool has_no_spaces(std::string_view language);
 
-/// Takes tokens of text apart where a word begins: at a space, at a sign of punctuation, and with
-/// `characters` wherever a character is complete. Only texts and tokens are filled in.
+/// Splits text tokens into words: before a space and at punctuation or, with `characters`, after
+/// each complete character. Fills in text and tokens only.
 std::vector<SpokenWord> split_words(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
                                     bool characters);
 
-/// How long words last, as far as the rules below ask.
+/// The duration of words, for the rules below.
 struct WordLengths {
-  double median = 0;  ///< of those that last at all, 0.7 s at most
+  double median = 0;  ///< of words with a duration, at most 0.7 s
   double most() const { return 2 * median; }
 };
 WordLengths word_lengths(std::span<const SpokenWord> words);
 
-/// Sentences' ends, and words behind them, last no longer than WordLengths::most(): what is beyond
-/// is a pause.
+/// Limits the ends of sentences and the words after them to WordLengths::most(): the rest is a
+/// pause.
 void shorten_at_sentences(std::span<SpokenWord> words, const WordLengths& lengths);
 
-/// Opening signs become part of the word behind them, closing ones of that before; words without
-/// text are gone then.
+/// Merges opening signs into the word after them and closing signs into the word before them, and
+/// removes words without text.
 void merge_punctuation(std::vector<SpokenWord>& words);
 
-/// The words of one segment, beside its own times, which become those of its first and last word.
-/// Behind a pause (`last_end`: where the last word before them ended) the first word is no longer
-/// than WordLengths::most(); where a word goes 0.5 s beyond what the segment says, that is
-/// believed.
+/// Reconciles the words of a segment with its times, which become those of its first and last word.
+/// `last_end`: end of the word before the segment. After a pause the first word is limited to
+/// WordLengths::most(). If a word exceeds the times of the segment by 0.5 s, those of the segment
+/// are used.
 void fit_segment(std::span<SpokenWord> words, const WordLengths& lengths, double last_end,
                  double& start, double& end);
 

@@ -1,4 +1,4 @@
-#include "cli/version.h"
+#include "cli/output/version.h"
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ std::string_view version() { return VEERY_VERSION; }
 std::string version_text() {
   const std::vector<Target> found = supported_targets();
   return fmt::format(
-      "veery {}\n  commit        {}\n  compiler      {}\n  kernels for   {}\n  of these here {}\n",
+      "veery {}\n  commit        {}\n  compiler      {}\n  kernels for   {}\n  on this CPU   {}\n",
       VEERY_VERSION, VEERY_COMMIT, kCompiler, names_of(compiled_targets()), names_of(found));
 }
 
