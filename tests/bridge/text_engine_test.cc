@@ -113,18 +113,18 @@ TEST(MlxLmEngine, ProgramsThatFailAreNamed) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   has(fails("    print('broken', file=sys.stderr); sys.exit(3)\n"),
-      "python3: ended with status 3; it said: broken");
-  has(fails("    os.kill(os.getpid(), 9)\n"), "was ended by signal 9");
-  has(fails("    time.sleep(60)\n", 1), "said nothing for 1 seconds");
+      "python3: ended with status 3; its last error: broken");
+  has(fails("    os.kill(os.getpid(), 9)\n"), "ended by signal 9");
+  has(fails("    time.sleep(60)\n", 1), "no output for 1 seconds");
   has(fails("    print('x' * (3 << 20), flush=True); time.sleep(60)\n"), "longer than 1048576");
   has(fails("    print('Loading model ...', flush=True); time.sleep(60)\n"),
-      "said 'Loading model ...', expected a JSON object");
+      "its output is 'Loading model ...', expected a JSON object");
 }
 
 TEST(MlxLmEngine, WhatCannotBeStartedIsNamed) {
   const std::string gone =
       message_of([] { MlxLmEngine("x", {.python = "/no/python"}); }, ErrorKind::kIo);
-  EXPECT_NE(gone.find("/no/python: cannot be started"), std::string::npos) << gone;
+  EXPECT_NE(gone.find("/no/python: cannot start the program"), std::string::npos) << gone;
   // The program that veery brings, with a Python that (-S, -I) has no packages.
   const std::string script = fmt::format("{}bare-python-{}", testing::TempDir(), getpid());
   std::ofstream(script) << "#!/bin/sh\nexec python3 -S -I \"$@\"\n";
@@ -154,7 +154,7 @@ TEST(VeeryEngine, GivesWhatTheSchedulerGives) {
   EXPECT_EQ(backend.generate("once upon", {.max_tokens = 9}).text, expected);
   int pieces = 0;
   const EngineAnswer cut = backend.generate("once upon", {.max_tokens = 9},
-                                             [&](std::string_view) { return ++pieces < 1; });
+                                            [&](std::string_view) { return ++pieces < 1; });
   EXPECT_EQ(cut.finish_reason, "cancelled");
   EXPECT_EQ(pieces, 1);
 }
