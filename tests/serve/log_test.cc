@@ -2,6 +2,7 @@
 #include "serve/observe/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "support/sanitized.h"
 
 namespace veery::serve {
 namespace {
@@ -106,6 +108,65 @@ TEST_F(LogFiles, AFullDiskCostsLinesThatAreCounted) {
   for (int i = 0; i < 10; ++i) log.note(LogLevel::kInfo, "line");
   for (int i = 0; i < 5000 && log.lost() < 10; ++i) usleep(1000);
   EXPECT_EQ(log.lost(), 10);
+}
+
+// Escapes make a line six times as long as its texts, more than the log keeps in memory.
+TEST_F(LogFiles, LongTextsAreCutAndNoLineIsLost) {
+  constexpr size_t kBytes = size_t{3} << 20;
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    RequestRecord record;
+    record.keeps_texts = true;
+    record.request_text = std::string(kBytes, '\x01');
+    for (size_t i = 0; i < kBytes; i += 1024) record.answer_text += std::string(1024, '\x02');
+    EXPECT_LE(record.answer_text.text().size(), LoggedText::kMostBytes);
+    {
+      Log log({.format = format, .file = file_});
+      log.request(record);
+    }
+    const std::string text = text_of(file_);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+    EXPECT_LE(text.size(), Log::kMostLine);
+    EXPECT_GT(text.size(), Log::kMostLine / 4);
+    for (const char* name : {"request_bytes", "answer_bytes"})
+      EXPECT_NE(
+          text.find(name + std::string(format == LogFormat::kText ? "=3145728" : "\":3145728")),
+          std::string::npos);
+    fs::remove(file_);
+  }
+}
+
+TEST_F(LogFiles, ARequestForWhichMemoryIsShortHasALine) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs more addresses";
+  RequestRecord record;
+  record.id = "req_1";
+  record.status = 503;
+  record.keeps_texts = true;
+  record.request_text = std::string(LoggedText::kMostBytes, '\x01');
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    {
+      Log log({.format = format, .file = file_});
+      rlimit before{};
+      ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+      size_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      const rlimit now{pages * static_cast<size_t>(::getpagesize()), before.rlim_max};
+      ASSERT_EQ(::setrlimit(RLIMIT_AS, &now), 0);
+      log.request(record);
+      ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+    }
+    const std::string text = text_of(file_);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    if (format == LogFormat::kText) {
+      EXPECT_NE(text.find("Z error memory is short id=req_1 status=503\n"), std::string::npos)
+          << text;
+    } else {
+      const Json json = parse_json(text, "a line");
+      EXPECT_EQ(json.at("message").string(), "memory is short");
+      EXPECT_EQ(json.at("id").string(), "req_1");
+      EXPECT_EQ(json.at("status").get<int64_t>(), 503);
+    }
+    fs::remove(file_);
+  }
 }
 
 TEST_F(LogFiles, APipeThatNobodyReadsHoldsNobodyUp) {

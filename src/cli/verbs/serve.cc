@@ -301,7 +301,8 @@ void load_models(const Flags& flags, serve::Models& models, serve::Log& log) {
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});
     if (const std::string& note = models.view(id).card->plan.note; !note.empty())
-      write_error(fmt::format("veery: {}: memory is short: {}\n", printable(id, 200), note));
+      tell(log, serve::LogLevel::kWarn,
+           fmt::format("{}: memory is short: {}", printable(id, 200), note));
     if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
     tell(log, serve::LogLevel::kInfo, description(models.view(id)));

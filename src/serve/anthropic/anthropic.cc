@@ -55,7 +55,7 @@ Json message_of(const ServedModel& model, Json content, Json usage) {
           {"stop_sequence", nullptr}, {"usage", std::move(usage)}};
 }
 
-/// Blocks that begin and end as the kind of what comes changes.
+/// Streams an answer as blocks; a new block begins when the kind of the content changes.
 class MessageStream {
  public:
   MessageStream(Reply& reply, const AnthropicPrompt& asked)
@@ -145,11 +145,11 @@ class MessageStream {
   EventStream events_;
   bool hidden_;
   CallLimit limit_;
-  std::string open_, thought_;  // thought_: of blocks whose text is hidden
+  std::string open_, thought_;  // thought_: text of a hidden thinking block
   int64_t index_ = 0;
 };
 
-// Stop texts go by two names; the answer's form and length by fields of their own.
+// Reads the options. Stop texts have two names; format and length have fields of their own.
 GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& asked,
                                 ServedModel& model, RenderedChat& chat, Reply& reply) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};

@@ -67,7 +67,7 @@ Json frame_of(const ChatRequest& request, const char* object) {
           {"system_fingerprint", nullptr}};
 }
 
-/// One of the answers: its text taken apart.
+/// One of the answers, parsed into content, reasoning and calls.
 struct Choice {
   AnswerParser parser;
   CallLimit limit;
@@ -129,7 +129,7 @@ void answer_whole(const ChatRequest& request, Answers& answers, std::vector<Choi
   reply.send(200, kJson, dump_json(body));
 }
 
-// What a delta is in a chunk; absent: nothing is said of it.
+// Returns the "delta" of a chunk; absent: the delta is not sent.
 std::optional<Json> delta_json(const AnswerDelta& delta, Choice& choice, const Model& model) {
   const auto index = static_cast<int64_t>(delta.call);
   switch (delta.kind) {
