@@ -205,7 +205,7 @@ std::string page() {
       "- **ignored**: it cannot change the result, for the reason given.\n"
       "- **refused**: it would change the result, and veery does not support it. Status 400 with\n"
       "  code `unsupported_parameter` names the field. `null`, empty values and the values listed\n"
-      "  here are accepted, because they ask for nothing.\n\n"
+      "  here are accepted, because they have no effect.\n\n"
       "A field that is not listed is ignored, and its name is in the header\n"
       "`Veery-Ignored-Fields` of the reply. `[]` in a name stands for the items of a list.\n\n"
       "The rules are in `src/serve/rules`; tests hold this page, the OpenAPI document and the\n"
