@@ -1,4 +1,4 @@
-// Other programs as backends: what they answer, and what they do wrong.
+// Other programs as backends: their answers and their failures.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace veery {
 namespace {
 
-// A program in mlx-lm's place that answers as `body` says; `request` is what it is asked.
+// A program instead of mlx-lm; the Python code `body` answers `request`.
 class Fake {
  public:
   explicit Fake(const std::string& body) {
@@ -125,7 +125,7 @@ TEST(MlxLmEngine, WhatCannotBeStartedIsNamed) {
   const std::string gone =
       message_of([] { MlxLmEngine("x", {.python = "/no/python"}); }, ErrorKind::kIo);
   EXPECT_NE(gone.find("/no/python: cannot start the program"), std::string::npos) << gone;
-  // The program that veery brings, with a Python that (-S, -I) has no packages.
+  // bridge.py, with a Python without packages (-S, -I).
   const std::string script = fmt::format("{}bare-python-{}", testing::TempDir(), getpid());
   std::ofstream(script) << "#!/bin/sh\nexec python3 -S -I \"$@\"\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);

@@ -1,4 +1,4 @@
-// The order in which waiting jobs are begun, and who gives way.
+// The order of waiting jobs, and preemption in favour of users without a slot.
 #include "schedule/job_queue.h"
 
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ TEST_F(Queue, JobsThatMayNotBeginYetAreLeft) {
   EXPECT_EQ(queue_.size(), 5);
 }
 
-// Against a search through all waiting jobs.
+// Compared with a search through all waiting jobs.
 TEST_F(Queue, ChargesKeepEveryPriorityInOrder) {
   Random random(3);
   std::map<std::string, double> served;

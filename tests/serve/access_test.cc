@@ -1,4 +1,4 @@
-// Keys of a server and their limits.
+// API keys and their limits.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -82,7 +82,7 @@ TEST(Buckets, FillInAMinute) {
 
 class Limits : public ::testing::Test {
  protected:
-  // The seconds after which to come again; 0: the request may enter.
+  // Returns the seconds after which to try again; 0: the request may enter.
   double refused(int64_t index, double now) {
     try {
       limits_.enter(index, now);

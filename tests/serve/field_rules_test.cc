@@ -1,5 +1,5 @@
-// The rules of request fields: what a pass over a body reports, and that docs/fields.md and the
-// OpenAPI document say the same as the rules.
+// The rules of request fields: the report on a body, and that docs/fields.md and the OpenAPI
+// document agree with the rules.
 #include "serve/rules/field_rules.h"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ TEST(FieldRules, AReasonStandsBesideEachFieldThatIsNotKept) {
     }
 }
 
-// The members of a schema of the OpenAPI document, with those of its parts.
+// Returns the members of a schema of the OpenAPI document, including those of its parts.
 void add_properties(const Json& document, const Json& schema, std::set<std::string>& names) {
   if (const Json* ref = schema.member("$ref")) {
     const std::string name = ref->string().substr(ref->string().rfind('/') + 1);

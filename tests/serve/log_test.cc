@@ -1,4 +1,4 @@
-// The log: one line for each event, whatever it quotes; a disk without room costs lines only.
+// The log: one line for each event, whatever its values are; a full disk only loses lines.
 #include "serve/observe/log.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST_F(LogFiles, AFullDiskCostsLinesThatAreCounted) {
   EXPECT_EQ(log.lost(), 10);
 }
 
-// Escapes make a line six times as long as its texts, more than the log keeps in memory.
+// Escapes make a line six times as long as its texts, longer than the queue of the log.
 TEST_F(LogFiles, LongTextsAreCutAndNoLineIsLost) {
   constexpr size_t kBytes = size_t{3} << 20;
   for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {

@@ -1,4 +1,4 @@
-// What clients learn of files: the names of models.
+// Messages to clients have the ids of models instead of paths.
 #include "serve/models/path_names.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ class Division {
   SchedulerBytes least() const { return finished(candidate(kLastTurn), least_positions()).bytes; }
 
  private:
-  static constexpr int32_t kLastTurn = 30;  // after so many halvings all numbers are at their least
+  static constexpr int32_t kLastTurn = 30;  // after this many halvings all are 1
 
   void add_drafts(const ScheduledModels& models) {
     Model& draft = *models.draft;

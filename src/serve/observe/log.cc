@@ -246,7 +246,7 @@ void Log::run() {
     lock.unlock();
     try {
       if (opens) file_ = open_log(options_.file);
-    } catch (const std::exception& error) {  // the old one goes on
+    } catch (const std::exception& error) {  // the old file stays open
       note(LogLevel::kError, error.what());
     }
     if (!writing_.empty() && !write(writing_)) ++lost_;
