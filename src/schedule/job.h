@@ -34,7 +34,7 @@ class Job : private TokenMask {
   int32_t run = 0;        ///< tokens in the sequence
   bool begun = false;
   double last_token = 0;  ///< seconds_now() when its last tokens were sampled; 0: none yet
-  uint64_t id = 0;        ///< of the scheduler's jobs
+  uint64_t number = 0;    ///< identifies the job in its scheduler
   /// The job whose prompt this one waits for (0: none), and the tokens that the prompts share.
   uint64_t waits_for = 0;
   int32_t shared = 0;

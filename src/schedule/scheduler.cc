@@ -113,7 +113,7 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
       }
       wake_.notify_one();
     };
-    job->id = next_id_++;
+    job->number = next_number_++;
     incoming_.push_back(std::move(job));
     ++queued_;
     ++counts_.requests;

@@ -155,9 +155,9 @@ class Scheduler {
   std::deque<std::unique_ptr<Job>> incoming_;
   std::deque<std::packaged_task<void()>> uses_;  // of alone()
   bool stop_ = false;
-  bool woken_ = false;    // by the cancellation of a ticket
-  uint64_t next_id_ = 1;  // Job::id
-  int64_t queued_ = 0;    // waiting_ and incoming_
+  bool woken_ = false;        // by the cancellation of a ticket
+  uint64_t next_number_ = 1;  // Job::number
+  int64_t queued_ = 0;        // waiting_ and incoming_
   SchedulerCounts counts_;
 
   // Used by the thread alone.

@@ -18,7 +18,7 @@ constexpr int32_t kWorthWaiting = 64;  // tokens that another request is about t
 bool Scheduler::may_begin(Job& job) const {
   if (job.request().prompt_scores) return true;
   const auto blocker =
-      std::ranges::find(running_, job.waits_for, [](const auto& other) { return other->id; });
+      std::ranges::find(running_, job.waits_for, [](const auto& other) { return other->number; });
   if (blocker != running_.end() && (*blocker)->prompting() &&
       (*blocker)->run + kWorthWaiting <= job.shared)
     return false;
@@ -32,7 +32,7 @@ bool Scheduler::may_begin(Job& job) const {
     if (same < kWorthWaiting) continue;
     if (found < 0) found = sequences_.match(ids, job.positions(runner_.context()));
     if (same < found + kWorthWaiting) continue;
-    job.waits_for = other->id;
+    job.waits_for = other->number;
     job.shared = same;
     return false;
   }

@@ -43,7 +43,7 @@ class Folder : public ::testing::Test {
 };
 
 TEST_F(Folder, IsMadeForItsUserAloneWhateverItsPathEndsWith) {
-  for (const std::string& name : {"plain", "slash/", "slashes///", "new/parent/"}) {
+  for (const char* name : {"plain", "slash/", "slashes///", "new/parent/"}) {
     const std::string path = folder_.file(name);
     check_prefix_folder(path);
     struct stat status {};
