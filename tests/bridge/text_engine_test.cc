@@ -88,6 +88,19 @@ TEST(MlxLmEngine, EndsAnAnswerThatNobodyWants) {
   EXPECT_EQ(answer.finish_reason, "cancelled");
 }
 
+TEST(MlxLmEngine, AThrowingCallbackLeavesTheNextAnswerWhole) {
+  const Fake fake(
+      "    if request['op'] == 'cancel':\n        continue\n"
+      "    for piece in request['prompt']:\n        say(text=piece)\n"
+      "    say(done=True, finish_reason='stop', prompt_tokens=1, tokens=3)\n");
+  MlxLmEngine mlx_lm("anything", fake.options());
+  TextEngine& backend = mlx_lm;
+  EXPECT_THROW(
+      backend.generate("abc", {}, [](std::string_view) -> bool { throw std::runtime_error("no"); }),
+      std::runtime_error);
+  EXPECT_EQ(backend.generate("def", {}).text, "def");
+}
+
 TEST(MlxLmEngine, WhatItRefusesIsSaidAndItGoesOn) {
   const Fake fake(
       "    if request['prompt'] == 'bad':\n        say(error='ValueError: no')\n        continue\n"
