@@ -23,7 +23,7 @@ uint64_t key_of(std::span<const int32_t> ids) {
 
 }  // namespace
 
-void DraftRate::tested(int32_t accepted, int32_t count) {
+void DraftRate::record(int32_t accepted, int32_t count) {
   for (int32_t i = 0; i < std::min(accepted + 1, count); ++i)
     value_ += kNewest * ((i < accepted ? 1 : 0) - value_);
 }
@@ -86,7 +86,7 @@ std::span<const int32_t> LookupDraft::propose(std::span<const int32_t> tokens, i
   return draft_;
 }
 
-void DraftLength::measured(int32_t rows, double seconds) {
+void DraftLength::record(int32_t rows, double seconds) {
   if (rows < 1 || rows >= kRows) return;
   Time& time = times_[static_cast<size_t>(rows)];
   time.seconds += std::max(kNewest, 1.0 / ++time.count) * (seconds - time.seconds);
@@ -140,7 +140,7 @@ int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) 
               each);
 }
 
-void DraftTime::took(double seconds, int64_t runs) {
+void DraftTime::record(double seconds, int64_t runs) {
   if (runs <= 0) return;
   constexpr double kNewest = 0.1;
   const double each = seconds / static_cast<double>(runs);

@@ -22,7 +22,7 @@ class DraftRate {
   explicit DraftRate(double first) : first_(first), value_(first) {}
   double value() const { return value_; }
   /// Records that the first `accepted` of `count` draft tokens were accepted.
-  void tested(int32_t accepted, int32_t count);
+  void record(int32_t accepted, int32_t count);
   /// Records a decode step: moves the rate towards its first value.
   void step();
 
@@ -67,7 +67,7 @@ class DraftLength {
  public:
   /// Records the time of a run of `rows` token rows, one or more of each answer. Runs that made a
   /// plan must not be recorded.
-  void measured(int32_t rows, double seconds);
+  void record(int32_t rows, double seconds);
   /// Returns the length of a draft that maximises tokens per second, at most rates.size(). `rows`:
   /// rows of the run without the draft; rates[i]: the acceptance rate of token i after those before
   /// it; `each`: seconds to make one draft token.
@@ -113,7 +113,7 @@ class DraftMaker {
 class DraftTime {
  public:
   double value() const { return value_; }
-  void took(double seconds, int64_t runs);
+  void record(double seconds, int64_t runs);
 
  private:
   double value_ = 0;

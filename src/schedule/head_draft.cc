@@ -139,7 +139,7 @@ void HeadDraft::propose(std::span<DraftRequest> requests) {
   const double start = seconds_now();
   int64_t runs = 0;
   while (extend()) ++runs;
-  time_.took(seconds_now() - start, runs);
+  time_.record(seconds_now() - start, runs);
   // Only tokens with hidden states of the model itself stay in the sequences.
   for (const Drafting& d : begun) runner_.rewind(d.slot->sequence, d.slot->read);
 }

@@ -281,8 +281,8 @@ void Job::settle(int32_t count) {
     const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
     result_.drafted_tokens += static_cast<size_t>(drafted_);
     result_.accepted_tokens += static_cast<size_t>(accepted);
-    if (source_ == DraftSource::kModel) model_rate_.tested(accepted, drafted_);
-    if (source_ == DraftSource::kGrammar) grammar_rate_.tested(accepted, drafted_);
+    if (source_ == DraftSource::kModel) model_rate_.record(accepted, drafted_);
+    if (source_ == DraftSource::kGrammar) grammar_rate_.record(accepted, drafted_);
   }
   tokens_.resize(known());
   drafted_ = 0;

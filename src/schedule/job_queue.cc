@@ -142,20 +142,20 @@ size_t last_of_busiest(const Running& running) {
   return *last_of_busiest(running, counts_of(running), INT32_MAX, 1);
 }
 
-PlaceChange change_place(JobQueue& waiting, const Running& running,
-                         const JobQueue::MayBegin& may_begin) {
+Preemption choose_preemption(JobQueue& waiting, const Running& running,
+                             const JobQueue::MayBegin& may_begin) {
   const Counts counts = counts_of(running);
   std::optional<int32_t> least;  // priority that has a victim
   for (const auto& job : running)
     if (counts.at(job->request().user) > 1)
       least = std::min(least.value_or(INT32_MAX), job->request().priority);
-  PlaceChange change;
-  if (!least) return change;
-  change.job = waiting.take(
+  Preemption preemption;
+  if (!least) return preemption;
+  preemption.job = waiting.take(
       may_begin, [&](std::string_view user) { return !counts.contains(user); }, *least);
-  if (change.job)
-    change.victim = *last_of_busiest(running, counts, change.job->request().priority, 2);
-  return change;
+  if (preemption.job)
+    preemption.victim = *last_of_busiest(running, counts, preemption.job->request().priority, 2);
+  return preemption;
 }
 
 }  // namespace veery

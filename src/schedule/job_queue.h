@@ -77,11 +77,11 @@ size_t last_of_busiest(const std::vector<std::unique_ptr<Job>>& running);
 /// that was begun last of the user with the most running jobs: at least two, and not of a higher
 /// priority. Removes the waiting job from the queue and returns it with the victim's index in
 /// `running`; `job` is null if no running job gives way.
-struct PlaceChange {
+struct Preemption {
   size_t victim = 0;
   std::unique_ptr<Job> job;
 };
-PlaceChange change_place(JobQueue& waiting, const std::vector<std::unique_ptr<Job>>& running,
-                         const JobQueue::MayBegin& may_begin);
+Preemption choose_preemption(JobQueue& waiting, const std::vector<std::unique_ptr<Job>>& running,
+                             const JobQueue::MayBegin& may_begin);
 
 }  // namespace veery

@@ -135,7 +135,7 @@ void ModelDraft::propose(std::span<DraftRequest> requests) {
     forget_all();
     throw;
   }
-  time_.took(seconds_now() - begun, runs);
+  time_.record(seconds_now() - begun, runs);
   for (DraftRequest& request : requests) {
     const auto known =
         std::ranges::find_if(request.draft, [&](int32_t id) { return id >= vocab_; });

@@ -16,7 +16,7 @@ class PromptRows {
 
   /// Records the time of a run of `rows` token rows. Runs that made a plan must not be recorded.
   /// Runs of fewer than kLeast rows are ignored: they say nothing about the time of larger ones.
-  void measured(int32_t rows, double seconds);
+  void record(int32_t rows, double seconds);
   /// Returns the rows of the next chunk: at least kLeast if a run has room for them, and a small
   /// number until a run was measured.
   int32_t next() const;

@@ -330,7 +330,7 @@ bool Scheduler::make_room() {
   if (sequences_.drop_oldest()) return true;
   if (running_.size() < 2) return false;
   const size_t victim = last_of_busiest(running_);
-  give_back(running_[victim], /*keep=*/false);
+  preempt(running_[victim], /*keep=*/false);
   running_.erase(running_.begin() + static_cast<ptrdiff_t>(victim));
   full_ = true;  // if it was admitted now, it would be preempted again
   return true;
@@ -511,10 +511,10 @@ void Scheduler::run_parts() {
   own_.chained_steps += chained ? steps : 0;
   own_.busy_seconds += seconds;
   if (!prompts && !planned) {
-    draft_length_.measured(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
+    draft_length_.record(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
     seconds_per_step_ = seconds / steps;
   }
-  if (!planned && !chained) prompt_rows_.measured(rows, seconds);
+  if (!planned && !chained) prompt_rows_.record(rows, seconds);
 }
 
 }  // namespace veery

@@ -119,7 +119,7 @@ class Scheduler {
   void admit();
   bool may_begin(Job& job) const;
   std::unique_ptr<Job> next_job();
-  void give_back(std::unique_ptr<Job>& job, bool keep);
+  void preempt(std::unique_ptr<Job>& job, bool keep);
   void count_tokens(Job& job, double now);
   void begin(Job& job);
   void make_drafts();

@@ -43,12 +43,12 @@ bool Scheduler::may_begin(Job& job) const {
 std::unique_ptr<Job> Scheduler::next_job() {
   const auto ready = [&](Job& job) { return may_begin(job); };
   if (!full_ && std::ssize(running_) < plan_.slots) return waiting_.take(ready);
-  PlaceChange change = change_place(waiting_, running_, ready);
-  if (change.job) {
-    give_back(running_[change.victim], /*keep=*/true);
-    running_.erase(running_.begin() + static_cast<ptrdiff_t>(change.victim));
+  Preemption preemption = choose_preemption(waiting_, running_, ready);
+  if (preemption.job) {
+    preempt(running_[preemption.victim], /*keep=*/true);
+    running_.erase(running_.begin() + static_cast<ptrdiff_t>(preemption.victim));
   }
-  return std::move(change.job);
+  return std::move(preemption.job);
 }
 
 void Scheduler::admit() {
@@ -68,7 +68,7 @@ void Scheduler::admit() {
 
 // Puts a running job back into the queue. `keep`: its sequence stays as a cached prefix. Ends the
 // job if memory is too short to queue it.
-void Scheduler::give_back(std::unique_ptr<Job>& job, bool keep) {
+void Scheduler::preempt(std::unique_ptr<Job>& job, bool keep) {
   if (keep)
     sequences_.keep(job->sequence, /*files=*/false);
   else

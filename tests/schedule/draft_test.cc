@@ -110,7 +110,7 @@ TEST(LookupDraft, IsSurerOfWhatComesBehindMoreThatIsRight) {
 
 TEST(DraftLength, TakesARateForEachToken) {
   DraftLength length;
-  for (int32_t rows = 1; rows <= 16; ++rows) length.measured(rows, 1 + 0.2 * rows);
+  for (int32_t rows = 1; rows <= 16; ++rows) length.record(rows, 1 + 0.2 * rows);
   const std::array<double, 3> rising{0.5, 0.99, 0.99}, falling{0.99, 0.99, 0.01};
   EXPECT_EQ(length.best(rising, 1), 3);
   EXPECT_EQ(length.best(falling, 1), 2);
@@ -121,8 +121,8 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
   DraftLength cheap, dear;
   for (int i = 0; i < 10; ++i)
     for (int32_t rows = 1; rows <= 16; ++rows) {
-      cheap.measured(rows, 1 + 0.02 * rows);
-      dear.measured(rows, rows);
+      cheap.record(rows, 1 + 0.02 * rows);
+      dear.record(rows, rows);
     }
   EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted), kMostDrafted);
   EXPECT_EQ(cheap.best(0.99, 1, 4), 4);
@@ -138,24 +138,24 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
 // Unmeasured times are extrapolated, and unmeasured lengths are tried by doubling.
 TEST(DraftLength, TriesLongerDraftsStepByStep) {
   DraftLength length;
-  length.measured(1, 1);
+  length.record(1, 1);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
-  length.measured(4, 1.3);
+  length.record(4, 1.3);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 9);
-  length.measured(10, 9);
+  length.record(10, 9);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 8) << "9 rows by what 1 and 4 took: 1.8";
-  length.measured(8, 8);
+  length.record(8, 8);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 6);
-  length.measured(7, 8);
-  length.measured(5, 8);
+  length.record(7, 8);
+  length.record(5, 8);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
 }
 TEST(DraftLength, OneSlowRunIsForgotten) {
   DraftLength length;
-  length.measured(1, 1);
-  length.measured(4, 9);
+  length.record(1, 1);
+  length.record(4, 9);
   EXPECT_LT(length.best(0.99, 1, 3), 3);
-  for (int i = 0; i < 30; ++i) length.measured(4, 1.2);
+  for (int i = 0; i < 30; ++i) length.record(4, 1.2);
   EXPECT_EQ(length.best(0.99, 1, 3), 3);
 }
 
@@ -377,11 +377,11 @@ TEST(DraftsOfText, WhatAGrammarForcesIsTestedTogether) {
 
 TEST(DraftRate, FollowsWhatIsAccepted) {
   DraftRate rate(0.7);
-  for (int i = 0; i < 50; ++i) rate.tested(0, 4);
+  for (int i = 0; i < 50; ++i) rate.record(0, 4);
   EXPECT_LT(rate.value(), 0.05);
   for (int i = 0; i < 300; ++i) rate.step();
   EXPECT_GT(rate.value(), 0.6);
-  for (int i = 0; i < 10; ++i) rate.tested(4, 4);
+  for (int i = 0; i < 10; ++i) rate.record(4, 4);
   EXPECT_GT(rate.value(), 0.95);
 }
 

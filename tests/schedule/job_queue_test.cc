@@ -151,21 +151,22 @@ TEST_F(Queue, AUserWithoutAPlaceGetsThatOfTheOneWithTheMost) {
   std::vector<std::unique_ptr<Job>> running;
   for (const char* user : {"a", "b", "b", "c", "b", "a"}) running.push_back(job(user, 0));
   queue_.push(job("b", 1));
-  EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "b has places";
+  EXPECT_EQ(choose_preemption(queue_, running, any).job, nullptr) << "b has places";
   queue_.push(job("low", 2, -1));
-  EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "others have a higher priority";
+  EXPECT_EQ(choose_preemption(queue_, running, any).job, nullptr)
+      << "others have a higher priority";
   queue_.push(job("d", 3));
-  EXPECT_EQ(change_place(queue_, running, [](const Job&) { return false; }).job, nullptr);
-  const PlaceChange change = change_place(queue_, running, any);
-  ASSERT_NE(change.job, nullptr);
-  EXPECT_EQ(change.job->request().user, "d");
-  EXPECT_EQ(change.victim, 4U);
+  EXPECT_EQ(choose_preemption(queue_, running, [](const Job&) { return false; }).job, nullptr);
+  const Preemption preemption = choose_preemption(queue_, running, any);
+  ASSERT_NE(preemption.job, nullptr);
+  EXPECT_EQ(preemption.job->request().user, "d");
+  EXPECT_EQ(preemption.victim, 4U);
   EXPECT_EQ(last_of_busiest(running), 4U);
   running.clear();
   for (const char* user : {"a", "b", "c"}) running.push_back(job(user, 0));
   queue_.push(job("d", 4));
   const auto uncalled = [](const Job&) { return ADD_FAILURE(), false; };
-  EXPECT_EQ(change_place(queue_, running, uncalled).job, nullptr) << "all have one place";
+  EXPECT_EQ(choose_preemption(queue_, running, uncalled).job, nullptr) << "all have one place";
   EXPECT_EQ(last_of_busiest(running), 2U) << "never the first, so that one goes on";
 }
 

@@ -30,33 +30,33 @@ TEST(PromptRows, KeepToTheLongestStepOfALongPrompt) {
     if (steps++ > 1) {
       EXPECT_GT(seconds, 0.09) << before;
     }
-    rows.measured(next, seconds);
+    rows.record(next, seconds);
     before += next;
   }
 }
 
 TEST(PromptRows, OneSlowStepIsForgotten) {
   PromptRows rows(0.1, 4096);
-  rows.measured(200, 0.1);
+  rows.record(200, 0.1);
   EXPECT_EQ(rows.next(), 200);
-  rows.measured(200, 0.3);
+  rows.record(200, 0.3);
   EXPECT_EQ(rows.next(), 66);
-  for (int i = 0; i < 6; ++i) rows.measured(rows.next(), rows.next() * 5e-4);
+  for (int i = 0; i < 6; ++i) rows.record(rows.next(), rows.next() * 5e-4);
   EXPECT_NEAR(rows.next(), 200, 10);
 }
 
 TEST(PromptRows, AreSomeHoweverSlowAndNoMoreThanARunHas) {
   PromptRows rows(0.1, 256);
-  rows.measured(100, 50);
+  rows.record(100, 50);
   EXPECT_EQ(rows.next(), PromptRows::kLeast);
-  rows.measured(PromptRows::kLeast - 1, 1e-6);
+  rows.record(PromptRows::kLeast - 1, 1e-6);
   EXPECT_EQ(rows.next(), PromptRows::kLeast) << "few rows say nothing of many";
   PromptRows quick(0.1, 256);
-  quick.measured(100, 1e-3);
+  quick.record(100, 1e-3);
   EXPECT_EQ(quick.next(), 256);
   EXPECT_EQ(PromptRows(0.1, 8).next(), 8);
   PromptRows small(0.1, 8);
-  small.measured(100, 50);
+  small.record(100, 50);
   EXPECT_EQ(small.next(), 8);
 }
 

@@ -1,6 +1,8 @@
 // POST /v1/messages, /v1/messages/count_tokens
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "serve/anthropic/anthropic_prompt.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
@@ -101,7 +103,8 @@ class MessageStream {
       send("content_block_delta",
            {{"index", index_},
             {"delta",
-             {{"type", "signature_delta"}, {"signature", thinking_signature(thought_, hidden_)}}}});
+             {{"type", "signature_delta"},
+              {"signature", thinking_signature(std::exchange(thought_, {}), hidden_)}}}});
     send("content_block_stop", {{"index", index_++}});
     open_.clear();
   }
@@ -159,7 +162,7 @@ GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& ask
     request.options.stops.push_back(stop);
   }
   read_format(asked.format, model, chat.parser, request, asked.format_field);
-  hold_to_calls(asked.choice, asked.chat, chat, model, request, reply);
+  constrain_calls(asked.choice, asked.chat, chat, model, request, reply);
   limit_reasoning(fields, chat.parser, request, asked.thinking_budget);
   return request;
 }

@@ -224,8 +224,8 @@ void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
   truncate_prompt(fields, scheduler.context(), chat.ids);
   for_chat(request.generate.options, chat);
   read_answer_form(fields, *request.model, chat.parser, request.generate);
-  hold_to_calls(request.choice, request.prompt, chat, *request.model, request.generate, reply,
-                "tools[].function.strict");
+  constrain_calls(request.choice, request.prompt, chat, *request.model, request.generate, reply,
+                  "tools[].function.strict");
   limit_reasoning(fields, chat.parser, request.generate);
   request.generate.prompt = std::move(chat.ids);
   Answers answers(*request.model, request.generate, request.count, reply);

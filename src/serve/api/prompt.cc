@@ -161,8 +161,8 @@ std::string new_call_id(const Model& model, const std::string& prefix) {
   return random_id("").substr(0, 9);
 }
 
-void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
-                    GenerateRequest& request) {
+void constrain_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
+                         GenerateRequest& request) {
   try {
     request.grammar = model.grammars().json_schema(schema);
   } catch (const Error& error) {
@@ -208,7 +208,7 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
                     where, type.substr(0, 40)),
         where);
   }
-  hold_to_schema(*schema, model, parser, request);
+  constrain_to_schema(*schema, model, parser, request);
 }
 
 void check_context(size_t prompt, const Scheduler& scheduler, const char* field, Family family) {

@@ -62,8 +62,8 @@ void limit_reasoning(const Fields& fields, const AnswerParser& parser, GenerateR
 void read_format(const Json* format, ServedModel& model, const AnswerParser& parser,
                  GenerateRequest& request, const std::string& where = "response_format");
 /// Constrains the answer to a JSON schema. Throws as read_format() does.
-void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
-                    GenerateRequest& request);
+void constrain_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
+                         GenerateRequest& request);
 
 /// Throws context_length_error() if a prompt of this many tokens leaves no room for an answer.
 /// `field`: the field of the prompt.

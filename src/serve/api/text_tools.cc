@@ -14,7 +14,7 @@ namespace veery::serve {
 namespace {
 
 // Returns the model of a query "?model=", else the first one.
-Models::Lease asked_model(Context& context, const HttpRequest& http) {
+Models::Lease requested_model(Context& context, const HttpRequest& http) {
   const auto found = http.query.find("model");
   return context.models.find(found == http.query.end() ? "" : found->second);
 }
@@ -123,7 +123,7 @@ void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
 
 // For clients of vLLM such as lm-eval.
 void tokenizer_info(Context& context, const HttpRequest& http, Reply& reply) {
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   const Model& model = lease->model();
   Json info = special_token_variables(model.tokenizer());
   info["tokenizer_class"] = "PreTrainedTokenizerFast";
@@ -155,7 +155,7 @@ void health(Context& context, const HttpRequest&, Reply& reply) {
 
 void slots(Context& context, const HttpRequest& http, Reply& reply) {
   Json list = Json::array();
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   ServedModel& model = *lease;
   if (Scheduler* scheduler = model.scheduler()) {
     const int64_t running = scheduler->counts().running;
@@ -166,7 +166,7 @@ void slots(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void props(Context& context, const HttpRequest& http, Reply& reply) {
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   ServedModel& model = *lease;
   const Scheduler* scheduler = model.scheduler();
   reply.send(

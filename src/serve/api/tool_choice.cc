@@ -135,9 +135,9 @@ auto form_or_error(const char* field, const Make& make) {
 }
 
 // Constrains calls of strict tools in answers that may also be text.
-void hold_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                       ServedModel& model, GenerateRequest& request, Reply& reply,
-                       const char* strict_field) {
+void constrain_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt,
+                            const RenderedChat& chat, ServedModel& model, GenerateRequest& request,
+                            Reply& reply, const char* strict_field) {
   const std::vector<CallableTool> tools = callable_tools(choice, prompt);
   if (choice.none || request.grammar || std::ranges::none_of(tools, &CallableTool::strict)) return;
   std::optional<CallForm> form;
@@ -157,11 +157,11 @@ void hold_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt, const
 
 }  // namespace
 
-void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request, Reply& reply,
-                   const char* strict_field) {
+void constrain_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                     ServedModel& model, GenerateRequest& request, Reply& reply,
+                     const char* strict_field) {
   if (!choice.must)
-    return hold_strict_calls(choice, prompt, chat, model, request, reply, strict_field);
+    return constrain_strict_calls(choice, prompt, chat, model, request, reply, strict_field);
   if (request.grammar)
     throw ApiError(
         400, "tool_choice: a forced call cannot be combined with another format of the answer",

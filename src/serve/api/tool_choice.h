@@ -55,8 +55,8 @@ class CallLimit {
 /// If the answer may also be text, its calls of `strict` tools are constrained to their schemas,
 /// unless `request` already has a grammar. If calls of the model cannot be distinguished from text,
 /// they are not constrained, and `reply` names `strict_field` as ignored.
-void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request, Reply& reply,
-                   const char* strict_field = "tools[].strict");
+void constrain_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                     ServedModel& model, GenerateRequest& request, Reply& reply,
+                     const char* strict_field = "tools[].strict");
 
 }  // namespace veery::serve

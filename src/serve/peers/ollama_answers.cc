@@ -54,7 +54,8 @@ void read_ollama_format(const Fields& fields, ServedModel& model, const AnswerPa
   const Json* format = fields.find("format");
   if (format == nullptr || *format == "") return;
   if (*format != "json" && !format->is_object()) fields.fail("format", "\"json\" or a schema");
-  hold_to_schema(format->is_object() ? *format : Json{{"type", "object"}}, model, parser, request);
+  constrain_to_schema(format->is_object() ? *format : Json{{"type", "object"}}, model, parser,
+                      request);
 }
 
 // Reads "think": a flag, or "low", "medium" or "high".

@@ -178,7 +178,7 @@ GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, Se
     read_format(Fields(*text, "text.").object("format"), model, chat.parser, request,
                 "text.format");
   limit_reasoning(fields, chat.parser, request);
-  hold_to_calls(asked.choice, asked.prompt, chat, model, request, reply);
+  constrain_calls(asked.choice, asked.prompt, chat, model, request, reply);
   return request;
 }
 

@@ -84,8 +84,8 @@ ResponseTools::Tool ResponseTools::find(const std::string& function) const {
 std::string CustomInput::push(std::string_view arguments) {
   buffer_ += arguments;
   decode();
-  std::string fresh = text_.substr(told_);
-  told_ = text_.size();
+  std::string fresh = text_.substr(returned_);
+  returned_ = text_.size();
   return fresh;
 }
 
@@ -100,7 +100,7 @@ std::string CustomInput::finish() {
     else
       text_ = input->is_string() ? input->string() : dump_json(*input);
   }
-  return text_.substr(told_);
+  return text_.substr(returned_);
 }
 
 void CustomInput::decode() {

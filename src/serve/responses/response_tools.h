@@ -55,7 +55,8 @@ class CustomInput {
   bool decode_escape();
 
   std::string buffer_, text_;
-  size_t at_ = 0, told_ = 0;
+  size_t at_ = 0;        // position in buffer_
+  size_t returned_ = 0;  // bytes of text_ that push() has returned
   enum class State { kBefore, kInside, kOver, kPlain } state_ = State::kBefore;
 };
 

@@ -35,7 +35,7 @@ class ResponseWriter {
  private:
   enum class Kind { kNone, kText, kReasoning, kCall, kCustom };
 
-  void tell(const char* type, Json members);
+  void send(const char* type, Json members);
   Json of_item(Json members) const;
   void begin(Kind kind, Json item);
   void add_text(const std::string& text);
