@@ -1,7 +1,7 @@
-// Requests to the server, and errors in words that say what to do.
+// Requests to the server, and errors with advice for people.
 import { settings } from "./store.js";
 
-/** An error for people: `message` says what happened, `advice` what may help. */
+/** An error for people: `message` describes it, `advice` what may help. */
 export class ApiError extends Error {
   constructor(message, { status = 0, advice = "" } = {}) {
     super(message);
