@@ -113,7 +113,7 @@ void RateLimits::enter(int64_t index, double now) {
   const std::lock_guard lock(mutex_);
   Use& use = at(index);
   if (use.key.concurrent_requests > 0 && use.running >= use.key.concurrent_requests)
-    throw refusal(use.key, fmt::format("{} requests are in the making", use.running), kBusy);
+    throw refusal(use.key, fmt::format("{} requests are running", use.running), kBusy);
   if (use.requests.limits() && use.requests.level(now) < 1)
     throw refusal(use.key, fmt::format("{} requests per minute", use.key.requests_per_minute),
                   use.requests.wait(1, now));

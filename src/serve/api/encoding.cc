@@ -100,7 +100,9 @@ Json vector_json(std::span<const float> values, bool base64) {
 std::vector<TextEmbedding> embed_texts(ServedModel& model, std::span<const std::string> texts,
                                        int64_t dimensions) {
   if (!model.embeds())
-    throw ApiError(400, fmt::format("the model '{}' makes no embeddings", model.id()), "model");
+    throw ApiError(
+        400, fmt::format("the model '{}' makes {}, expected embeddings", model.id(), model.makes()),
+        "model");
   std::vector<TextEmbedding> all = model.embed(texts);
   if (dimensions == 0) return all;
   for (TextEmbedding& one : all) {
@@ -167,7 +169,9 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
   if (!model.reranks())
-    throw ApiError(400, fmt::format("the model '{}' makes no scores", model.id()), "model");
+    throw ApiError(
+        400, fmt::format("the model '{}' makes {}, expected scores", model.id(), model.makes()),
+        "model");
   const std::string query = fields.require_text("query");
   const Documents documents = read_documents(fields);
   const auto most = fields.integer("top_n", 0, INT32_MAX).value_or(std::ssize(documents.texts));

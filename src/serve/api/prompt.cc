@@ -52,7 +52,8 @@ Json read_tools(const Fields& fields) {
 
 RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
   if (model.chat_templates() == nullptr && !chat.templates)
-    throw ApiError(400, "this model has no chat template: use completions", "messages");
+    throw ApiError(400, "the model has no chat template, expected a request for /v1/completions",
+                   "messages");
   try {
     return render_conversation(model, chat);
   } catch (const Error& error) {

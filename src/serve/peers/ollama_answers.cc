@@ -339,8 +339,8 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
     if (plain && fields.has(name) && !fields.find(name)->empty() &&
         !(fields.find(name)->is_string() && fields.find(name)->string().empty()))
       throw ApiError(400,
-                     fmt::format("{} has no place in a prompt that is {}", name,
-                                 suffixed ? "continued up to a suffix" : "taken as it is"),
+                     fmt::format("{} cannot be combined with {}", name,
+                                 suffixed ? "a suffix" : "a prompt without a chat template"),
                      name);
   check_texts(text, model, "prompt", Family::kOllama);
   RenderedChat chat = generate_prompt(request, text, raw);
@@ -382,8 +382,8 @@ void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
   for (const TextEmbedding& one : embed_texts(*lease, texts, dimensions)) {
     if (one.cut > 0 && !cuts)
       throw ApiError(400,
-                     fmt::format("input[{}] has {} tokens more than the {} that the model takes",
-                                 list.size(), one.cut, one.tokens),
+                     fmt::format("input[{}] has {} tokens, expected at most {}", list.size(),
+                                 one.cut + one.tokens, one.tokens),
                      "input");
     list.push_back(one.values);
     tokens += one.tokens;
