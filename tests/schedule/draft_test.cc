@@ -395,7 +395,7 @@ TEST(ModelDraft, AnotherVocabularyIsRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find("makes no drafts for"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("cannot draft for"), std::string::npos)
         << error.what();
   }
 }
