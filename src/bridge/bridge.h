@@ -1,4 +1,4 @@
-// bridge.h: the Python program by which mlx-lm answers (bridge.py).
+// bridge.h: the Python program that runs mlx-lm (bridge.py), embedded as text.
 #pragma once
 #include <string_view>
 

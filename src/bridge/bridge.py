@@ -1,11 +1,11 @@
-"""Answers for veery with mlx-lm: one JSON object a line, requests on standard input, replies on standard output.
+"""Runs mlx-lm for veery: one JSON object per line, requests on standard input, replies on standard output.
 
 {"op": "load", "model": PATH} -> {"ok": true, "model_type", "vocab_size", "layers", "hidden_size"}
 {"op": "generate", "prompt": TEXT, OPTIONS} or {"op": "chat", "messages": [...], OPTIONS}
     -> {"text": PIECE} ..., {"done": true, "finish_reason", "prompt_tokens", "tokens"}
     OPTIONS: max_tokens, temperature, top_k, top_p, seed
-{"op": "info"} -> as load; {"op": "cancel"} ends the answer in the making; {"op": "quit"} ends the program.
-What goes wrong is {"error": TEXT}, and the program goes on.
+{"op": "info"} -> as load; {"op": "cancel"} cancels the current answer; {"op": "quit"} ends the program.
+An error is {"error": TEXT}; the program then continues with the next request.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import queue
 import sys
 import threading
 
-# What libraries print must not come between the replies.
+# Output that libraries print must not mix with the replies.
 replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
 

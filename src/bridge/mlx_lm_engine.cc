@@ -1,5 +1,7 @@
 #include "bridge/mlx_lm_engine.h"
 
+#include <exception>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "bridge/bridge.h"
@@ -48,7 +50,7 @@ Json MlxLmEngine::receive(std::chrono::seconds timeout) {
   }
   if (!reply.is_object()) {
     process_.reset();
-    throw Error(ErrorKind::kIo, "{}: said '{}', expected a JSON object", options_.python,
+    throw Error(ErrorKind::kIo, "{}: its output is '{}', expected a JSON object", options_.python,
                 printable(line, 100));
   }
   if (reply.contains("error"))
@@ -57,17 +59,17 @@ Json MlxLmEngine::receive(std::chrono::seconds timeout) {
 }
 
 EngineAnswer MlxLmEngine::generate(std::string_view prompt, const EngineOptions& options,
-                                     const OnPiece& on_piece) {
+                                   const OnPiece& on_piece) {
   return answer({{"op", "generate"}, {"prompt", prompt}}, options, on_piece);
 }
 
 EngineAnswer MlxLmEngine::chat(const Json& messages, const EngineOptions& options,
-                                 const OnPiece& on_piece) {
+                               const OnPiece& on_piece) {
   return answer({{"op", "chat"}, {"messages", messages}}, options, on_piece);
 }
 
 EngineAnswer MlxLmEngine::answer(Json request, const EngineOptions& options,
-                                   const OnPiece& on_piece) {
+                                 const OnPiece& on_piece) {
   const std::lock_guard lock(mutex_);
   if (!process_ || !process_->running())
     throw Error(ErrorKind::kIo, "{}: has ended", options_.python);
@@ -79,21 +81,26 @@ EngineAnswer MlxLmEngine::answer(Json request, const EngineOptions& options,
   process_->write_line(dump_json(request));
   EngineAnswer answer;
   bool cancelled = false;
+  std::exception_ptr error;  // of on_piece; thrown at the end, so that no reply is left unread
   while (true) {
     const Json reply = receive(options_.token_timeout);
     if (reply.contains("done")) {
       answer.prompt_tokens = count_of(reply, "prompt_tokens");
       answer.tokens = count_of(reply, "tokens");
+      if (error) std::rethrow_exception(error);
       answer.finish_reason = cancelled ? "cancelled" : text_of(reply, "finish_reason");
       return answer;
     }
     const std::string piece = text_of(reply, "text");
-    if (cancelled) continue;  // what was on its way
+    if (cancelled) continue;  // it was sent before the cancellation arrived
     answer.text += piece;
-    if (on_piece && !piece.empty() && !on_piece(piece)) {
+    try {
+      cancelled = on_piece && !piece.empty() && !on_piece(piece);
+    } catch (...) {
+      error = std::current_exception();
       cancelled = true;
-      process_->write_line(R"({"op": "cancel"})");
     }
+    if (cancelled) process_->write_line(R"({"op": "cancel"})");
   }
 }
 

@@ -1,4 +1,4 @@
-// text_engine.h: what answers, whatever computes it: veery, or another program.
+// text_engine.h: one interface for text generation by veery or by another program.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,10 +15,10 @@ struct EngineInfo {
   int64_t vocabulary = 0, layers = 0, hidden = 0;
 };
 
-/// What all backends know of the choice of tokens.
+/// The sampling options that all backends have.
 struct EngineOptions {
   int32_t max_tokens = 128;
-  double temperature = 0;  ///< 0: the most probable token
+  double temperature = 0;  ///< 0: greedy
   int32_t top_k = 0;       ///< 0: all
   double top_p = 1;
   uint64_t seed = 0;
@@ -30,23 +30,24 @@ struct EngineAnswer {
   std::string finish_reason;  ///< "stop", "length" or "cancelled"
 };
 
-/// Called with pieces of text as they come. False: end here.
+/// Called with each piece of text. Returns false to cancel the answer.
 using OnPiece = std::function<bool(std::string_view)>;
 
-/// One model of one backend, with one answer at a time: calls from several threads wait for each
-/// other. All throw Error: kInput for what is asked wrongly, kIo where another program failed.
+/// One model of one backend that generates one answer at a time: calls from several threads wait
+/// for each other. All calls throw Error: kInput for a wrong request, kIo if another program
+/// failed.
 class TextEngine {
  public:
   virtual ~TextEngine() = default;
   /// "veery", "mlx_lm".
   virtual std::string_view name() const = 0;
   virtual EngineInfo info() = 0;
-  /// Goes on from a text.
+  /// Continues a text.
   virtual EngineAnswer generate(std::string_view prompt, const EngineOptions& options,
-                                 const OnPiece& on_piece = {}) = 0;
+                                const OnPiece& on_piece = {}) = 0;
   /// Answers messages (an array of objects with role and content) by the model's chat template.
   virtual EngineAnswer chat(const Json& messages, const EngineOptions& options,
-                             const OnPiece& on_piece = {}) = 0;
+                            const OnPiece& on_piece = {}) = 0;
 };
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// veery_engine.h: veery behind the interface of all backends.
+// veery_engine.h: text generation by veery.
 #pragma once
 #include <mutex>
 
@@ -16,13 +16,13 @@ class VeeryEngine : public TextEngine {
   std::string_view name() const override { return "veery"; }
   EngineInfo info() override;
   EngineAnswer generate(std::string_view prompt, const EngineOptions& options,
-                         const OnPiece& on_piece) override;
+                        const OnPiece& on_piece) override;
   EngineAnswer chat(const Json& messages, const EngineOptions& options,
-                     const OnPiece& on_piece) override;
+                    const OnPiece& on_piece) override;
 
  private:
   EngineAnswer answer(std::vector<int32_t> prompt, const EngineOptions& options,
-                       const OnPiece& on_piece);
+                      const OnPiece& on_piece);
 
   Model& model_;
   Scheduler scheduler_;

@@ -9,7 +9,7 @@
 namespace veery {
 namespace {
 
-// Tokens of an answer that wait to be read with the next draft; more are read at once.
+// Tokens of an answer that wait for the next draft; more are run at once.
 constexpr size_t kMostWaiting = 32;
 
 }  // namespace
@@ -52,7 +52,7 @@ void HeadDraft::show(const void* answer, int32_t begin, std::span<const int32_t>
   if (ids.empty()) return;
   Slot* slot = find(answer);
   if (slot != nullptr && begin != slot->begin + slot->read + static_cast<int32_t>(slot->ids.size()))
-    forget(answer);  // it began anew
+    forget(answer);  // the answer was restarted
   if (slot == nullptr || slot->answer == nullptr) {
     slot = find(nullptr);
     if (slot == nullptr) return;
@@ -65,7 +65,7 @@ void HeadDraft::show(const void* answer, int32_t begin, std::span<const int32_t>
   if (slot->ids.size() > kMostWaiting) read(*slot, 1);
 }
 
-// All that waits but the last `kept`.
+// Runs all waiting tokens except the last `kept`.
 void HeadDraft::read(Slot& slot, size_t kept) {
   const auto dim = static_cast<size_t>(model_.config().dim);
   const size_t count = slot.ids.size() - std::min(kept, slot.ids.size());
@@ -81,7 +81,7 @@ void HeadDraft::read(Slot& slot, size_t kept) {
   slot.hidden.erase(slot.hidden.begin(), slot.hidden.begin() + static_cast<ptrdiff_t>(count * dim));
 }
 
-// The first token of each draft of an answer that was shown as far as it goes.
+// Makes the first token of each draft, for answers all of whose tokens were shown.
 bool HeadDraft::begin(std::span<DraftRequest> requests) {
   parts_.clear();
   drafting_.clear();
@@ -119,7 +119,7 @@ void HeadDraft::take_drafts() {
   }
 }
 
-// A token more of each draft that is to be longer. False: of none.
+// Adds a token to each draft that is not complete. Returns false if all are.
 bool HeadDraft::extend() {
   std::erase_if(drafting_,
                 [](const Drafting& d) { return std::ssize(d.request->draft) >= d.request->most; });
@@ -139,8 +139,8 @@ void HeadDraft::propose(std::span<DraftRequest> requests) {
   const double start = seconds_now();
   int64_t runs = 0;
   while (extend()) ++runs;
-  time_.took(seconds_now() - start, runs);
-  // What it was shown stays, with hidden states of the model itself.
+  time_.record(seconds_now() - start, runs);
+  // Only tokens with hidden states of the model itself stay in the sequences.
   for (const Drafting& d : begun) runner_.rewind(d.slot->sequence, d.slot->read);
 }
 

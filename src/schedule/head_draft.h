@@ -1,5 +1,4 @@
-// head_draft.h: drafts by the layer of a model that predicts one token further (multi-token
-// prediction; draft.h says what becomes of drafts).
+// head_draft.h: drafts by the multi-token prediction (MTP) head of a model; see draft.h.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,27 +10,27 @@
 
 namespace veery {
 
-/// Proposes tokens for several answers at a time, from the hidden states that the model gave of
-/// their tokens. Its layer attends to the tokens it was shown: those of a prompt that were found in
-/// the caches are not among them. Not thread-safe.
+/// Drafts tokens for several answers at a time from the hidden states of the model. The layer of
+/// the head attends only to tokens that it was shown, so tokens of a cached prefix are missing. Not
+/// thread-safe.
 class HeadDraft : public DraftMaker {
  public:
-  /// The root of the model's entry that show() takes rows of.
+  /// The root of the model's entry whose rows are passed to show().
   static constexpr const char* kRoot = "rows";
-  /// Whether `model` has such a layer and runs where it can be used, on the CPU.
+  /// Whether `model` has an MTP head and runs on the CPU, where the head is supported.
   static bool possible(const Model& model);
 
-  /// The model of the layer: loads what only that has. Throws kUnsupported where possible() is
-  /// false. `target` must outlive it.
+  /// Returns the model of the head; loads only the weights that `target` does not have. Throws
+  /// kUnsupported if possible() is false. `target` must outlive it.
   static std::unique_ptr<Model> make_model(const Model& target);
-  /// For so many answers at a time.
+  /// Returns the options for `slots` answers at a time.
   static RunnerOptions runner_options(const Model& target, int32_t slots);
-  /// `model`: that of make_model(), which must outlive it; `options`: those of runner_options().
+  /// `model`: from make_model(), must outlive it; `options`: from runner_options().
   HeadDraft(Model& model, const RunnerOptions& options);
   const Runner& runner() const { return runner_; }
 
-  /// The model was run on tokens of an answer from position `begin` on and gave the hidden states
-  /// `hidden` of them, [ids, dim]; `ids`: the token behind each.
+  /// Passes the hidden states, [ids, dim], of tokens of an answer from position `begin` on, and in
+  /// `ids` the token that follows each of them.
   void show(const void* answer, int32_t begin, std::span<const int32_t> ids,
             std::span<const float> hidden);
   void forget(const void* answer);
@@ -42,11 +41,11 @@ class HeadDraft : public DraftMaker {
   struct Slot {
     const void* answer = nullptr;
     int32_t sequence = -1;
-    int32_t begin = 0;           ///< position of its first token
-    int32_t read = 0;            ///< tokens that its sequence holds
-    std::vector<int32_t> ids;    ///< still to be read
-    std::vector<float> hidden;   ///< of them
-    std::vector<float> drafted;  ///< of the last token of a draft
+    int32_t begin = 0;           ///< position of the first token of its sequence
+    int32_t read = 0;            ///< tokens in the KV cache of its sequence
+    std::vector<int32_t> ids;    ///< tokens that are still to be run
+    std::vector<float> hidden;   ///< their hidden states
+    std::vector<float> drafted;  ///< hidden state of the last draft token
   };
   struct Drafting {
     DraftRequest* request;

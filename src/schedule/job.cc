@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kScoredRows = 64;  // bounds the memory of logits wanted for every row
+constexpr int32_t kScoredRows = 64;  // bounds the memory of the logits if every row needs them
 
 }  // namespace
 
@@ -50,7 +50,18 @@ Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
   if (request().reasoning) budget_.emplace(tokenizer_, *request().reasoning);
 }
 
-// An error while a token is chosen ends this answer alone.
+Job::~Job() {
+  if (finished_) return;
+  std::exception_ptr error;
+  try {
+    throw Error(ErrorKind::kBug, "the scheduler dropped the request");
+  } catch (...) {  // or no memory for the message
+    error = std::current_exception();
+  }
+  finish(std::move(error));
+}
+
+// An error while a token is sampled ends this answer alone.
 template <typename Use>
 void Job::guarded(const Use& use) {
   if (failure_) return;
@@ -75,7 +86,7 @@ int32_t Job::draw(std::span<const float> logits, std::span<const int32_t> histor
   if (ruled()) {
     std::vector<float> both = masked_;
     rules_.mask(history.subspan(request().prompt.size()), std::span<float>(both));
-    // A grammar that allows nothing else goes before the rules.
+    // The grammar takes precedence if the rules forbid all that it allows.
     if (std::ranges::any_of(both, [](float logit) { return std::isfinite(logit); }))
       masked_ = std::move(both);
   }
@@ -149,18 +160,19 @@ std::optional<ChainRow> Job::chain_row(int32_t most, int32_t context) const {
   return row;
 }
 
-// Where its filters leave more than the most probable tokens, they will do so again.
+// A chain ends early if the filters leave more candidates than the device knows. This will happen
+// again, so chains pause.
 void Job::take_chain(const ChainRow& row, std::span<const int32_t> made) {
   constexpr int32_t kLongestPause = 63;
   const bool stopped =
       !made.empty() && std::ranges::find(row.stops, made.back()) != row.stops.end();
   const bool whole = stopped || std::ssize(made) == row.most;
   chain_pause_ = whole ? chain_pause_ / 2 : std::min(2 * chain_pause_ + 1, kLongestPause);
-  if (!whole) chain_wait_ = chain_pause_ + 1;  // this step is counted too
+  if (!whole) chain_wait_ = chain_pause_ + 1;  // settle() counts this step too
   if (made.size() > 1) set_draft(made.first(made.size() - 1), DraftSource::kChain);
 }
 
-// Of a tokenizer that puts a space before what it encodes, the text must begin with one.
+// If the tokenizer adds a space to the beginning of a text, the forced text must begin with one.
 std::span<const int32_t> Job::forced(int32_t most) {
   forced_.clear();
   if (!grammar_ || failure_) return forced_;
@@ -195,7 +207,7 @@ RunPart Job::part(int32_t most) const {
 }
 
 void Job::score_prompt(const Runner& runner, int32_t first_output, const RunPart& part) {
-  if (prompt_scores_.empty()) prompt_scores_.emplace_back();  // nothing is before the first
+  if (prompt_scores_.empty()) prompt_scores_.emplace_back();  // the first token has no score
   for (int32_t i = 0; i < part.outputs; ++i) {
     const auto next = static_cast<size_t>(run + i + 1);
     if (next >= request().prompt.size() || next < prompt_scores_.size()) continue;
@@ -238,7 +250,7 @@ void Job::choose_tokens(const Runner& runner, int32_t first_output, const RunPar
 ScoredToken Job::choose_token(const Runner& runner, int32_t output, Wants wants,
                               std::span<const int32_t> history) {
   if (const int32_t id = budget_ ? budget_->forced() : -1; id >= 0) {
-    // The rest of a text that ends reasoning may come after a grammar has begun, and is none of it.
+    // The end of a forced text may come after the grammar has begun, and is not part of it.
     if (grammar_) grammar_->takes(id);
     if (request().logprobs < 0) return {{id, 0}, {}};
     return score_token(runner.logits(output), id, request().logprobs);
@@ -269,8 +281,8 @@ void Job::settle(int32_t count) {
     const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
     result_.drafted_tokens += static_cast<size_t>(drafted_);
     result_.accepted_tokens += static_cast<size_t>(accepted);
-    if (source_ == DraftSource::kModel) model_rate_.tested(accepted, drafted_);
-    if (source_ == DraftSource::kGrammar) grammar_rate_.tested(accepted, drafted_);
+    if (source_ == DraftSource::kModel) model_rate_.record(accepted, drafted_);
+    if (source_ == DraftSource::kGrammar) grammar_rate_.record(accepted, drafted_);
   }
   tokens_.resize(known());
   drafted_ = 0;
@@ -295,7 +307,7 @@ bool Job::deliver(int32_t context) {
   return over;
 }
 
-// True: the answer is over.
+// Returns true if the answer is over.
 bool Job::deliver(ScoredToken& chosen) {
   if (result_.ids.empty()) prompted_ = seconds_now();
   const int32_t id = chosen.token.id;
@@ -311,7 +323,17 @@ bool Job::deliver(ScoredToken& chosen) {
   return text_.over();
 }
 
-void Job::finish(std::exception_ptr error) {
+void Job::finish(std::exception_ptr error) noexcept {
+  if (std::exchange(finished_, true)) return;
+  try {
+    fill_result();
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
+  ticket_->finish(std::move(error));
+}
+
+void Job::fill_result() {
   AnswerPart rest{text_.finish(), {}};
   result_.text += rest.text;
   ticket_->push(std::move(rest));
@@ -327,7 +349,6 @@ void Job::finish(std::exception_ptr error) {
   ticket_->result_ = result_;
   ticket_->prompt_scores_ = std::move(prompt_scores_);
   if (choices_) ticket_->choice_scores_ = choices_->logprobs();
-  ticket_->finish(std::move(error));
 }
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// job.h: a request that a scheduler has begun.
+// job.h: one request in a scheduler: its tokens, its progress and the sampling of its answer.
 #pragma once
 #include <exception>
 #include <memory>
@@ -15,82 +15,84 @@
 
 namespace veery {
 
-/// Its tokens, how far they have been run, and what becomes of the logits. The model must outlive
-/// it.
+/// Belongs to the thread of the scheduler, except for choose(). The model must outlive it.
 class Job : private TokenMask {
  public:
   /// Throws kInput naming an option that is out of range.
   Job(const Model& model, std::shared_ptr<Ticket> ticket);
+  /// Ends the answer with an error if finish() was not called, so that no reader waits for ever.
+  ~Job() override;
 
   Ticket& ticket() { return *ticket_; }
   const GenerateRequest& request() const { return ticket_->request(); }
-  /// Of prompt and answer.
+  /// Returns the tokens of the prompt and the answer so far, without those of a draft.
   std::span<const int32_t> tokens() const { return std::span(tokens_).first(known()); }
-  /// Positions that it will take at most.
+  /// Returns the positions that the request needs at most.
   int32_t positions(int32_t context) const;
 
-  /// -1: it has none.
-  int32_t sequence = -1;
-  int32_t run = 0;  ///< tokens that were run
+  int32_t sequence = -1;  ///< of the runner; -1: none
+  int32_t run = 0;        ///< tokens in the sequence
   bool begun = false;
-  double last_token = 0;  ///< seconds_now() when its last tokens were chosen; 0: it has none
+  double last_token = 0;  ///< seconds_now() when its last tokens were sampled; 0: none yet
+  uint64_t number = 0;    ///< identifies the job in its scheduler
+  /// The job whose prompt this one waits for (0: none), and the tokens that the prompts share.
+  uint64_t waits_for = 0;
+  int32_t shared = 0;
 
-  /// Whether its next part is one of a prompt, or of choices, which are run as prompts are.
+  /// Whether its next part is a prefill chunk; choices are run like prompts.
   bool prompting() const { return choices_ || known() - static_cast<size_t>(run) > 1; }
-  /// Whether it is asked how probable given tokens are: nothing that goes on later.
+  /// Whether it scores given tokens, so that no later prompt continues it.
   bool scores() const { return choices_ || request().prompt_scores; }
-  /// Whether each token of its next part is an output.
+  /// Whether every token of its next part needs logits.
   bool scores_rows() const { return trying() || scores_prompt(); }
-  /// Whether the part just run belongs to a choice of which more is to be run.
+  /// Whether the part that was run last is followed by more tokens of the same choice.
   bool within_choice() const { return within_choice_; }
-  /// The next `most` tokens at most, with what outputs are wanted of them; a draft with the last
-  /// one.
+  /// Returns a part with up to `most` next tokens and the requested outputs. If there is a draft:
+  /// the last token and the draft.
   RunPart part(int32_t most) const;
-  /// What a chain is told of its next tokens, at most `most` of them; nothing where they take more
-  /// than a chain can do.
+  /// Returns the settings for chained decode of up to `most` tokens; nothing if the request needs
+  /// more than a chain can do.
   std::optional<ChainRow> chain_row(int32_t most, int32_t context) const;
-  /// A chain was told `row` and made these tokens, which the next part tests.
+  /// Takes the tokens that a chain with the settings `row` decoded; the next part verifies them.
   void take_chain(const ChainRow& row, std::span<const int32_t> made);
-  /// How many tokens of a draft could be tested beside its next token: none behind its end or the
-  /// context's, nor where a grammar begins.
+  /// Returns the most draft tokens that the next part can verify: none past the end of the answer
+  /// or the context, and none if sampling needs the logits of each token.
   int32_t draft_room(int32_t context) const;
   LookupDraft& lookup() { return lookup_; }
-  /// Tokens of what alone a grammar lets follow, at most `most`. Valid until the next call.
+  /// Returns up to `most` tokens of the only text that the grammar allows next. Valid until the
+  /// next call.
   std::span<const int32_t> forced(int32_t most);
   double model_rate() const { return model_rate_.value(); }
   double grammar_rate() const { return grammar_rate_.value(); }
-  /// Tokens that the next part tests.
+  /// Sets the draft that the next part verifies.
   void set_draft(std::span<const int32_t> ids, DraftSource source);
-  /// What it takes to choose its tokens.
+  /// Returns the output that sampling needs.
   Wants wants() const;
-  /// What its grammar says of its next part, if one has begun.
+  /// Returns the mask of its grammar; null if none has begun.
   TokenMask* mask() { return grammar_ ? this : nullptr; }
 
-  /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more
-  /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
-  /// side.
+  /// After a run of `part`: samples the next token, and one more for each accepted draft token.
+  /// Does not touch the ticket, so several jobs may do this in parallel.
   void choose(const Runner& runner, int32_t first_output, const RunPart& part);
-  /// The error that ends this answer: its grammar takes too long or has no continuation. Null:
-  /// none.
+  /// Returns the error that ends this answer, e.g. if its grammar has no continuation; null: none.
   std::exception_ptr failure() const { return failure_; }
-  /// Of the tokens of a part that was run, the first so many are of the answer.
+  /// Returns how many of the first tokens of a part that was run stay in the sequence.
   int32_t accepted(const RunPart& part) const;
-  /// So many more were run; the draft is over.
+  /// Records that `count` more tokens are in the sequence, and drops the draft.
   void settle(int32_t count);
-  /// It has no sequence any more: all is to be run again.
+  /// Records that the sequence was lost: all tokens are run again.
   void restart();
-  /// Hands out what choose() found; true: the answer is over.
+  /// Passes the tokens of choose() to the ticket. Returns true if the answer is over.
   bool deliver(int32_t context);
-  /// Says that nothing more comes. `error`: why, where that is an error.
-  void finish(std::exception_ptr error = {});
+  /// Ends the answer; `error`: why it failed, null if it did not. Does nothing if it has ended.
+  void finish(std::exception_ptr error = {}) noexcept;
+  bool finished() const { return finished_; }
   void cancel() { text_.cancel(); }
-  /// So far.
-  const Generation& result() const { return result_; }
-  /// Of the prompt so many tokens were found in the caches.
+  const Generation& result() const { return result_; }  ///< so far
+  /// Records how many tokens of the prompt were in the prefix cache.
   void count_prompt(int32_t reused);
-  /// seconds_now() when it was made.
-  double submitted() const { return start_; }
-  /// Tokens of the answer that were delivered since the last call.
+  double submitted() const { return start_; }  ///< seconds_now() of the constructor
+  /// Returns the number of tokens that were delivered since the last call.
   int64_t take_fresh();
 
  private:
@@ -98,13 +100,13 @@ class Job : private TokenMask {
   bool scores_prompt() const {
     return wants_prompt_scores() && static_cast<size_t>(run) < request().prompt.size();
   }
-  /// Whether a part is of a choice: all of the prompt was run before it.
+  /// Whether the next part belongs to a choice: all of the prompt was run.
   bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
   void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
   template <typename Use>
   void guarded(const Use& use);
-  /// Whether the request restricts its next token beside the grammar.
+  /// Whether token rules restrict the next token.
   bool ruled() const;
   void fill(const TokenMaskRows& rows) override;
   void fill_rows(const TokenMaskRows& rows);
@@ -115,6 +117,7 @@ class Job : private TokenMask {
   bool deliver(ScoredToken& chosen);
   void begin_grammar();
   void score_prompt(const Runner& runner, int32_t first_output, const RunPart& part);
+  void fill_result();
 
   const Tokenizer& tokenizer_;
   std::shared_ptr<Ticket> ticket_;
@@ -133,15 +136,15 @@ class Job : private TokenMask {
   std::unique_ptr<GrammarState> grammar_;  // once it has begun
   std::optional<Choices> choices_;
   std::optional<ReasoningBudget> budget_;
-  bool within_choice_ = false;
+  bool within_choice_ = false, finished_ = false;
   std::exception_ptr failure_;
-  int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains, all and left
+  int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains: in all, and left
   std::vector<float> masked_;
   double start_, prompted_ = 0;
-  int64_t counted_ = 0;  // tokens that take_fresh() told
+  int64_t counted_ = 0;  // tokens that take_fresh() has returned
 };
 
-/// The score of `id`, with the `top` most probable tokens beside it, most probable first.
+/// Returns the log-probability of `id` and the `top` most probable tokens, most probable first.
 ScoredToken score_token(std::span<const float> logits, int32_t id, int32_t top);
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// latencies.h: how long answers take, as histograms.
+// latencies.h: histograms of the latencies of answers.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace veery {
 
-/// Durations counted by upper bounds, in the way of Prometheus. Not thread-safe.
+/// A histogram of durations with the buckets of Prometheus. Not thread-safe.
 struct LatencyHistogram {
-  /// Seconds; one more count holds what is longer than the last of them.
+  /// Upper bounds in seconds; one more bucket counts longer durations.
   static constexpr std::array<double, 20> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                      0.25,  0.5,    1,     2.5,  5,     10,   25,
                                                      50,    100,    250,   500,  1000,  2500};
@@ -20,12 +20,11 @@ struct LatencyHistogram {
   int64_t total() const;
 };
 
-/// All are of requests that have begun or ended, in seconds since submit() where nothing else is
-/// said.
+/// Latencies of requests in seconds since submit(), if nothing else is stated.
 struct Latencies {
-  LatencyHistogram queue;           ///< until the prompt is begun
+  LatencyHistogram queue;           ///< until the prefill begins
   LatencyHistogram first_token;     ///< until the first token of the answer
-  LatencyHistogram between_tokens;  ///< from one token to the next, the first one left out
+  LatencyHistogram between_tokens;  ///< from one token to the next, without the first
   LatencyHistogram whole;           ///< until the end of the answer, however it ended
 };
 

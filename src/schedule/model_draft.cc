@@ -11,25 +11,25 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kMostMissing = 128;  // tokens at the end of one vocabulary, but not of the other
+constexpr int32_t kMostMissing = 128;  // tokens at the end of one vocabulary only
 
-// One may have more tokens than the other, such as those that fill a table up.
+// One vocabulary may be longer, as some tables are padded with unused tokens.
 void require_same_vocabulary(const Model& target, const Model& draft) {
   const Tokenizer& own = target.tokenizer();
   const Tokenizer& other = draft.tokenizer();
   if (std::abs(own.size() - other.size()) > kMostMissing)
     throw Error(ErrorKind::kInput,
-                "{}: makes no drafts for {}: its vocabulary has {} tokens, expected about {}",
+                "{}: cannot draft for {}: its vocabulary has {} tokens, expected about {}",
                 draft.path(), target.path(), other.size(), own.size());
   for (int32_t id = 0; id < std::min(own.size(), other.size()); ++id)
     if (own.token(id) != other.token(id))
-      throw Error(ErrorKind::kInput,
-                  "{}: makes no drafts for {}: its token {} is '{}', expected '{}'", draft.path(),
-                  target.path(), id, escaped(other.token(id)), escaped(own.token(id)));
+      throw Error(ErrorKind::kInput, "{}: cannot draft for {}: its token {} is '{}', expected '{}'",
+                  draft.path(), target.path(), id, escaped(other.token(id)),
+                  escaped(own.token(id)));
 }
 
-// Positions whose states recurrent layers keep of each answer: a draft can be taken back, but where
-// states are large.
+// Recurrent states to keep per answer, so that a rejected draft can be undone. With large states
+// fewer fit, and longer drafts run the tokens again.
 int32_t kept_of(const Model& model, int32_t slots) {
   const size_t state = state_bytes(model.config()) * static_cast<size_t>(slots);
   if (state == 0) return 1;
@@ -52,7 +52,7 @@ ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model,
   require_same_vocabulary(target, *model_);
 }
 
-// That of the answer, else one without an answer or the least recently used one.
+// Returns the slot of the answer, else a free one or the least recently used one.
 ModelDraft::Slot& ModelDraft::slot_of(const DraftRequest& request) {
   auto found = std::ranges::find(slots_, request.answer, &Slot::answer);
   if (found == slots_.end()) found = std::ranges::min_element(slots_, {}, &Slot::used);
@@ -62,7 +62,7 @@ ModelDraft::Slot& ModelDraft::slot_of(const DraftRequest& request) {
   return *found;
 }
 
-// Adds a run of what the slot lacks of the tokens; true: that is all of it.
+// Adds a part with the tokens that the slot's sequence lacks. Returns true if it has all of them.
 bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
   const auto tokens = request.tokens;
   const auto limit = static_cast<ptrdiff_t>(std::min(slot.ids.size(), tokens.size() - 1));
@@ -81,7 +81,7 @@ bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
   return all;
 }
 
-// The first token of each draft, where all before it was read.
+// Makes the first token of each draft, for answers all of whose tokens are in the KV cache.
 void ModelDraft::begin(std::span<DraftRequest> requests) {
   parts_.clear();
   drafting_.clear();
@@ -100,7 +100,7 @@ void ModelDraft::begin(std::span<DraftRequest> requests) {
     drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
 }
 
-// A token more of each draft that is to be longer. False: of none.
+// Adds a token to each draft that is not complete. Returns false if all are.
 bool ModelDraft::extend() {
   std::erase_if(drafting_,
                 [](const Drafting& d) { return std::ssize(d.request->draft) >= d.request->most; });
@@ -116,13 +116,26 @@ bool ModelDraft::extend() {
   return true;
 }
 
+// A slot lists tokens before they are run, so a failed run leaves it wrong.
+void ModelDraft::forget_all() {
+  for (Slot& slot : slots_)
+    if (slot.sequence >= 0) runner_.close(slot.sequence);
+  std::ranges::fill(slots_, Slot());
+}
+
 void ModelDraft::propose(std::span<DraftRequest> requests) {
   VEERY_CHECK(requests.size() <= slots_.size());
-  begin(requests);
-  const double start = seconds_now();
+  double begun = 0;
   int64_t runs = 0;
-  while (extend()) ++runs;
-  time_.took(seconds_now() - start, runs);
+  try {
+    begin(requests);
+    begun = seconds_now();
+    while (extend()) ++runs;
+  } catch (...) {
+    forget_all();
+    throw;
+  }
+  time_.record(seconds_now() - begun, runs);
   for (DraftRequest& request : requests) {
     const auto known =
         std::ranges::find_if(request.draft, [&](int32_t id) { return id >= vocab_; });

@@ -1,4 +1,4 @@
-// model_draft.h: drafts by a smaller model (draft.h says what becomes of them).
+// model_draft.h: drafts by a smaller model; see draft.h.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,19 +10,20 @@
 
 namespace veery {
 
-/// Proposes the tokens that a smaller model finds most probable, for several answers at a time. Not
-/// thread-safe. The model has no other user meanwhile.
+/// Drafts the most probable tokens of a smaller model, for several answers at a time. Not
+/// thread-safe. The model must have no other user.
 class ModelDraft : public DraftMaker {
  public:
-  /// For so many answers at a time.
+  /// Returns the options for `slots` answers at a time.
   static RunnerOptions runner_options(const Model& model, int32_t slots);
-  /// `target`: the model whose answers it drafts; `options`: those of runner_options(). Throws
-  /// kInput, naming the first token that differs, where the vocabularies of both are not the same.
+  /// `target`: the model whose answers it drafts; `options`: from runner_options(). Throws kInput,
+  /// naming the first token that differs, if the two vocabularies differ.
   ModelDraft(const Model& target, std::shared_ptr<Model> model, const RunnerOptions& options);
   const Runner& runner() const { return runner_; }
 
-  /// Sets the drafts of at most `slots` requests. A draft is empty as long as the model has not
-  /// read all of a long prompt: each call reads a run of it.
+  /// Sets the drafts of at most `slots` requests. Each call runs one prefill chunk of a long
+  /// prompt; the draft is empty until all of the prompt was run. If it throws, all sequences are
+  /// forgotten.
   void propose(std::span<DraftRequest> requests) override;
   double seconds_each() const override { return time_.value(); }
 
@@ -31,7 +32,7 @@ class ModelDraft : public DraftMaker {
     const void* answer = nullptr;
     int32_t sequence = -1;
     uint64_t used = 0;
-    std::vector<int32_t> ids;  ///< that its sequence holds
+    std::vector<int32_t> ids;  ///< tokens of its sequence
   };
 
   struct Drafting {
@@ -43,6 +44,7 @@ class ModelDraft : public DraftMaker {
   bool read(const DraftRequest& request, Slot& slot, int32_t& room);
   void begin(std::span<DraftRequest> requests);
   bool extend();
+  void forget_all();
 
   std::shared_ptr<Model> model_;
   Runner runner_;

@@ -4,7 +4,7 @@
 
 namespace veery {
 
-void PromptRows::measured(int32_t rows, double seconds) {
+void PromptRows::record(int32_t rows, double seconds) {
   if (rows < kLeast) return;
   const double row = seconds / rows;
   seconds_per_row_ = std::max(row, 0.5 * (seconds_per_row_ + row));

@@ -1,21 +1,24 @@
-// prompt_rows.h: how many tokens of prompts a step reads beside which answers go on.
+// prompt_rows.h: the size of prefill chunks that share a step with decoding answers.
 #pragma once
 #include <cstdint>
 
 namespace veery {
 
-/// As many as keep to the longest step, by what a row of the last steps took. One that took longer
-/// counts at once, as a row of a long prompt takes the longer the more is before it, others half.
+/// Chooses the chunk size by the time per token row of the last steps, so that a step keeps to the
+/// longest allowed time. A slower row counts at once, since the rows of a long prompt get slower
+/// with its length; a faster one counts half.
 class PromptRows {
  public:
-  static constexpr int32_t kLeast = 16;  ///< of a step, however long it takes
+  static constexpr int32_t kLeast = 16;  ///< rows of a chunk, however long the step takes
 
-  /// `longest`: seconds of a step; `most`: rows of a run.
+  /// `longest`: seconds of a step; `most`: rows of a run, at most.
   PromptRows(double longest, int32_t most) : longest_(longest), most_(most) {}
 
-  /// A run of so many rows took so long; none that made a plan. Few rows say nothing of many.
-  void measured(int32_t rows, double seconds);
-  /// kLeast or more, unless a run has no room for as many; few as long as nothing is measured.
+  /// Records the time of a run of `rows` token rows. Runs that made a plan must not be recorded.
+  /// Runs of fewer than kLeast rows are ignored: they say nothing about the time of larger ones.
+  void record(int32_t rows, double seconds);
+  /// Returns the rows of the next chunk: at least kLeast if a run has room for them, and a small
+  /// number until a run was measured.
   int32_t next() const;
 
  private:

@@ -9,11 +9,9 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kWorthWaiting = 64;  // tokens that another request is about to have computed
-// Tokens of a chain that others may wait for, where these are known to be quick, and at most; the
-// part of the longest step that more than a few may take.
-constexpr int32_t kShortChain = 8, kMostChained = 128;
-constexpr double kChainShare = 0.25;
+constexpr int32_t kShortChain = 8;     // tokens of a chain if decode steps are not measured yet
+constexpr int32_t kMostChained = 128;  // tokens of a chain, at most
+constexpr double kChainShare = 0.25;   // of the longest step, for chains above kShortChain
 
 bool drafts_by_head(const Model& model, const SchedulerOptions& options) {
   return !options.draft_model && options.draft_tokens > 0 && HeadDraft::possible(model);
@@ -26,14 +24,19 @@ std::unique_ptr<PrefixStore> make_store(Runner& runner, const SchedulerOptions& 
 
 void check(const SchedulerOptions& options) {
   if (options.slots < 1 || options.slots > kMostSlots)
-    throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to {}", options.slots,
-                kMostSlots);
+    throw Error(ErrorKind::kInput, "slots is {}, expected 1 to {}", options.slots, kMostSlots);
   if (options.draft_tokens < 0 || options.draft_tokens > kMostDrafted)
-    throw Error(ErrorKind::kInput, "drafts of {} tokens are asked for, expected 0 to {}",
-                options.draft_tokens, kMostDrafted);
+    throw Error(ErrorKind::kInput, "draft_tokens is {}, expected 0 to {}", options.draft_tokens,
+                kMostDrafted);
 }
 
-// `head`: the model of the layer that predicts further tokens.
+std::vector<std::unique_ptr<Job>> reserved_jobs(int32_t count) {
+  std::vector<std::unique_ptr<Job>> jobs;
+  jobs.reserve(static_cast<size_t>(count));
+  return jobs;
+}
+
+// `head`: the model of the MTP head, may be null.
 CachePlan plan_of(Model& model, Model* head, const SchedulerOptions& options) {
   check(options);
   ScheduledModels models{.model = model};
@@ -67,6 +70,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       runner_(model, plan_.runner),
       store_(make_store(runner_, options)),
       sequences_(runner_, plan_.slots + plan_.kept, store_.get()),
+      running_(reserved_jobs(plan_.slots)),
       prompt_rows_(options.longest_step, model.options().chunk),
       head_draft_(head_model_ ? std::make_unique<HeadDraft>(*head_model_, plan_.draft_runner)
                               : nullptr),
@@ -87,7 +91,7 @@ Scheduler::~Scheduler() {
 
 std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
   if (request.prompt.empty())
-    throw Error(ErrorKind::kInput, "the prompt is empty: there is no token to begin with");
+    throw Error(ErrorKind::kInput, "the prompt is empty, expected at least one token");
   const bool answers = request.options.max_tokens > 0 && request.choices.empty();
   if (request.prompt.size() + (answers ? 1 : 0) > static_cast<size_t>(context()))
     throw Error(ErrorKind::kLimit, "the prompt has {} tokens, the context holds {}{}",
@@ -100,8 +104,8 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
   {
     const std::lock_guard lock(mutex_);
     if (queued_ >= options_.queue)
-      throw QueueFull(ErrorKind::kLimit, "{} requests wait, no more than {} may", queued_,
-                      options_.queue);
+      throw QueueFull(ErrorKind::kLimit, "the queue is full: {} requests wait, the limit is {}",
+                      queued_, options_.queue);
     ticket->wake_ = [this] {
       {
         const std::lock_guard own(mutex_);
@@ -109,6 +113,7 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
       }
       wake_.notify_one();
     };
+    job->number = next_number_++;
     incoming_.push_back(std::move(job));
     ++queued_;
     ++counts_.requests;
@@ -121,7 +126,7 @@ void Scheduler::check_choices(const GenerateRequest& request) const {
   if (!request.choices.empty() &&
       (request.logprobs >= 0 || request.prompt_scores || request.grammar))
     throw Error(ErrorKind::kInput,
-                "choices are asked for beside logprobs or a grammar: one of them only");
+                "choices cannot be combined with logprobs, prompt scores or a grammar");
   for (const std::vector<int32_t>& choice : request.choices) {
     if (choice.empty()) throw Error(ErrorKind::kInput, "a choice has no tokens");
     if (request.prompt.size() + choice.size() > static_cast<size_t>(context()))
@@ -142,7 +147,7 @@ void Scheduler::alone(const std::function<void(Model&)>& use) {
   over.get();
 }
 
-// One at a time, so that answers go on between two of them.
+// Runs one call of alone(), so that answers continue between two of them.
 void Scheduler::run_uses() {
   std::packaged_task<void()> task;
   {
@@ -168,7 +173,7 @@ SavedSequence Scheduler::load(const std::string& path) {
   return saved;
 }
 
-// Ended answers are saved before alone() is reached.
+// The files of ended answers are queued before the call of alone() begins.
 void Scheduler::flush_files() {
   alone([&](Model&) {
     if (store_) store_->flush();
@@ -195,16 +200,26 @@ SchedulerCounts Scheduler::counts() const {
   return counts;
 }
 
-// False: it is over.
+// Waits for work and queues the requests that came. Returns false if the scheduler stops.
 bool Scheduler::wait() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] {
-    return stop_ || woken_ || !incoming_.empty() || !uses_.empty() || !running_.empty() ||
-           !waiting_.empty();
-  });
-  woken_ = false;
-  for (; !incoming_.empty(); incoming_.pop_front()) waiting_.push(std::move(incoming_.front()));
-  return !stop_;
+  bool stop = false;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] {
+      return stop_ || woken_ || !incoming_.empty() || !uses_.empty() || !running_.empty() ||
+             !waiting_.empty();
+    });
+    if (std::exchange(woken_, false)) check_cancelled_ = true;
+    fresh_.swap(incoming_);
+    stop = stop_;
+  }
+  // Without the lock, which Ticket::cancel() takes while it holds the lock that end() needs.
+  for (; !fresh_.empty(); fresh_.pop_front()) try {
+      waiting_.push(std::move(fresh_.front()));
+    } catch (...) {
+      end(*fresh_.front(), std::current_exception());
+    }
+  return !stop;
 }
 
 void Scheduler::publish() {
@@ -246,7 +261,9 @@ void Scheduler::fail_all(const std::exception_ptr& error) {
   running_.clear();
 }
 
+// Does nothing if the job has ended. Does not throw.
 void Scheduler::end(Job& job, std::exception_ptr error) {
+  if (job.finished()) return;
   if (head_draft_) head_draft_->forget(&job);
   own_.drafted_tokens += static_cast<int64_t>(job.result().drafted_tokens);
   own_.accepted_tokens += static_cast<int64_t>(job.result().accepted_tokens);
@@ -269,6 +286,7 @@ void Scheduler::end(Job& job, std::exception_ptr error) {
 }
 
 void Scheduler::drop_cancelled() {
+  if (!std::exchange(check_cancelled_, false)) return;
   const auto cancelled = [&](std::unique_ptr<Job>& job) {
     if (!job->ticket().cancelled()) return false;
     job->cancel();
@@ -279,72 +297,8 @@ void Scheduler::drop_cancelled() {
   waiting_.erase_if(cancelled);
 }
 
-// Whether a request whose prompt is being computed will soon have more of this one than there is.
-bool Scheduler::shares_running_prompt(const Job& job, int32_t found) const {
-  const std::span<const int32_t> ids = job.tokens();
-  return std::ranges::any_of(running_, [&](const auto& other) {
-    if (!other->prompting()) return false;
-    const std::span<const int32_t> theirs = other->tokens();
-    const auto same = std::mismatch(ids.begin(), ids.end(), theirs.begin(), theirs.end()).first;
-    return same - ids.begin() >= found + kWorthWaiting;
-  });
-}
-
-// Not yet if another request is about to compute the beginning of its prompt.
-bool Scheduler::may_begin(const Job& job) const {
-  if (job.request().prompt_scores) return true;
-  const int32_t found = sequences_.match(job.tokens(), job.positions(runner_.context()));
-  return !shares_running_prompt(job, found);
-}
-
-void Scheduler::admit() {
-  if (running_.empty()) full_ = false;
-  const auto ready = [&](const Job& job) { return may_begin(job); };
-  while (!waiting_.empty()) {
-    std::unique_ptr<Job> job;
-    if (!full_ && std::ssize(running_) < plan_.slots) {
-      job = waiting_.take(ready);
-    } else if (PlaceChange change = change_place(waiting_, running_, ready); change.job) {
-      give_back(running_[change.victim], /*keep=*/true);
-      running_.erase(running_.begin() + static_cast<ptrdiff_t>(change.victim));
-      job = std::move(change.job);
-    }
-    if (!job) return;
-    running_.push_back(std::move(job));  // so that an error of begin() is told to it
-    begin(*running_.back());
-  }
-}
-
-// A running job waits again. `keep`: what it computed stays, as long as there is memory for it.
-void Scheduler::give_back(std::unique_ptr<Job>& job, bool keep) {
-  if (keep)
-    sequences_.keep(job->sequence, /*files=*/false);
-  else
-    sequences_.drop(job->sequence);
-  job->sequence = -1;
-  job->restart();
-  if (head_draft_) head_draft_->forget(job.get());
-  ++own_.preempted;
-  waiting_.push_front(std::move(job));
-}
-
-void Scheduler::begin(Job& job) {
-  const int32_t positions = job.positions(runner_.context());
-  if (!job.request().prompt_scores) sequences_.restore(job.tokens(), positions);
-  job.sequence = job.request().prompt_scores ? sequences_.take_empty(positions)
-                                             : sequences_.take(job.tokens(), positions);
-  job.run = runner_.position(job.sequence);
-  if (!std::exchange(job.begun, true)) {
-    const int64_t prompt = std::ssize(job.request().prompt) - job.run;
-    own_.reused_tokens += job.run;
-    own_.prompt_tokens += prompt;
-    own_.latencies.queue.add(seconds_now() - job.submitted());
-    waiting_.charge(job, static_cast<double>(prompt));
-    job.count_prompt(job.run);
-  }
-}
-
-// One token of each answer, and of prompts, in the order in which they were begun, what fits.
+// Makes one part per decoding answer and, in the order in which the requests were begun, prefill
+// chunks for the rows that are left.
 bool Scheduler::make_parts() {
   parts_.clear();
   in_step_.clear();
@@ -370,15 +324,15 @@ bool Scheduler::make_parts() {
   return !parts_.empty();
 }
 
-// Gives memory back: what is kept, then the job begun last of the user with the most, which is
-// computed again later. False: there is nothing but one answer.
+// Frees memory of the caches: evicts a cached prefix, else preempts the job that was begun last of
+// the user with the most running jobs. Returns false if only one answer runs.
 bool Scheduler::make_room() {
   if (sequences_.drop_oldest()) return true;
   if (running_.size() < 2) return false;
   const size_t victim = last_of_busiest(running_);
-  give_back(running_[victim], /*keep=*/false);
+  preempt(running_[victim], /*keep=*/false);
   running_.erase(running_.begin() + static_cast<ptrdiff_t>(victim));
-  full_ = true;  // what was taken back would be so again
+  full_ = true;  // if it was admitted now, it would be preempted again
   return true;
 }
 
@@ -387,22 +341,23 @@ void Scheduler::step() {
   while (make_parts()) {
     if (runner_.fits(parts_)) return run_parts();
     if (make_room()) continue;
-    const Error error(ErrorKind::kLimit, "the caches have no memory left for one answer");
+    const Error error(ErrorKind::kLimit, "the caches are too small for the next step of an answer");
     end(*running_.front(), std::make_exception_ptr(error));
     running_.erase(running_.begin());
   }
 }
 
-// To a position that it has accepted. Layers may no longer have it after a choice, which is no
-// draft and as long as it likes: then the sequence begins anew.
+// Rewinds the job to a position. After a choice, which may be longer than any draft, windows and
+// recurrent states may not reach back to it; then the sequence is run again.
 void Scheduler::go_back(Job& job, int32_t position) {
   if (runner_.can_rewind(job.sequence, position)) return runner_.rewind(job.sequence, position);
-  sequences_.drop(job.sequence);
+  sequences_.drop(std::exchange(job.sequence, -1));
   job.restart();
   begin(job);
 }
 
-// The hidden states of the `count` tokens that it has accepted last, from `row` of the run on.
+// Passes the hidden states of the last `count` accepted tokens to the MTP head; `row`: of the first
+// of them in the run.
 void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
   const std::span<const int32_t> tokens = job.tokens();
   if (!job.request().choices.empty() || std::ssize(tokens) <= job.run) return;
@@ -417,8 +372,9 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
                     hidden_);
 }
 
-// Of each answer. What comes meanwhile waits, and text comes in one piece, so they take a part of
-// the longest step.
+// Returns the number of chained tokens per answer. New requests wait for the end of a chain and its
+// text arrives in one piece, so a chain takes only a part of the longest step, unless all answers
+// are read as a whole.
 int32_t Scheduler::chain_tokens(int32_t most) const {
   if (std::ranges::all_of(in_step_, [](Job* job) { return job->request().whole; })) return most;
   const int32_t few = std::min(most, kShortChain);
@@ -428,8 +384,8 @@ int32_t Scheduler::chain_tokens(int32_t most) const {
   return count >= most ? most : std::max(static_cast<int32_t>(count), few);
 }
 
-// Whether the model's device can make several tokens of each answer without coming back in between.
-// What an answer does not want of them, those behind its end, has to be taken back.
+// Whether the device can decode several tokens of each answer in one submission. Tokens after the
+// end of an answer must be undone, so the sequences must allow that.
 bool Scheduler::make_chain() {
   chain_rows_.clear();
   if (!waiting_.empty() || model_.backend().runs_on_host()) return false;
@@ -459,7 +415,7 @@ bool Scheduler::make_chain() {
   return longest > 1 && runner_.fits(parts_, longest);
 }
 
-// Makes of each part one that tests what was made; returns the steps that it took.
+// Replaces each part by one that verifies the chained tokens. Returns the number of steps.
 int32_t Scheduler::run_chain() {
   runner_.run_chain(parts_, chain_rows_);
   size_t steps = 1;
@@ -472,8 +428,8 @@ int32_t Scheduler::run_chain() {
   return static_cast<int32_t>(steps);
 }
 
-// Side by side. A model on a device leaves the team asleep, of which 16 workers took half a
-// millisecond to come: a piece is then as many choices as take less.
+// Samples for all jobs in parallel. With a model on a device the thread pool sleeps, and waking 16
+// workers took 0.5 ms; samplings that take less time are therefore grouped.
 void Scheduler::choose() {
   constexpr int64_t kQuick = 16;
   const auto needs_logits = [](const RunPart& part) {
@@ -488,9 +444,9 @@ void Scheduler::choose() {
       });
 }
 
-// Those that the job delivered since the last call.
+// Counts the tokens that the job delivered since the last call.
 void Scheduler::count_tokens(Job& job, double now) {
-  constexpr double kAnswerCost = 2;  // of a token, where one of a prompt costs 1 (Sheng et al.)
+  constexpr double kAnswerCost = 2;  // of a token; a token of a prompt costs 1 (Sheng et al.)
   const int64_t fresh = job.take_fresh();
   if (fresh == 0) return;
   own_.made_tokens += fresh;
@@ -500,6 +456,25 @@ void Scheduler::count_tokens(Job& job, double now) {
     own_.latencies.first_token.add(now - job.submitted());
   else
     own_.latencies.between_tokens.add((now - last) / static_cast<double>(fresh), fresh);
+}
+
+// Updates a job after a run of `part`, whose token rows begin at `first_row` of the run, and
+// delivers its text. An exception belongs to this job alone.
+void Scheduler::settle_part(Job& job, const RunPart& part, double chosen, int64_t first_row) {
+  const bool was_prompt = job.prompting();
+  const int32_t accepted = job.accepted(part);
+  sequences_.append(job.sequence, part.ids.first(static_cast<size_t>(accepted)));
+  if (accepted < std::ssize(part.ids) && !job.within_choice()) go_back(job, job.run + accepted);
+  job.settle(accepted);
+  if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens())) runner_.save(job.sequence);
+  const bool over = !job.failure() && job.deliver(runner_.context());
+  count_tokens(job, chosen);
+  if (job.failure())
+    end(job, job.failure());
+  else if (over)
+    end(job);
+  else if (head_draft_)
+    show_head(job, first_row, accepted);
 }
 
 void Scheduler::run_parts() {
@@ -521,25 +496,13 @@ void Scheduler::run_parts() {
   bool prompts = false;
   int64_t first_row = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    Job& job = *in_step_[i];
     const auto size = std::ssize(parts_[i].ids);
-    const bool was_prompt = job.prompting();
-    prompts = prompts || was_prompt;
-    const int32_t accepted = job.accepted(parts_[i]);
-    sequences_.append(job.sequence, parts_[i].ids.first(static_cast<size_t>(accepted)));
-    if (accepted < std::ssize(parts_[i].ids) && !job.within_choice())
-      go_back(job, job.run + accepted);
-    job.settle(accepted);
-    if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
-      runner_.save(job.sequence);
-    const bool over = !job.failure() && job.deliver(runner_.context());
-    count_tokens(job, chosen);
-    if (job.failure())
-      end(job, job.failure());
-    else if (over)
-      end(job);
-    else if (head_draft_)
-      show_head(job, first_row, accepted);
+    prompts = prompts || in_step_[i]->prompting();
+    try {
+      settle_part(*in_step_[i], parts_[i], chosen, first_row);
+    } catch (...) {
+      end(*in_step_[i], std::current_exception());
+    }
     first_row += size;
   }
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
@@ -548,10 +511,10 @@ void Scheduler::run_parts() {
   own_.chained_steps += chained ? steps : 0;
   own_.busy_seconds += seconds;
   if (!prompts && !planned) {
-    draft_length_.measured(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
+    draft_length_.record(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
     seconds_per_step_ = seconds / steps;
   }
-  if (!planned && !chained) prompt_rows_.measured(rows, seconds);
+  if (!planned && !chained) prompt_rows_.record(rows, seconds);
 }
 
 }  // namespace veery

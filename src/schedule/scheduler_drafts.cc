@@ -1,6 +1,7 @@
-// What a scheduler runs ahead of its answers.
+// Speculative decoding in the scheduler: which drafts the next step verifies.
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -15,8 +16,8 @@ bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, DraftSource so
   return true;
 }
 
-// Takes what a grammar forces, else the draft that is the most often right. Returns the rows that
-// it adds to a run.
+// Uses tokens that the grammar forces, else the source with the higher acceptance rate. Returns the
+// rows that the draft adds to the run.
 int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
   std::array<double, kMostDrafted> rates;
   const auto cut = [&](std::span<const int32_t> ids, const auto& rate_of) {
@@ -46,7 +47,7 @@ int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
   return set_draft(job, known, DraftSource::kLookup) ? static_cast<int32_t>(known.size()) : 0;
 }
 
-// Beside a prompt there are none: its rows have all the time of a step.
+// Makes no drafts while a prompt is computed: its rows use the time of the step.
 void Scheduler::make_drafts() {
   const auto prompting = [](const auto& job) { return job->prompting(); };
   if (options_.draft_tokens == 0 || std::ranges::any_of(running_, prompting)) return;
@@ -64,11 +65,14 @@ void Scheduler::make_drafts() {
     set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
 }
 
-// Answers do not depend on drafts: without the file of the draft model they go on without drafts.
+// Answers do not depend on drafts: if the file of the draft model is gone, they go on without
+// drafts, and if memory is short, without those of this step.
 bool Scheduler::propose() {
   try {
     maker_->propose(draft_requests_);
     return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   } catch (const FileChanged&) {
     if (!model_draft_) throw;  // the MTP head is part of the model
     maker_ = nullptr;

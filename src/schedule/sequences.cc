@@ -1,6 +1,7 @@
 #include "schedule/sequences.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -8,7 +9,7 @@ namespace veery {
 
 namespace {
 
-constexpr int32_t kWorthReading = 16;  // tokens that files have beyond the caches
+constexpr int32_t kWorthReading = 16;  // tokens that files must have beyond the caches
 
 }  // namespace
 
@@ -42,7 +43,7 @@ bool Sequences::has_free() const {
   return std::ranges::any_of(held_, [](const Held& held) { return held.use == Use::kFree; });
 }
 
-// Of those kept, but for one; -1: there is none.
+// Returns the least recently used cached prefix except `but`; -1: none.
 int32_t Sequences::oldest(int32_t but) const {
   int32_t best = -1;
   for (size_t i = 0; i < held_.size(); ++i)
@@ -60,7 +61,7 @@ int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions) {
   if (!has_free()) {
     if (const int32_t old = oldest(match.sequence); old >= 0) {
       drop(old);
-    } else if (source.use == Use::kKept) {  // nothing else is there: it goes on itself
+    } else if (source.use == Use::kKept) {  // no other slot: continue the cached prefix itself
       runner_.rewind(match.sequence, match.tokens);
       source.ids.resize(static_cast<size_t>(match.tokens));
       source.use = Use::kAnswer;
@@ -68,9 +69,10 @@ int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions) {
       return match.sequence;
     }
   }
+  std::vector<int32_t> own(ids.begin(), ids.begin() + match.tokens);
   const int32_t sequence = runner_.fork(match.sequence, match.tokens);
   source.used = clock_;
-  at(sequence) = {Use::kAnswer, clock_, {ids.begin(), ids.begin() + match.tokens}};
+  at(sequence) = {Use::kAnswer, clock_, std::move(own)};
   return sequence;
 }
 
@@ -81,14 +83,19 @@ void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
   const bool extended = runner_.would_extend(positions);
   const PrefixStore::Match found = store_->match(ids, extended);
   if (found.tokens < least) return;
+  std::vector<int32_t> own(ids.begin(), ids.begin() + found.tokens);
   make_room(found.tokens);
-  const int32_t sequence = store_->load(found, ids, extended);
+  adopt(store_->load(found, ids, extended), std::move(own));
+}
+
+// Makes a cached prefix of a sequence that was loaded; -1: nothing was loaded.
+void Sequences::adopt(int32_t sequence, std::vector<int32_t> ids) {
   if (sequence < 0) return;
-  at(sequence) = {Use::kAnswer, ++clock_, {ids.begin(), ids.begin() + found.tokens}};
+  at(sequence) = {Use::kAnswer, ++clock_, std::move(ids)};
   keep_in_memory(sequence);
 }
 
-// For a sequence of so many positions, as far as what is kept has it.
+// Evicts cached prefixes until a sequence of so many positions fits, if that is possible.
 void Sequences::make_room(int32_t positions) {
   while (!runner_.fits_saved(positions) && drop_oldest()) {
   }
@@ -117,7 +124,7 @@ void Sequences::keep_in_memory(int32_t sequence) {
   Held& own = at(sequence);
   own.use = Use::kKept;
   own.used = ++clock_;
-  // What another holds as a whole and can be cut to, nobody misses.
+  // Drop prefixes that are a part of this one, if it can be cut to their length.
   for (size_t i = 0; i < held_.size(); ++i) {
     const Held& other = held_[i];
     const bool begins = other.use == Use::kKept && &other != &own &&
@@ -163,10 +170,8 @@ SavedSequence Sequences::load(const std::string& path) {
   SequenceFile file(runner_, path);
   const SavedSequence& saved = file.saved();
   if (saved.positions > 0) make_room(saved.positions);
-  const int32_t sequence = file.load();
-  if (sequence < 0) return saved;
-  at(sequence) = {Use::kAnswer, ++clock_, {saved.ids.begin(), saved.ids.begin() + saved.positions}};
-  keep_in_memory(sequence);
+  std::vector<int32_t> own(saved.ids.begin(), saved.ids.begin() + saved.positions);
+  adopt(file.load(), std::move(own));
   return saved;
 }
 

@@ -1,5 +1,4 @@
-// sequences.h: the sequences of a runner with the tokens that they hold: those of answers in the
-// making, and those kept for prompts that begin alike.
+// sequences.h: the prefix cache in memory: the sequences of running answers, and cached prefixes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,47 +12,47 @@
 
 namespace veery {
 
-/// A new sequence begins as the longest common beginning that any other has, whose pages it shares.
-/// What is kept goes when its place is wanted, the least recently used first. Not thread-safe. The
-/// runner must outlive it and have no other user.
+/// Every sequence with the tokens that it holds. A new sequence shares the pages of the sequence
+/// that has the longest common prefix. Cached prefixes are evicted when their slot or their memory
+/// is needed, the least recently used first. Not thread-safe. The runner must outlive it and have
+/// no other user.
 class Sequences {
  public:
-  /// `store`: the prefix cache on disk, nullptr: there is none; it must outlive this.
+  /// `store`: the prefix cache on disk, must outlive it; nullptr: none.
   Sequences(Runner& runner, int32_t count, PrefixStore* store = nullptr);
 
-  /// How many tokens of `ids` a new sequence of so many positions would begin with; never all, as
-  /// the logits after the last one are wanted.
+  /// Returns how many tokens of `ids` are cached for a new sequence of `positions` positions; never
+  /// all of them, because the logits after the last token are needed.
   int32_t match(std::span<const int32_t> ids, int32_t positions) const;
-  /// A sequence that holds so many. Throws kLimit if all are in use by answers.
+  /// Opens a sequence with the first match() tokens. Throws kLimit if answers use all sequences.
   int32_t take(std::span<const int32_t> ids, int32_t positions);
-  /// Keeps what files hold of a beginning of these tokens, where that is clearly more than
-  /// match().
+  /// Loads a prefix of `ids` from disk into the cache, if it is clearly longer than match().
   void restore(std::span<const int32_t> ids, int32_t positions);
-  /// An empty one, whatever others hold.
+  /// Opens an empty sequence. Throws as take() does.
   int32_t take_empty(int32_t positions);
-  /// The tokens behind those that it holds were run.
+  /// Records that tokens were run at the end of the sequence.
   void append(int32_t sequence, std::span<const int32_t> ids);
-  /// Its answer is over: it stays for later prompts, with `files` on disk too.
+  /// Makes the sequence of an answer that is over a cached prefix; `files`: also saves it to disk.
   void keep(int32_t sequence, bool files);
-  /// Its answer goes back to the queue: what it held is computed again.
+  /// Closes a sequence; its content is lost.
   void drop(int32_t sequence);
-  /// Gives back the least recently used of those that are kept. False: there is none.
+  /// Evicts the least recently used cached prefix. Returns false if there is none.
   bool drop_oldest();
 
-  /// Writes these tokens to a file with what the caches hold of them (engine/sequence_file.h);
-  /// returns of how many that is. Throws as write_sequence() does.
+  /// Writes `ids` to a file with the cached state of the longest prefix (engine/sequence_file.h);
+  /// returns the length of that prefix. Throws as write_sequence() does.
   int32_t save(std::span<const int32_t> ids, std::string_view note, const std::string& path);
-  /// Keeps what such a file holds for prompts that begin alike. Throws as SequenceFile does.
+  /// Loads such a file as a cached prefix. Throws as SequenceFile does.
   SavedSequence load(const std::string& path);
 
-  int32_t kept() const;  ///< sequences without an answer
+  int32_t kept() const;  ///< number of cached prefixes
 
  private:
   enum class Use : uint8_t { kFree, kAnswer, kKept };
   struct Held {
     Use use = Use::kFree;
-    uint64_t used = 0;  ///< when, in calls of take()
-    std::vector<int32_t> ids;
+    uint64_t used = 0;         ///< clock_ of its last use
+    std::vector<int32_t> ids;  ///< tokens of the sequence
   };
   struct Match {
     int32_t sequence = -1;
@@ -63,6 +62,7 @@ class Sequences {
   int32_t oldest(int32_t but) const;
   bool has_free() const;
   void make_room(int32_t positions);
+  void adopt(int32_t sequence, std::vector<int32_t> ids);
   void keep_in_memory(int32_t sequence);
   Held& at(int32_t sequence) { return held_[static_cast<size_t>(sequence)]; }
 

@@ -30,7 +30,7 @@ bool Ticket::next_within(AnswerPart& piece, double seconds) {
 void Ticket::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  if (wake_) wake_();  // finish() waits for it, so its scheduler is still there
+  if (wake_) wake_();  // finish() takes the same lock, so the scheduler still exists
 }
 
 bool Ticket::cancelled() const {

@@ -1,4 +1,4 @@
-// ticket.h: one request to a scheduler, and its answer as it comes.
+// ticket.h: one request to a scheduler and the stream of its answer.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -18,9 +18,9 @@ namespace veery {
 
 struct TokenChance {
   int32_t id = -1;
-  float logprob = 0;  ///< natural, of the model's own logits, before any filter
+  float logprob = 0;  ///< natural logarithm, of the model's own logits, before any filter
 };
-/// A token with its probability and the most probable ones in its place.
+/// A token with its log-probability and the most probable tokens at its position.
 struct ScoredToken {
   TokenChance token;
   std::vector<TokenChance> top;
@@ -29,55 +29,55 @@ struct ScoredToken {
 struct GenerateRequest {
   std::vector<int32_t> prompt;
   GenerateOptions options;
-  int32_t logprobs = -1;       ///< so many most probable tokens beside each one; -1: no scores
-  bool prompt_scores = false;  ///< with logprobs: of the prompt's tokens too
-  /// In place of an answer: how probable each of these is behind the prompt. One token or more
-  /// each; logprobs, prompt_scores and grammar are not for it.
+  int32_t logprobs = -1;       ///< number of most probable tokens per token; -1: no scores
+  bool prompt_scores = false;  ///< with logprobs: also score the tokens of the prompt
+  /// Continuations to score instead of generating an answer, each of one token or more. Must not be
+  /// combined with logprobs, prompt_scores or a grammar.
   std::vector<std::vector<int32_t>> choices;
-  /// What the answer may be; nullptr: anything. `grammar_after`: it begins behind this text (the
-  /// end of reasoning); empty: at once.
+  /// Constrains the answer; nullptr: no constraint. `grammar_after`: the grammar begins after this
+  /// text (the end of reasoning); empty: at once.
   std::shared_ptr<const Grammar> grammar;
   std::string grammar_after;
-  std::optional<ReasoningLimit> reasoning;  ///< absent: reasoning may be of any length
-  bool whole = false;            ///< is read when it is over: nobody waits for a part of it
-  int32_t priority = 0;          ///< higher ones are begun first
-  std::string user;              ///< who asks; users share a scheduler fairly (job_queue.h)
-  double weight = 1;             ///< the user's share beside others', above 0
-  std::function<void()> notify;  ///< called by the scheduler when there is more; must not wait
+  std::optional<ReasoningLimit> reasoning;  ///< absent: no limit
+  bool whole = false;            ///< the answer is read when it is over, so nobody waits for parts
+  int32_t priority = 0;          ///< higher priorities begin first
+  std::string user;              ///< users share a scheduler fairly (job_queue.h)
+  double weight = 1;             ///< share of the user, above 0
+  std::function<void()> notify;  ///< called by the scheduler when there is more; must not block
 };
 
-/// What came since the last piece.
+/// The text and the scores since the last part.
 struct AnswerPart {
   std::string text;
   std::vector<ScoredToken> scores;
 };
 
-/// How far a request has come.
+/// The progress of a request.
 struct Progress {
-  int64_t prompt = 0, cached = 0;  ///< tokens of the prompt, once it was begun; found in the caches
-  int64_t tokens = 0;              ///< of the answer, so far
-  double first_token = -1;         ///< seconds from submit() to it; less than 0: there is none
+  int64_t prompt = 0;       ///< tokens of the prompt, once it was begun
+  int64_t cached = 0;       ///< of them, tokens found in the prefix cache
+  int64_t tokens = 0;       ///< tokens of the answer so far
+  double first_token = -1;  ///< seconds from submit() to the first token; negative: none yet
 };
 
-/// Safe to use from several threads; one of them reads.
+/// Safe to use from several threads, of which one calls next() or next_within().
 class Ticket {
  public:
   explicit Ticket(GenerateRequest request) : request_(std::move(request)) {}
   const GenerateRequest& request() const { return request_; }
 
-  /// Waits for more. False: the answer is over. Throws what ended it, if that was an error.
+  /// Waits for the next part. Returns false if the answer is over; throws the error that ended it.
   bool next(AnswerPart& piece);
-  /// The same, waiting no longer than so many seconds; `piece` is empty then.
+  /// The same, but waits for at most `seconds`; `piece` is empty if nothing came.
   bool next_within(AnswerPart& piece, double seconds);
-  /// Ends the answer with the next step. Can be called at any time, by anyone.
+  /// Ends the answer at the next step. May be called at any time and by any thread.
   void cancel();
-  /// At any time.
   Progress progress() const;
-  /// After next() gave false.
+  // Valid after next() has returned false:
   const Generation& result() const { return result_; }
-  /// Of the prompt, one for each token; the first has no probability (token.id -1).
+  /// Returns one score for each token of the prompt; the first has none (token.id -1).
   const std::vector<ScoredToken>& prompt_scores() const { return prompt_scores_; }
-  /// Natural logarithms of the probabilities of GenerateRequest::choices, all tokens of each.
+  /// Returns the natural logarithm of the probability of each of GenerateRequest::choices.
   const std::vector<double>& choice_scores() const { return choice_scores_; }
 
  private:
@@ -97,8 +97,8 @@ class Ticket {
   bool over_ = false, cancelled_ = false;
   Progress progress_;
   std::exception_ptr error_;
-  std::function<void()> wake_;  ///< the scheduler's, while it has the request
-  // Written by the scheduler before over_, read behind it.
+  std::function<void()> wake_;  ///< wakes the scheduler, while it has the request
+  // Written by the scheduler before it sets over_, read afterwards.
   Generation result_;
   std::vector<ScoredToken> prompt_scores_;
   std::vector<double> choice_scores_;

@@ -17,9 +17,9 @@
 namespace veery::serve {
 namespace {
 
-constexpr int64_t kAhead = 4;  // lines of a worker that may wait for one before them
+constexpr int64_t kAhead = 4;  // finished lines per worker that may wait for an earlier line
 
-/// Keeps what an endpoint answers.
+/// Collects the answer of an endpoint.
 class KeptReply : public Reply {
  public:
   void add_header(std::string, std::string) override {}
@@ -56,7 +56,7 @@ class KeptReply : public Reply {
 
   RequestRecord& record() override { return record_; }
 
-  /// As if the client went away.
+  /// Acts as if the client disconnected.
   void leave() {
     std::vector<std::function<void()>> calls;
     {
@@ -83,7 +83,7 @@ struct Line {
   HttpRequest request;
 };
 
-// Throws ApiError, kFormat.
+// Throws ApiError, and kFormat if the line is not JSON.
 Line read_line(std::string_view text, int64_t number, const Json& defaults) {
   const std::string where = fmt::format("request {}", number);
   Json json = parse_json(text, where);
@@ -108,7 +108,7 @@ Line read_line(std::string_view text, int64_t number, const Json& defaults) {
     url = text_of("url", url);
     const auto found = json.find("body");
     if (found == json.end() || !found->is_object())
-      throw ApiError(400, fmt::format("{}: body is no object", where));
+      throw ApiError(400, fmt::format("{}: body is not an object", where));
     body = *found;
   } else {
     throw ApiError(400, fmt::format("{}: is a JSON {}, expected an object or a string", where,
@@ -117,13 +117,13 @@ Line read_line(std::string_view text, int64_t number, const Json& defaults) {
   for (const auto& [key, value] : defaults.items())
     if (body.find(key) == body.end()) body[key] = value;
   if (const auto stream = body.find("stream"); stream != body.end() && *stream != Json(false))
-    throw ApiError(400, fmt::format("{}: stream is asked for, which a batch has not", where));
+    throw ApiError(400, fmt::format("{}: stream is true, expected false in a batch", where));
   line.request = {.method = "POST", .headers = {{"content-type", kJson}}, .body = dump_json(body)};
   set_target(line.request, url);
   return line;
 }
 
-/// The lines of one batch, and who answers them.
+/// Answers the lines of one batch by several threads.
 class Batch {
  public:
   Batch(Service& service, std::span<const std::string_view> lines, int64_t first,
@@ -132,7 +132,11 @@ class Batch {
 
   BatchCounts run() {
     std::vector<std::thread> workers;
-    for (int32_t i = 0; i < options_.workers; ++i) workers.emplace_back([this] { work(); });
+    try {
+      for (int32_t i = 0; i < options_.workers; ++i) workers.emplace_back([this] { work(); });
+    } catch (...) {  // the system has no more threads, or memory is short
+      fail(std::current_exception());
+    }
     for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
     return counts_;
@@ -142,16 +146,30 @@ class Batch {
   void work() {
     for (size_t index = 0; next(index);) {
       KeptReply reply;
-      {
-        const std::lock_guard lock(mutex_);
-        replies_[index] = &reply;
+      try {
+        {
+          const std::lock_guard lock(mutex_);
+          replies_[index] = &reply;
+        }
+        finish(index, answer(index, reply));
+      } catch (...) {  // memory is short
+        fail(std::current_exception(), index);
       }
-      std::string line = answer(index, reply);
-      finish(index, std::move(line));
     }
   }
 
-  // Waits where too many later ones are done already. False: there is none.
+  // Ends the batch: no line begins, and running requests are cancelled. `index`: of the line whose
+  // reply is gone.
+  void fail(const std::exception_ptr& error, size_t index = SIZE_MAX) {
+    const std::lock_guard lock(mutex_);
+    replies_.erase(index);
+    if (!error_) error_ = error;
+    for (const auto& [other, reply] : replies_) reply->leave();
+    room_.notify_all();
+  }
+
+  // Sets the next line to answer. Waits while too many later lines are finished already. Returns
+  // false if there is none.
   bool next(size_t& index) {
     std::unique_lock lock(mutex_);
     const auto ahead = static_cast<size_t>(kAhead * options_.workers);
@@ -187,7 +205,7 @@ class Batch {
     return dump_json(line);
   }
 
-  // Hands out all lines that no earlier one is wanted before.
+  // Passes on all finished lines that do not wait for an earlier one.
   void finish(size_t index, std::string line) {
     const std::lock_guard lock(mutex_);
     replies_.erase(index);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "base/clock.h"
 #include "base/printable.h"
@@ -15,14 +16,14 @@
 namespace veery::serve {
 namespace {
 
-// Nothing inline, nothing from elsewhere; strings become HTML only through DOMPurify, and scripts
-// only by the policy "veery" of the page's markdown.js.
+// No inline code and no other origins. Strings become HTML only through DOMPurify, and script URLs
+// only through the policy "veery" of the page's markdown.js.
 constexpr const char* kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types dompurify veery";
 
-// Whether an Accept-Encoding or If-None-Match header has `item` in its list.
+// Whether the list of an Accept-Encoding or If-None-Match header has `item`.
 bool lists(std::string_view header, std::string_view item) {
   while (!header.empty()) {
     const size_t comma = std::min(header.find(','), header.size());
@@ -38,7 +39,7 @@ bool lists(std::string_view header, std::string_view item) {
   return false;
 }
 
-// Ollama's clients look at "/" whether a server runs; all others get the web page.
+// Clients of Ollama use "/" to see whether a server runs; all others get the web page.
 void page_file(Context&, const HttpRequest& request, Reply& reply) {
   if (request.path == "/" && request.header("user-agent").starts_with("ollama"))
     return reply.send(200, "text/plain; charset=utf-8", "Ollama is running");
@@ -51,7 +52,7 @@ void page_file(Context&, const HttpRequest& request, Reply& reply) {
   reply.add_header("X-Frame-Options", "DENY");
   reply.add_header("X-Content-Type-Options", "nosniff");
   reply.add_header("Referrer-Policy", "no-referrer");
-  reply.add_header("Cache-Control", "no-cache");  // kept, and asked for again with its ETag
+  reply.add_header("Cache-Control", "no-cache");  // revalidated by its ETag
   reply.add_header("ETag", std::string(file->tag));
   reply.add_header("Vary", "Accept-Encoding");
   const std::string_view known = request.header("if-none-match");
@@ -118,7 +119,7 @@ bool matches(std::string_view pattern, std::string_view path) {
   return pattern == path;
 }
 
-// "/v1/..." is reached without "/v1" too.
+// "/v1/..." can also be reached without "/v1".
 bool reaches(const Route& route, std::string_view path) {
   constexpr std::string_view kVersion = "/v1";
   if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
@@ -144,7 +145,7 @@ void send_error(Family family, const ApiError& error, Reply& reply) {
     if (error.status == 401) reply.add_header("WWW-Authenticate", "Bearer");
     return reply.send(error.status, kJson, dump_json(error_json(family, error)));
   }
-  // A stream ends with what went wrong.
+  // A stream has begun: it ends with the error.
   const std::string body = dump_json(error_json(family, error));
   reply.write(family == Family::kOllama      ? body + "\n"
               : family == Family::kAnthropic ? "event: error\ndata: " + body + "\n\n"
@@ -157,12 +158,12 @@ bool is_address(std::string_view host) {
          host.find_first_of(".:") != std::string::npos;
 }
 
-// The coding of a body is a matter of the server's front, not of each endpoint.
+// Checked here for all endpoints: none decodes bodies.
 void require_plain_body(const HttpRequest& request, Reply& reply) {
   const std::string coding = lower_case(request.header("content-encoding"));
   if (coding.empty() || coding == "identity") return;
   reply.add_header("Accept-Encoding", "identity");
-  throw ApiError(415, fmt::format("the body has the content coding '{}', expected none",
+  throw ApiError(415, fmt::format("the content encoding of the body is '{}', expected none",
                                   printable(coding, 40)));
 }
 
@@ -179,7 +180,7 @@ void Service::check_host(const HttpRequest& request) const {
   const std::string host = normal_host(request.header("host"));
   if (!options_.loopback || host.empty() || host == "localhost" || is_address(host)) return;
   if (std::ranges::find(options_.hosts, host) != options_.hosts.end()) return;
-  throw ApiError(403, fmt::format("this server does not answer to the name '{}': --allow-host {}",
+  throw ApiError(403, fmt::format("the host name '{}' is not allowed, expected --allow-host {}",
                                   printable(host, 100), printable(host, 100)));
 }
 
@@ -188,13 +189,13 @@ std::string Service::allowed_origin(const HttpRequest& request) const {
   if (origin.empty()) return {};
   for (const std::string& allowed : options_.origins)
     if (allowed == "*" || allowed == origin) return std::string(origin);
-  // A page of this server: "http://" and the host that it was asked by.
+  // A page of this server: "http://" and the host of the request.
   const size_t slashes = origin.find("//");
   if (slashes != std::string_view::npos &&
       lower_case(origin.substr(slashes + 2)) == lower_case(request.header("host")))
     return std::string(origin);
   throw ApiError(
-      403, fmt::format("pages of '{}' may not ask this server: --cors {}",
+      403, fmt::format("the origin '{}' is not allowed, expected --cors {}",
                        printable(std::string(origin), 100), printable(std::string(origin), 100)));
 }
 
@@ -205,20 +206,22 @@ int64_t Service::check_key(const HttpRequest& request) const {
   const int64_t found = limits_.find(given);
   if (found < 0)
     throw ApiError(
-        401, given.empty() ? "missing API key: Authorization: Bearer KEY" : "the API key is wrong",
-        {}, "invalid_api_key");
+        401,
+        given.empty() ? "missing API key, expected Authorization: Bearer KEY" : "wrong API key", {},
+        "invalid_api_key");
   return found;
 }
 
-// What clients are told names no files; the log has all of it.
+// Messages to clients name no files; the log has the full message.
 void Service::refuse(Family family, const std::exception& error, Reply& reply) {
   const ApiError found = api_error(error);
   RequestRecord& record = reply.record();
   if (found.status >= 500) {
-    record.error = error.what();
+    const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    record.error = out_of_memory ? "memory is short" : error.what();
     if (!record.finish.empty()) record.finish = "error";
   }
-  // Without a log, whoever asks runs the program.
+  // Without a log (veery batch) the client is the user who runs the program.
   std::string message = context_.log == nullptr ? error.what() : found.what();
   if (context_.log != nullptr && context_.ready) message = context_.models.without_paths(message);
   ApiError shown(found.status, message, found.param, found.code);
@@ -226,7 +229,7 @@ void Service::refuse(Family family, const std::exception& error, Reply& reply) {
   send_error(family, shown, reply);
 }
 
-// Counts the request in for the limits of its key, and what it used when it is over.
+// Counts the request for the limits of its key, and its tokens at its end.
 void Service::answer(const Route& route, Family family, const HttpRequest& request, Reply& reply) {
   RequestRecord& record = reply.record();
   const bool open = route.endpoint == page_file || route.path == "/openapi.json" ||
@@ -278,7 +281,7 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       if (!reaches(route, request.path)) continue;
       const bool anthropic = !request.header("anthropic-version").empty();
       family = anthropic && route.family == Family::kOpenAi ? Family::kAnthropic : route.family;
-      // "/health" is "/v1/health" without its beginning, too.
+      // "/health" also matches "/v1/health" without "/v1", so methods may repeat.
       if (methods.find(route.method) == std::string::npos)
         methods += (methods.empty() ? "" : ", ") + std::string(route.method);
       if (record.route.empty()) record.route = route.path;
@@ -297,7 +300,8 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       throw ApiError(404, fmt::format("there is no {}", printable(request.path, 200)));
     if (found == nullptr) {
       reply.add_header("Allow", methods);
-      throw ApiError(405, fmt::format("{} takes {}", printable(request.path, 200), methods));
+      throw ApiError(405, fmt::format("the method is {}, expected {}",
+                                      printable(request.method, 40), methods));
     }
     record.route = found->path;
     answer(*found, family, request, reply);

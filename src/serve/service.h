@@ -1,4 +1,4 @@
-// service.h: who may ask, which endpoint answers, and what becomes of errors.
+// service.h: access control, routing to the endpoints, and error replies.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,16 +10,18 @@
 namespace veery::serve {
 
 struct ServiceOptions {
-  std::vector<ApiKey> api_keys;  ///< one of them is wanted; empty: none is
-  /// Origins that browsers may ask from, "*": any; pages of this server itself always may.
+  std::vector<ApiKey> api_keys;  ///< requests must bring one of them; empty: no key is needed
+  /// Origins that browsers may send requests from, "*": any. Pages of this server are always
+  /// allowed.
   std::vector<std::string> origins;
-  /// Names that requests may call this server by, beside addresses and localhost. What is bound to
-  /// loopback answers to no others, so that no page of a foreign name reaches it (DNS rebinding).
+  /// Host names that requests may use besides addresses and localhost. A server that is bound to
+  /// loopback refuses other names, so that a page of a foreign name cannot reach it (DNS
+  /// rebinding).
   std::vector<std::string> hosts;
-  bool loopback = true;
+  bool loopback = true;  ///< the server is bound to a loopback address
 };
 
-/// Answers requests; safe to call from several threads.
+/// Answers requests. Safe to call from several threads.
 class Service {
  public:
   Service(Context& context, ServiceOptions options);
@@ -27,11 +29,12 @@ class Service {
 
  private:
   void check_host(const HttpRequest& request) const;
-  /// Position of the key that the request brings; less than 0: none is wanted.
+  /// Returns the index of the request's key, or -1 if no key is needed. Throws ApiError 401.
   int64_t check_key(const HttpRequest& request) const;
   void answer(const Route& route, Family family, const HttpRequest& request, Reply& reply);
   void refuse(Family family, const std::exception& error, Reply& reply);
-  /// The origin that a browser is told may read the answer; empty: nothing is said.
+  /// Returns the origin for Access-Control-Allow-Origin; empty: the request has no origin. Throws
+  /// ApiError 403 for an origin that is not allowed.
   std::string allowed_origin(const HttpRequest& request) const;
 
   Context& context_;

@@ -1,4 +1,4 @@
-// Other programs as backends: what they answer, and what they do wrong.
+// Other programs as backends: their answers and their failures.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace veery {
 namespace {
 
-// A program in mlx-lm's place that answers as `body` says; `request` is what it is asked.
+// A program instead of mlx-lm; the Python code `body` answers `request`.
 class Fake {
  public:
   explicit Fake(const std::string& body) {
@@ -88,6 +88,19 @@ TEST(MlxLmEngine, EndsAnAnswerThatNobodyWants) {
   EXPECT_EQ(answer.finish_reason, "cancelled");
 }
 
+TEST(MlxLmEngine, AThrowingCallbackLeavesTheNextAnswerWhole) {
+  const Fake fake(
+      "    if request['op'] == 'cancel':\n        continue\n"
+      "    for piece in request['prompt']:\n        say(text=piece)\n"
+      "    say(done=True, finish_reason='stop', prompt_tokens=1, tokens=3)\n");
+  MlxLmEngine mlx_lm("anything", fake.options());
+  TextEngine& backend = mlx_lm;
+  EXPECT_THROW(
+      backend.generate("abc", {}, [](std::string_view) -> bool { throw std::runtime_error("no"); }),
+      std::runtime_error);
+  EXPECT_EQ(backend.generate("def", {}).text, "def");
+}
+
 TEST(MlxLmEngine, WhatItRefusesIsSaidAndItGoesOn) {
   const Fake fake(
       "    if request['prompt'] == 'bad':\n        say(error='ValueError: no')\n        continue\n"
@@ -113,19 +126,19 @@ TEST(MlxLmEngine, ProgramsThatFailAreNamed) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   has(fails("    print('broken', file=sys.stderr); sys.exit(3)\n"),
-      "python3: ended with status 3; it said: broken");
-  has(fails("    os.kill(os.getpid(), 9)\n"), "was ended by signal 9");
-  has(fails("    time.sleep(60)\n", 1), "said nothing for 1 seconds");
+      "python3: ended with status 3; its last error: broken");
+  has(fails("    os.kill(os.getpid(), 9)\n"), "ended by signal 9");
+  has(fails("    time.sleep(60)\n", 1), "no output for 1 seconds");
   has(fails("    print('x' * (3 << 20), flush=True); time.sleep(60)\n"), "longer than 1048576");
   has(fails("    print('Loading model ...', flush=True); time.sleep(60)\n"),
-      "said 'Loading model ...', expected a JSON object");
+      "its output is 'Loading model ...', expected a JSON object");
 }
 
 TEST(MlxLmEngine, WhatCannotBeStartedIsNamed) {
   const std::string gone =
       message_of([] { MlxLmEngine("x", {.python = "/no/python"}); }, ErrorKind::kIo);
-  EXPECT_NE(gone.find("/no/python: cannot be started"), std::string::npos) << gone;
-  // The program that veery brings, with a Python that (-S, -I) has no packages.
+  EXPECT_NE(gone.find("/no/python: cannot start the program"), std::string::npos) << gone;
+  // bridge.py, with a Python without packages (-S, -I).
   const std::string script = fmt::format("{}bare-python-{}", testing::TempDir(), getpid());
   std::ofstream(script) << "#!/bin/sh\nexec python3 -S -I \"$@\"\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
@@ -154,7 +167,7 @@ TEST(VeeryEngine, GivesWhatTheSchedulerGives) {
   EXPECT_EQ(backend.generate("once upon", {.max_tokens = 9}).text, expected);
   int pieces = 0;
   const EngineAnswer cut = backend.generate("once upon", {.max_tokens = 9},
-                                             [&](std::string_view) { return ++pieces < 1; });
+                                            [&](std::string_view) { return ++pieces < 1; });
   EXPECT_EQ(cut.finish_reason, "cancelled");
   EXPECT_EQ(pieces, 1);
 }

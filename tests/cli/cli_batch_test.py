@@ -44,10 +44,10 @@ class Batch(CliTest):
         wrong = [
             (b"nonsense", None, "request 2: byte 0"),
             ([1], None, "request 3: is a JSON array, expected an object or a string"),
-            ({"custom_id": "no body"}, "no body", "body is no object"),
+            ({"custom_id": "no body"}, "no body", "body is not an object"),
             ({"custom_id": "get", "method": "GET", "body": {}}, "get", "method is 'GET', expected POST"),
             ({"custom_id": "url", "url": 5, "body": {}}, "url", "url is a JSON number"),
-            (request("stream", "x", stream=True), "stream", "stream is asked for"),
+            (request("stream", "x", stream=True), "stream", "stream is true, expected false"),
         ]  # fmt: skip
         refused = [
             ({"custom_id": "nowhere", "url": "/v1/nothing", "body": {}}, "nowhere", 404),

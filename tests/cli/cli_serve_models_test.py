@@ -319,8 +319,8 @@ class Tls(CliTest):
         self.make(locked, locked_key, "-passout", "pass:secret")
         none = self.write("none.pem", "no certificate")
         for certificate, key, said in [
-            (none, self.key, "none.pem: holds no certificate"), (self.certificate, none, "none.pem: holds no key"),
-            (self.certificate, other, "other.pem: holds no key of"), (locked, locked_key, "without a password"),
+            (none, self.key, "none.pem: has no certificate"), (self.certificate, none, "none.pem: is not the key"),
+            (self.certificate, other, "other.pem: is not the key of"), (locked, locked_key, "without a password"),
             (self.folder / "gone.pem", self.key, "gone.pem"), (self.certificate, self.folder, "is a folder"),
         ]:  # fmt: skip
             with self.subTest(said=said):

@@ -322,7 +322,7 @@ class Ops(CliTest):
         self.assertEqual(server.send("POST", CHAT, chat(), bearer("k"))[0], 200)
 
     def test_wrong_key_files_are_named(self):
-        for text, said in [('{"keys": [{"key": "a", "limit": 3}]}', "unknown member 'limit'"), ("{", "bad.json"), ("\n", "there is no key")]:
+        for text, said in [('{"keys": [{"key": "a", "limit": 3}]}', "unknown member 'limit'"), ("{", "bad.json"), ("\n", "the file has no key")]:
             self.assertIn(said, self.error("serve", self.model, "--api-key-file", self.write("bad.json", text)))
 
     def test_a_light_user_is_served_beside_many_requests_of_another(self):

@@ -117,7 +117,7 @@ class Tools(CliTest):
             ({"tool_choice": "always"}, "tool_choice"),
             ({"tool_choice": {"type": "code"}}, "tool_choice.type"),
             ({"tool_choice": "required", "tools": unkept}, "'f': schema: $.properties.a.multipleOf"),
-            ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "no other form"),
+            ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "cannot be combined with another format"),
         ]:
             with self.subTest(more=more):
                 status, _, text = self.server.send("POST", "/v1/chat/completions", self.chat(0, **more))

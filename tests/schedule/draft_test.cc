@@ -1,4 +1,4 @@
-// Drafts change how fast an answer comes, and nothing of the answer.
+// Speculative decoding: drafts change the speed of an answer, but not its tokens.
 #include "schedule/draft.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(LookupDraft, ProposesWhatFollowedTheSameTokens) {
 TEST(LookupDraft, PrefersTheLongestEndingAndTheLastPlace) {
   LookupDraft draft;
   EXPECT_EQ(ids_of(draft.propose(Ids{1, 2, 7, 3, 2, 8, 1, 2, 9, 3, 2}, 1)), (Ids{8}));
-  LookupDraft longer;  // 5 1 2 was there before 1 2 was there once more
+  LookupDraft longer;  // 5 1 2 occurs before another 1 2
   EXPECT_EQ(ids_of(longer.propose(Ids{5, 1, 2, 7, 6, 1, 2, 8, 5, 1, 2}, 1)), (Ids{7}));
 }
 
@@ -59,7 +59,7 @@ TEST(LookupDraft, CountsHowOftenItIsRight) {
   }
   EXPECT_GT(right.rate(), 0.95);
   tokens.clear();
-  for (int32_t i = 0; i < 200; ++i) {  // what follows 1 2 is always new
+  for (int32_t i = 0; i < 200; ++i) {  // the token after 1 2 is always new
     tokens.insert(tokens.end(), {1, 2});
     wrong.propose(tokens, 4);
     tokens.push_back(100 + i);
@@ -82,7 +82,7 @@ TEST(LookupDraft, IsSurerAfterLongMatches) {
   const Ids quoted{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6};
   add(quoted);
   for (int32_t i = 0; i < 30; ++i) {
-    add(Ids{100 + i, 3, 1, 200 + i});  // what follows 3 1 is new after a short match
+    add(Ids{100 + i, 3, 1, 200 + i});  // the token after 3 1 is new after a short match
     add(quoted);
   }
   add(Ids{99, 3, 1});
@@ -95,7 +95,7 @@ TEST(LookupDraft, IsSurerAfterLongMatches) {
 
 TEST(LookupDraft, KeepsToThePlaceThatItFollows) {
   LookupDraft draft;
-  Ids tokens{1, 2, 3, 4, 5, 6, 7, 8, 20, 4, 5, 9, 9, 21, 1, 2};  // 4 5 goes on with 9 the last time
+  Ids tokens{1, 2, 3, 4, 5, 6, 7, 8, 20, 4, 5, 9, 9, 21, 1, 2};  // 9 follows the last 4 5
   EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{3, 4, 5}));
   tokens.insert(tokens.end(), {3, 4, 5});
   EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{6, 7, 8}));
@@ -110,7 +110,7 @@ TEST(LookupDraft, IsSurerOfWhatComesBehindMoreThatIsRight) {
 
 TEST(DraftLength, TakesARateForEachToken) {
   DraftLength length;
-  for (int32_t rows = 1; rows <= 16; ++rows) length.measured(rows, 1 + 0.2 * rows);
+  for (int32_t rows = 1; rows <= 16; ++rows) length.record(rows, 1 + 0.2 * rows);
   const std::array<double, 3> rising{0.5, 0.99, 0.99}, falling{0.99, 0.99, 0.01};
   EXPECT_EQ(length.best(rising, 1), 3);
   EXPECT_EQ(length.best(falling, 1), 2);
@@ -121,8 +121,8 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
   DraftLength cheap, dear;
   for (int i = 0; i < 10; ++i)
     for (int32_t rows = 1; rows <= 16; ++rows) {
-      cheap.measured(rows, 1 + 0.02 * rows);
-      dear.measured(rows, rows);
+      cheap.record(rows, 1 + 0.02 * rows);
+      dear.record(rows, rows);
     }
   EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted), kMostDrafted);
   EXPECT_EQ(cheap.best(0.99, 1, 4), 4);
@@ -135,27 +135,27 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
   EXPECT_EQ(DraftLength().best(1, 1, kMostDrafted), 0) << "nothing is known yet";
 }
 
-// What is not measured is expected to go on as what is, and tried by doubling.
+// Unmeasured times are extrapolated, and unmeasured lengths are tried by doubling.
 TEST(DraftLength, TriesLongerDraftsStepByStep) {
   DraftLength length;
-  length.measured(1, 1);
+  length.record(1, 1);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
-  length.measured(4, 1.3);
+  length.record(4, 1.3);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 9);
-  length.measured(10, 9);
+  length.record(10, 9);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 8) << "9 rows by what 1 and 4 took: 1.8";
-  length.measured(8, 8);
+  length.record(8, 8);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 6);
-  length.measured(7, 8);
-  length.measured(5, 8);
+  length.record(7, 8);
+  length.record(5, 8);
   EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
 }
 TEST(DraftLength, OneSlowRunIsForgotten) {
   DraftLength length;
-  length.measured(1, 1);
-  length.measured(4, 9);
+  length.record(1, 1);
+  length.record(4, 9);
   EXPECT_LT(length.best(0.99, 1, 3), 3);
-  for (int i = 0; i < 30; ++i) length.measured(4, 1.2);
+  for (int i = 0; i < 30; ++i) length.record(4, 1.2);
   EXPECT_EQ(length.best(0.99, 1, 3), 3);
 }
 
@@ -206,7 +206,7 @@ TEST_P(Drafts, ChangeNoAnswer) {
   EXPECT_GT(drafted, 0U);
 }
 
-// What is kept for the next prompt is what the answer says, not what a draft said.
+// The cached prefix has the tokens of the answer, not those of a rejected draft.
 TEST_P(Drafts, LeaveNothingBehind) {
   const GenerateRequest first = request(0.7F, 5);
   const auto two_turns = [&](const SchedulerOptions& options) {
@@ -221,7 +221,7 @@ TEST_P(Drafts, LeaveNothingBehind) {
             two_turns({.slots = 1, .kept = 1, .draft_tokens = 0}));
 }
 
-// drafts.json: what transformers' layers draft (tools/oracle/draft_head.py).
+// drafts.json: drafts by the MTP layers of transformers (tools/oracle/draft_head.py).
 void expect_drafts(const std::string& path, const std::string& fixture, bool exact) {
   Model model(path, {.threads = 1, .context = 128, .chunk = 16, .exact = exact});
   ASSERT_TRUE(HeadDraft::possible(model));
@@ -271,7 +271,7 @@ TEST_P(HeadDrafts, AreThoseOfTheReference) {
   expect_drafts(path, fixture, true);
 }
 
-// The hidden states that it is shown of each run are those of the tokens that were right.
+// The head is shown the hidden states of the accepted tokens of each run.
 TEST_P(HeadDrafts, AreRightInAnswersWhereTheReferenceIs) {
   const std::string fixture = test::fixture_path("draft_heads/" + std::string(GetParam()));
   const Json all = read_json_file(fixture + "/drafts.json");
@@ -303,7 +303,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Drafts,
                            return name;
                          });
 
-// Where there is memory for the states of three positions, drafts have two tokens; of one, none.
+// With memory for the states of three positions drafts have two tokens; with one, none.
 TEST(DraftsOfRecurrentModels, AreAsLongAsThereIsMemoryForStates) {
   Model model(test::fixture_path("tiny/qwen35"), {.threads = 1, .context = 128});
   GenerateRequest asked{.prompt = {3, 4, 5, 6, 3, 4, 5, 6, 3, 4}};
@@ -377,11 +377,11 @@ TEST(DraftsOfText, WhatAGrammarForcesIsTestedTogether) {
 
 TEST(DraftRate, FollowsWhatIsAccepted) {
   DraftRate rate(0.7);
-  for (int i = 0; i < 50; ++i) rate.tested(0, 4);
+  for (int i = 0; i < 50; ++i) rate.record(0, 4);
   EXPECT_LT(rate.value(), 0.05);
   for (int i = 0; i < 300; ++i) rate.step();
   EXPECT_GT(rate.value(), 0.6);
-  for (int i = 0; i < 10; ++i) rate.tested(4, 4);
+  for (int i = 0; i < 10; ++i) rate.record(4, 4);
   EXPECT_GT(rate.value(), 0.95);
 }
 
@@ -395,7 +395,7 @@ TEST(ModelDraft, AnotherVocabularyIsRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find("makes no drafts for"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("cannot draft for"), std::string::npos)
         << error.what();
   }
 }

@@ -55,13 +55,13 @@ TEST_F(Generate, ChainDecodeEqualsStepByStep) {
 TEST_F(Generate, APenaltyThatChangesNothingLeavesGreedyTextAlone) {
   GenerateOptions options = greedy(20);
   const auto chain = run(options).ids;
-  options.sampling.repeat_penalty = 1.0000001F;  // takes the path that samples
+  options.sampling.repeat_penalty = 1.0000001F;  // uses the sampler
   EXPECT_EQ(run(options).ids, chain);
 }
 
 TEST_F(Generate, StreamedPiecesAreTheText) {
   GenerateOptions options = greedy(60);
-  options.sampling.temperature = 1.5F;  // malformed UTF-8 in plenty
+  options.sampling.temperature = 1.5F;  // gives much malformed UTF-8
   std::string streamed;
   const Generation result = run(options, [&](std::string_view text) {
     streamed += text;
@@ -105,7 +105,7 @@ TEST_F(Generate, RefusesAPromptThatIsEmptyOrTooLong) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     EXPECT_STREQ(error.what(), "the prompt has 65 tokens, the context holds 64");
   }
-  // Without room for an answer a prompt can be scored only.
+  // Without room for an answer, a prompt can only be scored.
   EXPECT_THROW(fresh(model_, std::vector<int32_t>(64, 1), greedy(5)), Error);
   EXPECT_TRUE(fresh(model_, std::vector<int32_t>(64, 1), greedy(0)).ids.empty());
   EXPECT_EQ(fresh(model_, std::vector<int32_t>(63, 1), greedy(5)).ids.size(), 1U);
@@ -125,7 +125,7 @@ TEST_F(Generate, ReusesTheCommonPrefixAndAnswersTheSame) {
     const Generation again = ask(next);
     EXPECT_EQ(again.reused_tokens, prompt_.size() + 5);
     EXPECT_EQ(again.prompt_tokens, 1U);
-    // The same prompt once more: its last token is run again.
+    // The same prompt again: only its last token is run.
     const Generation once_more = ask(next);
     EXPECT_EQ(once_more.prompt_tokens, 1U);
     EXPECT_EQ(once_more.ids, again.ids);
@@ -158,7 +158,7 @@ TEST_F(Generate, ASavedSessionIsGoneOnWithByAnotherScheduler) {
   const Generation next = ask(scheduler, all);
   EXPECT_EQ(next.reused_tokens, all.size() - 2);
   EXPECT_EQ(next.ids, fresh(model_, all, greedy(10)).ids);
-  // Tokens that no cache holds are saved all the same; one user's place is enough to load again.
+  // Tokens without cached state are saved, too. A scheduler for one user can load the file.
   EXPECT_EQ(scheduler.save(std::vector<int32_t>{1, 2}, "", folder.file("other")), 0);
   EXPECT_EQ(scheduler.load(folder.file("other")).ids, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(scheduler.load(path).positions, std::ssize(all) - 2);
@@ -187,7 +187,7 @@ TEST_F(Generate, TheListenerCanEndALongPrompt) {
   const std::vector<int32_t> prompt(TinyModel::kContext - 1, 'a');
   const GenerateRequest request{.prompt = prompt, .options = greedy(10)};
   std::vector<int32_t> ids;
-  // On a busy machine all of the prompt may have been run before this thread goes on.
+  // On a busy machine all of the prompt may have been run before this thread continues.
   for (int attempt = 0; ids.empty() && attempt < 50; ++attempt) {
     Scheduler scheduler(model, single_user());
     const auto ticket = scheduler.submit(request);
@@ -197,7 +197,7 @@ TEST_F(Generate, TheListenerCanEndALongPrompt) {
     if (ticket->result().finish != FinishReason::kCancelled) continue;
     EXPECT_TRUE(ticket->result().ids.empty());
     EXPECT_LT(ticket->result().prompt_tokens, prompt.size());
-    // What was run is not run again.
+    // Tokens that were run are not run again.
     const Generation again = generate(scheduler, request);
     EXPECT_EQ(again.reused_tokens, ticket->result().prompt_tokens);
     EXPECT_EQ(again.prompt_tokens + again.reused_tokens, prompt.size());
@@ -206,7 +206,7 @@ TEST_F(Generate, TheListenerCanEndALongPrompt) {
   EXPECT_EQ(ids, fresh(model, prompt, greedy(10)).ids);
 }
 
-// A conversation with a recurrent model, whose state cannot be cut anywhere.
+// A conversation with a recurrent model, whose state cannot be rewound to any position.
 TEST(GenerateRecurrent, OnlyWhatIsNewIsRead) {
   Model model(test::fixture_path("tiny/qwen35"), {.threads = 1});
   const GenerateOptions options{.max_tokens = 12, .ignore_eos = true};
@@ -219,13 +219,13 @@ TEST(GenerateRecurrent, OnlyWhatIsNewIsRead) {
     Scheduler scheduler(model, single_user());
     const Generation one = ask(scheduler, first);
     EXPECT_EQ(one.reused_tokens, 0U);
-    // The whole answer comes back in the next prompt.
+    // The next prompt has the whole answer.
     std::vector<int32_t> second = first;
     second.insert(second.end(), one.ids.begin(), one.ids.end());
     second.insert(second.end(), question.begin(), question.end());
     const Generation two = ask(scheduler, second);
     EXPECT_EQ(two.reused_tokens, first.size() + one.ids.size() - 1);
-    // A template drops the answer: back to the end of the first prompt.
+    // A template drops the answer: rewind to the end of the first prompt.
     third.insert(third.end(), question.begin(), question.end());
     const Generation three = ask(scheduler, third);
     EXPECT_EQ(three.reused_tokens, first.size());
@@ -236,7 +236,7 @@ TEST(GenerateRecurrent, OnlyWhatIsNewIsRead) {
 }
 
 TEST_F(Generate, EndTokensStopUnlessIgnored) {
-  // A temperature so high that every token is about as likely as any other.
+  // At this temperature all tokens are about equally likely.
   GenerateOptions options;
   options.sampling = {.top_p = 1, .min_p = 0, .top_k = 0, .temperature = 1000};
   int ended = 0;

@@ -1,5 +1,5 @@
-// Answers on the emulator of GPUs, where tokens are chosen from the most probable ones: those of
-// the CPU, which has all logits.
+// Answers on the emulator of GPUs, which samples from the most probable tokens, equal those of the
+// CPU, which samples from all logits.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -29,7 +29,7 @@ std::vector<GenerateRequest> requests() {
   }
   const auto sampling = [&](size_t i) -> SamplerOptions& { return all[i].options.sampling; };
   sampling(1).temperature = 0;
-  // More are left than are looked at first.
+  // The filters leave more candidates than the device returns at first.
   sampling(2).temperature = sampling(3).temperature = 3;
   sampling(2).top_k = 0, sampling(2).min_p = 0, sampling(2).top_p = 0.9999F;
   sampling(3).top_k = 200, sampling(3).top_p = 1, sampling(3).min_p = 0;
@@ -52,7 +52,7 @@ Answers answers(const std::string& path, const LoadOptions& options,
                 std::span<const GenerateRequest> requests, int32_t slots,
                 int64_t* chained_steps = nullptr) {
   Model loaded(path, options);
-  // The emulator is slow: chains may take as long as they like.
+  // The emulator is slow, so chains may take any time.
   Scheduler scheduler(
       loaded, {.slots = slots, .longest_step = 1e9, .draft_tokens = slots == 1 ? kMostDrafted : 0});
   std::vector<std::shared_ptr<Ticket>> tickets;
@@ -64,7 +64,7 @@ Answers answers(const std::string& path, const LoadOptions& options,
     }
     all.push_back(ticket->result().ids);
   }
-  // Counts are published behind the step that ends the last answer.
+  // Counts are published after the step that ends the last answer.
   while (scheduler.counts().finished() < std::ssize(requests)) std::this_thread::yield();
   if (chained_steps != nullptr) *chained_steps = scheduler.counts().chained_steps;
   return all;
@@ -84,7 +84,7 @@ TEST(GpuAnswers, AreThoseOfTheCpu) {
             Answers(expected.begin(), expected.begin() + 3));
 }
 
-// Memory that ends in the middle: the answer fails, and the next is what it would have been.
+// Device memory ends during an answer: it fails, and the next answer is correct.
 TEST(GpuAnswers, FailWhereMemoryEndsAndGoOnWhenThereIsSome) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all = requests();
@@ -108,7 +108,7 @@ TEST(GpuAnswers, FailWhereMemoryEndsAndGoOnWhenThereIsSome) {
   EXPECT_EQ(ids(), expected[0]);
 }
 
-// Greedy ones are made several tokens at a time, of which some are behind an answer's end.
+// Greedy answers use chained decode; some chained tokens are after the end of an answer.
 TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all(3);
@@ -129,8 +129,8 @@ TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
   EXPECT_EQ(chained, 0);  // the CPU has none
 }
 
-// Drawn ones too, with penalties, beside greedy ones; some want more than the most probable tokens
-// now and then.
+// So do sampled answers with penalties, together with greedy ones. Sometimes one needs more than
+// the most probable tokens.
 TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all = requests();
@@ -148,13 +148,13 @@ TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
   int64_t chained = 0;
   EXPECT_EQ(answers(model, true, all, 6, &chained), expected);
   EXPECT_GE(chained, 12);
-  // Only one whose tokens can hardly ever be told on the device.
+  // An answer whose tokens can rarely be sampled on the device.
   chained = 0;
   EXPECT_EQ(answers(model, true, std::span(all).subspan(2, 1), 1, &chained)[0], expected[2]);
   EXPECT_LE(chained, 12) << "is tried now and then";
 }
 
-// An answer that ends on the device beside others that go on.
+// An answer ends on the device while others continue.
 TEST(GpuAnswers, OfChainsEndAtTokensThatEndThem) {
   const test::SmallModel model(DType::kQ8_0);
   const int32_t end = Model(model.path(), options_for(false)).tokenizer().special().ends.at(0);
@@ -177,7 +177,7 @@ TEST(GpuAnswers, OfChainsEndAtTokensThatEndThem) {
   EXPECT_GE(chained, 8);
 }
 
-// Nobody waits for a part of it: one submission behind that of the prompt.
+// Nobody reads parts of the answer: one submission after that of the prompt.
 TEST(GpuAnswers, ThatAreReadAsAWholeAreOneSubmission) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> request(1);
@@ -204,7 +204,7 @@ TEST(GpuAnswers, ThatAreReadAsAWholeAreOneSubmission) {
   }
 }
 
-// On Metal blocks of threads do not see what others of a launch have written.
+// On Metal, thread blocks do not see writes of other blocks of the same launch.
 TEST(MetalAnswers, AreThoseOfTheCpu) {
   const test::SmallModel model(DType::kQ8_0);
   const std::vector<GenerateRequest> all = requests();
@@ -216,8 +216,7 @@ TEST(MetalAnswers, AreThoseOfTheCpu) {
   EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_select"), 1);
 }
 
-// Eight steps are one buffer of commands; rows end at different ones, and go on beside others that
-// have ended.
+// Eight steps are one command buffer. Rows end at different steps, while others continue.
 TEST(MetalAnswers, GreedyOnesAreChained) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all = requests();
@@ -239,7 +238,8 @@ TEST(MetalAnswers, GreedyOnesAreChained) {
   }
 }
 
-// The last layers on the GPU, which also finds the most probable tokens; prompts, steps, drafts.
+// The last layers are on the GPU, which also finds the most probable tokens: prompts, steps,
+// drafts.
 TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
   const std::string folder = test::fixture_path("tiny/llama-linear");
   const std::vector<GenerateRequest> all = requests();
@@ -254,8 +254,8 @@ TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
   }
 }
 
-// Held to grammars, beside others that are not: few or most tokens may follow, more than are looked
-// at first among them, and a draft is tested token by token.
+// Constrained answers together with free ones. Few or most tokens may follow, also more than the
+// device returns at first, and a draft is verified token by token.
 std::vector<GenerateRequest> held_requests(GrammarCompiler& grammars) {
   std::vector<GenerateRequest> all = requests();
   all.resize(6);
@@ -291,12 +291,12 @@ TEST(GpuAnswers, HeldToGrammarsAreThoseOfTheCpu) {
     }
     EXPECT_GT(accepted, 10U);
   }
-  // All logits are wanted of one of them, which the host then masks.
+  // One answer needs all logits, which the host then masks.
   all[3].options.sampling.repeat_penalty = 1.2F;
   EXPECT_EQ(answers(model, true, all, 6), answers(model, false, all, 6));
 }
 
-// A step is two submissions, between which the mask is found.
+// A step has two submissions; the mask is computed between them.
 TEST(GpuAnswers, HeldToAGrammarBringBackNoLogits) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
   const test::SmallModel model(DType::kQ8_0);
@@ -319,7 +319,7 @@ TEST(GpuAnswers, HeldToAGrammarBringBackNoLogits) {
   }
 }
 
-// All logits are wanted of one request, so those beside it are chosen from all as well.
+// One request needs all logits, so the others of the step are sampled from all logits, too.
 TEST(GpuAnswers, AreThoseOfTheCpuBesideScores) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all = requests();

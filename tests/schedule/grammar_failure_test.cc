@@ -1,4 +1,4 @@
-// A grammar that takes too long ends its own answer, and no other one.
+// A grammar that takes too long ends only its own answer.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,8 +1,14 @@
-// The order in which waiting jobs are begun, and who gives way.
+// The order of waiting jobs, and preemption in favour of users without a slot.
 #include "schedule/job_queue.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/random.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -97,6 +103,41 @@ TEST_F(Queue, JobsThatMayNotBeginYetAreLeft) {
   EXPECT_EQ(queue_.size(), 5);
 }
 
+// Compared with a search through all waiting jobs.
+TEST_F(Queue, ChargesKeepEveryPriorityInOrder) {
+  Random random(3);
+  std::map<std::string, double> served;
+  std::vector<std::pair<std::string, int32_t>> waiting;
+  for (int i = 0; i < 60; ++i) {
+    const std::string user(1, static_cast<char>('a' + random.next() % 5));
+    const auto priority = static_cast<int32_t>(random.next() % 3);
+    served[user];
+    waiting.emplace_back(user, priority);
+    queue_.push(job(user, i, priority));
+  }
+  while (!waiting.empty()) {
+    const auto expected = std::ranges::min_element(waiting, {}, [&](const auto& one) {
+      return std::tuple(-one.second, served[one.first], one.first);
+    });
+    const std::unique_ptr<Job> next = queue_.take(any);
+    ASSERT_NE(next, nullptr);
+    EXPECT_EQ(next->request().user, expected->first);
+    EXPECT_EQ(next->request().priority, expected->second);
+    const auto tokens = static_cast<double>(random.next() % 20);
+    queue_.charge(*next, tokens);
+    served[expected->first] += tokens;
+    waiting.erase(expected);
+  }
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(Queue, ADroppedJobEndsItsAnswerWithAnError) {
+  const auto ticket = std::make_shared<Ticket>(GenerateRequest{.prompt = {1}});
+  std::make_unique<Job>(model_, ticket).reset();
+  AnswerPart piece;
+  EXPECT_THROW(ticket->next_within(piece, 0), Error);
+}
+
 TEST_F(Queue, UsersAreForgotten) {
   for (int i = 0; i < 20000; ++i) {
     queue_.push(job("user" + std::to_string(i), i));
@@ -110,20 +151,22 @@ TEST_F(Queue, AUserWithoutAPlaceGetsThatOfTheOneWithTheMost) {
   std::vector<std::unique_ptr<Job>> running;
   for (const char* user : {"a", "b", "b", "c", "b", "a"}) running.push_back(job(user, 0));
   queue_.push(job("b", 1));
-  EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "b has places";
+  EXPECT_EQ(choose_preemption(queue_, running, any).job, nullptr) << "b has places";
   queue_.push(job("low", 2, -1));
-  EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "others have a higher priority";
+  EXPECT_EQ(choose_preemption(queue_, running, any).job, nullptr)
+      << "others have a higher priority";
   queue_.push(job("d", 3));
-  EXPECT_EQ(change_place(queue_, running, [](const Job&) { return false; }).job, nullptr);
-  const PlaceChange change = change_place(queue_, running, any);
-  ASSERT_NE(change.job, nullptr);
-  EXPECT_EQ(change.job->request().user, "d");
-  EXPECT_EQ(change.victim, 4U);
+  EXPECT_EQ(choose_preemption(queue_, running, [](const Job&) { return false; }).job, nullptr);
+  const Preemption preemption = choose_preemption(queue_, running, any);
+  ASSERT_NE(preemption.job, nullptr);
+  EXPECT_EQ(preemption.job->request().user, "d");
+  EXPECT_EQ(preemption.victim, 4U);
   EXPECT_EQ(last_of_busiest(running), 4U);
   running.clear();
   for (const char* user : {"a", "b", "c"}) running.push_back(job(user, 0));
   queue_.push(job("d", 4));
-  EXPECT_EQ(change_place(queue_, running, any).job, nullptr) << "all have one place";
+  const auto uncalled = [](const Job&) { return ADD_FAILURE(), false; };
+  EXPECT_EQ(choose_preemption(queue_, running, uncalled).job, nullptr) << "all have one place";
   EXPECT_EQ(last_of_busiest(running), 2U) << "never the first, so that one goes on";
 }
 

@@ -1,9 +1,10 @@
-// The prefix cache on disk: conversations are known to a scheduler that begins anew, and what comes
-// of them is the same to the bit, whatever the files hold.
+// The prefix cache on disk: a new scheduler finds conversations, and answers are the same to the
+// bit, whatever the files contain.
 #include "schedule/caches/prefix_store.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -44,7 +45,7 @@ class PrefixFiles : public ::testing::TestWithParam<const char*> {
   SchedulerOptions options(uint64_t bytes = kPlenty) const {
     return {.slots = 2, .kept = 2, .prefix_store = {folder_.file("cache"), bytes}};
   }
-  /// A scheduler of its own, as after a restart.
+  /// Uses a new scheduler, as after a restart.
   Generation ask(const GenerateRequest& request, uint64_t bytes = kPlenty) {
     Scheduler scheduler(model_, options(bytes));
     return generate(scheduler, request);
@@ -66,7 +67,7 @@ class PrefixFiles : public ::testing::TestWithParam<const char*> {
   Model model_{files_.path(), {.threads = 1, .context = test::LongModel::kContext, .chunk = 64}};
 };
 
-// What a turn begins with: prompt and answer of the one before it.
+// Returns the next prompt: prompt and answer of this turn, and more tokens.
 Ids next_turn(const Ids& prompt, const Ids& answer, uint64_t seed) {
   Ids next = prompt;
   next.insert(next.end(), answer.begin(), answer.end());
@@ -99,7 +100,7 @@ TEST_P(PrefixFiles, AConversationIsKnownAfterARestart) {
   }
 }
 
-// Files are damaged in turn; each answer stays the same, and damaged ones are replaced.
+// Files are damaged one after another; answers stay the same, and damaged files are replaced.
 TEST_P(PrefixFiles, DamagedFilesAreNoticed) {
   const GenerateRequest first = request_of(random_ids(300, 2), 10);
   const Generation answer = ask(first);
@@ -151,7 +152,7 @@ TEST_P(OnePrefixFolder, FilesKeepToTheSize) {
     uint64_t bytes = 0;
     for (const fs::path& file : files()) bytes += fs::file_size(file);
     EXPECT_LE(bytes, most);
-    // The last conversation is the one that is there.
+    // The last conversation is still cached.
     const GenerateRequest next = request_of(next_turn(request.prompt, answer.ids, i), 2);
     EXPECT_GT(ask(next, 2 * most).reused_tokens, 570U);
   }
@@ -167,6 +168,7 @@ TEST_P(OnePrefixFolder, TwoSchedulersShareIt) {
     const GenerateRequest request = request_of(prompt, 6);
     const Generation answer = generate(scheduler, request);
     scheduler.flush_files();
+    ::usleep(20000);  // a folder's time of modification is coarse
     EXPECT_EQ(answer.ids, alone(request));
     EXPECT_GE(answer.reused_tokens, turn == 0 ? 0 : prompt.size() * 95 / 100) << turn;
     prompt = next_turn(prompt, answer.ids, 7);
@@ -186,7 +188,7 @@ TEST_P(OnePrefixFolder, AFullDiskChangesNoAnswer) {
   EXPECT_EQ(scheduler.counts().disk.written, 0);
 }
 
-// Another model, or caches of other types, have other files.
+// Other models, and caches of other types, use other files.
 TEST_P(OnePrefixFolder, OtherCachesAreNotFound) {
   const GenerateRequest first = request_of(random_ids(300, 2), 10);
   const Generation answer = ask(first);
@@ -199,7 +201,7 @@ TEST_P(OnePrefixFolder, OtherCachesAreNotFound) {
   LoadOptions load{.threads = 1, .context = test::LongModel::kContext, .chunk = 64};
   test::LongModel changed(std::string("tiny/") + GetParam());
   {
-    // One bit in the middle of the weights.
+    // Flip one bit in the middle of the weights.
     const std::string file = changed.path() + "/model.safetensors";
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
     const auto at = static_cast<std::streamoff>(fs::file_size(file) / 2 + 1);

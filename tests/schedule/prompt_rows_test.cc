@@ -1,5 +1,4 @@
-// What prompts are given of a step beside which answers go on: all of them go on in each, and it
-// keeps to the time that it may take.
+// The size of prefill chunks: all answers continue in each step, and a step keeps to its time.
 #include "schedule/prompt_rows.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@
 namespace veery {
 namespace {
 
-// Rows take the longer the more is before them, as in attention.
+// The time of a row grows with the tokens before it, as in attention.
 double seconds_of(int32_t rows, int32_t before) {
   return rows * (2.5e-4 + 1.2e-7 * (before + 0.5 * rows));
 }
@@ -31,44 +30,44 @@ TEST(PromptRows, KeepToTheLongestStepOfALongPrompt) {
     if (steps++ > 1) {
       EXPECT_GT(seconds, 0.09) << before;
     }
-    rows.measured(next, seconds);
+    rows.record(next, seconds);
     before += next;
   }
 }
 
 TEST(PromptRows, OneSlowStepIsForgotten) {
   PromptRows rows(0.1, 4096);
-  rows.measured(200, 0.1);
+  rows.record(200, 0.1);
   EXPECT_EQ(rows.next(), 200);
-  rows.measured(200, 0.3);
+  rows.record(200, 0.3);
   EXPECT_EQ(rows.next(), 66);
-  for (int i = 0; i < 6; ++i) rows.measured(rows.next(), rows.next() * 5e-4);
+  for (int i = 0; i < 6; ++i) rows.record(rows.next(), rows.next() * 5e-4);
   EXPECT_NEAR(rows.next(), 200, 10);
 }
 
 TEST(PromptRows, AreSomeHoweverSlowAndNoMoreThanARunHas) {
   PromptRows rows(0.1, 256);
-  rows.measured(100, 50);
+  rows.record(100, 50);
   EXPECT_EQ(rows.next(), PromptRows::kLeast);
-  rows.measured(PromptRows::kLeast - 1, 1e-6);
+  rows.record(PromptRows::kLeast - 1, 1e-6);
   EXPECT_EQ(rows.next(), PromptRows::kLeast) << "few rows say nothing of many";
   PromptRows quick(0.1, 256);
-  quick.measured(100, 1e-3);
+  quick.record(100, 1e-3);
   EXPECT_EQ(quick.next(), 256);
   EXPECT_EQ(PromptRows(0.1, 8).next(), 8);
   PromptRows small(0.1, 8);
-  small.measured(100, 50);
+  small.record(100, 50);
   EXPECT_EQ(small.next(), 8);
 }
 
 GenerateRequest request_of(size_t prompt, int64_t tokens, char name) {
   GenerateRequest request;
-  for (size_t i = 0; i < prompt; ++i)  // begins like no other one
+  for (size_t i = 0; i < prompt; ++i)  // no common prefix with other prompts
     request.prompt.push_back(static_cast<int32_t>((i * i + 7 * static_cast<size_t>(name)) % 61));
   request.options.max_tokens = tokens;
   request.options.ignore_eos = true;
   request.options.sampling.seed = static_cast<uint64_t>(name);
-  request.logprobs = 0;  // a piece for each token, also where it has no text of its own
+  request.logprobs = 0;  // a part for each token, also for one without text
   return request;
 }
 
@@ -78,8 +77,8 @@ void wait_for(Ticket& ticket) {
   }
 }
 
-// A letter for each token of the answers a, b and c, in the order in which the scheduler hands them
-// out, from when another prompt comes until that has been read.
+// One letter for each token of the answers a, b and c, in the order of delivery, from the
+// submission of another prompt until it was evaluated.
 std::string tokens_beside_a_prompt(double longest_step, size_t prompt) {
   Model model(test::fixture_path("tiny/qwen3"), {.threads = 1, .context = 128, .chunk = 64});
   std::promise<void> submitted;

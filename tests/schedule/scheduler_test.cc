@@ -1,5 +1,5 @@
-// Many requests at once: each gives what it gives alone, whatever runs beside it, whatever of its
-// prompt was in the caches, and however often it was interrupted.
+// Many requests at once: an answer does not depend on other requests, cached prefixes or
+// preemption.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,7 +35,7 @@ GenerateRequest request_of(Ids prompt, int64_t tokens, float temperature, uint64
   return request;
 }
 
-// All pieces; the ids of the answer.
+// Reads all parts and returns the ids of the answer.
 Ids wait_for(Ticket& ticket) {
   AnswerPart piece;
   while (ticket.next(piece)) {
@@ -80,7 +80,7 @@ TEST_P(Schedule, PromptsThatBeginAlikeAreNotComputedAgain) {
     const Ids expected = alone(model_, request);
     const auto ticket = scheduler.submit(request);
     EXPECT_EQ(wait_for(*ticket), expected);
-    // The answer itself is the beginning of the next turn.
+    // The next turn begins with this answer.
     prompt.insert(prompt.end(), expected.begin(), expected.end());
     prompt.push_back(3);
     const GenerateRequest next = request_of(prompt, 8, 0);
@@ -92,7 +92,7 @@ TEST_P(Schedule, PromptsThatBeginAlikeAreNotComputedAgain) {
   }
 }
 
-// Memory for three sequences and eight answers: some are taken back and computed again.
+// Memory for three sequences and eight answers: some are preempted and computed again.
 TEST_P(Schedule, WhatIsInterruptedGivesTheSame) {
   std::vector<GenerateRequest> requests;
   for (uint64_t i = 0; i < 8; ++i)
@@ -139,8 +139,8 @@ TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
   for (size_t i = 0; i < scores.size(); ++i) same(scores[i], all[prompt.size() - 1 + i]);
 }
 
-// What choices score is what a session says of each, whatever runs beside and however small the
-// pieces are; the sequence is where it was, so that the next request finds its prompt.
+// Scores of choices equal those of a session, whatever else runs and however small the chunks are.
+// The sequence is rewound, so that the next request finds its prompt.
 TEST_P(Schedule, ChoicesAreScoredAsTexts) {
   const std::vector<Ids> choices = {{5}, {7, 8}, {7, 8, 9}, {7, 9, 11}, random_ids(70, 5), {3, 3}};
   std::vector<Ids> prompts;
@@ -195,7 +195,7 @@ TEST_F(Scheduling, AnswersCanBeCancelled) {
   const std::shared_future<void> all_cancelled = cancelled.get_future().share();
   Scheduler scheduler(model_, {.slots = 1});
   GenerateRequest request = request_of(random_ids(5, 1), 120, 0);
-  request.logprobs = 0;  // a piece for each token, as tokens of this model have no text
+  request.logprobs = 0;  // a part for each token: tokens of this model have no text
   request.notify = [all_cancelled] { all_cancelled.wait(); };  // holds the scheduler
   const auto first = scheduler.submit(request);
   const auto second = scheduler.submit(request_of(random_ids(5, 2), 120, 0));
@@ -207,7 +207,7 @@ TEST_F(Scheduling, AnswersCanBeCancelled) {
   EXPECT_EQ(second->result().finish, FinishReason::kCancelled);
   while (first->next(piece)) {
   }
-  first->cancel();  // once more does nothing
+  first->cancel();  // no effect
   EXPECT_LT(first->result().ids.size(), 120U);
   EXPECT_EQ(wait_for(*scheduler.submit(request_of(random_ids(5, 2), 3, 0))).size(), 3U);
 }
@@ -262,9 +262,9 @@ TEST_F(Scheduling, RefusesWhatCannotBeDone) {
   for (const auto& ticket : tickets) ticket->cancel();
 }
 
-// The scheduler is held in the first request's notification until the others are there. The last
-// notification may come after the end of its answer, so the scheduler ends before the order is
-// read.
+// The first request's notification holds the scheduler until the others are submitted. The last
+// notification may come after the end of its answer, so the scheduler is destroyed before the order
+// is read.
 TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   std::promise<void> submitted;
   const std::shared_future<void> all_there = submitted.get_future().share();
@@ -289,8 +289,8 @@ TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   EXPECT_EQ(order, "cbda");
 }
 
-// The scheduler is held in notifications: until some requests are there, and when all slots or all
-// memory is taken until the others wait.
+// Notifications hold the scheduler: until some requests are submitted, and when all slots or all
+// memory is in use until the others wait.
 TEST_F(Scheduling, ALightUserIsServedBesideManyRequestsOfAnother) {
   constexpr size_t kFirst = 4, kRequests = 30;
   std::vector<GenerateRequest> requests;
@@ -320,7 +320,7 @@ TEST_F(Scheduling, ALightUserIsServedBesideManyRequestsOfAnother) {
     std::vector<std::shared_ptr<Ticket>> tickets;
     for (GenerateRequest request : requests) {
       request.notify = hold;
-      request.logprobs = 0;  // so that each token is notified of
+      request.logprobs = 0;  // so that each token is notified
       tickets.push_back(scheduler.submit(request));
       if (tickets.size() != kFirst) continue;
       enough.set_value();
@@ -381,7 +381,7 @@ TEST(Latencies, DurationsAreCountedByTheirBounds) {
   EXPECT_NEAR(histogram.sum, 5000.0043, 1e-9);
 }
 
-// What has the model alone changes no answer, and its errors are those of who asked.
+// Calls of alone() change no answer, and the caller gets their errors.
 TEST_F(Scheduling, UsesOfTheModelRunBetweenSteps) {
   Scheduler scheduler(model_, {.slots = 2});
   const auto prompt = random_ids(9, 1);
@@ -414,7 +414,7 @@ TEST_F(Scheduling, ManyThreadsSubmitAndCancel) {
   EXPECT_EQ(scheduler.counts().requests, 160);
 }
 
-// The embedding of this model is read where it lies in the file.
+// The embedding of this model is read from the mapped file.
 TEST(ChangedFiles, NoAnswerIsMadeOfAModelThatShrinksBetweenTokens) {
   const test::TinyModel file;
   Model model(file.path(), {.threads = 2});

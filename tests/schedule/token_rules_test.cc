@@ -1,4 +1,4 @@
-// Tokens that a request allows, bans or puts off, and what ends its answer.
+// Tokens that a request allows, bans or delays, and the ends of its answer.
 #include "schedule/selection/token_rules.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(AnswerText, EndsAtStopTokensAndTextsButNotTooEarly) {
   EXPECT_EQ(feed(model, {.stops = {"bc"}, .keep_stop = true}, "abcd").text, "abc");
   EXPECT_EQ(feed(model, {.stops = {"bc"}, .min_tokens = 3}, "abcdbce").text, "abcd");
   EXPECT_EQ(feed(model, {.stop_ids = {'b'}, .min_tokens = 2}, "abcbd").text, "abc");
-  // A stop text that has begun when a stop token comes is part of the text.
+  // The beginning of a stop text before a stop token is part of the text.
   EXPECT_EQ(feed(model, {.stops = {"bx"}, .stop_ids = {'c'}, .keep_stop = true}, "abc").text,
             "abc");
   EXPECT_EQ(feed(model, {.ignore_eos = true, .show_special = true}, "a$b").text, "a</s>b");

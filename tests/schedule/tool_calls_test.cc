@@ -1,5 +1,5 @@
-// Calls of tools that an answer is held to: the form is read off chat templates of the families'
-// kinds, and what random weights answer under it is a call.
+// Forced tool calls: the format is derived from chat templates of several families, and constrained
+// answers of random weights are calls.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -20,36 +20,36 @@ std::string chat_template(const std::string& calls, const std::string& begin = "
          "{% endfor %}{% if add_generation_prompt %}<|user|>assistant\n{% endif %}";
 }
 
-// Of Qwen and Hermes.
+// Qwen and Hermes.
 const std::string kTagged = chat_template(
     "{% for c in m.tool_calls %}{% if not loop.first %}{{ '\\n' }}{% endif "
     "%}<tool_call>\n{\"name\": \"{{ "
     "c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>"
     "{% endfor %}");
-// Of Mistral: a list, with ids.
+// Mistral: a list, with ids.
 const std::string kList = chat_template(
     "[TOOL_CALLS] [{% for c in m.tool_calls %}{\"name\": \"{{ c.function.name }}\", \"arguments\": "
     "{{ c.function.arguments | tojson }}, \"id\": \"{{ c.id }}\"}{% if not loop.last %}, {% endif "
     "%}"
     "{% endfor %}]");
-// Of Llama 3: one call, which is the whole answer.
+// Llama 3: one call, which is the whole answer.
 const std::string kBare = chat_template(
     "{# <|start_header_id|> #}{% if m.tool_calls | length != 1 %}{{ raise_exception('one call at "
     "once') }}{% endif %}"
     "{\"name\": \"{{ m.tool_calls[0].function.name }}\", \"parameters\": "
     "{{ m.tool_calls[0].function.arguments | tojson }}}");
-// Of GLM: keys and values with marks around them.
+// GLM: keys and values between marks.
 const std::string kMarked = chat_template(
     "{% for c in m.tool_calls %}<tool_call>{{ c.function.name }}{% for k, v in "
     "c.function.arguments.items() %}<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>"
     "{% endfor %}</tool_call>{% endfor %}");
 
-// Of Qwen3-Coder.
+// Qwen3-Coder.
 const std::string kFunction = chat_template(
     "{% for c in m.tool_calls %}\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
     "c.function.arguments.items() %}<parameter={{ k }}>\n{{ v if v is string else v | tojson }}\n"
     "</parameter>\n{% endfor %}</function>\n</tool_call>{% endfor %}");
-// Of DeepSeek V3.2: the mark says whether a value is a string.
+// DeepSeek V3.2: the mark says whether a value is a string.
 const std::string kTyped = chat_template(
     "<｜DSML｜function_calls>\n{% for c in m.tool_calls %}<｜DSML｜invoke name=\"{{ "
     "c.function.name "
@@ -57,7 +57,7 @@ const std::string kTyped = chat_template(
     "string=\""
     "{{ 'true' if v is string else 'false' }}\">{{ v if v is string else v | tojson }}"
     "</｜DSML｜parameter>\n{% endfor %}</｜DSML｜invoke>\n{% endfor %}</｜DSML｜function_calls>");
-// Of Gemma 4: code.
+// Gemma 4: code.
 const std::string kCode = chat_template(
     "{% for c in m.tool_calls %}<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in "
     "c.function.arguments.items() %}{{ k }}:<|\"|>{{ v }}<|\"|>,{% endfor %}{{ '}' }}<tool_call|>"

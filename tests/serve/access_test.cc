@@ -1,4 +1,4 @@
-// Keys of a server and their limits.
+// API keys and their limits.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -44,11 +44,11 @@ TEST(ApiKeys, JsonHasNamesAndLimits) {
 
 TEST(ApiKeys, WhatIsWrongIsNamed) {
   for (const auto& [text, said] : {
-           std::pair{"", "there is no key"},
-           {"\n \n", "there is no key"},
-           {R"({"keys": []})", "there is no key"},
-           {R"({"keys": {}})", "one member 'keys'"},
-           {R"({"keys": [], "more": 1})", "one member 'keys'"},
+           std::pair{"", "the file has no key"},
+           {"\n \n", "the file has no key"},
+           {R"({"keys": []})", "the file has no key"},
+           {R"({"keys": {}})", "only member 'keys'"},
+           {R"({"keys": [], "more": 1})", "only member 'keys'"},
            {R"({"keys": ["a"]})", "keys[0]: is a JSON string"},
            {R"({"keys": [{"name": "a"}]})", "keys[0] has no member 'key'"},
            {R"({"keys": [{"key": " "}]})", "keys[0].key"},
@@ -57,10 +57,12 @@ TEST(ApiKeys, WhatIsWrongIsNamed) {
            {R"({"keys": [{"key": "a", "weight": 0}]})", "keys[0].weight"},
            {R"({"keys": [{"key": "a", "priority": 1.5}]})", "keys[0].priority"},
            {R"({"keys": [{"key": "a", "requests_per_minute": -1}]})", "requests_per_minute"},
-           {R"({"keys": [{"key": "a"}, {"key": "a"}]})", "the key of 'key 2' is there twice"},
+           {R"({"keys": [{"key": "a"}, {"key": "a"}]})", "the key of 'key 2' occurs twice"},
            {R"({"keys": [{"key": "a", "name": "x"}, {"key": "b", "name": "x"}]})",
-            "'x' is there twice"},
+            "two keys have the name 'x'"},
            {"{broken", "keys"},
+           {R"( ["a", "b"])", "keys: is a JSON list, expected one key a line or an object"},
+           {"[", "is a JSON list"},
        })
     EXPECT_NE(failure(text).find(said), std::string::npos) << text << ": " << failure(text);
 }
@@ -80,7 +82,7 @@ TEST(Buckets, FillInAMinute) {
 
 class Limits : public ::testing::Test {
  protected:
-  // The seconds after which to come again; 0: the request may enter.
+  // Returns the seconds after which to try again; 0: the request may enter.
   double refused(int64_t index, double now) {
     try {
       limits_.enter(index, now);

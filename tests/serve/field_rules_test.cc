@@ -1,5 +1,5 @@
-// The rules of request fields: what a pass over a body reports, and that docs/fields.md and the
-// OpenAPI document say the same as the rules.
+// The rules of request fields: the report on a body, and that docs/fields.md and the OpenAPI
+// document agree with the rules.
 #include "serve/rules/field_rules.h"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ TEST(FieldRules, AReasonStandsBesideEachFieldThatIsNotKept) {
     }
 }
 
-// The members of a schema of the OpenAPI document, with those of its parts.
+// Returns the members of a schema of the OpenAPI document, including those of its parts.
 void add_properties(const Json& document, const Json& schema, std::set<std::string>& names) {
   if (const Json* ref = schema.member("$ref")) {
     const std::string name = ref->string().substr(ref->string().rfind('/') + 1);
@@ -193,7 +193,7 @@ std::string page() {
       "- **ignored**: it cannot change the result, for the reason given.\n"
       "- **refused**: it would change the result, and veery does not support it. Status 400 with\n"
       "  code `unsupported_parameter` names the field. `null`, empty values and the values listed\n"
-      "  here are accepted, because they ask for nothing.\n\n"
+      "  here are accepted, because they have no effect.\n\n"
       "A field that is not listed is ignored, and its name is in the header\n"
       "`Veery-Ignored-Fields` of the reply. `[]` in a name stands for the items of a list.\n\n"
       "The rules are in `src/serve/rules`; tests hold this page, the OpenAPI document and the\n"

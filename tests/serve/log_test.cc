@@ -1,16 +1,19 @@
-// The log: one line for each event, whatever it quotes; a disk without room costs lines only.
+// The log: one line for each event, whatever its values are; a full disk only loses lines.
 #include "serve/observe/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
+#include "support/sanitized.h"
 
 namespace veery::serve {
 namespace {
@@ -106,6 +109,81 @@ TEST_F(LogFiles, AFullDiskCostsLinesThatAreCounted) {
   for (int i = 0; i < 10; ++i) log.note(LogLevel::kInfo, "line");
   for (int i = 0; i < 5000 && log.lost() < 10; ++i) usleep(1000);
   EXPECT_EQ(log.lost(), 10);
+}
+
+// Escapes make a line six times as long as its texts, longer than the queue of the log.
+TEST_F(LogFiles, LongTextsAreCutAndNoLineIsLost) {
+  constexpr size_t kBytes = size_t{3} << 20;
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    RequestRecord record;
+    record.keeps_texts = true;
+    record.request_text = std::string(kBytes, '\x01');
+    for (size_t i = 0; i < kBytes; i += 1024) record.answer_text += std::string(1024, '\x02');
+    EXPECT_LE(record.answer_text.text().size(), LoggedText::kMostBytes);
+    {
+      Log log({.format = format, .file = file_});
+      log.request(record);
+    }
+    const std::string text = text_of(file_);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+    EXPECT_LE(text.size(), Log::kMostLine);
+    EXPECT_GT(text.size(), Log::kMostLine / 4);
+    for (const char* name : {"request_bytes", "answer_bytes"})
+      EXPECT_NE(
+          text.find(name + std::string(format == LogFormat::kText ? "=3145728" : "\":3145728")),
+          std::string::npos);
+    fs::remove(file_);
+  }
+}
+
+// Leaves no free block of 64 KiB or more to this process.
+class ShortMemory {
+ public:
+  ShortMemory() {
+    blocks_.reserve(1 << 20);
+    ::getrlimit(RLIMIT_AS, &before_);
+    size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit now{pages * static_cast<size_t>(::getpagesize()), before_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &now);
+    while (void* block = std::malloc(size_t{64} << 10)) blocks_.push_back(block);
+  }
+  ShortMemory(const ShortMemory&) = delete;
+  ~ShortMemory() {
+    for (void* block : blocks_) std::free(block);
+    ::setrlimit(RLIMIT_AS, &before_);
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<void*> blocks_;
+};
+
+TEST_F(LogFiles, ARequestForWhichMemoryIsShortHasALine) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs more addresses";
+  RequestRecord record;
+  record.id = "req_1";
+  record.status = 503;
+  record.keeps_texts = true;
+  record.request_text = std::string(LoggedText::kMostBytes, '\x01');
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    {
+      Log log({.format = format, .file = file_});
+      const ShortMemory short_memory;
+      log.request(record);
+    }
+    const std::string text = text_of(file_);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+    if (format == LogFormat::kText) {
+      EXPECT_TRUE(text.ends_with("Z error memory is short id=req_1 status=503\n"));
+    } else {
+      const Json json = parse_json(text, "a line");
+      EXPECT_EQ(json.at("message").string(), "memory is short");
+      EXPECT_EQ(json.at("id").string(), "req_1");
+      EXPECT_EQ(json.at("status").get<int64_t>(), 503);
+    }
+    fs::remove(file_);
+  }
 }
 
 TEST_F(LogFiles, APipeThatNobodyReadsHoldsNobodyUp) {

@@ -1,5 +1,5 @@
-// The memory of served models: what is planned from the header of a file is what a loaded model
-// allots, before and after requests, and a budget is kept or refused.
+// The memory of served models: the plan from the header of a file equals the allocation of the
+// loaded model, before and after requests, and a budget is kept or refused.
 #include "serve/models/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ Ids wait_for(Ticket& ticket) {
   return ticket.result().ids;
 }
 
-// Different prompts, together longer than the caches; all are answered.
+// Answers different prompts that are together longer than the caches.
 void ask(Scheduler& scheduler, size_t requests, size_t longest) {
   std::vector<std::shared_ptr<Ticket>> tickets;
   for (uint64_t i = 0; i < requests; ++i) {
@@ -82,7 +82,7 @@ TEST_P(MemoryPlans, PlannedBytesAreAllotted) {
       plan = plan_memory(source);
     } catch (const Error& error) {
       ASSERT_TRUE(type == DType::kQ8_0 && error.kind() == ErrorKind::kUnsupported) << error.what();
-      continue;  // heads are no multiple of 32 wide
+      continue;  // the width of the heads is not a multiple of 32
     }
     EXPECT_GT(plan.bytes.weights, 0U);
     EXPECT_GT(plan.bytes.activations, 0U);
@@ -178,7 +178,7 @@ TEST(MemoryBudgets, ARefusalSaysWhatWouldFit) {
   }
 }
 
-// The models take turns in a memory that holds one of them: no request fails for lack of memory.
+// Memory for one of several models: they are loaded in turn, and no request fails.
 TEST(MemoryBudgets, ASwapKeepsTheBudget) {
   const LongModel one("tiny/gemma3"), two("tiny/lfm2");
   ModelSource first = one.source(), second = two.source();

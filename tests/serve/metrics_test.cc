@@ -1,4 +1,4 @@
-// Prometheus's text format, and counts of requests whose labels are bounded.
+// The text format of Prometheus, and request counts with a bounded number of labels.
 #include <gtest/gtest.h>
 
 #include "serve/observe/http_counts.h"

@@ -1,4 +1,4 @@
-// What clients learn of files: the names of models.
+// Messages to clients have the ids of models instead of paths.
 #include "serve/models/path_names.h"
 
 #include <gtest/gtest.h>
@@ -35,6 +35,25 @@ TEST(Paths, AreNotTold) {
        })
     EXPECT_EQ(names.without_paths(given), expected);
   fs::remove_all(folder);
+}
+
+// The files need not exist.
+TEST(Paths, OfTopFoldersStay) {
+  PathNames names;
+  names.add("/veery_top/big.gguf", "llama");
+  names.add("/veery_top/hf/", "bert");
+  names.add("/veery_big.gguf", "qwen");
+  names.add("/veery_a/b/c/d.gguf", "deep");
+  for (const auto& [given, expected] : {
+           std::pair{"/veery_top/big.gguf: gone", "llama: gone"},
+           {"/veery_top/hf/config.json: gone", "bert/config.json: gone"},
+           {"/veery_big.gguf: gone", "qwen: gone"},
+           {"there is no /veery_top/other", "there is no /veery_top/other"},
+           {"/veery_a/b/c/e.gguf: gone", "e.gguf: gone"},
+           {"/veery_a/b/e.gguf: gone", "e.gguf: gone"},
+           {"/veery_a/e.gguf: gone", "/veery_a/e.gguf: gone"},
+       })
+    EXPECT_EQ(names.without_paths(given), expected);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Custom tools of the Responses API, and the memory of stored responses.
+// Custom tools of the Responses API, and the limit of stored responses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -87,12 +87,12 @@ TEST(ResponseStore, KeepsTheMostRecentlyUsedWithinItsBytes) {
   store.set_limit(10'000);
   for (int i = 0; i < 3; ++i) store.put(stored(i, 2500));
   EXPECT_LE(store.bytes(), 10'000U);
-  EXPECT_TRUE(store.find("resp_0"));  // used again, so that 1 goes before it
+  EXPECT_TRUE(store.find("resp_0"));  // used again, so that 1 is evicted first
   for (int i = 3; i < 5; ++i) store.put(stored(i, 2500));
   EXPECT_TRUE(store.find("resp_0"));
   EXPECT_FALSE(store.find("resp_1"));
   EXPECT_LE(store.bytes(), 10'000U);
-  store.put(stored(9, 20'000));  // larger than all: the others stay
+  store.put(stored(9, 20'000));  // larger than the limit: the others stay
   EXPECT_FALSE(store.find("resp_9"));
   EXPECT_TRUE(store.find("resp_0"));
 }
@@ -118,7 +118,7 @@ TEST(ResponseStore, ALimitOfNothingKeepsNothing) {
   EXPECT_FALSE(store.find("resp_1"));
 }
 
-// Messages by the first letters of their roles.
+// Makes messages from the first letters of their roles.
 std::vector<std::vector<size_t>> droppable(std::string_view roles) {
   Json messages = Json::array();
   for (const char role : roles)
@@ -134,7 +134,7 @@ TEST(Truncation, DropsTurnsFirstThenStepsWithTheirResults) {
   using Groups = std::vector<std::vector<size_t>>;
   EXPECT_EQ(droppable("suauau"), (Groups{{1, 2}, {3, 4}}));
   EXPECT_EQ(droppable("suattauau"), (Groups{{1, 2, 3, 4, 5}, {6, 7}}));
-  // Instructions among the messages stay, as do the last message of the user and the last step.
+  // Instructions, the last message of the user and the last step stay.
   EXPECT_EQ(droppable("sudausattatat"), (Groups{{1, 3}, {6, 7, 8}, {9, 10}}));
   EXPECT_EQ(droppable("uuauu"), (Groups{{0, 1, 2}}));
   EXPECT_EQ(droppable("au"), (Groups{{0}}));

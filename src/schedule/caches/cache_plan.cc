@@ -6,12 +6,12 @@
 namespace veery {
 namespace {
 
-// Logits of many rows take more memory than all other activations.
+// The logits of many outputs would take more memory than all other activations.
 constexpr int32_t kMostOutputs = 64;
-// Recurrent states that drafts are undone with take at most this part of the memory of caches.
+// The recurrent states for undoing drafts take at most 1/8 of the memory of the caches.
 constexpr size_t kStatesShare = 8;
 
-/// Tries to fit a number of slots into the memory.
+/// Tries to fit a number of slots into the budget.
 class Division {
  public:
   Division(const ScheduledModels& models, const CacheOptions& options, int32_t slots)
@@ -38,11 +38,11 @@ class Division {
     }
   }
 
-  /// What one sequence of the context needs at least.
+  /// Returns what one sequence of the whole context needs at least.
   SchedulerBytes least() const { return finished(candidate(kLastTurn), least_positions()).bytes; }
 
  private:
-  static constexpr int32_t kLastTurn = 30;  // nothing is left to halve
+  static constexpr int32_t kLastTurn = 30;  // after this many halvings all are 1
 
   void add_drafts(const ScheduledModels& models) {
     Model& draft = *models.draft;
@@ -54,7 +54,7 @@ class Division {
     fixed_.drafts = draft.weight_bytes();
   }
 
-  // Of `wanted` bytes of caches, those that memory_bytes leaves.
+  // Limits bytes of caches to what memory_bytes leaves besides weights and activations.
   size_t allowed(size_t wanted) const {
     if (options_.memory_bytes == 0) return wanted;
     const size_t others = model_.weight_bytes() + fixed_.activations + fixed_.drafts;
@@ -68,7 +68,8 @@ class Division {
     return static_cast<int32_t>(std::clamp<size_t>(caches / kStatesShare / state, 1, most));
   }
 
-  // Each turn keeps half of what the one before it kept, and fewer undone states last of all.
+  // Each turn halves the cached prefixes and snapshots; once they are at their least, the states
+  // for undoing drafts.
   CachePlan candidate(int32_t turn) const {
     int32_t halvings = 0;
     while ((usual_.kept >> halvings) > 1 || (snapshots() >> halvings) > 2) ++halvings;
@@ -94,7 +95,7 @@ class Division {
     return {model_.entry().graph, state_options(model_, runner)};
   }
 
-  // One whole context at least, with room for what forks copy.
+  // One whole context, and two pages for copy-on-write by forks.
   int32_t least_positions() const {
     return std::min(model_.options().context, INT32_MAX / 2 - 2 * kPagePositions) +
            2 * kPagePositions;
@@ -106,7 +107,7 @@ class Division {
         std::min<int64_t>(std::max<int64_t>(all, least_positions()), INT32_MAX / 2));
   }
 
-  // As many as there is memory for, 0: too few. `any`: one context is enough.
+  // Returns the positions that fit; 0: too few. `any`: accept a single context.
   int32_t positions_for(const CachePlan& plan, bool any) const {
     const int32_t most = wanted_positions();
     if (cache_bytes_of(plan, most) <= cache_bytes_) return most;
@@ -144,11 +145,11 @@ CachesTooSmall refusal(const Model& model, const CacheOptions& options, const Sc
                        int32_t slots) {
   const size_t weights = model.weight_bytes(), all = weights + least.total();
   const std::string what =
-      fmt::format("a sequence of {} positions beside {} slots", model.options().context, slots);
+      fmt::format("a context of {} positions with {} slots", model.options().context, slots);
   if (options.memory_bytes > 0 && all > options.memory_bytes)
     return {ErrorKind::kLimit,
-            "{} needs {} bytes of memory (weights {}, caches {}, activations {}, drafts {}), there "
-            "are {}",
+            "{} needs {} bytes of memory (weights {}, caches {}, activations {}, drafts {}), the "
+            "limit is {}",
             what,
             all,
             weights,
@@ -156,7 +157,7 @@ CachesTooSmall refusal(const Model& model, const CacheOptions& options, const Sc
             least.activations,
             least.drafts,
             options.memory_bytes};
-  return {ErrorKind::kLimit, "{} needs {} bytes of caches, there are {}", what, least.caches,
+  return {ErrorKind::kLimit, "{} needs {} bytes of caches, the limit is {}", what, least.caches,
           options.cache_bytes};
 }
 

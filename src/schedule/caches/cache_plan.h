@@ -1,5 +1,5 @@
-// cache_plan.h: how a scheduler divides the memory that it may take: slots, kept sequences,
-// positions, and the bytes of all of it.
+// cache_plan.h: divides the memory budget of a scheduler among slots, cached prefixes and
+// positions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace veery {
 
-/// What a scheduler asks for; SchedulerOptions has the same fields.
+/// The budget and the wanted numbers; SchedulerOptions documents the fields.
 struct CacheOptions {
   int32_t slots = 0, kept = 0;
   int32_t positions = 0;
@@ -20,40 +20,40 @@ struct CacheOptions {
   bool at_least_one = false, fewer_slots = false;
 };
 
-/// Bytes that a scheduler takes beside the weights of its model.
+/// Bytes that a scheduler allocates besides the weights of its model.
 struct SchedulerBytes {
-  size_t caches = 0;       ///< KV caches and recurrent states, those of drafts included
-  size_t activations = 0;  ///< workspaces, those of drafts included
-  size_t drafts = 0;       ///< weights of a draft model, or of a layer that drafts
+  size_t caches = 0;       ///< KV caches and recurrent states, including those of drafts
+  size_t activations = 0;  ///< workspaces, including those of drafts
+  size_t drafts = 0;       ///< weights of the draft model or of the MTP head
   size_t total() const { return caches + activations + drafts; }
 };
 
 struct CachePlan {
   int32_t slots = 0;  ///< answers at a time
-  int32_t kept = 0;   ///< sequences kept beside them
+  int32_t kept = 0;   ///< cached prefixes besides them
   RunnerOptions runner, draft_runner;
   SchedulerBytes bytes;
 };
 
-/// Not even one sequence of the context has room.
+/// The budget is too small even for one sequence of the whole context.
 class CachesTooSmall : public Error {
  public:
   using Error::Error;
 };
 
-/// Models that a scheduler runs.
+/// The models that a scheduler runs.
 struct ScheduledModels {
   Model& model;
   std::string also;        ///< RunnerOptions::also of its runner
-  Model* draft = nullptr;  ///< what makes drafts, nullptr: no model does
-  /// Options of the runner of that, for so many slots.
+  Model* draft = nullptr;  ///< the model that makes drafts; nullptr: none
+  /// Returns the options of the draft model's runner.
   std::function<RunnerOptions(int32_t slots)> draft_options = {};
 };
 
-/// Divides CacheOptions::cache_bytes and memory_bytes: as many kept sequences, snapshots and
-/// undone states as leave a quarter of the wanted positions, then as many positions as fit. The
-/// options of the runners are what the memory is planned with and allocated by. Throws
-/// CachesTooSmall.
+/// Divides CacheOptions::cache_bytes and memory_bytes: the most cached prefixes, snapshots and
+/// states for undoing drafts that leave room for a quarter of the wanted positions, then the most
+/// positions that fit. The runner options in the plan are those that the memory is later allocated
+/// by. Throws CachesTooSmall, naming needed and given bytes.
 CachePlan plan_caches(const ScheduledModels& models, const CacheOptions& options);
 
 }  // namespace veery

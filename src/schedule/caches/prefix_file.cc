@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-constexpr uint64_t kUnit = 8;  // to which each part is filled up
+constexpr uint64_t kUnit = 8;  // each part is padded to a multiple of it
 
 uint64_t padded(uint64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
 
@@ -21,7 +21,7 @@ uint64_t hash_of(std::span<const std::byte> bytes) {
 }
 
 void require(bool right, const char* what) {
-  if (!right) throw Error(ErrorKind::kFormat, "prefix cache: a file {}", what);
+  if (!right) throw Error(ErrorKind::kFormat, "prefix cache: the file {}", what);
 }
 
 }  // namespace
@@ -56,16 +56,16 @@ PrefixPart parse_prefix_head(std::span<const std::byte> head, uint64_t bytes, ui
   PrefixHeader header{};
   require(head.size() >= sizeof(header), "is too short");
   std::memcpy(&header, head.data(), sizeof(header));
-  require(header.magic == kPrefixMagic, "has another magic number");
-  require(header.version == kPrefixVersion, "has another version");
-  require(header.model == model, "is of another model");
-  require(header.bytes == bytes && bytes % kUnit == 0, "was cut off or added to");
+  require(header.magic == kPrefixMagic, "has a wrong magic number");
+  require(header.version == kPrefixVersion, "has an unsupported version");
+  require(header.model == model, "belongs to another model");
+  require(header.bytes == bytes && bytes % kUnit == 0, "was truncated or extended");
   const bool block = header.kind == static_cast<uint32_t>(PrefixKind::kBlock);
-  require(block || header.kind == static_cast<uint32_t>(PrefixKind::kState), "has another kind");
+  require(block || header.kind == static_cast<uint32_t>(PrefixKind::kState), "has an unknown kind");
   require(header.position > 0 && header.position <= INT32_MAX, "has a position out of range");
   const uint32_t rest = header.position % kPagePositions;
   require(header.tokens == (block ? kPagePositions : rest) && (!block || rest == 0),
-          "has another number of tokens than its position says");
+          "has a number of tokens that contradicts its position");
   const size_t ids = header.tokens * sizeof(int32_t);
   require(bytes >= prefix_file_bytes(header.tokens, 0) && head.size() >= sizeof(header) + ids,
           "is too short for its tokens");
@@ -84,7 +84,7 @@ PrefixPart parse_prefix(std::span<const std::byte> bytes, uint64_t model) {
   uint64_t hash = 0;
   const auto before = bytes.first(bytes.size() - sizeof(hash));
   std::memcpy(&hash, before.data() + before.size(), sizeof(hash));
-  require(hash == hash_of(before), "is damaged: its hash is another one");
+  require(hash == hash_of(before), "is damaged: wrong hash");
   const auto pages =
       before.subspan(sizeof(PrefixHeader) + padded(part.ids.size() * sizeof(int32_t)));
   part.pages.assign(pages.begin(), pages.end());

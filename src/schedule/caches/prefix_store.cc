@@ -11,12 +11,12 @@
 namespace veery {
 namespace {
 
-constexpr uint64_t kEngineLayout = 1;  // to be raised when the numbers in caches change
-constexpr int32_t kLeastTokens = 16;   // of a conversation that is worth a file
-constexpr uint64_t kMostWaiting = uint64_t{512} << 20;  // bytes that wait to be written
-constexpr double kPause = 30;          // seconds without writes after the disk failed
-constexpr size_t kSnapshotsSaved = 2;  // the last ones of a sequence
-constexpr size_t kHashed = size_t{4} << 20;
+constexpr uint64_t kEngineLayout = 1;                  // raise it when the values in caches change
+constexpr int32_t kLeastTokens = 16;                   // shorter prefixes are not worth a file
+constexpr uint64_t kMostQueued = uint64_t{512} << 20;  // bytes of pages in the write queue
+constexpr double kPause = 30;                // seconds without writes after the disk failed
+constexpr size_t kSnapshotsSaved = 2;        // the last ones of a sequence
+constexpr size_t kHashed = size_t{4} << 20;  // bytes that a worker hashes at once
 
 uint64_t next_hash(uint64_t before, std::span<const int32_t> ids) {
   Hash hash;
@@ -72,7 +72,8 @@ PrefixStore::PrefixStore(Runner& runner, const PrefixStoreOptions& options)
     cuttable_ = cuttable_ && group.grows();
     if (group.grows()) block_bytes_ += group.page_bytes;
   }
-  read_states();
+  state_prefix_ = fmt::format("{:016x}-s", model_);
+  update_states();
   writer_ = std::thread([this] { write_files(); });
 }
 
@@ -89,7 +90,7 @@ uint64_t PrefixStore::root(bool extended) const {
   return next_hash(model_ + (extended ? 1 : 0), {});
 }
 
-// [i]: of the first i blocks.
+// [i]: the hash of the first i blocks.
 std::vector<uint64_t> PrefixStore::chain_of(std::span<const int32_t> ids, bool extended) const {
   std::vector<uint64_t> chain = {root(extended)};
   for (size_t end = kPagePositions; end <= ids.size(); end += kPagePositions)
@@ -101,127 +102,147 @@ std::string PrefixStore::block_name(uint64_t hash) const {
   return fmt::format("{:016x}-b{:016x}", model_, hash);
 }
 
-// Names of files that came since are read: a few bytes each.
-void PrefixStore::read_states() {
-  folder_.refresh();
-  const std::vector<std::string> names = folder_.names(fmt::format("{:016x}-s", model_));
-  std::set<std::string> there(names.begin(), names.end());
-  if (there == known_states_) return;
-  for (auto& [parent, states] : states_)
-    std::erase_if(states, [&](const State& state) { return !there.contains(state.name); });
-  for (const std::string& name : names) {
-    if (known_states_.contains(name)) continue;
-    try {
-      const auto head = folder_.read(name, prefix_file_bytes(kPagePositions, 0));
-      if (!head) continue;
-      PrefixPart part = parse_prefix_head(*head, folder_.bytes_of(name), model_);
-      if (part.kind == PrefixKind::kState)
-        states_[part.parent].push_back({name, part.position, std::move(part.ids)});
-    } catch (const Error&) {
-      count(&PrefixCounts::misses);
-      folder_.remove(name);
-    }
-  }
-  known_states_ = std::move(there);
-}
-
 uint64_t PrefixStore::state_bytes(int32_t position) const {
   return runner_.pages().bytes_of_places(position, false) -
          static_cast<uint64_t>(blocks_of(position)) * block_bytes_;
 }
 
-void PrefixStore::save(int32_t sequence, std::span<const int32_t> ids) {
+// [i]: the places of block i; the last element: those of the state after the blocks.
+std::vector<PrefixStore::Places> PrefixStore::split(std::span<const Pages::Place> places,
+                                                    int32_t blocks) const {
+  const auto rest = static_cast<size_t>(blocks);
+  std::vector<Places> parts(rest + 1);
+  std::vector<size_t> entries(runner_.states().groups().size());
+  for (const Pages::Place& place : places) {
+    const auto group = static_cast<size_t>(place.group);
+    const bool grows = runner_.states().groups()[group].grows();
+    parts[grows ? std::min(entries[group]++, rest) : rest].push_back(place);
+  }
+  return parts;
+}
+
+void PrefixStore::update_states() {
+  folder_.refresh();
+  for (const PrefixFolder::Change& change : folder_.take_changes()) {
+    if (!change.name.starts_with(state_prefix_)) continue;
+    forget_state(change.name);
+    if (change.added) add_state(change.name);
+  }
+}
+
+// Reads the head of the file, about 1 KB.
+void PrefixStore::add_state(const std::string& name) {
+  const auto head = folder_.read_head(name, prefix_file_bytes(kPagePositions, 0));
+  if (!head) return;
+  try {
+    PrefixPart part = parse_prefix_head(*head, folder_.bytes_of(name), model_);
+    if (part.kind != PrefixKind::kState) return;
+    state_parents_[name] = part.parent;
+    states_[part.parent].push_back({name, part.position, std::move(part.ids)});
+  } catch (const Error&) {  // damaged
+    count(&PrefixCounts::misses);
+    folder_.remove(name);
+  }
+}
+
+void PrefixStore::forget_state(const std::string& name) {
+  const auto known = state_parents_.find(name);
+  if (known == state_parents_.end()) return;
+  if (const auto states = states_.find(known->second); states != states_.end()) {
+    std::erase_if(states->second, [&](const State& state) { return state.name == name; });
+    if (states->second.empty()) states_.erase(states);
+  }
+  state_parents_.erase(known);
+}
+
+void PrefixStore::save(int32_t sequence, std::span<const int32_t> ids) noexcept {
+  try {
+    save_sequence(sequence, ids);
+  } catch (const std::exception&) {
+    // Memory is short, or the device failed. The next run reports the latter.
+    count(&PrefixCounts::failed);
+  }
+}
+
+// Saves the last blocks first: they are evicted first, and the beginning of a conversation stays.
+void PrefixStore::save_sequence(int32_t sequence, std::span<const int32_t> ids) {
   const int32_t position = runner_.position(sequence);
   if (position < kLeastTokens || static_cast<size_t>(position) > ids.size()) return;
   {
     const std::lock_guard lock(mutex_);
     if (seconds_now() < paused_until_) return;
   }
+  Pages& pages = runner_.pages();
   const std::vector<uint64_t> chain =
       chain_of(ids.first(static_cast<size_t>(position)), runner_.extended(sequence));
-  std::vector<Write> writes;
-  save_state(sequence, ids, chain, position, writes);
+  const int32_t blocks = blocks_of(position);
+  const std::vector<Places> parts = split(pages.places(sequence, position), blocks);
+  save_state(ids, chain, position, parts.back());
   if (!cuttable_) {
-    const std::vector<int32_t> snapshots = runner_.pages().snapshots(sequence);
+    const std::vector<int32_t> snapshots = pages.snapshots(sequence);
     const size_t first = snapshots.size() - std::min(snapshots.size(), kSnapshotsSaved);
-    for (size_t i = snapshots.size(); i > first; --i)
-      if (snapshots[i - 1] < position && snapshots[i - 1] >= kLeastTokens)
-        save_state(sequence, ids, chain, snapshots[i - 1], writes);
+    for (size_t i = snapshots.size(); i > first; --i) {
+      const int32_t at = snapshots[i - 1];
+      if (at < position && at >= kLeastTokens)
+        save_state(ids, chain, at, split(pages.places(sequence, at), blocks_of(at)).back());
+    }
   }
-  save_blocks(sequence, ids, chain, position, writes);
-  queue(std::move(writes));
+  for (int32_t block = block_bytes_ == 0 ? 0 : blocks; block-- > 0;) {
+    const auto index = static_cast<size_t>(block);
+    const auto own = ids.subspan(index * kPagePositions, kPagePositions);
+    save_file(block_name(chain[index + 1]),
+              {PrefixKind::kBlock,
+               model_,
+               chain[index],
+               (block + 1) * kPagePositions,
+               {own.begin(), own.end()},
+               {}},
+              parts[index]);
+  }
 }
 
-// What the position needs beside whole blocks.
-void PrefixStore::save_state(int32_t sequence, std::span<const int32_t> ids,
-                             const std::vector<uint64_t>& chain, int32_t position,
-                             std::vector<Write>& writes) {
+// `places`: those that the position needs besides whole blocks.
+void PrefixStore::save_state(std::span<const int32_t> ids, const std::vector<uint64_t>& chain,
+                             int32_t position, const Places& places) {
   const int32_t blocks = blocks_of(position), begin = blocks * kPagePositions;
   if (cuttable_ && begin == position) return;
   const auto rest = ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(position - begin));
   const uint64_t parent = chain[static_cast<size_t>(blocks)];
-  Write write{fmt::format("{:016x}-s{:016x}", model_, next_hash(parent ^ 1, rest)), {}};
-  if (!folder_.has(write.name)) {
-    write.part = {PrefixKind::kState, model_, parent, position, {rest.begin(), rest.end()}, {}};
-    std::vector<std::byte>& pages = write.part.pages;
-    pages.reserve(state_bytes(position));
-    std::vector<int32_t> entries(runner_.states().groups().size());
-    for (const Pages::Place& place : runner_.pages().places(sequence, position)) {
-      const auto group = static_cast<size_t>(place.group);
-      const StateStore::Group& info = runner_.states().groups()[group];
-      if (info.grows() && entries[group]++ < blocks) continue;
-      const size_t at = pages.size();
-      pages.resize(at + info.page_bytes);
-      runner_.states().read_page(place.group, place.page, place.positions,
-                                 std::span(pages).subspan(at));
-    }
-  }
-  writes.push_back(std::move(write));
+  save_file(fmt::format("{}{:016x}", state_prefix_, next_hash(parent ^ 1, rest)),
+            {PrefixKind::kState, model_, parent, position, {rest.begin(), rest.end()}, {}}, places);
 }
 
-// The last ones first: where files are evicted, the first blocks of a conversation stay longest.
-void PrefixStore::save_blocks(int32_t sequence, std::span<const int32_t> ids,
-                              const std::vector<uint64_t>& chain, int32_t position,
-                              std::vector<Write>& writes) {
-  if (block_bytes_ == 0) return;
-  const std::vector<Pages::Place> places = runner_.pages().places(sequence, position);
-  for (int32_t block = blocks_of(position); block-- > 0;) {
-    const auto index = static_cast<size_t>(block);
-    Write write{block_name(chain[index + 1]), {}};
-    if (!folder_.has(write.name)) {
-      const auto own = ids.subspan(index * kPagePositions, kPagePositions);
-      write.part = {PrefixKind::kBlock,
-                    model_,
-                    chain[index],
-                    (block + 1) * kPagePositions,
-                    {own.begin(), own.end()},
-                    std::vector<std::byte>(block_bytes_)};
-      std::span<std::byte> rest(write.part.pages);
-      std::vector<int32_t> entries(runner_.states().groups().size());
-      for (const Pages::Place& place : places) {
-        const auto group = static_cast<size_t>(place.group);
-        const StateStore::Group& info = runner_.states().groups()[group];
-        if (!info.grows() || entries[group]++ != block) continue;
-        runner_.states().read_page(place.group, place.page, kPagePositions,
-                                   rest.first(info.page_bytes));
-        rest = rest.subspan(info.page_bytes);
-      }
-    }
-    writes.push_back(std::move(write));
-  }
-}
-
-// What would make too much wait is left out: a later turn of the conversation saves it.
-void PrefixStore::queue(std::vector<Write> writes) {
+// Skips a file that the queue has no room for: a later turn of the conversation saves it.
+void PrefixStore::save_file(const std::string& name, PrefixPart part, const Places& places) {
+  uint64_t bytes = 0;
+  if (!folder_.has(name))
+    for (const Pages::Place& place : places)
+      bytes += runner_.states().groups()[static_cast<size_t>(place.group)].page_bytes;
+  if (!folder_.fits(prefix_file_bytes(part.ids.size(), bytes))) return;
   {
     const std::lock_guard lock(mutex_);
-    for (Write& write : writes) {
-      if (waiting_bytes_ + write.part.pages.size() > kMostWaiting ||
-          !waiting_.insert(write.name).second)
-        continue;
-      waiting_bytes_ += write.part.pages.size();
-      writes_.push_back(std::move(write));
+    if (queued_bytes_ + bytes > kMostQueued || queued_.contains(name)) return;
+  }
+  part.pages.resize(bytes);
+  if (bytes > 0) {
+    std::span<std::byte> rest(part.pages);
+    for (const Pages::Place& place : places) {
+      const auto& group = runner_.states().groups()[static_cast<size_t>(place.group)];
+      runner_.states().read_page(place.group, place.page, place.positions,
+                                 rest.first(group.page_bytes));
+      rest = rest.subspan(group.page_bytes);
     }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    writes_.push_back({name, std::move(part)});
+    try {
+      queued_.insert(name);
+    } catch (...) {
+      writes_.pop_back();
+      throw;
+    }
+    queued_bytes_ += bytes;
   }
   changed_.notify_all();
 }
@@ -244,12 +265,12 @@ void PrefixStore::write_files() {
       else
         right = !paused && folder_.write(write.name, encode_prefix(write.part));
     } catch (const std::exception&) {
-      right = false;  // no memory
+      right = false;  // memory is short
     }
     lock.lock();
     writing_ = false;
-    waiting_.erase(write.name);
-    waiting_bytes_ -= write.part.pages.size();
+    queued_.erase(write.name);
+    queued_bytes_ -= write.part.pages.size();
     if (fresh) ++(right ? counts_.written : counts_.failed);
     if (!right && !paused) paused_until_ = seconds_now() + kPause;
     changed_.notify_all();
@@ -264,7 +285,7 @@ void PrefixStore::flush() {
 PrefixStore::Match PrefixStore::match(std::span<const int32_t> ids, bool extended) {
   Match best;
   if (ids.size() <= static_cast<size_t>(kLeastTokens)) return best;
-  read_states();
+  update_states();
   const std::span<const int32_t> usable = ids.first(ids.size() - 1);
   const std::vector<uint64_t> chain = chain_of(usable, extended);
   size_t blocks = 0;
@@ -289,99 +310,85 @@ PrefixStore::Match PrefixStore::match(std::span<const int32_t> ids, bool extende
 }
 
 int32_t PrefixStore::load(const Match& match, std::span<const int32_t> ids, bool extended) {
-  const std::vector<uint64_t> chain =
-      chain_of(ids.first(static_cast<size_t>(match.tokens)), extended);
-  std::vector<Pages::Place> places;
   int32_t sequence = -1;
+  const auto close = [&] {
+    if (sequence >= 0) runner_.close(std::exchange(sequence, -1));
+  };
   try {
+    const auto own = ids.first(static_cast<size_t>(match.tokens));
+    const std::vector<uint64_t> chain = chain_of(own, extended);
+    Places places;
     sequence = runner_.open_saved({.position = match.tokens, .extended = extended}, places);
-    const auto begin = static_cast<size_t>(match.blocks) * kPagePositions;
-    const auto rest = ids.subspan(begin, static_cast<size_t>(match.tokens) - begin);
-    if ((match.state.empty() ||
-         read_state(match, rest, chain[static_cast<size_t>(match.blocks)], places)) &&
-        read_blocks(match, ids, chain, places)) {
+    if (load_files(match, own, chain, places))
       count(&PrefixCounts::restored_tokens, match.tokens);
-      return sequence;
-    }
+    else
+      close();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kLimit) {
-      if (sequence >= 0) runner_.close(sequence);
-      throw;
-    }
+    close();
+    if (error.kind() != ErrorKind::kLimit) throw;
+  } catch (const std::bad_alloc&) {
+    close();
+  } catch (...) {
+    close();
+    throw;
   }
-  if (sequence >= 0) runner_.close(sequence);
-  return -1;
+  return sequence;
 }
 
-// Nothing where the file is gone or is not what its name says.
-std::optional<PrefixPart> PrefixStore::read(const std::string& name) {
-  const auto bytes = folder_.read(name);
-  try {
-    if (bytes) {
-      PrefixPart part = parse_prefix(*bytes, model_);
-      count(&PrefixCounts::hits);
-      return part;
-    }
-  } catch (const Error&) {  // damaged
-  }
-  count(&PrefixCounts::misses);
-  folder_.remove(name);
-  return {};
-}
-
-// Of a state of more tokens than match.tokens, which then are in a page that is not full, the first
-// ones are used.
-bool PrefixStore::read_state(const Match& match, std::span<const int32_t> rest, uint64_t parent,
+// Reads the last blocks first, as they are saved.
+bool PrefixStore::load_files(const Match& match, std::span<const int32_t> ids,
+                             const std::vector<uint64_t>& chain,
                              std::span<const Pages::Place> places) {
-  const auto part = read(match.state);
-  if (!part) return false;
-  const bool right = part->kind == PrefixKind::kState && part->parent == parent &&
-                     part->ids.size() >= rest.size() &&
-                     std::ranges::equal(rest, std::span(part->ids).first(rest.size())) &&
-                     (cuttable_ || part->position == match.tokens) &&
-                     part->pages.size() == state_bytes(part->position);
-  if (!right) {
-    count(&PrefixCounts::misses);
-    folder_.remove(match.state);
-    return false;
+  const std::vector<Places> parts = split(places, match.blocks);
+  if (!match.state.empty()) {
+    const auto begin = static_cast<size_t>(match.blocks) * kPagePositions;
+    const auto rest = ids.subspan(begin);
+    const auto known = states_.find(chain[static_cast<size_t>(match.blocks)]);
+    if (known == states_.end()) return false;
+    const auto state = std::ranges::find(known->second, match.state, &State::name);
+    if (state == known->second.end()) return false;
+    // A page that is not full may have more tokens than these; the first ones of it are used.
+    if (state->ids.size() < rest.size() || (!cuttable_ && state->position != match.tokens))
+      return false;
+    const PrefixPart expected{PrefixKind::kState, model_,     known->first,
+                              state->position,    state->ids, {}};
+    if (!load_file(match.state, expected, state_bytes(state->position), parts.back())) return false;
   }
-  std::span<const std::byte> pages(part->pages);
-  std::vector<int32_t> entries(runner_.states().groups().size());
-  for (const Pages::Place& place : places) {
-    const auto group = static_cast<size_t>(place.group);
-    const StateStore::Group& info = runner_.states().groups()[group];
-    if (info.grows() && entries[group]++ < match.blocks) continue;
-    runner_.states().write_page(place.group, place.page, pages.first(info.page_bytes));
-    pages = pages.subspan(info.page_bytes);
+  for (int32_t block = block_bytes_ == 0 ? 0 : match.blocks; block-- > 0;) {
+    const auto index = static_cast<size_t>(block);
+    const auto own = ids.subspan(index * kPagePositions, kPagePositions);
+    const PrefixPart expected{
+        PrefixKind::kBlock,       model_, chain[index], (block + 1) * kPagePositions,
+        {own.begin(), own.end()}, {}};
+    if (!load_file(block_name(chain[index + 1]), expected, block_bytes_, parts[index]))
+      return false;
   }
   return true;
 }
 
-// The last ones first, as they are written.
-bool PrefixStore::read_blocks(const Match& match, std::span<const int32_t> ids,
-                              const std::vector<uint64_t>& chain,
-                              std::span<const Pages::Place> places) {
-  for (int32_t block = block_bytes_ == 0 ? 0 : match.blocks; block-- > 0;) {
-    const auto index = static_cast<size_t>(block);
-    const std::string name = block_name(chain[index + 1]);
-    const auto part = read(name);
-    if (!part) return false;
-    const auto own = ids.subspan(index * kPagePositions, kPagePositions);
-    if (part->kind != PrefixKind::kBlock || part->parent != chain[index] ||
-        !std::ranges::equal(own, part->ids) || part->pages.size() != block_bytes_) {
-      count(&PrefixCounts::misses);
-      folder_.remove(name);
-      return false;
-    }
-    std::span<const std::byte> pages(part->pages);
-    std::vector<int32_t> entries(runner_.states().groups().size());
-    for (const Pages::Place& place : places) {
-      const auto group = static_cast<size_t>(place.group);
-      const StateStore::Group& info = runner_.states().groups()[group];
-      if (!info.grows() || entries[group]++ != block) continue;
-      runner_.states().write_page(place.group, place.page, pages.first(info.page_bytes));
-      pages = pages.subspan(info.page_bytes);
-    }
+// Copies the pages of a file into the caches. Removes a file that is damaged or not `expected`.
+bool PrefixStore::load_file(const std::string& name, const PrefixPart& expected,
+                            uint64_t page_bytes, const Places& places) {
+  const auto bytes = folder_.read(name, prefix_file_bytes(expected.ids.size(), page_bytes));
+  std::optional<PrefixPart> part;
+  try {
+    if (bytes) part = parse_prefix(*bytes, model_);
+  } catch (const Error&) {  // damaged
+  }
+  if (!part || part->kind != expected.kind || part->parent != expected.parent ||
+      part->position != expected.position || part->ids != expected.ids ||
+      part->pages.size() < page_bytes) {
+    count(&PrefixCounts::misses);
+    folder_.remove(name);
+    forget_state(name);
+    return false;
+  }
+  count(&PrefixCounts::hits);
+  std::span<const std::byte> rest(part->pages);
+  for (const Pages::Place& place : places) {
+    const auto& group = runner_.states().groups()[static_cast<size_t>(place.group)];
+    runner_.states().write_page(place.group, place.page, rest.first(group.page_bytes));
+    rest = rest.subspan(group.page_bytes);
   }
   return true;
 }

@@ -33,7 +33,7 @@ bool Choices::ends_with(size_t tokens) const {
   return done_ + tokens == beginnings_[beginning_].size();
 }
 
-void Choices::score_behind(std::span<const int32_t> before, std::span<const float> logits) {
+void Choices::score_after(std::span<const int32_t> before, std::span<const float> logits) {
   const double mass = log_sum_exp(logits);
   for (size_t c = 0; c < choices_.size(); ++c) {
     const std::vector<int32_t>& choice = choices_[c];
@@ -45,12 +45,12 @@ void Choices::score_behind(std::span<const int32_t> before, std::span<const floa
 }
 
 void Choices::score_prompt(std::span<const float> logits) {
-  score_behind({}, logits);
+  score_after({}, logits);
   scored_prompt_ = true;
 }
 
 void Choices::score(size_t i, std::span<const float> logits) {
-  score_behind(std::span(beginnings_[beginning_]).first(done_ + i + 1), logits);
+  score_after(std::span(beginnings_[beginning_]).first(done_ + i + 1), logits);
 }
 
 void Choices::advance(size_t tokens) {

@@ -1,4 +1,4 @@
-// choices.h: how probable each of several continuations of a prompt is.
+// choices.h: scores given continuations of a prompt.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -6,41 +6,42 @@
 
 namespace veery {
 
-/// The first token of each is scored by the logits behind the prompt. The others are scored by
-/// running, behind the prompt, each different beginning that no other one continues, after which
-/// the sequence goes back to the end of the prompt.
+/// Computes the log-probability of each choice. The logits after the prompt score the first token
+/// of every choice. For the other tokens, each distinct beginning (a choice without its last token)
+/// that is not a prefix of another one is run after the prompt; then the sequence is rewound to the
+/// end of the prompt.
 class Choices {
  public:
-  /// Each has one token or more. `choices` must outlive it.
+  /// Each choice has one token or more. `choices` must outlive the object.
   explicit Choices(std::span<const std::vector<int32_t>> choices);
 
   bool over() const { return beginning_ == beginnings_.size() && scored_prompt_; }
-  /// The next tokens to run, at most `most`: a piece of a beginning.
+  /// Returns the next tokens to run: up to `most` tokens of one beginning.
   std::span<const int32_t> next(int32_t most) const;
-  /// Whether a piece of so many tokens ends the beginning.
+  /// Whether the beginning ends after `tokens` more tokens.
   bool ends_with(size_t tokens) const;
 
-  /// The logits behind the prompt.
+  /// Passes the logits after the prompt.
   void score_prompt(std::span<const float> logits);
-  /// The logits behind token `i` of next().
+  /// Passes the logits after token `i` of next().
   void score(size_t i, std::span<const float> logits);
-  /// So many tokens of next() were run and scored.
+  /// Records that the first `tokens` tokens of next() were run and scored.
   void advance(size_t tokens);
-  /// The sequence is to be run again: what was run of a beginning is forgotten.
+  /// Records that the sequence was lost: the current beginning is run again.
   void restart() { done_ = 0; }
 
-  /// Natural logarithms of the probabilities of all tokens of each choice.
+  /// Returns, for each choice, the natural logarithm of the probability of all its tokens.
   const std::vector<double>& logprobs() const { return logprobs_; }
 
  private:
-  void score_behind(std::span<const int32_t> before, std::span<const float> logits);
+  void score_after(std::span<const int32_t> before, std::span<const float> logits);
 
   std::span<const std::vector<int32_t>> choices_;
   std::vector<std::vector<int32_t>> beginnings_;
   size_t beginning_ = 0, done_ = 0;
   bool scored_prompt_ = false;
   std::vector<double> logprobs_;
-  std::vector<size_t> scored_;  // tokens of each choice
+  std::vector<size_t> scored_;  // scored tokens of each choice
 };
 
 }  // namespace veery

@@ -30,8 +30,8 @@ void ReasoningBudget::accept(std::string_view text) {
 void ReasoningBudget::check() {
   if (done_ || left_ > 0 || !parser_.reasoning()) return;
   std::string text = parser_.reasoning_close();
-  // Templates put such marks on a line of their own. A tokenizer that begins texts with a space
-  // would put it before the line break.
+  // Templates put such marks on their own line. A tokenizer that adds a space to the beginning of a
+  // text would put it before the line break.
   if (text.starts_with("</") && !tokenizer_.adds_space()) text.insert(0, "\n");
   for (const int32_t id : tokenizer_.encode(text, {.add_special = false})) queue_.push_back(id);
   done_ = true;

@@ -1,4 +1,4 @@
-// reasoning_budget.h: ends the reasoning of an answer after a number of tokens.
+// reasoning_budget.h: limits the reasoning of an answer to a number of tokens.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -13,21 +13,21 @@ namespace veery {
 /// The reasoning that a request allows.
 struct ReasoningLimit {
   AnswerParser parser;  ///< of the answer, before its first token: the prompt may open reasoning
-  int64_t tokens = 0;   ///< of reasoning; marks around it do not count
+  int64_t tokens = 0;   ///< of reasoning, without the marks around it
 };
 
-/// Follows an answer. Once the limit is reached it forces the tokens of the text that ends the
-/// reasoning; after that, and once content or a call has begun, it forces nothing.
+/// Follows an answer and, when the limit is reached, forces the tokens of the text that ends the
+/// reasoning. Forces nothing afterwards, or once content or a call has begun.
 class ReasoningBudget {
  public:
   /// `tokenizer` must outlive it.
   ReasoningBudget(const Tokenizer& tokenizer, const ReasoningLimit& limit);
 
-  /// The next token, whatever the logits are; -1: it is free.
+  /// Returns the token that must come next, whatever the logits are; -1: any.
   int32_t forced() const { return queue_.empty() ? -1 : queue_.front(); }
-  /// Tokens that can be made before one may have to be forced: 1 or more.
+  /// Returns how many tokens can be sampled before one may have to be forced: 1 or more.
   int64_t free_tokens() const;
-  /// Takes a token of the answer, with the text that became certain by it.
+  /// Records a token of the answer with the text that it completed.
   void accept(std::string_view text);
 
  private:

@@ -1,4 +1,4 @@
-// token_rules.h: tokens that a request allows, bans, or puts off.
+// token_rules.h: the tokens that a request allows, bans or delays.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -9,16 +9,16 @@
 
 namespace veery {
 
-/// The tokens that may come next by GenerateOptions::allowed, banned and min_tokens. Refers to both
-/// arguments of its constructor.
+/// Applies GenerateOptions::allowed, banned and min_tokens. Both arguments of the constructor must
+/// outlive it.
 class TokenRules {
  public:
   TokenRules(const Tokenizer& tokenizer, const GenerateOptions& options);
 
   /// Whether the next token, after `made` tokens of the answer, is restricted.
   bool active(int64_t made) const;
-  /// Sets the logits of tokens that may not follow `made`, the answer's tokens so far, to minus
-  /// infinity.
+  /// Sets the logits of tokens that must not follow `made`, the tokens of the answer so far, to
+  /// minus infinity.
   void mask(std::span<const int32_t> made, std::span<float> logits) const;
 
  private:

@@ -61,7 +61,7 @@ class EntryReader {
       fail(name, fmt::format("expected a number from {} to {}", low, high));
     return value;
   }
-  // A limit that is spelled wrongly would be none.
+  // A misspelled limit would be no limit.
   void check_unknown() const {
     for (const auto& [name, value] : entry_.items())
       if (!known_.contains(name))
@@ -102,7 +102,7 @@ std::vector<ApiKey> read_object(std::string_view text, const std::string& where)
   const Json json = parse_json(text, where);
   const Json* list = json.member("keys");
   if (json.size() != 1 || list == nullptr || !list->is_array())
-    throw Error(ErrorKind::kInput, "{}: expected an object with the one member 'keys', a list",
+    throw Error(ErrorKind::kInput, "{}: expected an object with the only member 'keys', a list",
                 where);
   std::vector<ApiKey> keys;
   for (const Json& entry : *list) keys.push_back(read_entry(entry, keys.size(), where));
@@ -114,15 +114,19 @@ std::vector<ApiKey> read_object(std::string_view text, const std::string& where)
 std::vector<ApiKey> parse_api_keys(std::string_view text, const std::string& where) {
   const size_t first = text.find_first_not_of(kSpace);
   const bool json = first != text.npos && text[first] == '{';
+  if (first != text.npos && text[first] == '[')
+    throw Error(ErrorKind::kInput,
+                R"({}: is a JSON list, expected one key a line or an object {{"keys": [...]}})",
+                where);
   std::vector<ApiKey> keys = json ? read_object(text, where) : read_lines(text);
-  if (keys.empty()) throw Error(ErrorKind::kInput, "{}: there is no key in it", where);
+  if (keys.empty()) throw Error(ErrorKind::kInput, "{}: the file has no key", where);
   std::set<std::string_view> names, secrets;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!names.insert(keys[i].name).second)
-      throw Error(ErrorKind::kInput, "{}: the name '{}' is there twice", where,
+      throw Error(ErrorKind::kInput, "{}: two keys have the name '{}'", where,
                   printable(keys[i].name));
     if (!secrets.insert(keys[i].secret).second)
-      throw Error(ErrorKind::kInput, "{}: the key of '{}' is there twice", where,
+      throw Error(ErrorKind::kInput, "{}: the key of '{}' occurs twice", where,
                   printable(keys[i].name));
   }
   return keys;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMinute = 60;
 
-// "6m0s", "1.5s", as OpenAI writes durations.
+// Returns a duration in the format of OpenAI: "6m0s", "1.5s".
 std::string duration_text(double seconds) {
   const double rounded = std::ceil(seconds * 1000) / 1000;
   const auto minutes = static_cast<int64_t>(rounded / kMinute);
@@ -22,7 +22,7 @@ std::string duration_text(double seconds) {
                      std::round((rounded - 60.0 * static_cast<double>(minutes)) * 1000) / 1000);
 }
 
-// RFC 3339, as Anthropic writes times.
+// Returns a time in the format of Anthropic (RFC 3339).
 std::string time_after(double seconds) {
   const std::time_t time = std::time(nullptr) + static_cast<std::time_t>(std::ceil(seconds));
   std::tm parts{};
@@ -98,7 +98,7 @@ RateLimits::RateLimits(std::vector<ApiKey> keys, double now) {
 
 RateLimits::~RateLimits() = default;
 
-// All are compared, so that the time tells nothing.
+// Compares with all keys, so that the time does not depend on the key.
 int64_t RateLimits::find(std::string_view secret) const {
   int64_t found = -1;
   for (size_t i = 0; i < keys_.size(); ++i)
@@ -109,11 +109,11 @@ int64_t RateLimits::find(std::string_view secret) const {
 const ApiKey& RateLimits::key(int64_t index) const { return at(index).key; }
 
 void RateLimits::enter(int64_t index, double now) {
-  constexpr double kBusy = 1;  // seconds: nobody knows when one of its requests is over
+  constexpr double kBusy = 1;  // seconds; the end of a running request is unknown
   const std::lock_guard lock(mutex_);
   Use& use = at(index);
   if (use.key.concurrent_requests > 0 && use.running >= use.key.concurrent_requests)
-    throw refusal(use.key, fmt::format("{} requests are in the making", use.running), kBusy);
+    throw refusal(use.key, fmt::format("{} requests are running", use.running), kBusy);
   if (use.requests.limits() && use.requests.level(now) < 1)
     throw refusal(use.key, fmt::format("{} requests per minute", use.key.requests_per_minute),
                   use.requests.wait(1, now));

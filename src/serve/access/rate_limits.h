@@ -1,4 +1,4 @@
-// rate_limits.h: how many requests and tokens a key may use.
+// rate_limits.h: limits of requests and tokens per API key.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,18 +13,18 @@
 
 namespace veery::serve {
 
-/// A token bucket: holds `per_minute` at most and fills evenly in a minute. Not thread-safe.
-/// Times are seconds of one clock.
+/// A token bucket: holds at most `per_minute` and fills evenly within a minute. Times are seconds
+/// of one clock. Not thread-safe.
 class Bucket {
  public:
   Bucket(int64_t per_minute, double now)
       : most_(static_cast<double>(per_minute)), level_(most_), filled_(now) {}
 
   bool limits() const { return most_ > 0; }
-  /// What is left; less than 0 after more was taken than there was.
+  /// Returns what is left; negative after more was taken.
   double level(double now);
   void take(double count, double now);
-  /// Seconds until there are `count`.
+  /// Returns the seconds until `count` are available.
   double wait(double count, double now);
   double most() const { return most_; }
 
@@ -32,20 +32,19 @@ class Bucket {
   double most_, level_, filled_;
 };
 
-/// What a key has left.
+/// The remaining allowance of a key.
 struct Allowance {
   struct Part {
-    int64_t limit = 0, left = 0;  ///< limit 0: there is none
-    double reset = 0;             ///< seconds until all is left
+    int64_t limit = 0, left = 0;  ///< limit 0: no limit
+    double reset = 0;             ///< seconds until the allowance is full again
   };
   Part requests, tokens;
 };
 
-/// Sets the headers by which clients of OpenAI (x-ratelimit-*) or Anthropic (anthropic-ratelimit-*)
-/// see what is left.
+/// Sets the rate limit headers of OpenAI (x-ratelimit-*) or Anthropic (anthropic-ratelimit-*).
 void add_limit_headers(const Allowance& allowance, Family family, Reply& reply);
 
-/// The keys of a server with what each has used. Safe to use from several threads.
+/// The keys of a server and what each has used. Safe to use from several threads.
 class RateLimits {
  public:
   /// `now`: seconds_now().
@@ -53,14 +52,14 @@ class RateLimits {
   ~RateLimits();
 
   bool empty() const { return keys_.empty(); }
-  /// Position of the key that a request brought; less than 0: it is none.
+  /// Returns the index of the key with this secret; -1: none.
   int64_t find(std::string_view secret) const;
   const ApiKey& key(int64_t index) const;
 
-  /// Counts a request of a key in. Throws ApiError 429, with the seconds after which to try again,
-  /// if it has too many in the making, or none or no tokens are left in this minute.
+  /// Counts a new request of a key. Throws ApiError 429, with the seconds after which to try again,
+  /// if too many of its requests are running or its requests or tokens are used up.
   void enter(int64_t index, double now);
-  /// A request that entered is over and used so many tokens.
+  /// Counts the end of a request and its tokens.
   void leave(int64_t index, int64_t tokens, double now);
   Allowance allowance(int64_t index, double now) const;
 

@@ -1,6 +1,8 @@
 // POST /v1/messages, /v1/messages/count_tokens
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "serve/anthropic/anthropic_prompt.h"
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
@@ -55,7 +57,7 @@ Json message_of(const ServedModel& model, Json content, Json usage) {
           {"stop_sequence", nullptr}, {"usage", std::move(usage)}};
 }
 
-/// Blocks that begin and end as the kind of what comes changes.
+/// Streams an answer as blocks; a new block begins when the kind of the content changes.
 class MessageStream {
  public:
   MessageStream(Reply& reply, const AnthropicPrompt& asked)
@@ -101,7 +103,8 @@ class MessageStream {
       send("content_block_delta",
            {{"index", index_},
             {"delta",
-             {{"type", "signature_delta"}, {"signature", thinking_signature(thought_, hidden_)}}}});
+             {{"type", "signature_delta"},
+              {"signature", thinking_signature(std::exchange(thought_, {}), hidden_)}}}});
     send("content_block_stop", {{"index", index_++}});
     open_.clear();
   }
@@ -145,11 +148,11 @@ class MessageStream {
   EventStream events_;
   bool hidden_;
   CallLimit limit_;
-  std::string open_, thought_;  // thought_: of blocks whose text is hidden
+  std::string open_, thought_;  // thought_: text of a hidden thinking block
   int64_t index_ = 0;
 };
 
-// Stop texts go by two names; the answer's form and length by fields of their own.
+// Reads the options. Stop texts have two names; format and length have fields of their own.
 GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& asked,
                                 ServedModel& model, RenderedChat& chat, Reply& reply) {
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
@@ -159,7 +162,7 @@ GenerateRequest read_generation(const Fields& fields, const AnthropicPrompt& ask
     request.options.stops.push_back(stop);
   }
   read_format(asked.format, model, chat.parser, request, asked.format_field);
-  hold_to_calls(asked.choice, asked.chat, chat, model, request, reply);
+  constrain_calls(asked.choice, asked.chat, chat, model, request, reply);
   limit_reasoning(fields, chat.parser, request, asked.thinking_budget);
   return request;
 }

@@ -31,7 +31,7 @@ class Blocks {
   Blocks(const Json& content, std::string where, const Definitions& tools)
       : content_(content), where_(std::move(where)), tools_(tools) {}
 
-  /// All texts joined. Blocks that are no text are refused.
+  /// Returns the joined texts. Refuses blocks that are not text.
   std::string text() const {
     if (content_.is_string()) return content_.string();
     if (!content_.is_array())
@@ -57,7 +57,7 @@ class Blocks {
   }
 
  private:
-  // Title and context stand before the text, as they tell the model what it reads.
+  // Title and context precede the text, so that the model knows what it reads.
   std::string document(const Fields& fields, size_t i) const {
     const Json* given = fields.object("source");
     if (given == nullptr) fields.fail("source", "an object");
@@ -87,7 +87,7 @@ class Blocks {
       if (!head.empty()) result += head + "\n";
     return result + text + "\n";
   }
-  // A tool that was not in the prompt is described where it is first found.
+  // A tool that is not in the prompt is described where a search finds it.
   std::string definition(const std::string& name) const {
     const auto found = tools_.find(name);
     return (found == tools_.end() ? name : dump_json(found->second)) + "\n";
@@ -105,7 +105,7 @@ std::string thinking_of(const Fields& block) {
   return decode_base64(signature.substr(kHidden.size())).value_or("");
 }
 
-/// Messages in OpenAI's form. One message becomes several where it holds results of tools.
+/// Collects messages in the format of OpenAI. A message with results of tools becomes several.
 class Conversation {
  public:
   explicit Conversation(const Definitions& tools) : tools_(tools) {}
@@ -139,7 +139,7 @@ class Conversation {
     if (type == "thinking") {
       thinking_ += thinking_of(fields);
     } else if (type == "redacted_thinking") {
-      return;  // nobody but its provider can read it
+      return;  // only its provider can read it
     } else if (type == "tool_use") {
       const Json* input = fields.object("input");
       calls_.push_back({{"id", fields.require_text("id")},
@@ -185,8 +185,8 @@ class Conversation {
   bool begun_ = false;
 };
 
-// Claude Code begins its system prompt with a line for billing that differs in each request, and
-// so would defeat the prefix cache.
+// Removes the line for billing with which Claude Code begins its system prompt. It differs in each
+// request and would defeat the prefix cache.
 std::string without_billing(std::string text) {
   if (!text.starts_with("x-anthropic-billing-header:")) return text;
   const size_t end = text.find('\n');
@@ -204,9 +204,9 @@ std::string read_system(const Json& system, const Definitions& tools) {
 }
 
 struct Tools {
-  Json shown;         ///< in the prompt, or null
-  Json all;           ///< what may be called, or null
-  Definitions known;  ///< of each
+  Json shown;         ///< tools in the prompt, or null
+  Json all;           ///< tools that may be called, or null
+  Definitions known;  ///< of all tools
 };
 
 Json function_of(const Fields& tool) {
@@ -286,7 +286,7 @@ void read_output(const Fields& fields, AnthropicPrompt& prompt) {
   }
 }
 
-// Which turns of the assistant lose their thinking.
+// Removes the thinking of older turns of the assistant.
 void clear_thinking(const Fields& edit, Json& messages) {
   const Json* keep = edit.find("keep");
   if (keep == nullptr || *keep == "all") return;

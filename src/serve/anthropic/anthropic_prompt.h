@@ -1,4 +1,4 @@
-// anthropic_prompt.h: requests of Anthropic's Messages API as chats.
+// anthropic_prompt.h: converts requests of Anthropic's Messages API to chats.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,16 +13,16 @@ struct AnthropicPrompt {
   ChatPrompt chat;
   ToolChoice choice;
   std::optional<int64_t> thinking_budget;  ///< tokens of reasoning
-  bool hide_thinking = false;              ///< blocks of thinking come without their text
+  bool hide_thinking = false;              ///< thinking blocks have no text
   const Json* format = nullptr;  ///< of the answer: {"type": "json_schema", "schema": ...}
   const char* format_field = "output_config.format";
 };
 
-/// Reads what /v1/messages and /v1/messages/count_tokens share. Refers to the fields' JSON. Throws
-/// ApiError naming the message and block of what cannot be read.
+/// Reads the fields that /v1/messages and /v1/messages/count_tokens share. The result refers to the
+/// JSON of the fields. Throws ApiError naming the message and block that is not supported.
 AnthropicPrompt read_anthropic_prompt(const Fields& fields);
 
-/// The signature of a block of thinking. It holds the text if the block itself does not.
+/// Returns the signature of a thinking block. It contains the text if the block does not.
 std::string thinking_signature(const std::string& thinking, bool hidden);
 
 }  // namespace veery::serve

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLongestText = 200'000;  // bytes of a grammar or pattern
 
-// A text of GBNF that is exactly `text`.
+// Returns a literal of GBNF.
 std::string gbnf_literal(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -31,20 +31,20 @@ std::string gbnf_literal(const std::string& text) {
   return out + '"';
 }
 
-/// One form of a request: a field, and how it becomes a grammar.
+/// Compiles the value of one field into a grammar.
 class Form {
  public:
   Form(ServedModel& model, std::string field) : model_(model), field_(std::move(field)) {}
 
   std::shared_ptr<const Grammar> schema(const Json& given) const {
     Json schema = given;
-    // vLLM's clients write schemas as texts too.
+    // Clients of vLLM also send schemas as JSON in a string.
     if (given.is_string()) {
       std::optional<Json> parsed = maybe_json(given.string());
-      if (!parsed) fail("is no JSON");
+      if (!parsed) fail("is not JSON");
       schema = std::move(*parsed);
     }
-    if (!schema.is_object() && !schema.is_boolean()) fail("is no JSON schema");
+    if (!schema.is_object() && !schema.is_boolean()) fail("is not a JSON schema");
     return guarded([&] { return model_.grammars().json_schema(schema); });
   }
   std::shared_ptr<const Grammar> regex(const Json& given) const {
@@ -54,10 +54,11 @@ class Form {
     return guarded([&] { return model_.grammars().ebnf(text_of(given)); });
   }
   std::shared_ptr<const Grammar> choice(const Json& given) const {
-    if (!given.is_array() || given.empty()) fail("is no list of texts");
+    if (!given.is_array() || given.empty()) fail("is not a list of texts");
     std::string rule = "root ::= ";
     for (size_t i = 0; i < given.size(); ++i) {
-      if (!given[i].is_string() || given[i].string().empty()) fail("has a choice that is no text");
+      if (!given[i].is_string() || given[i].string().empty())
+        fail("has a choice that is not a text");
       rule += (i > 0 ? " | " : "") + gbnf_literal(given[i].string());
     }
     return guarded([&] { return model_.grammars().ebnf(rule + "\n"); });
@@ -68,7 +69,7 @@ class Form {
 
  private:
   std::string text_of(const Json& given) const {
-    if (!given.is_string() || given.string().empty()) fail("is no text");
+    if (!given.is_string() || given.string().empty()) fail("is not a text");
     if (given.string().size() > kLongestText)
       fail(fmt::format("has {} bytes, expected {} at most", given.string().size(), kLongestText));
     return given.string();

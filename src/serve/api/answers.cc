@@ -10,7 +10,7 @@
 namespace veery::serve {
 namespace {
 
-constexpr auto kQuiet = std::chrono::seconds(10);  // after which a stream shows that it lives
+constexpr auto kQuiet = std::chrono::seconds(10);  // then a stream sends a ping
 
 }  // namespace
 
@@ -26,7 +26,7 @@ struct Answers::Bell {
     }
     rung.notify_one();
   }
-  // False: nobody rang.
+  // Returns false after kQuiet without a ring.
   bool wait() {
     std::unique_lock lock(mutex);
     const bool rang = rung.wait_for(lock, kQuiet, [&] { return ringing; });
@@ -90,7 +90,7 @@ void Answers::cancel() {
 
 std::optional<Answers::Event> Answers::next() {
   while (std::ranges::find(over_, false) != over_.end()) {
-    if (reply_.ending()) throw ApiError(503, "the server ends before the answer is over");
+    if (reply_.ending()) throw ApiError(503, "the server stops before the end of the answer");
     for (size_t k = 0; k < tickets_.size(); ++k) {
       const size_t i = turn_++ % tickets_.size();
       if (over_[i]) continue;

@@ -1,4 +1,4 @@
-// answers.h: the answers to one prompt as they come.
+// answers.h: the answers to one prompt while they are generated.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,30 +10,30 @@
 
 namespace veery::serve {
 
-/// Says in `request` on whose behalf it is made.
+/// Sets user, weight and priority of `request`.
 void set_user(GenerateRequest& request, const RequestRecord& record);
 
-/// Ends what is not over when it goes, and when the client goes. The record of the reply has what
-/// was used.
+/// Cancels unfinished answers on destruction or when the client disconnects. Adds the used tokens
+/// to the record of the reply.
 class Answers {
  public:
   struct Event {
-    int32_t index = -1;  ///< of the answer; -1: nothing came for a while
+    int32_t index = -1;  ///< of the answer; -1: none had a piece for some seconds
     AnswerPart piece;
     bool over = false;  ///< this answer has no more pieces
   };
 
-  /// `count` answers, whose seeds are those of the request and the following ones.
+  /// Submits `count` requests, with the seed of `request` and the following ones.
   Answers(ServedModel& model, const GenerateRequest& request, int32_t count, Reply& reply);
   ~Answers();
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  /// Waits for the next piece of any of them; absent: all are over. Throws what ended one, and an
-  /// ApiError with status 503 where the server ends before they are over.
+  /// Waits for the next piece of any answer; absent: all are over. Throws the error that ended an
+  /// answer, and ApiError 503 if the server stops.
   std::optional<Event> next();
   void cancel();
-  /// Ends one of them; next() tells when it is over.
+  /// Cancels one answer; next() still reports its end.
   void cancel(int32_t i) { tickets_[static_cast<size_t>(i)]->cancel(); }
   int32_t count() const { return static_cast<int32_t>(tickets_.size()); }
   const Generation& result(int32_t i) const { return tickets_[static_cast<size_t>(i)]->result(); }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 #include "base/mapped_file.h"
 #include "device/memory_pool.h"
 #include "schedule/scheduler.h"
@@ -10,9 +12,9 @@
 namespace veery::serve {
 namespace {
 
-constexpr const char* kInternal = "an error inside of the server, which its log names";
+constexpr const char* kInternal = "internal error; the log of the server has the details";
 
-// What is over in a moment.
+// An error that is over soon.
 ApiError busy(int status, const std::string& message, const std::string& field = {},
               const std::string& word = {}) {
   ApiError error(status, message, field, word);
@@ -69,6 +71,8 @@ ApiError api_error(const std::exception& error) {
                            : ApiError(503, error.what(), {}, "model_too_large");
   if (dynamic_cast<const OutOfDeviceMemory*>(&error) != nullptr)
     return {503, error.what(), {}, "out_of_memory"};
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return busy(503, "the server's memory is short", {}, "out_of_memory");
   if (dynamic_cast<const FileChanged*>(&error) != nullptr)
     return busy(503, error.what(), "model", "model_file_changed");
   if (const auto* failure = dynamic_cast<const LoadFailure*>(&error))

@@ -1,4 +1,4 @@
-// api_error.h: what is wrong with a request, with the status and the fields that clients read.
+// api_error.h: errors of requests, with the status and the fields that clients read.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace veery::serve {
 
-/// `param`: the field that is meant; `code`: a word for programs. Empty: null.
+/// An error that is sent to the client. `param`: the wrong field; `code`: a word for programs.
+/// Empty texts are sent as null.
 struct ApiError : std::runtime_error {
   ApiError(int http_status, const std::string& message, std::string field = {},
            std::string word = {})
@@ -22,22 +23,22 @@ struct ApiError : std::runtime_error {
   double retry_after = 0;  ///< seconds after which the request may be sent again; 0: unknown
 };
 
-/// How errors look: each family of clients has a form of its own.
+/// Families of clients, which expect errors in different formats.
 enum class Family { kOpenAi, kAnthropic, kOllama };
 
 /// The error for a prompt of `tokens` that leaves no room for an answer in a context of `context`
 /// tokens: status 400 and code "context_length_exceeded". Clients recognise its text and shorten
 /// the conversation: litellm, Cline and aider match "maximum context length is N tokens", Claude
-/// Code matches "prompt is too long". `field`: holds the prompt.
+/// Code matches "prompt is too long". `field`: the field of the prompt.
 ApiError context_length_error(Family family, int64_t tokens, int64_t context,
                               const std::string& field);
 
-/// What an exception means for a client: wrong input is 400, too many requests 429, all else 500.
-/// What went wrong inside of the server is for its log, so the client is told no more than that it
-/// did.
+/// Converts an exception to an error for the client: 400 for wrong input, 429 for too many
+/// requests, 503 for passing conditions such as short memory, else 500. Details of errors inside
+/// the server are only for its log.
 ApiError api_error(const std::exception& error);
 
-/// The bodies of errors, as clients of the three families read them.
+/// Return the body of an error in the format of a family.
 Json openai_error(const ApiError& error);
 Json anthropic_error(const ApiError& error);
 Json ollama_error(const ApiError& error);

@@ -1,4 +1,4 @@
-// POST /v1/classify: which of several labels fits a text.
+// POST /v1/classify: scores labels for texts.
 #include "tasks/classify.h"
 
 #include <fmt/format.h>

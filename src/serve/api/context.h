@@ -1,4 +1,4 @@
-// context.h: what endpoints answer with, and the table of them.
+// context.h: the state that endpoints share, and their declarations.
 #pragma once
 #include <atomic>
 #include <span>
@@ -20,13 +20,13 @@ struct Context {
   std::atomic<bool> ready{false};
   ResponseStore responses;
   HttpCounts http;
-  Log* log = nullptr;  ///< nullptr: nothing is logged
+  Log* log = nullptr;  ///< nullptr: no log
 };
 
 using Endpoint = void (*)(Context&, const HttpRequest&, Reply&);
 
 struct Route {
-  std::string_view method, path;  ///< "/v1/..." is reached without "/v1" too
+  std::string_view method, path;  ///< "/v1/..." can also be reached without "/v1"
   Endpoint endpoint;
   Family family = Family::kOpenAi;
 };
@@ -35,7 +35,7 @@ inline constexpr const char* kJson = "application/json";
 inline constexpr const char* kEvents = "text/event-stream";
 inline constexpr const char* kLines = "application/x-ndjson";
 
-// OpenAI's.
+// OpenAI.
 void list_models(Context& context, const HttpRequest& request, Reply& reply);
 void chat_completions(Context& context, const HttpRequest& request, Reply& reply);
 void completions(Context& context, const HttpRequest& request, Reply& reply);
@@ -45,29 +45,29 @@ void stored_response(Context& context, const HttpRequest& request, Reply& reply)
 void delete_response(Context& context, const HttpRequest& request, Reply& reply);
 void transcriptions(Context& context, const HttpRequest& request, Reply& reply);
 void translations(Context& context, const HttpRequest& request, Reply& reply);
-// As Cohere and Jina have it.
+// Cohere and Jina.
 void rerank(Context& context, const HttpRequest& request, Reply& reply);
-// As vLLM has it, with labels of the request's own.
+// vLLM, with labels of the request.
 void classify(Context& context, const HttpRequest& request, Reply& reply);
-// Anthropic's.
+// Anthropic.
 void messages(Context& context, const HttpRequest& request, Reply& reply);
 void count_tokens(Context& context, const HttpRequest& request, Reply& reply);
-// As llama.cpp has them.
+// llama.cpp.
 void llama_completion(Context& context, const HttpRequest& request, Reply& reply);
 void llama_infill(Context& context, const HttpRequest& request, Reply& reply);
 void llama_embedding(Context& context, const HttpRequest& request, Reply& reply);
-// Of veery alone.
+// veery.
 void inspect(Context& context, const HttpRequest& request, Reply& reply);
-// As llama.cpp has them.
+// llama.cpp and vLLM.
 void tokenize(Context& context, const HttpRequest& request, Reply& reply);
 void detokenize(Context& context, const HttpRequest& request, Reply& reply);
-void tokenizer_info(Context& context, const HttpRequest& request, Reply& reply);  // as vLLM has it
+void tokenizer_info(Context& context, const HttpRequest& request, Reply& reply);
 void apply_template(Context& context, const HttpRequest& request, Reply& reply);
 void health(Context& context, const HttpRequest& request, Reply& reply);
 void metrics(Context& context, const HttpRequest& request, Reply& reply);
 void slots(Context& context, const HttpRequest& request, Reply& reply);
 void props(Context& context, const HttpRequest& request, Reply& reply);
-// Ollama's.
+// Ollama.
 void ollama_version(Context& context, const HttpRequest& request, Reply& reply);
 void ollama_tags(Context& context, const HttpRequest& request, Reply& reply);
 void ollama_running(Context& context, const HttpRequest& request, Reply& reply);

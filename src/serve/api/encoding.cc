@@ -20,15 +20,16 @@ namespace {
 
 constexpr size_t kMostTexts = 2048;
 
-// A text or a list of texts. Ids of another tokenizer would give wrong vectors in silence.
+// Reads a text or a list of texts. Token ids are refused: those of another tokenizer would silently
+// give wrong vectors.
 std::vector<std::string> read_inputs(const Fields& fields, const char* name) {
   const Json* found = fields.find(name);
   const bool ids = found != nullptr && found->is_array() && !found->empty() &&
                    (found->front().is_number() || found->front().is_array());
   if (ids)
     throw ApiError(400,
-                   fmt::format("{} has token ids, expected texts: ids are those of one tokenizer "
-                               "only (with LangChain: check_embedding_ctx_length=False)",
+                   fmt::format("{} has token ids, expected texts, as ids depend on the tokenizer "
+                               "(with LangChain: check_embedding_ctx_length=False)",
                                name),
                    name);
   std::vector<std::string> texts = fields.texts(name);
@@ -37,8 +38,7 @@ std::vector<std::string> read_inputs(const Fields& fields, const char* name) {
   return texts;
 }
 
-// The text of a document: itself, or the fields of an object that `fields` names ("text" where it
-// names none), each on a line.
+// Returns the text of a document: a string, or the fields `names` of an object, each on a line.
 std::string document_text(const Json& document, const std::vector<std::string>& names,
                           const std::string& where) {
   const auto fail = [&](const std::string& what) {
@@ -64,7 +64,7 @@ std::string document_text(const Json& document, const std::vector<std::string>& 
 
 struct Documents {
   std::vector<std::string> texts;
-  Json given;  // as the request has them
+  Json given;  // as in the request
 };
 
 Documents read_documents(const Fields& fields) {
@@ -100,7 +100,9 @@ Json vector_json(std::span<const float> values, bool base64) {
 std::vector<TextEmbedding> embed_texts(ServedModel& model, std::span<const std::string> texts,
                                        int64_t dimensions) {
   if (!model.embeds())
-    throw ApiError(400, fmt::format("the model '{}' makes no embeddings", model.id()), "model");
+    throw ApiError(
+        400, fmt::format("the model '{}' makes {}, expected embeddings", model.id(), model.makes()),
+        "model");
   std::vector<TextEmbedding> all = model.embed(texts);
   if (dimensions == 0) return all;
   for (TextEmbedding& one : all) {
@@ -143,7 +145,7 @@ void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}}));
 }
 
-// POST /embedding, as llama.cpp has it: a list with one vector for each text.
+// POST /embedding of llama.cpp: a list with one vector for each text.
 void llama_embedding(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = read_body(http, reply, llama_embedding_rules());
   const Fields fields(body);
@@ -167,7 +169,9 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
   if (!model.reranks())
-    throw ApiError(400, fmt::format("the model '{}' makes no scores", model.id()), "model");
+    throw ApiError(
+        400, fmt::format("the model '{}' makes {}, expected scores", model.id(), model.makes()),
+        "model");
   const std::string query = fields.require_text("query");
   const Documents documents = read_documents(fields);
   const auto most = fields.integer("top_n", 0, INT32_MAX).value_or(std::ssize(documents.texts));

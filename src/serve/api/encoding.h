@@ -1,4 +1,4 @@
-// encoding.h: embeddings, for the endpoints of several families.
+// encoding.h: embeddings for the endpoints of several APIs.
 #pragma once
 #include <span>
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace veery::serve {
 
-/// `dimensions`: the first so many, of length 1 again; 0: all. Throws ApiError where the model
-/// makes none or fewer.
+/// Returns one embedding per text. `dimensions`: keeps only the first ones and normalises the
+/// vector to length 1 again; 0: keeps all. Throws ApiError if the model makes no embeddings or
+/// smaller ones.
 std::vector<TextEmbedding> embed_texts(ServedModel& model, std::span<const std::string> texts,
                                        int64_t dimensions);
 

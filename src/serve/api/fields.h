@@ -11,15 +11,15 @@
 
 namespace veery::serve {
 
-/// Fields that are null are as if they were not there. What is of another type or out of range
+/// Reads fields of a JSON object. Null counts as absent. A value of another type or out of range
 /// throws ApiError 400 with the field's name, what was found and what was expected.
 class Fields {
  public:
-  /// `json` must outlive it. `where`: stands before names ("messages[3].").
+  /// `json`: must outlive it. `where`: precedes names in messages ("messages[3].").
   explicit Fields(const Json& json, std::string where = {});
 
   bool has(const char* name) const { return find(name) != nullptr; }
-  /// nullptr: absent or null.
+  /// Returns nullptr if the field is absent or null.
   const Json* find(const char* name) const;
   std::optional<int64_t> integer(const char* name, int64_t low, int64_t high) const;
   std::optional<double> number(const char* name, double low, double high) const;
@@ -27,7 +27,7 @@ class Fields {
   double parameter(const char* name, const SamplingParameter& parameter) const;
   std::optional<bool> flag(const char* name) const;
   std::optional<std::string> text(const char* name) const;
-  /// A text, or a list of texts.
+  /// Reads a text or a list of texts.
   std::vector<std::string> texts(const char* name) const;
   const Json* array(const char* name) const;
   const Json* object(const char* name) const;

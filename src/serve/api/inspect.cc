@@ -1,4 +1,4 @@
-// POST /v1/inspect: what goes on in a model while it reads a text.
+// POST /v1/inspect: attention, keys, hidden states and predictions of a model for a text.
 #include "tasks/inspect/inspect.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@ namespace veery::serve {
 namespace {
 
 constexpr double kMostNumbers = 1 << 21;  // of a reply
-constexpr double kMostBytes = 1e9;        // of values while it is made
-constexpr size_t kMostTokens = 4096;      // streams wait for the run
+constexpr double kMostBytes = 1e9;        // of values during the run
+constexpr size_t kMostTokens = 4096;      // running answers wait for the run
 
 std::vector<int32_t> read_ids(const Fields& fields, const char* name, int64_t most) {
   std::vector<int32_t> ids;
@@ -38,7 +38,7 @@ std::vector<int32_t> read_text(const Fields& fields, const Model& model) {
   return ids;
 }
 
-/// A part of a list of numbers as lists of lists.
+/// Returns numbers as nested lists of a shape.
 Json nested(std::span<const float> values, std::initializer_list<size_t> shape) {
   Json list = Json::array();
   if (shape.size() == 1) {

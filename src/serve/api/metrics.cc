@@ -1,4 +1,4 @@
-// GET /metrics. Names are those of vLLM and llama.cpp after their prefixes, where these have one.
+// GET /metrics. Names after the prefix are those of vLLM and llama.cpp where these have the metric.
 #include <array>
 
 #include "serve/api/context.h"
@@ -7,7 +7,7 @@
 namespace veery::serve {
 namespace {
 
-// Of the models that are loaded and have a scheduler.
+// A loaded model with a scheduler.
 struct Scheduled {
   std::string id;
   SchedulerCounts counts;
@@ -22,7 +22,7 @@ double number(int64_t count) { return static_cast<double>(count); }
 
 using Counts = const SchedulerCounts&;
 constexpr CountFamily kCounts[] = {
-    {"num_requests_running", "gauge", "Requests whose answers are being made.",
+    {"num_requests_running", "gauge", "Requests whose answers are being generated.",
      [](Counts c) { return number(c.running); }},
     {"num_requests_waiting", "gauge", "Requests that wait for a slot.",
      [](Counts c) { return number(c.waiting); }},
@@ -31,11 +31,10 @@ constexpr CountFamily kCounts[] = {
      [](Counts c) { return c.cache_use; }},
     {"kv_cache_pages_used", "gauge", "Pages of 256 positions in use.",
      [](Counts c) { return number(c.used_pages); }},
-    {"prefix_cache_entries", "gauge", "Sequences cached for prompts that begin alike.",
-     [](Counts c) { return number(c.kept); }},
-    {"prompt_tokens_total", "counter", "Prompt tokens computed, those from the cache left out.",
+    {"prefix_cache_entries", "gauge", "Cached prefixes.", [](Counts c) { return number(c.kept); }},
+    {"prompt_tokens_total", "counter", "Prompt tokens computed, without cached ones.",
      [](Counts c) { return number(c.prompt_tokens); }},
-    {"generation_tokens_total", "counter", "Generated tokens, counted as they are made.",
+    {"generation_tokens_total", "counter", "Generated tokens.",
      [](Counts c) { return number(c.made_tokens); }},
     {"prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache.",
      [](Counts c) { return number(c.prompt_tokens + c.reused_tokens); }},
@@ -58,7 +57,7 @@ constexpr CountFamily kCounts[] = {
     {"spec_decode_num_accepted_tokens_total", "counter", "Draft tokens that were accepted.",
      [](Counts c) { return number(c.accepted_tokens); }},
     {"num_preemptions_total", "counter",
-     "Requests that gave their slot or memory back for a while.",
+     "Times that a running request was put back into the queue.",
      [](Counts c) { return number(c.preempted); }},
     {"n_decode_total", "counter", "Runs of the model.", [](Counts c) { return number(c.steps); }},
     {"busy_seconds_total", "counter", "Seconds in which the model ran.",
@@ -86,7 +85,7 @@ void add_requests(const std::vector<Scheduled>& models, MetricsText& text) {
     for (const Scheduled& model : models)
       text.sample({{"model_name", model.id}}, family.value(model.counts));
   }
-  text.family("request_success_total", "counter", "Requests that are over, by their end.");
+  text.family("request_success_total", "counter", "Requests that are over, by reason.");
   for (const auto& [id, counts] : models)
     for (const auto& [reason, count] : {std::pair{"stop", counts.stopped},
                                         {"length", counts.cut},
@@ -109,7 +108,7 @@ void add_models(const std::vector<Models::View>& views, MetricsText& text) {
   using View = const Models::View&;
   add("model_loaded", "gauge", "Whether the model is loaded.",
       [](View view) { return view.model ? 1 : 0; });
-  add("model_bytes", "gauge", "Memory of the model, or what it would take.",
+  add("model_bytes", "gauge", "Memory that the model takes when it is loaded.",
       [](View view) { return view.bytes; });
   add("model_loads_total", "counter", "How often the model was loaded.",
       [](View view) { return view.loads; });

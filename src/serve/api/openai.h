@@ -1,4 +1,4 @@
-// openai.h: what OpenAI's endpoints share.
+// openai.h: parts of the answers of OpenAI's endpoints.
 #pragma once
 #include <string>
 
@@ -9,19 +9,20 @@
 
 namespace veery::serve {
 
-/// Server-sent events: "data: {...}".
+/// A stream of server-sent events: "data: {...}".
 class EventStream {
  public:
-  /// The head of the answer goes out with the first event.
+  /// The head of the answer is sent with the first event.
   explicit EventStream(Reply& reply) : reply_(reply) {}
-  /// False: the client is gone.
+  /// Sends an event. Returns false if the client is gone.
   bool data(const Json& json) { return event({}, json); }
-  /// With a name, as some APIs have it.
+  /// Sends an event with a name. Returns false if the client is gone.
   bool event(std::string_view name, const Json& json);
-  /// A comment, so that nobody takes the stream for dead.
+  /// Sends a comment, so that clients do not take the stream for dead.
   bool ping();
-  /// "[DONE]", and the end of the answer.
+  /// Sends "[DONE]" and ends the answer.
   void done();
+  /// Ends the answer.
   void end();
 
  private:
@@ -29,16 +30,16 @@ class EventStream {
   Reply& reply_;
 };
 
-/// {"token": ..., "logprob": ..., "bytes": [...]}
+/// Returns {"token": ..., "logprob": ..., "bytes": [...]}.
 Json chance_json(const TokenChance& chance, const Tokenizer& tokenizer);
 
-/// The same with "top_logprobs", the most probable tokens in its place.
+/// The same with "top_logprobs", the most probable tokens at the position.
 Json score_json(const ScoredToken& score, const Tokenizer& tokenizer);
 
-/// The stop string or the id of stop_token_ids that ended an answer, as vLLM tells it, or null.
+/// Returns vLLM's stop_reason: the stop string or the stop token id that ended the answer, or null.
 Json stop_reason(const Generation& result);
 
-/// The prompt counts once, whatever the number of answers.
+/// Returns the object "usage". The prompt counts once, whatever the number of answers.
 Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer);
 
 }  // namespace veery::serve

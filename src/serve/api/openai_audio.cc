@@ -25,10 +25,10 @@ struct AudioRequest {
   TranscribeOptions options;
   AudioForm form = AudioForm::kJson;
   bool stream = false;
-  bool segments = false;  ///< asked for by name
+  bool segments = false;  ///< timestamp_granularities has "segment"
 };
 
-// Thrown by an event when nobody waits for the answer any more.
+// Thrown by an event callback if the client is gone.
 struct ClientGone {};
 
 AudioForm form_of(const Fields& fields) {
@@ -41,7 +41,8 @@ AudioForm form_of(const Fields& fields) {
   fields.fail("response_format", "json, verbose_json, text, srt or vtt");
 }
 
-// A form has texts alone: what is no number or flag then stays one, and is refused as such.
+// Converts the text of a form field to JSON. A text that is not a number or flag remains a text,
+// which is refused later.
 Json field_json(const std::string& name, std::string_view text) {
   if (name == "stream" && (text == "true" || text == "false")) return text == "true";
   double number = 0;
@@ -56,7 +57,7 @@ Json field_json(const std::string& name, std::string_view text) {
 void read_temperature(const Fields& fields, TranscribeOptions& options) {
   const auto first = fields.number("temperature", 0, 1);
   if (!first) return;
-  // The others are for text that is not plausible.
+  // The higher temperatures are fallbacks for implausible text.
   std::erase_if(options.temperatures, [&](float t) { return t <= *first; });
   options.temperatures.insert(options.temperatures.begin(), static_cast<float>(*first));
 }
@@ -94,28 +95,27 @@ AudioRequest read_request(Context& context, const HttpRequest& http, Reply& repl
       body[part.name] = field_json(part.name, part.body);
     }
   }
-  Json named = Json::object();  // lists have "[]" after their names
+  Json named = Json::object();  // without the "[]" after the names of lists
   for (const auto& [name, value] : body.items())
     named[name.ends_with("[]") ? name.substr(0, name.size() - 2) : name] = value;
   apply_rules(named, reply, audio_rules());
   const Fields fields(body);
   request.model = context.models.find(fields.text("model").value_or(""));
   if (!request.model->transcribes())
-    throw ApiError(400, fmt::format("the model '{}' does not listen", request.model->id()),
+    throw ApiError(400,
+                   fmt::format("the model '{}' makes {}, expected transcripts", request.model->id(),
+                               request.model->makes()),
                    "model");
-  if (file == nullptr) throw ApiError(400, "file is missing, expected a sound", "file");
+  if (file == nullptr) throw ApiError(400, "file is missing, expected an audio file", "file");
   request.sound = std::string(file->body);
   request.file_name = file->file_name.empty() ? "file" : file->file_name;
   request.form = form_of(fields);
   if (request.options.words && request.form != AudioForm::kVerbose)
-    throw ApiError(400,
-                   "timestamp_granularities has word, which goes with response_format "
-                   "verbose_json alone",
+    throw ApiError(400, "timestamp_granularities has word, expected response_format verbose_json",
                    "timestamp_granularities");
   request.stream = fields.flag("stream").value_or(false);
   if (request.stream && request.form != AudioForm::kJson && request.form != AudioForm::kText)
-    throw ApiError(400, "stream is true, which goes with response_format json or text alone",
-                   "stream");
+    throw ApiError(400, "stream is true, expected response_format json or text", "stream");
   request.options.translate = translate;
   request.options.prompt = fields.text("prompt").value_or("");
   request.options.language = fields.text("language").value_or("");
@@ -162,7 +162,7 @@ Json words_json(const Transcript& transcript) {
   return words;
 }
 
-// Segments where they are asked for, or nothing is.
+// Has segments if they are requested, or if words are not.
 Json verbose_json(const AudioRequest& request, const Transcript& transcript) {
   Json json = {{"task", request.options.translate ? "translate" : "transcribe"},
                {"language", language_name(transcript.language)},
@@ -203,7 +203,7 @@ void answer(Context& context, const HttpRequest& http, Reply& reply, bool transl
       .segment =
           [&](const TranscribedSegment& segment) {
             if (!request.stream) return;
-            // The whole is what the pieces make, without spaces at its beginning.
+            // The whole text equals its pieces, without spaces at its beginning.
             const std::string delta = all.empty() ? without_edges(segment.text) : segment.text;
             all += delta;
             if (!events.data({{"type", "transcript.text.delta"}, {"delta", delta}}))

@@ -67,7 +67,7 @@ Json frame_of(const ChatRequest& request, const char* object) {
           {"system_fingerprint", nullptr}};
 }
 
-/// One of the answers: its text taken apart.
+/// One of the answers, parsed into content, reasoning and calls.
 struct Choice {
   AnswerParser parser;
   CallLimit limit;
@@ -129,7 +129,7 @@ void answer_whole(const ChatRequest& request, Answers& answers, std::vector<Choi
   reply.send(200, kJson, dump_json(body));
 }
 
-// What a delta is in a chunk; absent: nothing is said of it.
+// Returns the "delta" of a chunk; absent: the delta is not sent.
 std::optional<Json> delta_json(const AnswerDelta& delta, Choice& choice, const Model& model) {
   const auto index = static_cast<int64_t>(delta.call);
   switch (delta.kind) {
@@ -224,8 +224,8 @@ void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
   truncate_prompt(fields, scheduler.context(), chat.ids);
   for_chat(request.generate.options, chat);
   read_answer_form(fields, *request.model, chat.parser, request.generate);
-  hold_to_calls(request.choice, request.prompt, chat, *request.model, request.generate, reply,
-                "tools[].function.strict");
+  constrain_calls(request.choice, request.prompt, chat, *request.model, request.generate, reply,
+                  "tools[].function.strict");
   limit_reasoning(fields, chat.parser, request.generate);
   request.generate.prompt = std::move(chat.ids);
   Answers answers(*request.model, request.generate, request.count, reply);

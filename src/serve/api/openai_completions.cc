@@ -38,7 +38,7 @@ std::vector<int32_t> read_ids(const Json& list, const Model& model) {
   return ids;
 }
 
-// The ids of a text: with a suffix, those that ask for what stands between the two.
+// Returns the ids of a text; with a suffix, those of a fill-in-the-middle prompt.
 std::vector<int32_t> text_ids(const Fields& fields, const std::string& text, const Model& model) {
   const std::string suffix = fields.text("suffix").value_or("");
   if (suffix.empty()) return encode_prompt(model.tokenizer(), text);
@@ -50,7 +50,7 @@ std::vector<int32_t> text_ids(const Fields& fields, const std::string& text, con
   }
 }
 
-// A text, ids, or a list of either.
+// Reads a text, ids, or a list of either.
 std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
   const Json* found = fields.find("prompt");
   if (found == nullptr) fields.fail("prompt", "a text, token ids or a list of them");
@@ -81,7 +81,7 @@ std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
     throw ApiError(400, "suffix: the prompt is token ids, expected a text", "suffix");
   for (const Prompt& prompt : prompts)
     if (prompt.ids.empty())
-      throw ApiError(400, "the prompt is empty: there is no token to begin with", "prompt");
+      throw ApiError(400, "the prompt is empty, expected at least one token", "prompt");
   return prompts;
 }
 
@@ -91,7 +91,7 @@ struct CompletionRequest {
   GenerateRequest generate;
   int32_t count = 1;
   bool stream = false, usage = false, echo = false;
-  bool tokens_as_ids = false;  // tokens of logprobs are written "token_id:7"
+  bool tokens_as_ids = false;  // logprobs write tokens as "token_id:7"
   std::string id;
   int64_t created = 0;
 };
@@ -106,7 +106,7 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   for (Prompt& prompt : request.prompts)
     truncate_prompt(fields, request.model->scheduler()->context(), prompt.ids);
   request.generate.options = read_options(fields, model);
-  // The default of the protocol, where nothing else ends a text that goes on.
+  // The default of the protocol. A text continuation may have no other end.
   GenerateOptions& options = request.generate.options;
   if (options.max_tokens > INT32_MAX)
     options.max_tokens = std::max<int64_t>(16, options.min_tokens);
@@ -122,7 +122,7 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   request.generate.prompt_scores = request.echo && request.generate.logprobs >= 0;
   request.stream = fields.flag("stream").value_or(false);
   if (request.stream && request.generate.prompt_scores)
-    throw ApiError(400, "echo: logprobs of the prompt are not streamed: expected stream false",
+    throw ApiError(400, "echo: logprobs of the prompt are not streamed, expected stream false",
                    "echo");
   if (request.echo && !fields.text("suffix").value_or("").empty())
     throw ApiError(400, "echo and suffix exclude each other", "echo");
@@ -138,8 +138,8 @@ int64_t characters(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
 }
 
-/// Lists of the legacy form. Offsets count characters; bytes that are no whole character are
-/// written "bytes:\\xe2", as OpenAI does.
+/// The lists of the legacy format of logprobs. Offsets count characters. A token that is not whole
+/// characters is written "bytes:\\xe2", as by OpenAI.
 class Scores {
  public:
   Scores(const Tokenizer& tokenizer, bool as_ids) : tokenizer_(tokenizer), as_ids_(as_ids) {}
@@ -151,7 +151,7 @@ class Scores {
     const bool known = score.token.id >= 0;
     logprobs_.push_back(known ? chance_json(score.token, tokenizer_)["logprob"] : Json());
     Json top = known ? Json::object() : Json();
-    // The most probable of those that share a text has that name.
+    // If several tokens have the same text, the most probable one gets it as its name.
     for (const TokenChance& chance : score.top) {
       std::string name = name_of(chance.id);
       if (top.contains(name)) name = id_name(chance.id);

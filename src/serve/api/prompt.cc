@@ -52,7 +52,8 @@ Json read_tools(const Fields& fields) {
 
 RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
   if (model.chat_templates() == nullptr && !chat.templates)
-    throw ApiError(400, "this model has no chat template: use completions", "messages");
+    throw ApiError(400, "the model has no chat template, expected a request for /v1/completions",
+                   "messages");
   try {
     return render_conversation(model, chat);
   } catch (const Error& error) {
@@ -150,8 +151,8 @@ std::string new_call_id(const Model& model, const std::string& prefix) {
   return random_id("").substr(0, 9);
 }
 
-void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
-                    GenerateRequest& request) {
+void constrain_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
+                         GenerateRequest& request) {
   try {
     request.grammar = model.grammars().json_schema(schema);
   } catch (const Error& error) {
@@ -170,14 +171,14 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
   static const Json kAnyObject = {{"type", "object"}};
   const Json* schema = &kAnyObject;
   if (type == "json_schema") {
-    // Responses have the members beside the type.
+    // The Responses API has these members next to the type.
     const Json* inner = fields.object("json_schema");
     const Json* found = inner != nullptr ? Fields(*inner, where + ".json_schema.").find("schema")
                                          : fields.find("schema");
     if (inner == nullptr && found == nullptr) fields.fail("json_schema", "an object with a schema");
     if (found != nullptr) schema = found;
   } else if (type == "json_object") {
-    if (const Json* found = fields.find("schema")) schema = found;  // as llama.cpp has it
+    if (const Json* found = fields.find("schema")) schema = found;  // an extension of llama.cpp
   } else if (type == "regex" || type == "grammar") {
     const std::string text = fields.require_text(type == "regex" ? "pattern" : "grammar");
     if (text.size() > 20000) fields.fail("pattern", "20000 bytes at most");
@@ -197,7 +198,7 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
                     where, type.substr(0, 40)),
         where);
   }
-  hold_to_schema(*schema, model, parser, request);
+  constrain_to_schema(*schema, model, parser, request);
 }
 
 void check_context(size_t prompt, const Scheduler& scheduler, const char* field, Family family) {
@@ -211,7 +212,7 @@ void check_texts(const Json& json, ServedModel& model, const char* field, Family
   const size_t bytes = text_bytes(json, longest);
   if (bytes < kSurelyEncoded) return;
   const Tokenizer& tokenizer = model.model().tokenizer();
-  size_t token = 1;  // the most bytes that one stands for
+  size_t token = 1;  // bytes of the longest token
   for (int32_t id = 0; id < tokenizer.size(); ++id)
     token = std::max(token, tokenizer.piece(id, true).size());
   const auto context = static_cast<size_t>(require_scheduler(model).context());
@@ -233,7 +234,9 @@ RenderedChat render_for_answer(ServedModel& model, const ChatPrompt& chat, const
 
 Scheduler& require_scheduler(ServedModel& model) {
   if (model.scheduler() == nullptr)
-    throw ApiError(400, fmt::format("the model '{}' makes {}, no texts", model.id(), model.makes()),
+    throw ApiError(400,
+                   fmt::format("the model '{}' makes {}, expected one that makes texts", model.id(),
+                               model.makes()),
                    "model");
   return *model.scheduler();
 }

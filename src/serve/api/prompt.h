@@ -1,4 +1,4 @@
-// prompt.h: what an API asks for, in the form that all of them share.
+// prompt.h: parts of requests that all APIs share: messages, tools, options, formats.
 #pragma once
 #include <optional>
 #include <string>
@@ -15,65 +15,66 @@
 
 namespace veery::serve {
 
-/// A conversation that is to go on, and its prompt.
+/// A conversation and its rendered prompt.
 using ChatPrompt = Conversation;
 using RenderedChat = RenderedConversation;
 
-/// normal_messages() of a request. Throws ApiError in place of its errors.
+/// Calls normal_messages(). Throws ApiError instead of its errors.
 Json request_messages(const Json& messages);
 
-/// The field "tools", functions in OpenAI's form; null if there are none. Throws ApiError naming
-/// one without a name.
+/// Returns the field "tools", functions in the format of OpenAI; null if there are none. Throws
+/// ApiError for a tool without a name.
 Json read_tools(const Fields& fields);
 
-/// Throws ApiError if the model has no template, or the template refuses the messages.
+/// Renders a conversation. Throws ApiError if the model has no template or the template refuses the
+/// messages.
 RenderedChat render_chat(const Model& model, const ChatPrompt& chat);
 
-/// The same for an answer. Throws context_length_error() if the prompt leaves no room for one; a
-/// text that is certain to be too long is neither rendered nor encoded. `field`: of the request,
-/// holds the messages.
+/// Renders a prompt for an answer. Throws context_length_error() if the prompt leaves no room for
+/// an answer; a text that is certainly too long is neither rendered nor encoded. `field`: the field
+/// of the request that has the messages.
 RenderedChat render_for_answer(ServedModel& model, const ChatPrompt& chat, const char* field,
                                Family family = Family::kOpenAi);
 
-/// Sampling and length, as most APIs call the fields; what is absent is as the model's makers want
-/// it. `prompt_tokens`: what of the context is taken.
+/// Reads sampling options and the length, by the names that most APIs use. Defaults are those that
+/// the model's file recommends.
 GenerateOptions read_options(const Fields& fields, const Model& model);
 
-/// The fields by which clients change how a template is rendered: chat_template,
-/// chat_template_kwargs, documents, add_generation_prompt, continue_final_message, parse_special.
+/// Reads the fields that change how a template is rendered: chat_template, chat_template_kwargs,
+/// documents, add_generation_prompt, continue_final_message, parse_special.
 void read_template_fields(const Fields& fields, const Model& model, ChatPrompt& prompt);
 
-/// The options for the answer to a rendered chat.
+/// Sets the options for the answer to a rendered chat.
 void for_chat(GenerateOptions& options, const RenderedChat& chat);
 
-/// An id for a call that the model gave none: `prefix` and 24 random characters, or nine of them
-/// where the model's template takes no others (Mistral).
+/// Returns an id for a tool call to which the model gave none: `prefix` and 24 random characters,
+/// or nine random characters if the model's template accepts only those (Mistral).
 std::string new_call_id(const Model& model, const std::string& prefix = "call_");
 
-/// Limits the tokens of reasoning as the request says (thinking_budget_tokens of llama.cpp,
-/// thinking_token_budget of vLLM), else to `otherwise` tokens; less than 0 or absent: no limit.
+/// Limits the tokens of reasoning by the request (thinking_budget_tokens of llama.cpp,
+/// thinking_token_budget of vLLM), else to `otherwise` tokens. Negative or absent: no limit.
 void limit_reasoning(const Fields& fields, const AnswerParser& parser, GenerateRequest& request,
                      std::optional<int64_t> otherwise = {});
 
-/// What holds the answer to a form: OpenAI's response_format, or the schema or "json" of Ollama's
-/// format; absent or "text": nothing. Throws ApiError naming a keyword that cannot be kept.
-/// `where`: the name of the field.
+/// Constrains the answer to OpenAI's response_format. Does nothing if `format` is null or of type
+/// "text". Throws ApiError naming a keyword of a schema that is not supported. `where`: the name of
+/// the field.
 void read_format(const Json* format, ServedModel& model, const AnswerParser& parser,
                  GenerateRequest& request, const std::string& where = "response_format");
-/// Of a schema.
-void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
-                    GenerateRequest& request);
+/// Constrains the answer to a JSON schema. Throws as read_format() does.
+void constrain_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
+                         GenerateRequest& request);
 
 /// Throws context_length_error() if a prompt of this many tokens leaves no room for an answer.
-/// `field`: holds the prompt.
+/// `field`: the field of the prompt.
 void check_context(size_t prompt, const Scheduler& scheduler, const char* field,
                    Family family = Family::kOpenAi);
-/// The same of texts (a string, or strings anywhere in `json`) that are not encoded yet, if their
-/// length alone tells.
+/// The same for all strings in `json` before they are encoded, if their length alone suffices to
+/// know.
 void check_texts(const Json& json, ServedModel& model, const char* field,
                  Family family = Family::kOpenAi);
 
-/// Throws ApiError 400 where the model makes no answers.
+/// Returns the scheduler of the model. Throws ApiError 400 if the model generates no text.
 Scheduler& require_scheduler(ServedModel& model);
 
 }  // namespace veery::serve

@@ -1,4 +1,4 @@
-// What llama.cpp's server has for texts and for those who watch over it.
+// Endpoints for models, tokens, templates and the state of the server.
 #include <fmt/format.h>
 
 #include <ctime>
@@ -13,13 +13,13 @@
 namespace veery::serve {
 namespace {
 
-// The first model, or the one of a query "?model=".
-Models::Lease asked_model(Context& context, const HttpRequest& http) {
+// Returns the model of a query "?model=", else the first one.
+Models::Lease requested_model(Context& context, const HttpRequest& http) {
   const auto found = http.query.find("model");
   return context.models.find(found == http.query.end() ? "" : found->second);
 }
 
-// As Anthropic's clients read a model.
+// Returns a model in the format of Anthropic.
 Json anthropic_entry(const ModelCard& card) {
   const std::time_t time = card.created;
   std::tm parts{};
@@ -34,7 +34,7 @@ Json anthropic_entry(const ModelCard& card) {
           {"max_tokens", card.context}};
 }
 
-// One page holds all models.
+// Returns all models as one page.
 Json anthropic_list(const std::vector<Models::View>& views) {
   Json data = Json::array();
   for (const Models::View& view : views) data.push_back(anthropic_entry(*view.card));
@@ -121,9 +121,9 @@ void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
   reply.send(200, kJson, dump_json({{"content", text}, {"prompt", text}}));
 }
 
-// What vLLM's clients, lm-eval among them, ask of a tokenizer.
+// For clients of vLLM such as lm-eval.
 void tokenizer_info(Context& context, const HttpRequest& http, Reply& reply) {
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   const Model& model = lease->model();
   Json info = special_token_variables(model.tokenizer());
   info["tokenizer_class"] = "PreTrainedTokenizerFast";
@@ -155,7 +155,7 @@ void health(Context& context, const HttpRequest&, Reply& reply) {
 
 void slots(Context& context, const HttpRequest& http, Reply& reply) {
   Json list = Json::array();
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   ServedModel& model = *lease;
   if (Scheduler* scheduler = model.scheduler()) {
     const int64_t running = scheduler->counts().running;
@@ -166,13 +166,13 @@ void slots(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void props(Context& context, const HttpRequest& http, Reply& reply) {
-  const Models::Lease lease = asked_model(context, http);
+  const Models::Lease lease = requested_model(context, http);
   ServedModel& model = *lease;
   const Scheduler* scheduler = model.scheduler();
   reply.send(
       200, kJson,
       dump_json(
-          {{"model_path", model.id()},  // llama.cpp's field; where files lie concerns no client
+          {{"model_path", model.id()},  // a field of llama.cpp; clients get no paths
            {"model", model.id()},
            {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
            {"default_generation_settings", {{"n_ctx", model.model().options().context}}},

@@ -30,7 +30,7 @@ std::vector<int32_t> tokens_of(const std::string& text, const Model& model) {
   return model.tokenizer().encode(text, {.add_special = false});
 }
 
-// As a text begins with it, and within a text.
+// Bans each word both at the beginning of a text and within a text (after a space).
 void read_bad_words(const Fields& fields, const Model& model, GenerateOptions& options) {
   const std::vector<std::string> words = fields.texts("bad_words");
   if (words.size() > kMostWords)

@@ -1,4 +1,4 @@
-// token_fields.h: fields by which vLLM's and llama.cpp's clients restrict an answer token by token.
+// token_fields.h: fields of vLLM and llama.cpp that restrict the tokens of an answer.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,9 +10,9 @@
 namespace veery::serve {
 
 /// Reads stop_token_ids, min_tokens, allowed_token_ids, bad_words, skip_special_tokens,
-/// include_stop_str_in_output and logit_bias: an object by token ids or texts, or a list of pairs
-/// of these with a number, or false for a token that must not come. Throws ApiError 400 naming the
-/// field.
+/// include_stop_str_in_output and logit_bias. The latter is an object by token ids or texts, or a
+/// list of pairs; a value is a number, or false for a token that must not occur. Throws ApiError
+/// 400 naming the field.
 void read_token_fields(const Fields& fields, const Model& model, GenerateOptions& options);
 
 /// Keeps the last truncate_prompt_tokens ids of a prompt; -1 keeps all that leave room for an

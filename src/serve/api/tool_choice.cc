@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kField = "tool_choice";
 
-// Chat completions have the name one level deeper than responses, whose tools may have a namespace.
+// The name is one level deeper in chat completions than in responses, whose tools may have a
+// namespace.
 std::string name_of(const Fields& tool, const std::string& type) {
   if (const Json* inner = tool.object(type.c_str()))
     return Fields(*inner, tool.name((type + ".").c_str())).require_text("name");
@@ -122,7 +123,7 @@ std::vector<CallableTool> callable_tools(const ToolChoice& choice, const ChatPro
   return callable;
 }
 
-// Fails with the field that asks for a form of calls.
+// Calls `make`. Its errors name the field that requires the grammar.
 template <typename Make>
 auto form_or_error(const char* field, const Make& make) {
   try {
@@ -133,10 +134,10 @@ auto form_or_error(const char* field, const Make& make) {
   }
 }
 
-// Calls of strict tools keep to their schemas also where the answer may be text.
-void hold_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                       ServedModel& model, GenerateRequest& request, Reply& reply,
-                       const char* strict_field) {
+// Constrains calls of strict tools in answers that may also be text.
+void constrain_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt,
+                            const RenderedChat& chat, ServedModel& model, GenerateRequest& request,
+                            Reply& reply, const char* strict_field) {
   const std::vector<CallableTool> tools = callable_tools(choice, prompt);
   if (choice.none || request.grammar || std::ranges::none_of(tools, &CallableTool::strict)) return;
   std::optional<CallForm> form;
@@ -156,13 +157,15 @@ void hold_strict_calls(const ToolChoice& choice, const ChatPrompt& prompt, const
 
 }  // namespace
 
-void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request, Reply& reply,
-                   const char* strict_field) {
+void constrain_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                     ServedModel& model, GenerateRequest& request, Reply& reply,
+                     const char* strict_field) {
   if (!choice.must)
-    return hold_strict_calls(choice, prompt, chat, model, request, reply, strict_field);
+    return constrain_strict_calls(choice, prompt, chat, model, request, reply, strict_field);
   if (request.grammar)
-    throw ApiError(400, "tool_choice: a call is forced, so the answer has no other form", kField);
+    throw ApiError(
+        400, "tool_choice: a forced call cannot be combined with another format of the answer",
+        kField);
   const std::vector<CallableTool> tools = callable_tools(choice, prompt);
   if (tools.empty())
     throw ApiError(400,

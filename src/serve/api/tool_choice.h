@@ -1,4 +1,4 @@
-// tool_choice.h: which tools a model may call, and whether it must.
+// tool_choice.h: which tools a model may or must call.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,32 +12,33 @@
 namespace veery::serve {
 
 struct ToolChoice {
-  bool none = false;      ///< the model is not told of any
-  bool must = false;      ///< the answer is calls and nothing else
-  std::string name = {};  ///< of the one tool that must be called; empty: any of them
-  bool several = true;    ///< more than one call
-  std::vector<std::string> allowed = {};  ///< the model is told of these only; empty: of all
+  bool none = false;                      ///< the prompt has no tools
+  bool must = false;                      ///< the answer consists of calls only
+  std::string name = {};                  ///< the tool that must be called; empty: any
+  bool several = true;                    ///< the answer may have more than one call
+  std::vector<std::string> allowed = {};  ///< the tools in the prompt; empty: all
 };
 
-/// The function that stands for a tool of a namespace, which may be empty.
+/// Returns the name of the function that represents a tool of a namespace, which may be empty.
 std::string function_name(const std::string& space, const std::string& name);
 
-/// OpenAI's tool_choice and parallel_tool_calls, of chat completions and of responses: a word, a
-/// function, a custom tool, or a list of allowed tools.
+/// Reads tool_choice and parallel_tool_calls of OpenAI's chat completions and responses. A choice
+/// is a word, a function, a custom tool or a list of allowed tools.
 ToolChoice read_tool_choice(const Fields& fields);
 
-/// Those of `tools` (as templates take them, or null) that the choice allows.
+/// Returns the tools that the choice allows. `tools`: in the format of templates, or null.
 Json allowed_tools(const ToolChoice& choice, const Json& tools);
 
-/// Ends an answer after its first call where the request allows one call only. A model that was
-/// not forced to call may write more of them.
+/// Ends an answer after its first call if the request allows only one. A model that was not forced
+/// to call a tool may write several calls.
 class CallLimit {
  public:
   explicit CallLimit(const ToolChoice& choice) : one_(!choice.several) {}
 
-  /// Removes what comes after the first call. True: that call is complete.
+  /// Removes the deltas after the first call. Returns true if that call is complete.
   bool apply(std::vector<AnswerDelta>& deltas);
-  /// The answer without what came after the first call, of which all deltas were applied before.
+  /// Returns the answer without its text and calls after the first call. apply() must have seen all
+  /// deltas.
   ParsedAnswer limited(ParsedAnswer answer) const;
 
  private:
@@ -45,16 +46,17 @@ class CallLimit {
   std::string content_, reasoning_;  // before the end of the first call
 };
 
-/// If a call is forced, holds the answer to the form in which the model writes calls of the tools
-/// of `prompt`, which `chat` was rendered from. Throws ApiError if there is no such tool, the model
-/// writes calls in a form that cannot be kept, a schema has a keyword that cannot be kept, or
-/// `request` has a form of its own.
+/// Constrains the calls of an answer. `prompt`: has the tools; `chat`: was rendered from it.
 ///
-/// If the answer may also be text, its calls of tools that are `strict` keep to their schemas,
-/// unless `request` has a form of its own. A model whose calls cannot be told from text answers
-/// without that; `reply` then names `strict_field` as ignored.
-void hold_to_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
-                   ServedModel& model, GenerateRequest& request, Reply& reply,
-                   const char* strict_field = "tools[].strict");
+/// If a call is forced, the answer is constrained to calls in the format of the model. Throws
+/// ApiError if there is no such tool, if the model's format of calls or a keyword of a schema is
+/// not supported, or if `request` already has a grammar.
+///
+/// If the answer may also be text, its calls of `strict` tools are constrained to their schemas,
+/// unless `request` already has a grammar. If calls of the model cannot be distinguished from text,
+/// they are not constrained, and `reply` names `strict_field` as ignored.
+void constrain_calls(const ToolChoice& choice, const ChatPrompt& prompt, const RenderedChat& chat,
+                     ServedModel& model, GenerateRequest& request, Reply& reply,
+                     const char* strict_field = "tools[].strict");
 
 }  // namespace veery::serve

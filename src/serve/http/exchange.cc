@@ -7,7 +7,7 @@
 namespace veery::serve {
 
 Exchange::~Exchange() {
-  if (record_.seconds == 0) set_sent(false);  // the loop gave up
+  if (record_.seconds == 0) set_sent(false);  // the loop has ended without sending it
   if (finished_) finished_(record_);
 }
 
@@ -39,7 +39,7 @@ void Exchange::begin(int status, std::string_view type) {
 bool Exchange::write(std::string piece) {
   {
     std::unique_lock lock(mutex_);
-    // The loop gives up on clients that do not read.
+    // This ends: the loop disconnects clients that do not read.
     drained_.wait(lock, [&] { return gone_ || next_.body.size() < kMostWaiting; });
     if (gone_ || ended_) return false;
     next_.body += piece;
@@ -139,7 +139,7 @@ void Exchange::set_sent(bool whole) {
   record_.seconds = seconds_now() - record_.begun;
   if (whole) return;
   const std::lock_guard lock(mutex_);
-  // The handler gave up although somebody still read.
+  // The handler returned without ending its answer, although the client was connected.
   const bool broken = returned_ && !(begun_ && ended_) && !gone_;
   record_.status = broken ? kBroken : kLeft;
 }

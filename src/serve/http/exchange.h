@@ -1,4 +1,4 @@
-// exchange.h: the answer of a thread on its way to the event loop that writes it.
+// exchange.h: passes an answer from the handler's thread to the event loop that writes it.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -11,25 +11,24 @@
 
 namespace veery::serve {
 
-/// The thread of the handler puts pieces in, the loop takes them out. Safe between the two.
+/// The thread of the handler adds pieces and the event loop takes them. Safe to use by these two.
 class Exchange final : public Reply {
  public:
-  /// What the loop is to write next.
+  /// The next piece for the loop to write.
   struct Output {
     bool head = false;  ///< status, type and headers come first
     int status = 0;
     std::string type;
     std::vector<HttpHeader> headers;
-    bool whole = false;  ///< `body` is all of it
+    bool whole = false;  ///< `body` is the whole answer
     std::string body;
-    bool last = false;  ///< nothing follows
+    bool last = false;  ///< the last piece
   };
 
-  /// Told of a request when handler and loop are done with it, by one of their threads.
+  /// Called by either thread when handler and loop are done with the request.
   using Finished = std::function<void(const RequestRecord&)>;
 
-  /// `wake` tells the loop that there is something; it may be called from any thread. `finished`
-  /// may be empty and throws nothing.
+  /// `wake`: wakes the loop; called from any thread. `finished`: may be empty, must not throw.
   Exchange(RequestRecord record, std::function<void()> wake, Finished finished)
       : record_(std::move(record)), wake_(std::move(wake)), finished_(std::move(finished)) {}
   ~Exchange() override;
@@ -45,28 +44,28 @@ class Exchange final : public Reply {
   void on_gone(std::function<void()> call) override;
   RequestRecord& record() override { return record_; }
 
-  /// The handler has returned: an answer that it did not end is broken off.
+  /// Records that the handler has returned. An answer without an end is then aborted.
   void returned();
 
-  // Of the loop:
-  /// False: there is nothing yet.
+  // For the loop:
+  /// Takes the next piece. Returns false if there is none yet.
   bool take(Output& output);
-  /// The client is gone.
+  /// Records that the client has disconnected.
   void set_gone();
-  /// The server ends: what the handler still writes is sent, but it should not be much.
+  /// Records that the server stops. The handler should end its answer soon, which is still sent.
   void set_ending();
-  /// Whether the answer is as long as it was to be; else the connection has to be closed.
+  /// Whether the handler has ended the answer; else the connection must be closed.
   bool complete() const;
   const std::string& id() const { return record_.id; }
-  /// So much of the body of an answer with this status was sent.
+  /// Records the status and more bytes of the body that were sent.
   void count_sent(int status, size_t bytes);
-  /// Nothing more is sent. `whole`: all of the answer was.
+  /// Records that nothing more is sent. `whole`: all of the answer was sent.
   void set_sent(bool whole);
 
  private:
   static constexpr size_t kMostWaiting = size_t{256} << 10;  // bytes before write() waits
 
-  // Its fields have one writer each: the handler's thread, or the loop (status, bytes, seconds).
+  // The loop writes status, bytes and seconds; the handler's thread writes the other fields.
   RequestRecord record_;
   mutable std::mutex mutex_;
   std::condition_variable drained_;

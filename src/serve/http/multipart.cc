@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-// A value up to `text`'s ';', or what stands between quotes there; takes it off `text`.
+// Removes a value from the beginning of `text`: a quoted string, or the text up to ';'.
 std::string take_value(std::string_view& text) {
   std::string value;
   if (!text.starts_with('"')) {
@@ -32,7 +32,7 @@ std::string take_value(std::string_view& text) {
     return value;
   }
   size_t at = 1;
-  // A backslash stands before a quote; elsewhere it is one of a path of Windows.
+  // A backslash escapes only a quote; elsewhere it is part of a Windows path.
   for (; at < text.size() && text[at] != '"'; ++at) {
     if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] == '"') ++at;
     value += text[at];
@@ -41,7 +41,7 @@ std::string take_value(std::string_view& text) {
   return value;
 }
 
-// The value of `name` in "form-data; name="a"; filename="b""; empty: there is none.
+// Returns the parameter `name` of a header like 'form-data; name="a"; filename="b"'; empty: none.
 std::string parameter(std::string_view header, std::string_view name) {
   header.remove_prefix(std::min(header.find(';'), header.size()));
   while (!header.empty()) {
@@ -61,7 +61,7 @@ std::string parameter(std::string_view header, std::string_view name) {
 FormPart read_part(std::string_view content) {
   const size_t blank = content.starts_with(kLine) ? 0 : content.find("\r\n\r\n");
   if (blank == std::string_view::npos)
-    throw Error(ErrorKind::kInput, "the form: a part has no empty line behind its headers");
+    throw Error(ErrorKind::kInput, "the form: a part has no empty line after its headers");
   std::string_view headers = content.substr(0, blank);
   FormPart part{.body = content.substr(blank + (blank == 0 ? 2 : 4))};
   bool named = false;
@@ -91,7 +91,7 @@ std::vector<FormPart> parse_form(std::string_view type, std::string_view body) {
   if (boundary.empty() || boundary.size() > 70)
     throw Error(ErrorKind::kInput, "the Content-Type has no boundary of 1 to 70 characters");
   const std::string mark = "\r\n--" + boundary;
-  // The first boundary may stand at the very beginning, or behind lines that do not count.
+  // The first boundary may be at the beginning or after lines that are ignored.
   size_t at = 0;
   if (body.starts_with(mark.substr(2))) {
     at = mark.size() - 2;
@@ -106,7 +106,7 @@ std::vector<FormPart> parse_form(std::string_view type, std::string_view body) {
     const size_t line = body.find(kLine, at);
     const size_t next = line == std::string_view::npos ? line : body.find(mark, line);
     if (next == std::string_view::npos)
-      throw Error(ErrorKind::kInput, "the form: it ends within part {}", parts.size() + 1);
+      throw Error(ErrorKind::kInput, "the form ends within part {}", parts.size() + 1);
     if (parts.size() == kMostParts)
       throw Error(ErrorKind::kInput, "the form has more than {} parts", kMostParts);
     const size_t begin = line + kLine.size();

@@ -46,13 +46,13 @@ auto seconds(double count) {
       std::chrono::duration<double>(count));
 }
 
-/// Why a request is not answered: it cannot be read, or asks for what this server has not.
+/// The reply to a request that is malformed or not supported.
 struct Refusal {
   http::status status;
   std::string what;
 };
 
-// Returns why a well-formed header must be refused, if it must (RFC 9110, 9112).
+// Returns the refusal of a well-formed header that this server must not accept (RFC 9110, 9112).
 std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
   const auto count = [&](http::field name) {
     const auto [begin, end] = head.equal_range(name);
@@ -67,19 +67,17 @@ std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) 
   if (const auto codings = count(http::field::transfer_encoding); codings > 0) {
     if (head.version() < 11 || count(http::field::content_length) > 0)
       return Refusal{http::status::bad_request,
-                     "Transfer-Encoding stands in HTTP/1.0 or beside Content-Length"};
+                     "Transfer-Encoding in HTTP/1.0 or together with Content-Length"};
     if (codings > 1 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))
-      return Refusal{http::status::not_implemented,
-                     "the transfer coding is not known, expected chunked"};
+      return Refusal{http::status::not_implemented, "unknown transfer coding, expected chunked"};
   }
   const auto expected = head[http::field::expect];
   if (!expected.empty() && !beast::iequals(expected, "100-continue"))
-    return Refusal{http::status::expectation_failed,
-                   "the expectation is not known, expected 100-continue"};
+    return Refusal{http::status::expectation_failed, "unknown expectation, expected 100-continue"};
   return std::nullopt;
 }
 
-// Empty: the other side has left already.
+// Returns an empty text if the client has disconnected already.
 std::string address_of(const tcp::socket& socket) {
   error_code code;
   const asio::ip::address address = socket.remote_endpoint(code).address();
@@ -120,8 +118,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   void run(double grace) {
     grace_ = grace;
     asio::co_spawn(context_, accept(), asio::detached);
-    // Until stop() and the end of the last connection. What the loop has no memory for is lost, and
-    // the rest goes on.
+    // Runs until stop() and the end of the last connection. If memory is short for one operation,
+    // that operation is lost and the others continue.
     for (bool over = false; !over;) {
       try {
         context_.run();
@@ -154,17 +152,17 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     std::string client;  // address of the other side
     beast::flat_buffer buffer;
     bool busy = false;                 // a request is being read or answered
-    std::weak_ptr<Exchange> exchange;  // of the answer in the making
+    std::weak_ptr<Exchange> exchange;  // of the current answer
   };
 
-  // Calls `next` in so many seconds if there are still connections then.
+  // Calls `next` after `count` seconds if there are still connections then.
   void after(double count, std::function<void()> next) {
     deadline_->expires_after(seconds(count));
     deadline_->async_wait([this, next = std::move(next)](error_code code) {
       if (!code && deadline_) next();
     });
   }
-  // Answers end with an error, which has a moment to be read.
+  // Makes handlers end their answers with an error, which clients have a moment to read.
   void end_answers() {
     for (Connection* connection : all_)
       if (const auto exchange = connection->exchange.lock()) exchange->set_ending();
@@ -193,15 +191,15 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       error_code code;
       tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(kNoThrow, code));
       if (stopping_ || code == asio::error::operation_aborted) co_return;
-      if (code) {  // no file descriptors left: wait for one
+      if (code) {  // out of file descriptors: wait for a free one
         asio::steady_timer timer(context_, std::chrono::milliseconds(50));
         co_await timer.async_wait(asio::redirect_error(kNoThrow, code));
         continue;
       }
-      if (count_ >= options_.connections) continue;  // closed at once
+      if (count_ >= options_.connections) continue;  // closes the socket
       try {
         begin(std::move(socket));
-      } catch (const std::exception& error) {  // no memory for one more: it is closed
+      } catch (const std::exception& error) {  // memory is short: closes the socket
         warn(error);
       }
     }
@@ -213,7 +211,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     asio::co_spawn(context_, serve(std::move(connection)), asio::detached);
   }
 
-  // As long as it is there, a connection is known; a coroutine may be given up at any point.
+  // Registers a connection for its lifetime, since a coroutine may be destroyed at any point.
   class Known {
    public:
     Known(Impl& impl, Connection& connection) : impl_(impl), connection_(&connection) {
@@ -247,14 +245,14 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     } catch (const boost::system::system_error&) {
       // The connection broke.
     } catch (const std::exception& error) {
-      warn(error);  // this connection ends and the others go on
+      warn(error);  // only this connection ends
     }
     error_code ignored;
     connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
     connection->stream.tcp().close();
   }
 
-  // One request and its answer; false: the connection is over.
+  // Serves one request. Returns false if the connection must be closed.
   asio::awaitable<bool> serve_one(Connection& connection) {
     http::request_parser<http::string_body> parser;
     parser.header_limit(static_cast<uint32_t>(options_.header_bytes));
@@ -294,7 +292,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     try {
       if (options_.warn) options_.warn(error.what());
     } catch (const std::exception&) {
-      // No memory to say so.
+      // Memory is short for the warning, too.
     }
   }
 
@@ -308,7 +306,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_return co_await refuse(connection, refusal_of(why, options_.body_bytes), std::move(record));
   }
 
-  // The connection ends, as nobody knows where the next request begins.
+  // Returns false: the connection must be closed, as the begin of the next request is unknown.
   asio::awaitable<bool> refuse(Connection& connection, Refusal refusal, RequestRecord record) {
     error_code code;
     http::response<http::string_body> response(refusal.status, 11);
@@ -325,7 +323,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     record.bytes = static_cast<int64_t>(response.body().size());
     record.seconds = seconds_now() - record.begun;
     if (options_.finished) options_.finished(record);
-    // What was sent and not read would make the system drop the answer: read a little of it.
+    // Unread bytes of the client would make the system reset the connection before the answer is
+    // read, so read some of them.
     connection.stream.socket().shutdown(tcp::socket::shutdown_send, code);
     connection.stream.expires_after(seconds(2));
     char rest[8192];
@@ -335,7 +334,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_return false;
   }
 
-  // Of a request whose header was read, in part at least.
+  // `message`: its header was read, at least in part.
   static RequestRecord record_of(const Connection& connection,
                                  const http::request<http::string_body>& message) {
     HttpRequest target;
@@ -386,14 +385,14 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       try {
         self->handler_(*request, *exchange);
       } catch (const std::exception& error) {
-        self->warn(error);  // the answer stays incomplete, which closes the connection
+        self->warn(error);  // the incomplete answer closes the connection
       }
-      exchange->returned();  // throws nothing: wake() does not
+      exchange->returned();  // does not throw, since wake() does not
     });
     if (!posted) {
       exchange->add_header("Retry-After", "1");
       exchange->send(503, "application/json",
-                     R"({"error":{"message":"too many requests wait","type":"server_error",)"
+                     R"({"error":{"message":"too many requests are waiting","type":"server_error",)"
                      R"("param":null,"code":null}})");
       exchange->returned();
     }
@@ -409,8 +408,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_return written.again&& keep && exchange->complete() && !stopping_;
   }
 
-  // Resumes the coroutine that writes an answer. The event loop allocates for that: where memory
-  // has ended, other requests give some back soon, and a thread must not end by an exception.
+  // Resumes the coroutine that writes an answer. The event loop allocates memory for that. If
+  // memory is short, tries again, because other requests free some soon.
   void wake(const std::shared_ptr<Waker>& waker) noexcept {
     constexpr int kTries = 500;
     for (int i = 0; i < kTries; ++i) try {
@@ -421,14 +420,14 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       }
   }
 
-  // Sees the client leave while its answer is in the making.
+  // Detects that the client disconnects during its answer.
   asio::awaitable<void> watch(Connection& connection, std::shared_ptr<Exchange> exchange,
                               std::shared_ptr<Waker> waker) {
     error_code code;
     co_await connection.stream.socket().async_wait(tcp::socket::wait_read,
                                                    asio::redirect_error(kNoThrow, code));
     if (waker->over || code) co_return;
-    // Over TLS the end comes behind bytes that say so.
+    // With TLS, bytes of a closing message arrive before the end of the stream.
     asio::steady_timer timer(context_);
     while (!has_left(connection)) {
       if (!connection.stream.secure()) co_return;
@@ -447,7 +446,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
   struct Written {
     bool whole = false;  // all of the answer was sent
-    bool again = false;  // the connection may have another request
+    bool again = false;  // the connection can serve another request
   };
 
   asio::awaitable<Written> write_all(Connection& connection, Exchange& exchange, Waker& waker,
@@ -499,7 +498,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
           co_await asio::async_write(connection.stream, asio::buffer(output.body),
                                      asio::redirect_error(kNoThrow, code));
       }
-      // An answer that was broken off must not look like a whole one.
+      // An aborted answer must not look like a complete one.
       if (!code && output.last && exchange.complete() && chunked && !head)
         co_await asio::async_write(connection.stream, http::make_chunk_last(),
                                    asio::redirect_error(kNoThrow, code));
@@ -526,7 +525,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   asio::io_context context_{1};
   std::optional<TlsContext> tls_;
   tcp::acceptor acceptor_;
-  uint16_t port_ = 0;  // is asked for beside the thread that closes the acceptor
+  uint16_t port_ = 0;  // copied, because another thread closes the acceptor
   std::set<Connection*> all_;
   std::atomic<int64_t> count_{0};
   std::optional<asio::steady_timer> deadline_;

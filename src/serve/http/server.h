@@ -1,5 +1,4 @@
-// server.h: HTTP/1.1 on one port: connections wait on an event loop, requests are answered by
-// threads.
+// server.h: an HTTP/1.1 server: an event loop for the connections, worker threads for the requests.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,38 +12,38 @@ namespace veery::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;    ///< 0: any free one
+  uint16_t port = 8080;    ///< 0: any free port
   int32_t workers = 256;   ///< requests that are answered at a time; others wait
-  int32_t waiting = 4096;  ///< requests that wait for a worker; others get 503
+  int32_t waiting = 4096;  ///< requests that may wait for a worker; others get status 503
   int32_t connections = 8192;
   size_t body_bytes = size_t{32} << 20;
   size_t header_bytes = size_t{64} << 10;
-  double idle_seconds = 75;   ///< between two requests of a connection
-  double read_seconds = 30;   ///< from the first byte of a request to its last header, and its body
-  double write_seconds = 60;  ///< that a client may leave a piece unread
-  TlsFiles tls;               ///< HTTPS where they are given
-  /// Told of what no answer could tell: an error of this program that ended a connection.
+  double idle_seconds = 75;   ///< timeout between two requests of a connection
+  double read_seconds = 30;   ///< timeout for the header of a request, and again for its body
+  double write_seconds = 60;  ///< timeout for a client that does not read
+  TlsFiles tls;               ///< for HTTPS
+  /// Called for an error of this program that ended a connection without an answer.
   std::function<void(const std::string& what)> warn;
-  /// Told of each request that is over, one that no handler saw too; by any thread. Throws nothing.
+  /// Called by any thread at the end of each request, also of one that no handler saw. Must not
+  /// throw.
   std::function<void(const RequestRecord&)> finished;
 };
 
 /// Throws kInput unless `host` is an address or "localhost".
 void check_host(const std::string& host);
 
-/// Not thread-safe but for stop().
+/// Not thread-safe, except stop().
 class HttpServer {
  public:
-  /// Binds the port. Throws as check_host(), kIo naming both where the port cannot
-  /// be had, and as TlsContext().
+  /// Binds the port. Throws as check_host() and TlsContext() do, and kIo naming host and port if it
+  /// cannot be bound.
   HttpServer(const HttpOptions& options, Handler handler);
   ~HttpServer();
 
   uint16_t port() const;
-  /// Serves until stop(); then what runs has `grace` seconds to end, and is cut off.
+  /// Serves until stop(). Running answers then have `grace` seconds before they are aborted.
   void run(double grace);
-  /// No new connections; those that wait for a request are closed. Can be called by a signal
-  /// handler's thread.
+  /// Accepts no new connections and closes idle ones. May be called by any thread.
   void stop();
 
  private:

@@ -27,17 +27,17 @@ TlsContext::TlsContext(const TlsFiles& files) : impl_(std::make_unique<Impl>()) 
   context.set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 |
                       ssl::context::no_sslv3 | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
                       ssl::context::single_dh_use);
-  // Who asks for a password would wait on the terminal for it.
+  // By default OpenSSL would wait for a password on the terminal.
   context.set_password_callback([](size_t, ssl::context::password_purpose) { return ""; });
   error_code code;
   context.use_certificate_chain(asio::buffer(certificate), code);
   if (code)
-    throw Error(ErrorKind::kInput, "{}: holds no certificate, expected PEM: {}", files.certificate,
+    throw Error(ErrorKind::kInput, "{}: has no certificate, expected PEM: {}", files.certificate,
                 code.message());
   context.use_private_key(asio::buffer(key), ssl::context::pem, code);
   if (code || SSL_CTX_check_private_key(context.native_handle()) != 1)
     throw Error(ErrorKind::kInput,
-                "{}: holds no key of {}, expected a private key in PEM, without a password{}",
+                "{}: is not the key of {}, expected a private key in PEM without a password{}",
                 files.key, files.certificate, code ? ": " + code.message() : "");
 }
 TlsContext::~TlsContext() = default;
@@ -68,7 +68,7 @@ asio::awaitable<void> ConnectionStream::close() {
 
 struct TlsContext::Impl {};
 TlsContext::TlsContext(const TlsFiles&) {
-  throw Error(ErrorKind::kUnsupported, "this veery was built without OpenSSL and has no TLS");
+  throw Error(ErrorKind::kUnsupported, "TLS is not available: veery was built without OpenSSL");
 }
 TlsContext::~TlsContext() = default;
 ConnectionStream::ConnectionStream(asio::ip::tcp::socket socket, TlsContext*)

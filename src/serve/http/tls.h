@@ -1,4 +1,4 @@
-// tls.h: connections over TLS, where a certificate is given.
+// tls.h: connections with or without TLS.
 #pragma once
 #include <memory>
 
@@ -12,8 +12,9 @@
 
 namespace veery::serve {
 
-/// A certificate with its key. Throws kNotFound, kIo or kInput naming the file (no PEM, a key under
-/// a password, one of another certificate), kUnsupported in a program without OpenSSL.
+/// A certificate and its key. The constructor throws kNotFound, kIo or kInput naming the file (not
+/// PEM, an encrypted key, the key of another certificate), and kUnsupported if veery was built
+/// without OpenSSL.
 class TlsContext {
  public:
   explicit TlsContext(const TlsFiles& files);
@@ -25,12 +26,12 @@ class TlsContext {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A connection, over TLS or not, in the form that Beast reads from and writes to. Not thread-safe.
+/// A connection as a stream of Boost.Beast. Not thread-safe.
 class ConnectionStream {
  public:
   using executor_type = boost::beast::tcp_stream::executor_type;
 
-  /// `tls` outlives it; null: plain.
+  /// `tls`: must outlive it; null: no TLS.
   ConnectionStream(boost::asio::ip::tcp::socket socket, TlsContext* tls);
   ~ConnectionStream();
 
@@ -39,9 +40,9 @@ class ConnectionStream {
   boost::asio::ip::tcp::socket& socket() { return tcp_.socket(); }
   void expires_after(std::chrono::steady_clock::duration time) { tcp_.expires_after(time); }
   bool secure() const;
-  /// What the other side is greeted with; at once where there is no TLS.
+  /// Performs the TLS handshake; does nothing without TLS.
   boost::asio::awaitable<boost::system::error_code> open();
-  /// Says the end to the other side.
+  /// Sends the end of the stream.
   boost::asio::awaitable<void> close();
 
 #ifdef VEERY_TLS

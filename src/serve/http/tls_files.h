@@ -1,11 +1,10 @@
-// tls_files.h: the certificate of a server.
+// tls_files.h: the files of a server's certificate.
 #pragma once
 #include <string>
 
 namespace veery::serve {
 
-/// What a server shows who it is with. Both files are PEM; the first holds the certificates that
-/// lead to a known one too.
+/// A certificate chain and its private key, both PEM.
 struct TlsFiles {
   std::string certificate, key;  ///< paths; both empty: no TLS
 };

@@ -39,7 +39,7 @@ int32_t Workers::threads() const {
   return static_cast<int32_t>(threads_.size());
 }
 
-// Returns false if there is no memory or no thread to be had; the work waits for other threads.
+// Returns false if no thread can be started; the work then waits for other threads.
 bool Workers::add_thread() {
   Threads one;
   try {
@@ -66,7 +66,7 @@ void Workers::loop(Threads::iterator self) {
     work_.pop_front();
     lock.unlock();
     work();
-    work = nullptr;  // what it holds may take a while to go
+    work = nullptr;  // without the lock: destructors may take a while
     lock.lock();
   }
 }

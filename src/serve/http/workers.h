@@ -1,4 +1,4 @@
-// workers.h: threads that answer requests, made as they are needed.
+// workers.h: a pool of threads that grows and shrinks with the work.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -11,20 +11,20 @@
 
 namespace veery::serve {
 
-/// Safe to use from several threads, but for join().
+/// Safe to use from several threads, except join().
 class Workers {
  public:
-  /// At most `most` threads and `waiting` pieces of work without one. A thread ends after `idle`
-  /// without work.
+  /// Runs at most `most` threads and queues at most `waiting` pieces of work. A thread ends after
+  /// `idle` without work.
   Workers(int32_t most, int32_t waiting, std::chrono::milliseconds idle = kIdle)
       : most_(most), most_waiting_(waiting), idle_time_(idle) {}
   ~Workers() { join(); }
 
-  /// False: too many wait, or there is no memory for a thread.
+  /// Returns false if the queue is full or no thread can be started.
   bool post(std::function<void()> work);
-  /// Waits until what was posted is done.
+  /// Waits until all posted work is done.
   void join();
-  /// Threads that live now.
+  /// Returns the current number of threads.
   int32_t threads() const;
 
  private:
@@ -40,7 +40,7 @@ class Workers {
   mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> work_;
-  Threads threads_, ended_;  // those that ended are still to be joined
+  Threads threads_, ended_;  // ended_: to be joined
   int32_t idle_ = 0;
   bool stop_ = false;
 };

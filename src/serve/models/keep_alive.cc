@@ -6,7 +6,8 @@
 namespace veery::serve {
 namespace {
 
-// What stands in front of the text; the longest spelling first.
+// Removes a unit from the beginning of `text` and returns its seconds; 0: no unit. "ms" is tried
+// before "m".
 double take_unit(std::string_view& text) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};

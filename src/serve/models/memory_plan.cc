@@ -9,7 +9,7 @@
 namespace veery::serve {
 namespace {
 
-constexpr int32_t kLeastContext = 256;  // of those that are chosen for the user
+constexpr int32_t kLeastContext = 256;  // smaller ones are not chosen for the user
 
 std::optional<MemoryPlan> try_plan(const ModelSource& source) {
   try {
@@ -19,7 +19,7 @@ std::optional<MemoryPlan> try_plan(const ModelSource& source) {
   }
 }
 
-// The largest context below `context` that fits, by halves.
+// Halves the context until it fits.
 std::optional<int32_t> fitting_context(ModelSource source, int32_t context) {
   for (context /= 2; context >= kLeastContext; context /= 2) {
     source.load.context = context;
@@ -28,7 +28,7 @@ std::optional<int32_t> fitting_context(ModelSource source, int32_t context) {
   return {};
 }
 
-// What a user may change so that the model fits.
+// Returns the options that would make the model fit, for an error message.
 std::string remedies(const ModelSource& source, int32_t context) {
   std::string text;
   const auto add = [&](const std::string& one) { text += (text.empty() ? "" : ", or ") + one; };
@@ -40,7 +40,7 @@ std::string remedies(const ModelSource& source, int32_t context) {
       source.load.cache_keys == DType::kQ8_0 && source.load.cache_values == DType::kQ8_0;
   try {
     if (!is_small && try_plan(small)) add("-ctk q8_0 -ctv q8_0");
-  } catch (const Error&) {  // heads of another width
+  } catch (const Error&) {  // the width of the heads does not allow q8_0
   }
   ModelSource few = source;
   few.load.context = context;

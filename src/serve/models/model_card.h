@@ -1,4 +1,4 @@
-// model_card.h: what a server knows of a model that need not be loaded.
+// model_card.h: the properties of a model that are known without loading it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,20 +10,20 @@ namespace veery::serve {
 
 struct ModelCard {
   std::string id, path;
-  std::string file;     ///< where `path`, which may be a name, was found
-  int64_t created = 0;  ///< seconds since 1970, when the server learned of it
+  std::string file;     ///< the file of `path`, which may be a name
+  int64_t created = 0;  ///< seconds since 1970 when the server read the header
   /// "texts", "embeddings", "scores" or "transcripts".
   const char* makes = "texts";
   TransformerConfig config;
   ModelSummary summary;
   bool gguf = false;
-  int32_t context = 0;  ///< positions that an answer and its prompt may have
+  int32_t context = 0;  ///< positions of a prompt and its answer, at most
   MemoryPlan plan;
-  size_t bytes = 0;  ///< what it takes loaded
+  size_t bytes = 0;  ///< memory of the loaded model
 };
 
-/// Reads the header of the model's file and fits the model into `memory` (fit_memory()). Throws as
-/// open_model(), read_config() and fit_memory() do.
+/// Reads the header of the model's file and fits the model into `memory` bytes (fit_memory()).
+/// Throws as open_model(), read_config() and fit_memory() do.
 ModelCard read_card(ModelSource& source, size_t memory);
 
 }  // namespace veery::serve

@@ -29,8 +29,8 @@ void Models::add(ModelSource source) {
   auto entry = std::make_unique<Entry>();
   entry->card = read_card(source, options_.memory);
   if (options_.memory > 0 && entry->card.bytes > options_.memory)
-    throw NoRoom(false, "{}: needs {} bytes of memory, all models together may have {}",
-                 source.path, entry->card.bytes, options_.memory);
+    throw NoRoom(false, "{}: needs {} bytes of memory, the limit for all models is {}", source.path,
+                 entry->card.bytes, options_.memory);
   entry->keep_alive = options_.keep_alive;
   path_names_.add(source.path, source.id);
   path_names_.add(entry->card.file, source.id);
@@ -52,7 +52,7 @@ bool Models::has(std::string_view id) const {
 Models::Entry& Models::entry_of(std::string_view id) const {
   for (const auto& entry : entries_)
     if (entry->card.id == id) return *entry;
-  // Clients that know of one model only send what they like: "gpt-4o", or nothing.
+  // With a single model, clients may send any name ("gpt-4o") or none.
   if (entries_.size() == 1 || (id.empty() && !entries_.empty())) return *entries_.front();
   std::string known;
   for (const auto& entry : entries_) known += (known.empty() ? "" : ", ") + entry->card.id;
@@ -102,14 +102,14 @@ bool Models::is_ready(Entry& entry) {
   return !entry.changed;
 }
 
-// Requests that still have it fail at their next run.
+// Requests that still use the old model fail at their next run.
 void Models::unload_changed(Lock& lock, Entry& entry, double deadline) {
   while (entry.users > 0) {
     const double left = deadline - seconds_now();
     if (left <= 0)
       throw LoadFailure(ErrorKind::kIo, true,
                         "the model '{}' cannot be loaded again yet: its file changed, and {} "
-                        "requests still have the old one",
+                        "requests still use the old one",
                         entry.card.id, entry.users);
     changed_.wait_for(lock, seconds(left));
   }
@@ -129,20 +129,20 @@ void Models::make_room(Lock& lock, const Entry& entry) {
       if (other->model && other->source.pinned) pinned += other->card.bytes;
     if (pinned + entry.card.bytes > options_.memory)
       throw NoRoom(false,
-                   "the model '{}' needs {} bytes of memory, all together may have {}, of which {} "
-                   "are held by models that stay",
+                   "the model '{}' needs {} bytes of memory, the limit for all models is {}, and "
+                   "pinned models use {}",
                    entry.card.id, entry.card.bytes, options_.memory, pinned);
     const double left = deadline - seconds_now();
     if (left <= 0)
       throw NoRoom(true,
-                   "the model '{}' needs {} bytes of memory, which models that answer at this "
-                   "moment hold",
+                   "the model '{}' needs {} bytes of memory, which other models use for running "
+                   "requests",
                    entry.card.id, entry.card.bytes);
     changed_.wait_for(lock, seconds(left));
   }
 }
 
-// Loaded, unused and free to go: the one whose last request ended first.
+// Returns the loaded model that may be unloaded and whose last request ended first; null: none.
 Models::Entry* Models::next_to_go() const {
   Entry* oldest = nullptr;
   for (const auto& entry : entries_) {
@@ -161,7 +161,7 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
     model = std::make_shared<ServedModel>(entry.card.id, entry.source.path, options,
                                           entry.source.scheduler);
   } catch (const std::bad_alloc&) {
-    throw LoadFailure(ErrorKind::kLimit, false, "the model '{}' cannot be loaded: out of memory",
+    throw LoadFailure(ErrorKind::kLimit, false, "the model '{}' cannot be loaded: memory is short",
                       entry.card.id);
   } catch (const Error& error) {
     const bool changed = entry.changed || dynamic_cast<const FileChanged*>(&error) != nullptr;
@@ -176,7 +176,7 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
   ++entry.loads;
 }
 
-// A file that was replaced since its header was read may hold a larger model.
+// The file may have been replaced by a larger model since its header was read.
 void Models::shrink(Lock& lock, const Entry& loaded) {
   while (options_.memory > 0 && used_bytes() > options_.memory) {
     Entry* oldest = next_to_go();
@@ -185,7 +185,7 @@ void Models::shrink(Lock& lock, const Entry& loaded) {
   }
 }
 
-// Its memory is free when this returns: who looks at it in a view is waited for.
+// Returns after the memory is free: waits for views of the model.
 void Models::unload(Lock& lock, Entry& entry) {
   std::shared_ptr<ServedModel> model = std::move(entry.model);
   lock.unlock();
@@ -208,7 +208,7 @@ void Models::release(Entry& entry) {
   changed_.notify_all();
 }
 
-// seconds_now() when it goes; less than 0: it stays.
+// Returns seconds_now() at which the model is unloaded; negative: it stays.
 double Models::expiry(const Entry& entry) {
   const bool goes =
       entry.model && entry.users == 0 && !entry.source.pinned && entry.keep_alive >= 0;

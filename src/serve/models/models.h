@@ -1,4 +1,4 @@
-// models.h: the models that a server has, loaded when they are asked for, inside one memory.
+// models.h: the models of a server, which are loaded on demand within a memory limit.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -17,12 +17,13 @@
 
 namespace veery::serve {
 
-/// No model is called so.
+/// The server has no model of this name.
 class UnknownModel : public Error {
  public:
   using Error::Error;
 };
-/// The memory is taken by models that answer at this moment (`passing`), or can never hold it.
+/// The model does not fit into the memory: now, because other models are in use (`passing`), or
+/// never.
 class NoRoom : public Error {
  public:
   template <typename... Args>
@@ -33,8 +34,8 @@ class NoRoom : public Error {
  private:
   bool passing_;
 };
-/// A model of the server could not be loaded. `passing`: its file changed while it was in use, and
-/// the model works again once the file is whole.
+/// A model could not be loaded. `passing`: its file changed while it was in use, and the model
+/// works again once the file is complete.
 class LoadFailure : public Error {
  public:
   template <typename... Args>
@@ -46,28 +47,28 @@ class LoadFailure : public Error {
   bool passing_;
 };
 
-/// Seconds that a model without requests stays loaded; less than 0: for ever.
+/// Seconds that a model stays loaded without requests; negative: for ever.
 using KeepAlive = double;
 
 struct ModelsOptions {
-  size_t memory = 0;  ///< bytes for all loaded models, weights and caches; 0: no limit
+  size_t memory = 0;  ///< bytes of all loaded models, with their caches; 0: no limit
   KeepAlive keep_alive = -1;
-  double wait_timeout = 30;  ///< seconds that a request waits for others' models to be free
+  double wait_timeout = 30;  ///< seconds that a request waits until other models can be unloaded
 };
 
-/// Safe to use from several threads, but for add(), which comes first.
+/// Safe to use from several threads, except add(), which must come first.
 class Models {
  public:
-  /// A model that is in use: it stays loaded as long as somebody has it.
+  /// A model in use. It stays loaded as long as the lease exists.
   using Lease = std::shared_ptr<ServedModel>;
-  /// What to tell of one.
+  /// The state of one model.
   struct View {
     const ModelCard* card;
-    Lease model;  ///< nullptr: not loaded. It cannot be unloaded as long as the view is there
+    Lease model;  ///< nullptr: not loaded. It stays loaded as long as the view exists.
     size_t bytes = 0;
     int64_t users = 0, loads = 0;
     bool pinned = false;
-    double expires = -1;  ///< seconds from now until it goes; less than 0: never
+    double expires = -1;  ///< seconds until it is unloaded; negative: never
   };
 
   explicit Models(ModelsOptions options = {}) : options_(options) {}
@@ -76,24 +77,24 @@ class Models {
   Models& operator=(const Models&) = delete;
 
   void configure(const ModelsOptions& options) { options_ = options; }
-  /// Reads the header of its file and fits the model into the memory. Throws as read_card(), NoRoom
-  /// if the memory can never hold it.
+  /// Reads the header of its file and fits the model into the memory. Throws as read_card() does,
+  /// and NoRoom if the memory can never hold it.
   void add(ModelSource source);
-  /// Whether it could be loaded without another one going.
+  /// Whether the model can be loaded without unloading another one.
   bool fits(std::string_view id) const;
-  /// Whether there is one of exactly this id.
+  /// Whether there is a model of exactly this id.
   bool has(std::string_view id) const;
-  /// By id; if there is one model only, any name is its name, and empty is the first. Loads it, and
-  /// again if its file has changed; unloads those that were not used for longest, and waits for
-  /// memory if it must. `keep_alive` replaces the option for this model until the next request for
-  /// it. Throws UnknownModel, NoRoom, LoadFailure.
+  /// Returns the model of this id. An empty id means the first model; with a single model, any id
+  /// means that one. Loads the model if necessary, also if its file has changed. Unloads the least
+  /// recently used models and waits for memory if it must. `keep_alive` replaces the option until
+  /// the next request for the model. Throws UnknownModel, NoRoom, LoadFailure.
   Lease find(std::string_view id, std::optional<KeepAlive> keep_alive = std::nullopt,
              const std::function<void(size_t, size_t)>& progress = nullptr);
   std::vector<View> all() const;
-  /// One of them, by find()'s rules; it need not be loaded. Throws UnknownModel.
+  /// Returns the state of one model, found by the rules of find(). Throws UnknownModel.
   View view(std::string_view id) const;
   bool empty() const { return entries_.empty(); }
-  /// A message for clients: models by their names, not by the places of their files.
+  /// Returns a message for clients, with the ids of models instead of their paths.
   std::string without_paths(std::string_view message) const {
     return path_names_.without_paths(message);
   }
@@ -106,7 +107,7 @@ class Models {
     KeepAlive keep_alive = -1;
     double used = 0;  // seconds_now() of the end of its last request
     int64_t users = 0, loads = 0;
-    bool changed = false;  // its file, since it was last loaded
+    bool changed = false;  // its file has changed since it was loaded
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -130,9 +131,9 @@ class Models {
   PathNames path_names_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool changing_ = false;  // somebody loads or unloads: one at a time
+  bool changing_ = false;  // a thread loads or unloads a model: one at a time
   bool over_ = false;
-  std::thread watcher_;  // unloads what nobody asked for in its time
+  std::thread watcher_;  // unloads models at the end of their keep_alive
 };
 
 }  // namespace veery::serve

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether `text` goes on after a path as a message does: with the end, a file in it or a mark.
+// Whether a path can end before `rest`: at the end of the message, a slash or punctuation.
 bool ends_path(std::string_view rest, bool has_slash) {
   if (rest.empty()) return has_slash;
   return std::string_view(has_slash ? ":/'\"`, ;)\n" : ":/").find(rest.front()) !=
@@ -29,16 +29,17 @@ void PathNames::add(const std::string& path, const std::string& name) {
   std::error_code code;
   const auto insert = [&](fs::path spelling) {
     if (!spelling.has_filename()) spelling = spelling.parent_path();
-    // How messages show long paths and those with control characters.
+    // shown_path(): the form of long paths and of control characters in messages.
     for (const std::string& shown : {spelling.string(), shown_path(spelling.string())})
       names_.emplace(shown, name);
     if (!spelling.is_absolute()) return;
-    // Of "/home/user/models/x" those of the user too; "/home" alone tells nothing.
-    for (fs::path folder = spelling.parent_path(); folder != spelling.root_path();) {
+    // The folders of "/home/user/models/x" down to "/home/user". A top folder like "/home" tells
+    // nothing, and one like "/models" may be the path of an endpoint.
+    for (fs::path folder = spelling.parent_path();
+         folder != spelling.root_path() && folder.parent_path() != spelling.root_path();
+         folder = folder.parent_path()) {
       names_.emplace((folder / "").string(), "");
       names_.emplace(shown_path((folder / "").string()), "");
-      folder = folder.parent_path();
-      if (folder.parent_path() == spelling.root_path()) break;
     }
   };
   insert(path);

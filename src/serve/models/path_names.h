@@ -1,4 +1,4 @@
-// path_names.h: keeps the places of files out of what clients are told.
+// path_names.h: replaces the paths of files in messages to clients by the ids of models.
 #pragma once
 #include <map>
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace veery::serve {
 
-/// Safe to use from several threads, but for add(), which comes first.
+/// Safe to use from several threads, except add(), which must come first.
 class PathNames {
  public:
-  /// Texts for clients have `name` in place of `path`, in any of its spellings (relative, absolute,
-  /// without symbolic links), and lose the folders that it is in.
+  /// Replaces `path` by `name` in later messages, in every spelling (relative, absolute, without
+  /// symbolic links), and removes the folders that contain it, except a folder directly below the
+  /// root.
   void add(const std::string& path, const std::string& name);
   std::string without_paths(std::string_view text) const;
 
@@ -20,7 +21,7 @@ class PathNames {
       return a.size() != b.size() ? a.size() > b.size() : a < b;
     }
   };
-  std::map<std::string, std::string, Longer> names_;  // a path, or a folder with its last slash
+  std::map<std::string, std::string, Longer> names_;  // by path; a folder has a slash at its end
 };
 
 }  // namespace veery::serve

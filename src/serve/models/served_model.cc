@@ -85,7 +85,7 @@ std::vector<PairScore> ServedModel::rerank(std::string_view query,
 Inspection ServedModel::inspect(std::span<const int32_t> ids, const InspectOptions& options,
                                 double most) {
   if (!scheduler_)
-    throw Error(ErrorKind::kUnsupported, "the model '{}' makes {}, only one of texts is inspected",
+    throw Error(ErrorKind::kUnsupported, "the model '{}' makes {}, expected one that makes texts",
                 id_, makes());
   Inspection result;
   scheduler_->alone([&](Model& model) {
@@ -93,7 +93,7 @@ Inspection ServedModel::inspect(std::span<const int32_t> ids, const InspectOptio
     const double numbers = inspector.numbers(ids.size(), options);
     if (numbers > most)
       throw Error(ErrorKind::kLimit,
-                  "the result is {:.0f} numbers, expected at most {:.0f}: ask for fewer layers or "
+                  "the result has {:.0f} numbers, expected at most {:.0f}: use fewer layers or "
                   "heads, or a shorter text",
                   numbers, most);
     result = inspector.run(ids, options);

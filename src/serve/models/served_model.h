@@ -1,4 +1,4 @@
-// served_model.h: a model as a server has it.
+// served_model.h: a loaded model of a server.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -15,7 +15,7 @@
 
 namespace veery::serve {
 
-/// A decoder with its scheduler, an encoder, or a model of speech.
+/// A decoder with its scheduler, an embedder, a reranker or a transcriber.
 class ServedModel {
  public:
   ServedModel(std::string id, const std::string& path, const LoadOptions& load,
@@ -24,26 +24,26 @@ class ServedModel {
   const std::string& id() const { return id_; }
   int64_t created() const { return created_; }  ///< seconds since 1970
   const Model& model() const;
-  /// What was allotted. All of it is taken at once, so that requests do not change it.
+  /// Returns the allocated memory. It is allocated at once, so requests do not change it.
   ModelBytes bytes() const;
   /// "texts", "embeddings", "scores" or "transcripts".
   const char* makes() const;
-  /// nullptr: it makes no texts.
+  /// Returns null if the model generates no text.
   Scheduler* scheduler() { return scheduler_.get(); }
-  /// Made when first asked for. Throws kUnsupported where veery was built without xgrammar.
+  /// Created by the first call. Throws kUnsupported if veery was built without xgrammar.
   GrammarCompiler& grammars();
-  /// Found when first asked for; throws as find_call_form() does.
+  /// Determined by the first call. Throws as find_call_form() does.
   const CallForm& call_form();
   bool embeds() const { return embedder_ != nullptr; }
   bool reranks() const { return reranker_ != nullptr; }
   bool transcribes() const { return transcriber_ != nullptr; }
-  /// One at a time; others wait.
+  // embed(), rerank() and transcribe() run one request at a time; others wait.
   std::vector<TextEmbedding> embed(std::span<const std::string> texts);
-  /// `instruction`: empty: the usual one. Throws as Reranker::set_instruction().
+  /// `instruction`: empty for the default. Throws as Reranker::set_instruction() does.
   std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents,
                                 const std::string& instruction);
-  /// Between steps of the answers in the making. Throws kUnsupported for what makes no texts,
-  /// kLimit naming both numbers where the results are more than `most` numbers.
+  /// Runs between two steps of the scheduler. Throws kUnsupported if the model generates no text,
+  /// kLimit naming both numbers if the result has more than `most` numbers.
   Inspection inspect(std::span<const int32_t> ids, const InspectOptions& options, double most);
   Transcript transcribe(Sound& sound, const TranscribeOptions& options,
                         const TranscribeEvents& events);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kOther = "other";
 
-// Views of what is static, so that they outlive the record.
+// Returns a view of static storage, which outlives the record.
 std::string_view known_method(std::string_view method) {
   constexpr std::array<std::string_view, 7> kMethods = {"GET",    "HEAD",    "POST", "PUT",
                                                         "DELETE", "OPTIONS", "PATCH"};
@@ -25,7 +25,7 @@ void HttpCounts::count(const RequestRecord& record) noexcept {
     ++counts_[{record.route.empty() ? kOther : record.route, known_method(record.method),
                record.status}];
   } catch (const std::exception&) {
-    // No memory to count it.
+    // Memory is short: the request is not counted.
   }
 }
 

@@ -1,4 +1,4 @@
-// http_counts.h: requests by endpoint, method and status.
+// http_counts.h: counts requests by endpoint, method and status.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,8 +13,8 @@ namespace veery::serve {
 /// Safe to use from several threads.
 class HttpCounts {
  public:
-  /// Template of the route, method, status. Their number is bounded: what a client made up is
-  /// "other".
+  /// Template of the route, method, status. Unknown routes and methods count as "other", so that
+  /// clients cannot increase the number of keys.
   using Key = std::tuple<std::string_view, std::string_view, int>;
 
   void count(const RequestRecord& record) noexcept;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -21,10 +22,11 @@
 namespace veery::serve {
 namespace {
 
-constexpr size_t kMostBytes = size_t{8} << 20;  // of lines that wait
-constexpr size_t kPipePiece = 4096;             // POSIX: a pipe that is ready takes so many bytes
-constexpr double kFarewellSeconds = 1;
-constexpr size_t kLongestPath = 400, kLongestError = 4000, kLongestText = size_t{1} << 20;
+constexpr size_t kMostBytes = size_t{8} << 20;  // of queued lines
+constexpr size_t kPipePiece = 4096;             // POSIX: a pipe that is ready takes these bytes
+constexpr double kFarewellSeconds = 1;          // for the queued lines when the log is destroyed
+constexpr size_t kLongestPath = 400, kLongestError = 4000;
+constexpr size_t kSpareLine = 512;  // bytes of the line for when memory is short
 
 const char* word(LogLevel level) {
   switch (level) {
@@ -36,13 +38,21 @@ const char* word(LogLevel level) {
   return "info";
 }
 
-std::string time_text(int64_t time) {
+// Writes `before` and the time, at most 64 bytes, and returns the end. Allocates nothing.
+char* write_time(char* out, std::string_view before, int64_t time) {
+  constexpr size_t kMost = 64;
   const std::time_t whole = time / 1000;
   std::tm parts{};
   gmtime_r(&whole, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
-                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     time % 1000);
+  return fmt::format_to_n(out, kMost, "{}{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", before,
+                          parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                          parts.tm_min, parts.tm_sec, time % 1000)
+      .out;
+}
+
+std::string time_text(int64_t time) {
+  std::array<char, 64> text{};
+  return {text.data(), write_time(text.data(), {}, time)};
 }
 
 bool is_word(std::string_view text) {
@@ -67,12 +77,12 @@ int64_t milliseconds_now() {
 
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 
-// Not blocking: a named pipe without a reader is refused, one with a slow reader loses lines.
+// Non-blocking: opening a named pipe without a reader fails, one with a slow reader loses lines.
 Descriptor open_log(const std::string& path) {
   constexpr mode_t kMode = 0640;
   const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
   if (fd < 0)
-    throw Error(ErrorKind::kIo, "{}: cannot be opened for a log: {}", shown_path(path),
+    throw Error(ErrorKind::kIo, "{}: cannot open the log: {}", shown_path(path),
                 std::strerror(errno));
   return Descriptor(fd);
 }
@@ -94,7 +104,7 @@ std::string log_line(LogFormat format, int64_t time, LogLevel level, std::string
   return line + '\n';
 }
 
-LogFields request_fields(const RequestRecord& record) {
+LogFields request_fields(const RequestRecord& record, size_t most_text) {
   LogFields fields = {{"id", record.id}, {"client", record.client}};
   if (!record.key.empty()) fields.emplace_back("key", record.key);
   fields.emplace_back("method", record.method.substr(0, 40));
@@ -113,15 +123,23 @@ LogFields request_fields(const RequestRecord& record) {
   fields.emplace_back("total_ms", milliseconds(record.seconds));
   if (!record.finish.empty()) fields.emplace_back("finish", record.finish);
   if (!record.error.empty()) fields.emplace_back("error", record.error.substr(0, kLongestError));
+  const auto add_text = [&](std::string_view name, std::string_view size_name,
+                            const LoggedText& text) {
+    std::string shown = text.text().substr(0, most_text);
+    if (shown.size() < text.bytes()) fields.emplace_back(size_name, text.bytes());
+    fields.emplace_back(name, std::move(shown));
+  };
   if (record.keeps_texts) {
-    fields.emplace_back("request", record.request_text.substr(0, kLongestText));
-    fields.emplace_back("answer", record.answer_text.substr(0, kLongestText));
+    add_text("request", "request_bytes", record.request_text);
+    add_text("answer", "answer_bytes", record.answer_text);
   }
   return fields;
 }
 
 Log::Log(LogOptions options) : options_(std::move(options)) {
   if (!options_.file.empty()) file_ = open_log(options_.file);
+  spare_.reserve(kSpareLine);
+  writing_.reserve(kSpareLine);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -140,21 +158,54 @@ void Log::note(LogLevel level, std::string_view message, const LogFields& fields
   try {
     push(log_line(options_.format, milliseconds_now(), level, message, fields));
   } catch (const std::exception&) {
-    ++lost_;  // no memory for it
+    ++lost_;  // memory is short
   }
 }
 
 void Log::request(const RequestRecord& record) noexcept {
   const bool failed = record.status >= 500 || !record.error.empty();
   const bool monitor = record.route == "/metrics" || record.route.ends_with("/health");
-  // A monitor asks every few seconds, also while models are loading (503).
+  // Monitors send a request every few seconds, also while models are loading (503).
   const LogLevel level = monitor ? LogLevel::kDebug : failed ? LogLevel::kError : LogLevel::kInfo;
   if (level > options_.level) return;
   try {
-    note(level, "request", request_fields(record));
+    std::string line;
+    size_t most = LoggedText::kMostBytes;
+    do {  // escapes make a text up to six times as long
+      line = log_line(options_.format, milliseconds_now(), level, "request",
+                      request_fields(record, most));
+      most /= 2;
+    } while (line.size() > kMostLine && record.keeps_texts && most > 0);
+    push(std::move(line));
   } catch (const std::exception&) {
-    ++lost_;
+    note_short_memory(record);
   }
+}
+
+// Allocates nothing. The id of a request needs no escapes (request_id()).
+void Log::note_short_memory(const RequestRecord& record) noexcept {
+  const int64_t time = milliseconds_now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      ++lost_;
+      return;
+    }
+    spare_.resize(kSpareLine);
+    const bool json = options_.format == LogFormat::kJson;
+    char* end = write_time(spare_.data(), json ? "{\"time\":\"" : "", time);
+    const auto room = static_cast<size_t>(spare_.data() + kSpareLine - end);
+    end = json ? fmt::format_to_n(end, room,
+                                  "\",\"level\":\"error\",\"message\":\"memory is short\","
+                                  "\"id\":\"{}\",\"status\":{}}}\n",
+                                  record.id, record.status)
+                     .out
+               : fmt::format_to_n(end, room, " error memory is short id={} status={}\n", record.id,
+                                  record.status)
+                     .out;
+    spare_.resize(static_cast<size_t>(end - spare_.data()));
+  }
+  ready_.notify_one();
 }
 
 void Log::reopen() {
@@ -181,9 +232,11 @@ void Log::push(std::string line) {
 void Log::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    ready_.wait(lock, [&] { return stop_ || reopen_ || !lines_.empty(); });
+    ready_.wait(lock, [&] { return stop_ || reopen_ || !lines_.empty() || !spare_.empty(); });
     const bool opens = std::exchange(reopen_, false) && file_;
-    if (stop_ && (lines_.empty() || stopped_for_long())) return;
+    if (stop_ && ((lines_.empty() && spare_.empty()) || stopped_for_long())) return;
+    writing_.clear();
+    writing_.swap(spare_);
     std::string line;
     if (!lines_.empty()) {
       line = std::move(lines_.front());
@@ -193,9 +246,10 @@ void Log::run() {
     lock.unlock();
     try {
       if (opens) file_ = open_log(options_.file);
-    } catch (const std::exception& error) {  // the old one goes on
+    } catch (const std::exception& error) {  // the old file stays open
       note(LogLevel::kError, error.what());
     }
+    if (!writing_.empty() && !write(writing_)) ++lost_;
     if (!line.empty()) write_line(line);
     lock.lock();
   }
@@ -203,31 +257,33 @@ void Log::run() {
 
 void Log::write_line(const std::string& line) {
   const int64_t lost = lost_;
-  if (lost > lost_told_) {
-    const std::string told =
-        log_line(options_.format, milliseconds_now(), LogLevel::kWarn,
-                 fmt::format("{} lines of the log were lost", lost - lost_told_), {});
-    if (write(told)) lost_told_ = lost;
-  }
+  if (lost > lost_logged_) try {
+      const std::string note =
+          log_line(options_.format, milliseconds_now(), LogLevel::kWarn,
+                   fmt::format("{} lines of the log were lost", lost - lost_logged_), {});
+      if (write(note)) lost_logged_ = lost;
+    } catch (const std::exception&) {  // memory is short: the next line tries again
+    }
   if (!write(line)) ++lost_;
 }
 
 bool Log::stopped_for_long() { return stop_ && seconds_now() > stopped_ + kFarewellSeconds; }
 
-// False: not all of it was written.
+// Returns false if not all of it was written. Allocates nothing.
 bool Log::write(std::string_view text) {
+  if (std::exchange(torn_, false) && !write("\n")) {
+    torn_ = true;
+    return false;
+  }
   const int fd = file_ ? file_->get() : STDERR_FILENO;
-  const std::string whole =
-      std::exchange(torn_, false) ? "\n" + std::string(text) : std::string(text);
-  for (size_t done = 0; done < whole.size();) {
+  for (size_t done = 0; done < text.size();) {
     pollfd state{fd, POLLOUT, 0};
     if (poll(&state, 1, 100) == 0) {
       if (!stopped_for_long()) continue;
       torn_ = done > 0;
       return false;
     }
-    const ssize_t count =
-        ::write(fd, whole.data() + done, std::min(whole.size() - done, kPipePiece));
+    const ssize_t count = ::write(fd, text.data() + done, std::min(text.size() - done, kPipePiece));
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) {
       torn_ = done > 0;

@@ -1,4 +1,4 @@
-// log.h: what a server tells those who run it, a line for each event.
+// log.h: the log of a server, one line for each event.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -23,44 +23,51 @@ enum class LogFormat { kText, kJson };
 
 struct LogOptions {
   LogFormat format = LogFormat::kText;
-  LogLevel level = LogLevel::kInfo;  ///< what is less important is left out
+  LogLevel level = LogLevel::kInfo;  ///< less important lines are left out
   std::string file;                  ///< empty: standard error
-  bool prompts = false;              ///< bodies of requests and texts of answers too
+  bool prompts = false;              ///< also log bodies of requests and texts of answers
 };
 
 using LogFields = std::vector<std::pair<std::string_view, Json>>;
 
-/// One line with its end. `time`: milliseconds since 1970. No control character of `message` or of
-/// a value is in it as it is, so no value can look like another line. Text: "TIME LEVEL MESSAGE
-/// NAME=VALUE ...", values in double quotes with backslash escapes where they are no plain words.
+/// Returns one line with its line end. `time`: milliseconds since 1970. Control characters of the
+/// message and the values are escaped, so no value can look like another line. The text format is
+/// "TIME LEVEL MESSAGE NAME=VALUE ..."; a value that is not a plain word stands in double quotes,
+/// with backslash escapes.
 std::string log_line(LogFormat format, int64_t time, LogLevel level, std::string_view message,
                      const LogFields& fields);
 
-/// What is told of a request that is over.
-LogFields request_fields(const RequestRecord& record);
+/// Returns the fields of the line of a request. `most_text`: bytes of the request's and of the
+/// answer's text; of a longer text, the field "request_bytes" or "answer_bytes" has the length.
+LogFields request_fields(const RequestRecord& record, size_t most_text = LoggedText::kMostBytes);
 
-/// Lines are written by a thread of its own: a disk that is full or a pipe that nobody reads costs
-/// lines, which are counted, and holds up no request. Safe to use from several threads.
+/// Queues lines for a thread that writes them. If the disk is full or nobody reads the pipe, lines
+/// are lost and counted, and no request waits. Safe to use from several threads.
 class Log {
  public:
   /// Throws kIo naming the file if it cannot be opened for appending.
   explicit Log(LogOptions options);
-  /// Writes the lines that wait, for a second at most.
+  /// Writes the queued lines, for at most a second.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
   void note(LogLevel level, std::string_view message, const LogFields& fields = {}) noexcept;
-  /// The access line: at level debug for what monitors ask, error if the server failed, else info.
+  /// Logs the end of a request: at level debug for the endpoints of monitors, error if the server
+  /// failed, else info. If memory is short, logs that instead, with id and status. If the line
+  /// would be longer than kMostLine, cuts the texts of request and answer.
   void request(const RequestRecord& record) noexcept;
-  /// Opens the file anew, which somebody may have moved away. Does nothing without a file.
+  /// Opens the file anew, after somebody has moved it away. Does nothing without a file.
   void reopen();
   const LogOptions& options() const { return options_; }
-  /// Lines that could not be written.
+  /// Returns the number of lines that could not be written.
   int64_t lost() const { return lost_; }
+
+  static constexpr size_t kMostLine = size_t{4} << 20;  ///< bytes of the line of a request
 
  private:
   void push(std::string line);
+  void note_short_memory(const RequestRecord& record) noexcept;
   void run();
   bool write(std::string_view text);
   void write_line(const std::string& line);
@@ -71,13 +78,15 @@ class Log {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::string> lines_;
-  size_t bytes_ = 0;  // of lines_
+  size_t bytes_ = 0;     // of lines_
+  std::string spare_;    // a line for when memory is short, made without allocation; else empty
+  std::string writing_;  // spare_ while it is written
   bool reopen_ = false;
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> lost_{0};
-  double stopped_ = 0;     // seconds_now() of stop_
-  bool torn_ = false;      // the last line was written in part
-  int64_t lost_told_ = 0;  // of lost_, told in the log
+  double stopped_ = 0;       // seconds_now() when stop_ was set
+  bool torn_ = false;        // the last line was written in part
+  int64_t lost_logged_ = 0;  // the part of lost_ that the log names
   std::thread thread_;
 };
 

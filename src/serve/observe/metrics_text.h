@@ -1,4 +1,4 @@
-// metrics_text.h: numbers in Prometheus's text format.
+// metrics_text.h: metrics in the text format of Prometheus.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace veery::serve {
 
-/// Writes families one after another (version 0.0.4 of the format).
+/// Writes metric families one after another (version 0.0.4 of the format).
 class MetricsText {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-  /// What follows belongs to this one. `type`: "counter", "gauge" or "histogram". A family without
-  /// a sample is left out.
+  /// Begins a family, to which the following samples belong. `type`: "counter", "gauge" or
+  /// "histogram". A family without samples is left out.
   void family(std::string_view name, std::string_view type, std::string_view help);
   void sample(Labels labels, double value);
   void sample(Labels labels, const LatencyHistogram& histogram);

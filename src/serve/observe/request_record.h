@@ -1,4 +1,4 @@
-// request_record.h: one request from its arrival to the end of its answer, for log and metrics.
+// request_record.h: what is known of one request, for the log and the metrics.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,39 +6,62 @@
 
 namespace veery::serve {
 
-/// Filled by whoever knows: the HTTP server, the service, the endpoint.
-struct RequestRecord {
-  // Of the HTTP server.
-  std::string id;      ///< X-Request-Id
-  std::string client;  ///< its address, without a port
-  std::string method, path;
-  double begun = 0;    ///< seconds_now() when it was read
-  int status = 0;      ///< what the client was told; 499: it left before the answer was over
-  int64_t bytes = 0;   ///< of the answer's body that were sent
-  double seconds = 0;  ///< until the answer was over
+/// A text that is kept for the log up to a length. Longer texts are cut, not copied whole.
+class LoggedText {
+ public:
+  static constexpr size_t kMostBytes = size_t{1} << 20;
 
-  // Of the service.
-  std::string_view route;  ///< its template ("/v1/models/*"); empty: no endpoint is called so
-  std::string key;         ///< name of the API key; empty: there is none
-  std::string user;        ///< who shares the models with others: the key or the address
+  LoggedText& operator=(std::string_view text) {
+    text_.clear();
+    bytes_ = 0;
+    return *this += text;
+  }
+  LoggedText& operator+=(std::string_view text) {
+    text_ += text.substr(0, kMostBytes - text_.size());
+    bytes_ += text.size();
+    return *this;
+  }
+  const std::string& text() const { return text_; }  ///< kMostBytes at most
+  size_t bytes() const { return bytes_; }            ///< of the whole text
+
+ private:
+  std::string text_;
+  size_t bytes_ = 0;
+};
+
+/// Filled in by the HTTP server, the service and the endpoint, each as far as it knows.
+struct RequestRecord {
+  // By the HTTP server.
+  std::string id;      ///< X-Request-Id
+  std::string client;  ///< address without port
+  std::string method, path;
+  double begun = 0;    ///< seconds_now() when the request was read
+  int status = 0;      ///< status of the answer; 499: the client left before its end
+  int64_t bytes = 0;   ///< bytes of the answer's body that were sent
+  double seconds = 0;  ///< until the end of the answer
+
+  // By the service.
+  std::string_view route;  ///< template of the endpoint ("/v1/models/*"); empty: no endpoint
+  std::string key;         ///< name of the API key; empty: none
+  std::string user;        ///< for fair sharing: the key or the address
   double weight = 1;       ///< of the user's share
   int32_t priority = 0;
   std::string error;  ///< why it failed, with paths: for the log only
 
-  // Of the endpoint.
-  std::string model;  ///< as the server knows it, or what the request asked for
+  // By the endpoint.
+  std::string model;  ///< id of the model, or the name in the request
   int64_t prompt_tokens = 0, cached_tokens = 0, answer_tokens = 0;
-  double first_token = -1;   ///< seconds until it; less than 0: there is none
-  std::string finish;        ///< why the answer ended; of several, the last
-  bool keeps_texts = false;  ///< whether request_text and answer_text are wanted
-  std::string request_text, answer_text;
+  double first_token = -1;   ///< seconds to the first token; negative: none
+  std::string finish;        ///< why the answer ended; of several answers, the last
+  bool keeps_texts = false;  ///< whether to fill in request_text and answer_text
+  LoggedText request_text, answer_text;
 };
 
-/// `given` if it can be an id: 1 to 200 visible ASCII characters without quotes and backslashes.
-/// Another one otherwise.
+/// Returns `given` if it is a valid id: 1 to 200 visible ASCII characters without quotes and
+/// backslashes. Returns a random id otherwise.
 std::string request_id(std::string_view given);
 
-/// `prefix` and 24 random letters and digits.
+/// Returns `prefix` followed by 24 random letters and digits.
 std::string random_id(const std::string& prefix);
 
 }  // namespace veery::serve

@@ -1,4 +1,4 @@
-// page.h: the files of the web page, which the build compresses and compiles in, and the OpenAPI
+// page.h: the files of the web page, which the build compresses and embeds, and the OpenAPI
 // document.
 #pragma once
 #include <span>

@@ -1,4 +1,4 @@
-// POST /completion and /infill, as llama.cpp's server has them.
+// POST /completion and /infill of llama.cpp's server.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class PromptReader {
  public:
   PromptReader(const Fields& fields, const Model& model) : fields_(fields), model_(model) {}
 
-  // A text, ids, both mixed, an object with prompt_string, or a list of these.
+  // Reads a text, ids, a mixture of both, an object with prompt_string, or a list of these.
   void read(NativeRequest& request) const {
     const Json* given = fields_.find("prompt");
     if (given == nullptr) fail();
@@ -116,7 +116,7 @@ void read_options(const Fields& fields, NativeRequest& request) {
   request.tokens = fields.flag("return_tokens").value_or(false);
   const auto scores = static_cast<int32_t>(fields.integer("n_probs", 0, 100).value_or(0));
   request.generate.logprobs = scores > 0 ? scores : -1;
-  // Pieces of a stream have their tokens with their scores.
+  // The tokens of a streamed piece are taken from its scores.
   if (request.stream && request.tokens && scores == 0) request.generate.logprobs = 0;
   request.count = static_cast<int32_t>(fields.integer("n_cmpl", 1, 128).value_or(1));
   request.several = request.several || request.count > 1;
@@ -163,7 +163,7 @@ Json scores_of(const std::vector<ScoredToken>& scores, const Tokenizer& tokenize
   return list;
 }
 
-// Without the members that response_fields does not name; "a/b" becomes "b".
+// Returns only the members that response_fields names; "a/b" becomes "b".
 Json selected(const Json& body, const std::vector<std::string>& fields) {
   if (fields.empty()) return body;
   Json out = Json::object();
@@ -180,12 +180,12 @@ Json selected(const Json& body, const std::vector<std::string>& fields) {
   return out;
 }
 
-/// One answer on its way.
+/// The state of one answer.
 struct NativeAnswer {
   std::string text;
   std::vector<ScoredToken> scores;
-  double first = 0;   // when its first token came; 0: not yet
-  size_t pieces = 0;  // tokens whose text has come
+  double first = 0;   // seconds_now() of its first token; 0: none yet
+  size_t pieces = 0;  // tokens with complete text
 };
 
 class Native {
@@ -225,7 +225,7 @@ class Native {
     return body;
   }
 
-  // False: the client is gone.
+  // Returns false if the client is gone.
   bool show(size_t prompt, const Answers::Event& event, const NativeAnswer& one) {
     Json ids = Json::array();
     for (const ScoredToken& score : event.piece.scores) ids.push_back(score.token.id);
@@ -245,7 +245,7 @@ class Native {
     return events_.data(body);
   }
 
-  // Ends an answer that has taken its time and has a line.
+  // Cancels an answer after its time limit, once it has a complete line.
   void limit_time(Answers& answers, const NativeAnswer& answer) const {
     if (request_.most_seconds <= 0) return;
     const bool over = seconds_now() - answer.first > request_.most_seconds;
@@ -291,7 +291,7 @@ void answer(NativeRequest& request, Reply& reply) {
   Scheduler& scheduler = *request.model->scheduler();
   for (const std::vector<int32_t>& ids : request.prompts) {
     if (ids.empty())
-      throw ApiError(400, "the prompt is empty: there is no token to begin with", "prompt");
+      throw ApiError(400, "the prompt is empty, expected at least one token", "prompt");
     if (request.generate.options.max_tokens > 0) check_context(ids.size(), scheduler, "prompt");
   }
   std::vector<std::unique_ptr<Answers>> batch;

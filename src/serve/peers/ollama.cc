@@ -1,4 +1,4 @@
-// Ollama's endpoints that tell of models.
+// Ollama's endpoints for models: /api/version, /api/tags, /api/ps, /api/show.
 #include "serve/peers/ollama.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ std::optional<KeepAlive> ollama_keep_alive(const Fields& fields) {
   if (given->is_number()) found = given->get<double>();
   if (given->is_string()) found = parse_duration(given->get<std::string>());
   if (!found)
-    throw ApiError(400, "keep_alive is no duration, expected one such as \"5m\" or 300",
+    throw ApiError(400, "keep_alive is not a duration, expected one such as \"5m\" or 300",
                    "keep_alive");
   return found;
 }
@@ -70,7 +70,7 @@ Json entry_of(const ModelCard& model) {
           {"details", details_of(model)}};
 }
 
-// "insert" is known of loaded models only: it is a matter of the vocabulary.
+// "insert" is known only for loaded models, as it depends on the vocabulary.
 Json capabilities_of(const Models::View& view, const std::string& source) {
   const std::string_view makes = view.card->makes;
   if (makes == "embeddings") return Json::array({"embedding"});
@@ -101,7 +101,7 @@ void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
     Json entry = entry_of(*view.card);
     entry["size"] = view.bytes;
     entry["expires_at"] =
-        view.expires < 0 ? "9999-12-31T23:59:59Z"  // it stays
+        view.expires < 0 ? "9999-12-31T23:59:59Z"  // never unloaded
                          : ollama_time(std::time(nullptr) + static_cast<int64_t>(view.expires));
     entry["size_vram"] = 0;
     entry["context_length"] = view.card->context;
@@ -110,7 +110,7 @@ void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
   reply.send(200, kJson, dump_json({{"models", list}}));
 }
 
-// Throws LoadFailure if the file of the model cannot be read any more.
+// Throws LoadFailure if the file of the model can no longer be read.
 std::string template_of(const ModelCard& card) {
   try {
     return chat_template_source(card.path);

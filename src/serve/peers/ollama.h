@@ -1,4 +1,4 @@
-// ollama.h: what Ollama's endpoints share.
+// ollama.h: parts of requests and answers that Ollama's endpoints share.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace veery::serve {
 
-/// "2024-05-17T12:34:56Z" of seconds since 1970.
+/// Returns a time like "2024-05-17T12:34:56Z"; `seconds`: since 1970.
 std::string ollama_time(int64_t seconds);
 
-/// The model that a request names, which may end in ":latest". Throws ApiError 404 in Ollama's
-/// words if the server has none of that name.
+/// Returns the id of the model that a request names, which may end in ":latest". Throws ApiError
+/// 404 with Ollama's message if the server has no such model.
 std::string ollama_model(Context& context, const Fields& fields);
 
-/// The seconds of keep_alive: a number, or a text such as "5m", "1h30m", "-1"; nothing if the
-/// field is absent.
+/// Returns the seconds of keep_alive, which is a number or a text such as "5m", "1h30m" or "-1";
+/// nothing if the field is absent.
 std::optional<KeepAlive> ollama_keep_alive(const Fields& fields);
 
 }  // namespace veery::serve

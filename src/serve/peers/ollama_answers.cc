@@ -1,4 +1,4 @@
-// Ollama's endpoints that answer: /api/chat, /api/generate, /api/embed, /api/embeddings.
+// Ollama's endpoints for answers: /api/chat, /api/generate, /api/embed, /api/embeddings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace veery::serve {
 namespace {
 
-// "options", which may limit the context of a request further than the server does.
+// The field "options".
 struct Options {
   explicit Options(const Fields& fields)
       : json(fields.object("options") != nullptr ? *fields.object("options") : Json::object()),
@@ -35,7 +35,7 @@ void read_scores(const Fields& fields, GenerateRequest& request) {
   if (fields.flag("logprobs").value_or(false)) request.logprobs = top;
 }
 
-// Prompt and answer together have no more than options.num_ctx tokens.
+// Limits the tokens of prompt and answer together to options.num_ctx.
 void limit_context(const Options& options, GenerateRequest& request) {
   const auto most = options.members.integer("num_ctx", 1, INT32_MAX);
   if (!most) return;
@@ -48,16 +48,17 @@ void limit_context(const Options& options, GenerateRequest& request) {
   request.options.max_tokens = std::min(request.options.max_tokens, room);
 }
 
-// "json", or a schema.
+// Reads "format": "json" or a schema.
 void read_ollama_format(const Fields& fields, ServedModel& model, const AnswerParser& parser,
                         GenerateRequest& request) {
   const Json* format = fields.find("format");
   if (format == nullptr || *format == "") return;
   if (*format != "json" && !format->is_object()) fields.fail("format", "\"json\" or a schema");
-  hold_to_schema(format->is_object() ? *format : Json{{"type", "object"}}, model, parser, request);
+  constrain_to_schema(format->is_object() ? *format : Json{{"type", "object"}}, model, parser,
+                      request);
 }
 
-// true, false, or how much: "low", "medium", "high".
+// Reads "think": a flag, or "low", "medium" or "high".
 void read_think(const Fields& fields, const ServedModel& model, Json& variables) {
   const Json* think = fields.find("think");
   if (think == nullptr) return;
@@ -71,7 +72,8 @@ void read_think(const Fields& fields, const ServedModel& model, Json& variables)
   if (level) set_reasoning_effort(variables, think->string());
 }
 
-// Ollama's messages have no ids of calls, but the names of tools; results follow their calls.
+// Adds ids to calls and their results. Messages of Ollama have none; results follow their calls in
+// order.
 Json with_ids(const Json& messages) {
   Json out = messages;
   int64_t calls = 0, results = 0;
@@ -146,14 +148,15 @@ class OllamaRequest {
   double started = seconds_now(), load_seconds = 0;
 };
 
-/// Answers as lines of JSON, or as one object.
+/// Sends an answer as lines of JSON or as one object.
 class OllamaReply {
  public:
   using Body = std::function<Json(const ParsedAnswer&)>;
   OllamaReply(OllamaRequest& request, Reply& reply, Body body)
       : request_(request), reply_(reply), body_(std::move(body)) {}
 
-  /// `context`: the ids of the prompt, which are given back with those of the answer; or nullptr.
+  /// `context`: the ids of the prompt, which are returned together with those of the answer; may be
+  /// nullptr.
   void run(Answers& answers, AnswerParser& parser, const std::vector<int32_t>* context) {
     const Tokenizer& tokenizer = request_.model().model().tokenizer();
     Json scores = Json::array();
@@ -211,7 +214,8 @@ class OllamaReply {
   Body body_;
 };
 
-// With truncate, the oldest messages go until the prompt fits, but for the system's and the last.
+// With truncate, drops the oldest turns until the prompt fits, except system messages and the last
+// turn.
 RenderedChat render_within(const OllamaRequest& request, ChatPrompt& prompt) {
   const Model& model = request.model().model();
   RenderedChat chat = render_chat(model, prompt);
@@ -223,7 +227,7 @@ RenderedChat render_within(const OllamaRequest& request, ChatPrompt& prompt) {
     size_t first = 0;
     while (first < prompt.messages.size() && prompt.messages[first]["role"] == Json("system"))
       ++first;
-    // A turn goes with all that answers it.
+    // A turn is dropped together with its answers.
     size_t next = first + 1;
     while (next < prompt.messages.size() && prompt.messages[next]["role"] != Json("user")) ++next;
     if (next >= prompt.messages.size()) break;
@@ -335,8 +339,8 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
     if (plain && fields.has(name) && !fields.find(name)->empty() &&
         !(fields.find(name)->is_string() && fields.find(name)->string().empty()))
       throw ApiError(400,
-                     fmt::format("{} has no place in a prompt that is {}", name,
-                                 suffixed ? "continued up to a suffix" : "taken as it is"),
+                     fmt::format("{} cannot be combined with {}", name,
+                                 suffixed ? "a suffix" : "a prompt without a chat template"),
                      name);
   check_texts(text, model, "prompt", Family::kOllama);
   RenderedChat chat = generate_prompt(request, text, raw);
@@ -367,7 +371,7 @@ void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
   const Models::Lease lease =
       context.models.find(ollama_model(context, fields), ollama_keep_alive(fields));
   const double loaded = seconds_now();
-  // The old form has one prompt and one vector.
+  // The old endpoint has one prompt and one vector.
   const std::vector<std::string> texts =
       old ? std::vector{fields.require_text("prompt")} : fields.texts("input");
   if (texts.empty()) fields.fail("input", "a text or a list of texts");
@@ -378,8 +382,8 @@ void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
   for (const TextEmbedding& one : embed_texts(*lease, texts, dimensions)) {
     if (one.cut > 0 && !cuts)
       throw ApiError(400,
-                     fmt::format("input[{}] has {} tokens more than the {} that the model takes",
-                                 list.size(), one.cut, one.tokens),
+                     fmt::format("input[{}] has {} tokens, expected at most {}", list.size(),
+                                 one.cut + one.tokens, one.tokens),
                      "input");
     list.push_back(one.values);
     tokens += one.tokens;

@@ -1,4 +1,4 @@
-// POST /v1/responses, and what is stored of them.
+// POST /v1/responses, and the endpoints for stored responses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ ApiError unknown_response(const std::string& id, int status, const std::string& 
           field, "previous_response_not_found"};
 }
 
-// All items: those before a previous response, that response's own, and the new ones.
+// Returns all items: those before the previous response, the items of that response, the new ones.
 Json read_items(const Fields& fields, ResponseStore& store) {
   Json items = Json::array();
   if (const auto id = fields.text("previous_response_id"); id && !id->empty()) {
@@ -64,7 +64,7 @@ Json read_items(const Fields& fields, ResponseStore& store) {
   return items;
 }
 
-// Items get ids and a type, so that clients can list them.
+// Adds missing ids and types to items, so that clients can list them.
 Json with_ids(const Json& items) {
   Json result = Json::array();
   for (const Json& item : items) {
@@ -126,7 +126,7 @@ ResponseRequest read_request(const Fields& fields, ResponseStore& store) {
   return request;
 }
 
-// The fields of the request that a response repeats.
+// Returns the response without items; it repeats fields of the request.
 Json frame_of(const Fields& fields, const ServedModel& model) {
   const auto given = [&](const char* name, Json otherwise = {}) {
     const Json* found = fields.find(name);
@@ -178,7 +178,7 @@ GenerateRequest read_generation(const Fields& fields, ResponseRequest& asked, Se
     read_format(Fields(*text, "text.").object("format"), model, chat.parser, request,
                 "text.format");
   limit_reasoning(fields, chat.parser, request);
-  hold_to_calls(asked.choice, asked.prompt, chat, model, request, reply);
+  constrain_calls(asked.choice, asked.prompt, chat, model, request, reply);
   return request;
 }
 
@@ -237,7 +237,7 @@ std::string query_of(const HttpRequest& http, const char* name, const char* othe
   return found == http.query.end() ? otherwise : found->second;
 }
 
-// A page of items; the newest first, as OpenAI has it.
+// Returns a page of items; the newest first by default, as OpenAI does.
 Json page_of(const Json& items, const HttpRequest& http) {
   const std::string order = query_of(http, "order", "desc"), after = query_of(http, "after", "");
   if (order != "asc" && order != "desc")
@@ -277,7 +277,7 @@ void stored_response(Context& context, const HttpRequest& http, Reply& reply) {
   const auto stored = context.responses.find(id);
   if (!stored) throw unknown_response(id, 404, "response_id");
   if (query_of(http, "stream", "false") == "true")
-    throw ApiError(400, "stream: a stored response is given whole", "stream");
+    throw ApiError(400, "stream is true, expected false for a stored response", "stream");
   if (rest.empty()) return reply.send(200, kJson, dump_json(stored->response));
   if (rest != "/input_items")
     throw ApiError(404, fmt::format("there is no {}", printable(http.path, 200)));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kSeal = "veery:";
 
-// A text, or the texts of a list of parts.
+// Returns a text, or the joined texts of a list of parts.
 std::string parts_text(const Json& content, const std::string& where) {
   if (content.is_string()) return content.string();
   if (!content.is_array()) return dump_json(content);
@@ -101,7 +101,7 @@ void ResponseInput::add(const Json& json, const std::string& where) {
                  where, "unsupported_content");
 }
 
-// Calls of tools that clients run, which have an item type of their own.
+// Adds a call of a client's tool that has its own item type. Returns false for other types.
 bool ResponseInput::add_special(const std::string& type, const Fields& item) {
   const auto id = [&] {
     return item.text("call_id").value_or(item.text("id").value_or(std::string()));
@@ -171,7 +171,8 @@ void ResponseInput::add_call(const std::string& id, const std::string& name, Jso
 void ResponseInput::add_output(const Fields& item, const std::string& where) {
   flush();
   std::string text;
-  if (const Json* tools = item.array("tools")) {  // of a search: they can be called from now on
+  if (const Json* tools =
+          item.array("tools")) {  // found by a search; the model may call them from now on
     tools_.add(*tools, item.name("tools"), false);
     text = dump_json(*tools);
   } else {

@@ -1,4 +1,4 @@
-// response_input.h: input items of OpenAI's Responses API as the messages of a chat.
+// response_input.h: converts input items of OpenAI's Responses API to messages of a chat.
 #pragma once
 #include <string>
 
@@ -8,17 +8,17 @@
 
 namespace veery::serve {
 
-/// Turns items into messages. Reasoning, text and calls of one turn of the assistant are items of
-/// their own, and become one message.
+/// Converts items to messages. Reasoning, text and calls of one turn of the assistant are separate
+/// items, which become one message.
 class ResponseInput {
  public:
-  /// `tools` must outlive it, and takes the tools that items bring with them.
+  /// `tools`: must outlive it; receives the tools that items contain.
   explicit ResponseInput(ResponseTools& tools) : tools_(tools) {}
 
   void add_instructions(const std::string& text);
   void add_user(const std::string& text);
-  /// Adds an item. `where`: its place in the request, "input[3]". Throws ApiError naming it if
-  /// models here cannot read it.
+  /// Adds an item. `where`: its position in the request, "input[3]". Throws ApiError naming it if
+  /// the item is not supported.
   void add(const Json& item, const std::string& where);
   Json take();
 
@@ -33,11 +33,11 @@ class ResponseInput {
 
   ResponseTools& tools_;
   Json messages_ = Json::array();
-  Json turn_;  ///< the assistant's, while it is not over; null: none
+  Json turn_;  ///< the current message of the assistant; null: none
 };
 
-/// Reasoning as a text that only this server reads again, for clients that keep no reasoning of
-/// their own ("encrypted_content").
+/// Returns reasoning as a text for "encrypted_content", which this server can read again. For
+/// clients that do not keep reasoning themselves.
 std::string sealed_reasoning(const std::string& text);
 
 }  // namespace veery::serve

@@ -8,7 +8,7 @@
 namespace veery::serve {
 namespace {
 
-// The grammar of a custom tool is told to the model, which writes the text.
+// Returns the description of a custom tool with its grammar, as the model must know it.
 std::string custom_description(const Fields& tool) {
   std::string text = tool.text("description").value_or("");
   const Json* given = tool.object("format");
@@ -68,7 +68,7 @@ void ResponseTools::add_one(const Json& json, const std::string& where, const st
                       {"strict", !custom && tool.flag("strict").value_or(false)}}}};
   tools_[function] = {name, space, custom};
   if (shown && !tool.flag("defer_loading").value_or(false)) shown_.push_back(described);
-  // A forced call keeps to a regular expression; other grammars are only told to the model.
+  // Forced calls are constrained by a regular expression; other grammars are only described.
   const Json* format = custom ? tool.object("format") : nullptr;
   if (format != nullptr && format->value("syntax", Json()) == "regex")
     described["function"]["parameters"]["properties"]["input"]["pattern"] =
@@ -84,8 +84,8 @@ ResponseTools::Tool ResponseTools::find(const std::string& function) const {
 std::string CustomInput::push(std::string_view arguments) {
   buffer_ += arguments;
   decode();
-  std::string fresh = text_.substr(told_);
-  told_ = text_.size();
+  std::string fresh = text_.substr(returned_);
+  returned_ = text_.size();
   return fresh;
 }
 
@@ -100,12 +100,12 @@ std::string CustomInput::finish() {
     else
       text_ = input->is_string() ? input->string() : dump_json(*input);
   }
-  return text_.substr(told_);
+  return text_.substr(returned_);
 }
 
 void CustomInput::decode() {
   if (state_ == State::kBefore) {
-    // The one member that there is: {"input": "
+    // The beginning of the only member: {"input": "
     constexpr std::string_view kExpected = "{\"input\":\"";
     size_t matched = 0, i = 0;
     for (; i < buffer_.size() && matched < kExpected.size(); ++i) {
@@ -136,13 +136,13 @@ void CustomInput::decode() {
   }
 }
 
-// False: more of it has to come.
+// Returns false if the escape is incomplete.
 bool CustomInput::decode_escape() {
   const size_t left = buffer_.size() - at_;
   if (left < 2) return false;
   size_t length = buffer_[at_ + 1] == 'u' ? 6 : 2;
   if (left < length) return false;
-  // The first half of a character beyond 16 bits, with the second after it.
+  // A high surrogate needs the low surrogate after it.
   const bool high = length == 6 && (buffer_[at_ + 2] == 'd' || buffer_[at_ + 2] == 'D') &&
                     std::string_view("89abAB").find(buffer_[at_ + 3]) != std::string_view::npos;
   if (high) {

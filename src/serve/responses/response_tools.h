@@ -1,4 +1,4 @@
-// response_tools.h: tools of OpenAI's Responses API as functions, and calls back to its items.
+// response_tools.h: represents tools of OpenAI's Responses API as functions.
 #pragma once
 #include <map>
 #include <string>
@@ -10,9 +10,9 @@ namespace veery::serve {
 
 /// The tools of one request.
 ///
-/// Models call functions, so a custom tool is a function with one text, `input`, and a tool of a
-/// namespace is a function whose name begins with that of the namespace. Tools of other types run
-/// at a provider; they are left out.
+/// Models call functions. A custom tool is represented by a function with one text argument,
+/// `input`, and a tool of a namespace by a function whose name begins with the namespace. Tools of
+/// other types run at a provider and are left out.
 class ResponseTools {
  public:
   struct Tool {
@@ -20,17 +20,18 @@ class ResponseTools {
     bool custom = false;
   };
 
-  /// Adds the items of a list of tools. `where`: its place in the request. `shown`: the prompt
-  /// describes them. Throws ApiError naming a tool that has no name.
+  /// Adds a list of tools. `where`: its position in the request. `shown`: whether the prompt
+  /// describes the tools. Throws ApiError for a tool without a name.
   void add(const Json& tools, const std::string& where, bool shown);
 
-  /// Functions as templates take them, or null.
+  /// Return functions in the format of templates, or null: those in the prompt; those that may be
+  /// called.
   const Json& shown() const { return shown_; }
   const Json& callable() const { return callable_; }
-  /// The tool of a function's name; one of that name if there is none.
+  /// Returns the tool of a function; a tool of the same name if the function is unknown.
   Tool find(const std::string& function) const;
 
-  /// The arguments of the function that stands for a custom tool.
+  /// Returns the arguments of the function that represents a custom tool.
   static Json custom_arguments(const std::string& input) { return {{"input", input}}; }
 
  private:
@@ -40,13 +41,13 @@ class ResponseTools {
   std::map<std::string, Tool, std::less<>> tools_;
 };
 
-/// The text `input` out of the arguments of a custom tool's function, while they are still being
-/// written: {"input": "..."}. Arguments of another form are the text themselves.
+/// Extracts the text `input` from the arguments of a custom tool's function, {"input": "..."},
+/// while they are generated. Arguments of another format are the text themselves.
 class CustomInput {
  public:
-  /// Returns the part of the input that can no longer change.
+  /// Returns more text of the input as far as it is certain.
   std::string push(std::string_view arguments);
-  /// The rest, when the arguments are over.
+  /// Returns the rest at the end of the arguments.
   std::string finish();
 
  private:
@@ -54,7 +55,8 @@ class CustomInput {
   bool decode_escape();
 
   std::string buffer_, text_;
-  size_t at_ = 0, told_ = 0;
+  size_t at_ = 0;        // position in buffer_
+  size_t returned_ = 0;  // bytes of text_ that push() has returned
   enum class State { kBefore, kInside, kOver, kPlain } state_ = State::kBefore;
 };
 

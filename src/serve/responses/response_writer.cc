@@ -15,11 +15,11 @@ ResponseWriter::ResponseWriter(Json body, const ResponseTools& tools, const Toke
       tokenizer_(tokenizer),
       events_(events),
       options_(options) {
-  tell("response.created", {{"response", body_}});
-  tell("response.in_progress", {{"response", body_}});
+  send("response.created", {{"response", body_}});
+  send("response.in_progress", {{"response", body_}});
 }
 
-void ResponseWriter::tell(const char* type, Json members) {
+void ResponseWriter::send(const char* type, Json members) {
   if (events_ == nullptr) return;
   Json event = {{"type", type}, {"sequence_number", number_++}};
   event.update(members);
@@ -43,7 +43,7 @@ void ResponseWriter::begin(Kind kind, Json item) {
   close();
   kind_ = kind;
   item_ = std::move(item);
-  tell("response.output_item.added", {{"output_index", body_["output"].size()}, {"item", item_}});
+  send("response.output_item.added", {{"output_index", body_["output"].size()}, {"item", item_}});
 }
 
 void ResponseWriter::add_scores(const std::vector<ScoredToken>& scores) {
@@ -69,13 +69,13 @@ void ResponseWriter::add_text(const std::string& text) {
                         {"status", "in_progress"},
                         {"role", "assistant"},
                         {"content", Json::array()}});
-    tell("response.content_part.added",
+    send("response.content_part.added",
          of_item({{"content_index", 0}, {"part", text_part("", Json::array())}}));
   }
   text_ += text;
   Json scores = std::exchange(fresh_scores_, Json::array());
   for (const Json& score : scores) scores_.push_back(score);
-  tell("response.output_text.delta",
+  send("response.output_text.delta",
        of_item({{"content_index", 0}, {"delta", text}, {"logprobs", std::move(scores)}}));
 }
 
@@ -90,7 +90,7 @@ void ResponseWriter::add_reasoning(const std::string& text) {
   text_ += text;
   reasoning_ += text;
   fresh_scores_ = Json::array();
-  tell("response.reasoning_text.delta", of_item({{"content_index", 0}, {"delta", text}}));
+  send("response.reasoning_text.delta", of_item({{"content_index", 0}, {"delta", text}}));
 }
 
 void ResponseWriter::begin_call(const AnswerDelta& delta, const AnswerParser& parser) {
@@ -110,20 +110,20 @@ void ResponseWriter::begin_call(const AnswerDelta& delta, const AnswerParser& pa
 void ResponseWriter::add_arguments(const std::string& text) {
   if (kind_ == Kind::kCustom) return add_input(input_.push(text));
   item_["arguments"] = item_["arguments"].string() + text;
-  tell("response.function_call_arguments.delta", of_item({{"delta", text}}));
+  send("response.function_call_arguments.delta", of_item({{"delta", text}}));
 }
 
 void ResponseWriter::add_input(const std::string& text) {
   if (text.empty()) return;
   item_["input"] = item_["input"].string() + text;
-  tell("response.custom_tool_call_input.delta", of_item({{"delta", text}}));
+  send("response.custom_tool_call_input.delta", of_item({{"delta", text}}));
 }
 
 void ResponseWriter::close_text() {
-  tell("response.output_text.done",
+  send("response.output_text.done",
        of_item({{"content_index", 0}, {"text", text_}, {"logprobs", scores_}}));
   Json part = text_part(text_, std::exchange(scores_, Json::array()));
-  tell("response.content_part.done", of_item({{"content_index", 0}, {"part", part}}));
+  send("response.content_part.done", of_item({{"content_index", 0}, {"part", part}}));
   item_["content"].push_back(std::move(part));
 }
 
@@ -132,21 +132,21 @@ void ResponseWriter::close(const char* status) {
     case Kind::kNone: return;
     case Kind::kText: close_text(); break;
     case Kind::kReasoning:
-      tell("response.reasoning_text.done", of_item({{"content_index", 0}, {"text", text_}}));
+      send("response.reasoning_text.done", of_item({{"content_index", 0}, {"text", text_}}));
       item_["content"].push_back({{"type", "reasoning_text"}, {"text", text_}});
       if (options_.sealed_reasoning) item_["encrypted_content"] = sealed_reasoning(text_);
       break;
     case Kind::kCall:
-      tell("response.function_call_arguments.done",
+      send("response.function_call_arguments.done",
            of_item({{"arguments", item_["arguments"]}, {"name", item_["name"]}}));
       break;
     case Kind::kCustom:
       add_input(input_.finish());
-      tell("response.custom_tool_call_input.done", of_item({{"input", item_["input"]}}));
+      send("response.custom_tool_call_input.done", of_item({{"input", item_["input"]}}));
       break;
   }
   item_["status"] = status;
-  tell("response.output_item.done", {{"output_index", body_["output"].size()}, {"item", item_}});
+  send("response.output_item.done", {{"output_index", body_["output"].size()}, {"item", item_}});
   body_["output"].push_back(std::move(item_));
   text_.clear();
   kind_ = Kind::kNone;
@@ -167,7 +167,7 @@ Json ResponseWriter::finish(const Generation& result, const Json& usage) {
       {"output_tokens_details",
        {{"reasoning_tokens", usage["completion_tokens_details"]["reasoning_tokens"]}}},
       {"total_tokens", usage["total_tokens"]}};
-  tell(cut ? "response.incomplete" : "response.completed", {{"response", body_}});
+  send(cut ? "response.incomplete" : "response.completed", {{"response", body_}});
   return body_;
 }
 

@@ -1,4 +1,4 @@
-// response_writer.h: an answer as items of OpenAI's Responses API, and the events that tell of it.
+// response_writer.h: writes an answer as items and events of OpenAI's Responses API.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,12 +12,11 @@
 namespace veery::serve {
 
 struct ResponseOptions {
-  bool sealed_reasoning = false;  ///< reasoning comes with "encrypted_content" too
-  bool logprobs = false;          ///< parts of text come with the probabilities of their tokens
+  bool sealed_reasoning = false;  ///< reasoning items have "encrypted_content"
+  bool logprobs = false;          ///< text parts have the log-probabilities of their tokens
 };
 
-/// Builds the response while the answer comes, and sends an event for each step if there is a
-/// stream.
+/// Builds the response while the answer is generated, and sends events if there is a stream.
 class ResponseWriter {
  public:
   /// `body`: the response without items. `events` may be null. All arguments must outlive it.
@@ -25,18 +24,18 @@ class ResponseWriter {
                  EventStream* events, ResponseOptions options);
 
   void show(const AnswerDelta& delta, const AnswerParser& parser);
-  /// Scores of the tokens that the next deltas come from.
+  /// Adds the scores of the tokens of the next deltas.
   void add_scores(const std::vector<ScoredToken>& scores);
-  /// Ends the last item. `usage`: as usage_json() has it.
+  /// Ends the last item and returns the response. `usage`: from usage_json().
   Json finish(const Generation& result, const Json& usage);
-  /// False: the client is gone.
+  /// Returns false if the client is gone.
   bool alive() const { return alive_; }
   const std::string& reasoning() const { return reasoning_; }
 
  private:
   enum class Kind { kNone, kText, kReasoning, kCall, kCustom };
 
-  void tell(const char* type, Json members);
+  void send(const char* type, Json members);
   Json of_item(Json members) const;
   void begin(Kind kind, Json item);
   void add_text(const std::string& text);

@@ -34,9 +34,9 @@ std::vector<std::vector<size_t>> droppable_messages(const Json& messages) {
   std::vector<size_t> order;  // without instructions
   for (size_t i = 0; i < messages.size(); ++i)
     if (!is_instruction(messages[i])) order.push_back(i);
-  size_t last = order.size();  // the first of the user's last messages
+  size_t last = order.size();  // begin of the user's last messages
   while (last > 0 && !has_role(messages[order[last - 1]], "user")) --last;
-  const size_t behind = last;
+  const size_t after = last;
   while (last > 0 && has_role(messages[order[last - 1]], "user")) --last;
   std::vector<std::vector<size_t>> groups;
   const auto add = [&](size_t k, bool begins) {
@@ -47,8 +47,8 @@ std::vector<std::vector<size_t>> droppable_messages(const Json& messages) {
     add(k, has_role(messages[order[k]], "user") &&
                (k == 0 || !has_role(messages[order[k - 1]], "user")));
   const size_t turns = groups.size();
-  for (size_t k = behind; k < order.size(); ++k)
-    add(k, k == behind || !has_role(messages[order[k]], "tool"));
+  for (size_t k = after; k < order.size(); ++k)
+    add(k, k == after || !has_role(messages[order[k]], "tool"));
   if (groups.size() > turns) groups.pop_back();
   return groups;
 }

@@ -1,5 +1,4 @@
-// field_rules.h: which fields of a request are kept, ignored because they cannot change its result,
-// or refused.
+// field_rules.h: the documented fields of requests: kept, ignored or refused.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -18,19 +17,19 @@ namespace veery::serve {
 enum class FieldUse : uint8_t {
   kKept,     ///< the endpoint reads it
   kIgnored,  ///< it cannot change the result
-  kRefused,  ///< it would change the result, and the endpoint cannot do that
+  kRefused,  ///< it would change the result, and the endpoint does not support it
 };
 
 /// One documented field of an API.
 struct FieldRule {
-  /// From the body down, "[]" for the items of a list: "stream_options.include_usage",
+  /// Path within the body, with "[]" for the items of a list: "stream_options.include_usage",
   /// "tools[].function.strict".
   std::string_view name;
   FieldUse use = FieldUse::kKept;
-  /// Why it cannot change the result, or why it is refused; empty for kKept.
+  /// Why it cannot change the result or is refused; empty for kKept.
   std::string_view reason = {};
-  /// kRefused: values that ask for nothing, as JSON separated by commas. null, "", [] and {} ask
-  /// for nothing in any case.
+  /// kRefused: values without an effect, which are accepted, as JSON separated by commas. null, "",
+  /// [] and {} are always accepted.
   std::string_view neutral = {};
 };
 
@@ -43,10 +42,10 @@ constexpr FieldRule refused(std::string_view name, std::string_view reason,
   return {name, FieldUse::kRefused, reason, neutral};
 }
 
-/// The rules of one endpoint, as a tree over the names.
+/// The rules of one endpoint, as a tree over the parts of their names.
 class FieldRules {
  public:
-  /// Rules that several endpoints share; `prefix` is put before their names ("options.").
+  /// Rules that several endpoints share; `prefix` precedes their names ("options.").
   struct Group {
     Group(std::span<const FieldRule> all, std::string before = {})  // NOLINT: from a list of rules
         : rules(all), prefix(std::move(before)) {}
@@ -65,16 +64,16 @@ class FieldRules {
   };
   struct Report {
     std::optional<Refusal> refusal;
-    std::vector<std::string> unknown;  ///< names without a rule, each once; 20 at most
+    std::vector<std::string> unknown;  ///< names without a rule, each once, at most 20
   };
 
   /// A later rule replaces an earlier one of the same name. The rules must outlive it.
   FieldRules(std::string_view endpoint, std::initializer_list<Group> groups);
 
   std::string_view endpoint() const { return endpoint_; }
-  /// All rules by name.
+  /// Returns all rules by name.
   std::vector<Entry> entries() const;
-  /// Looks at the members of `body` and of those members that have rules of their own below.
+  /// Checks the members of `body`, and of those members that have rules for their own members.
   Report check(const Json& body) const;
 
  private:

@@ -6,19 +6,19 @@
 
 namespace veery::serve {
 
-/// Sampling, as read_options() reads it.
+/// Sampling options, for read_options().
 std::span<const FieldRule> sampling_rules();
-/// The budget of reasoning, as limit_reasoning() reads it.
+/// The budget of reasoning, for limit_reasoning().
 std::span<const FieldRule> reasoning_rules();
-/// Names, billing and storage at a provider: nothing that reaches the model.
+/// Names, billing and storage at a provider, which do not affect the model.
 std::span<const FieldRule> account_rules();
-/// Messages in OpenAI's form, below "messages[].".
+/// Messages in the format of OpenAI, below "messages[].".
 std::span<const FieldRule> message_rules();
-/// Functions in OpenAI's form, below "tools[].".
+/// Functions in the format of OpenAI, below "tools[].".
 std::span<const FieldRule> tool_rules();
-/// How a chat template is rendered, as read_template_fields() reads it.
+/// Options of chat templates, for read_template_fields().
 std::span<const FieldRule> template_field_rules();
-/// Fields of vLLM's and llama.cpp's generation requests that OpenAI's do not have.
+/// Fields of generation requests that vLLM and llama.cpp have, but not OpenAI.
 std::span<const FieldRule> vllm_rules();
 std::span<const FieldRule> llamacpp_rules();
 

@@ -1,4 +1,4 @@
-// response_store.h: the last responses of /v1/responses, for clients that continue or fetch them.
+// response_store.h: stores responses of /v1/responses, which clients continue or fetch later.
 #pragma once
 #include <cstddef>
 #include <list>
@@ -17,23 +17,23 @@ class ResponseStore {
  public:
   struct Stored {
     Json response;
-    Json input;  ///< all items before it, those of previous responses included
+    Json input;  ///< all items before it, including those of previous responses
   };
 
-  /// 0: nothing is kept.
+  /// Sets the limit; 0: nothing is stored.
   void set_limit(size_t bytes);
-  /// Keeps a response under its "id", and forgets the least recently used ones if there is no room.
+  /// Stores a response under its "id" and evicts the least recently used ones to make room.
   void put(const Stored& stored);
   std::optional<Stored> find(const std::string& id);
-  /// An item of any kept response, by its "id".
+  /// Returns an item of any stored response by its "id".
   std::optional<Json> find_item(const std::string& id);
-  /// False: there was none.
+  /// Returns false if there is no such response.
   bool erase(const std::string& id);
   size_t bytes() const;
 
  private:
   struct Entry {
-    std::string id, response, input;  ///< as JSON texts, whose size is known
+    std::string id, response, input;  ///< JSON as texts, so that their size is known
     size_t bytes() const { return id.size() + response.size() + input.size(); }
   };
   using Entries = std::list<Entry>;  ///< the most recently used first

@@ -1,15 +1,15 @@
-// Answers in the making, several at a time. An answer is written to the store as it grows, by the tab that receives it; other
-// tabs show what is stored.
+// Receives answers, several at a time. The tab that receives an answer writes it to the store while it grows; other tabs
+// show what is stored.
 import { ApiError, streamChat } from "./api.js";
 import { kSampling, makeNode, toMessages } from "./chats.js";
 import { takeSlot } from "./slots.js";
 import * as store from "./store.js";
 
 const kFlushMs = 250;
-const kHeardMs = 4000;  // a tab that was heard of within this time is not asked
-const kAnswerMs = 1500;  // what a busy tab may take to answer
+const kHeardMs = 4000;  // no query to a tab that has sent a message within this time
+const kAnswerMs = 1500;  // time for a busy tab to reply
 const jobs = new Map();  // by the id of the answer's message
-const heard = new Map();  // answers of other tabs: when their tab was last heard of
+const heard = new Map();  // answers of other tabs: time of the last message of their tab
 
 /** Called with a message that has grown in this tab. */
 export let onGrow = () => {};
@@ -28,16 +28,16 @@ export async function answer(chat, path, model, keepScores) {
   return node;
 }
 
-/** Goes on with an answer that was stopped, cut or interrupted; `path` ends with it. */
+/** Continues an answer that was stopped, cut or interrupted; `path` ends with it. */
 export async function resume(chat, path, model) {
   const node = path.at(-1);
   const fresh = { ...node, state: "waiting", owner: store.tab, error: undefined, advice: undefined, cut: undefined };
-  if (!node.text) Object.assign(fresh, { thought: "", calls: undefined });  // there is nothing that a prompt could end with
+  if (!node.text) Object.assign(fresh, { thought: "", calls: undefined });  // a prompt cannot end with an empty answer
   delete fresh.scores;  // they would not match the whole text
   await start({ node: fresh, body: request(chat, toMessages(chat, [...path.slice(0, -1), fresh]), model, false) });
 }
 
-/** Lets other tabs say which answers they receive: the event "here" has their ids and chats. */
+/** Asks the other tabs which answers they receive: the event "here" has their ids and chats. */
 export function askTabs() {
   store.tell({ type: "who" });
 }
@@ -135,7 +135,7 @@ function measure(job, usage) {
     rate: job.first && made > 1 && seconds > 0 ? (made - 1) / seconds : 0, wait: job.first ? (job.first - job.begun) / 1000 : 0 };
 }
 
-/** Whether the tab that receives `node` was heard of. */
+/** Whether the tab that receives `node` has sent a message lately. */
 export const isHeard = (node) => jobs.has(node.id) || performance.now() - (heard.get(node.id) ?? -1e9) < kHeardMs;
 
 /**
@@ -167,7 +167,7 @@ store.listen((event) => {
   }
 });
 
-// A write that begins now is still carried out by the browser after the page is gone.
+// The browser still completes a write that begins now after the page is closed.
 let leaving = false;
 addEventListener("pageshow", () => { leaving = false; });
 addEventListener("pagehide", () => {

@@ -1,7 +1,7 @@
-// Requests to the server, and errors in words that say what to do.
+// Requests to the server, and errors with advice for people.
 import { settings } from "./store.js";
 
-/** An error for people: `message` says what happened, `advice` what may help. */
+/** An error for people: `message` describes it, `advice` what may help. */
 export class ApiError extends Error {
   constructor(message, { status = 0, advice = "" } = {}) {
     super(message);
@@ -16,7 +16,7 @@ function headers() {
 }
 
 function advice(status, code) {
-  if (status === 401 || status === 403) return "If the server wants an API key, enter it in the settings.";
+  if (status === 401 || status === 403) return "If the server needs an API key, enter it in the settings.";
   if (code === "context_length_exceeded")
     return "Start a new chat, remove a long file or message, or start the server with a larger context (-c).";
   if (status === 429 || status === 503) return "The server is busy. Try again in a moment.";

@@ -1,5 +1,5 @@
-// A chat is a tree of messages: each has a parent, a question asked again or an answer made again is a sibling. The chat's
-// `leaf` names the branch that is shown.
+// A chat is a tree of messages: each has a parent; an edited question or another answer is a sibling. The chat's `leaf`
+// names the branch that is shown.
 import * as store from "./store.js";
 
 export const kSampling = ["temperature", "top_p", "top_k", "min_p", "repeat_penalty", "max_tokens", "seed"];
@@ -42,7 +42,7 @@ export class Tree {
   children(parent) {
     return [...this.nodes.values()].filter((node) => node.parent === parent).sort((a, b) => a.made - b.made);
   }
-  /** The messages from the root to `leaf`. A parent that is not there, or a cycle, ends the path. */
+  /** The messages from the root to `leaf`. A missing parent or a cycle ends the path. */
   path(leaf) {
     const out = [], seen = new Set();
     for (let node = this.get(leaf); node && !seen.has(node.id); node = this.get(node.parent)) {
@@ -56,7 +56,7 @@ export class Tree {
     for (let next = this.children(id); next.length; next = this.children(id)) id = next.at(-1).id;
     return id;
   }
-  /** `leaf` if it is there, else the end of the newest branch. */
+  /** `leaf` if it exists, else the end of the newest branch. */
   leaf(leaf) {
     return this.get(leaf) ? leaf : this.deepest("");
   }
@@ -75,7 +75,7 @@ function fenced(text, name) {
   return `${fence}${/\.(\w+)$/.exec(name)?.[1] ?? ""}\n${text.replace(/\n$/, "")}\n${fence}`;
 }
 
-/** The text of a message as the model reads it: attached files, then what was written. */
+/** The text of a message for the model: attached files, then the text. */
 export function contentOf(node) {
   const files = (node.files || []).map((file) => `File ${file.name}:\n${fenced(file.text, file.name)}\n\n`);
   return files.join("") + node.text;

@@ -64,7 +64,7 @@ export class Composer {
     this.area.style.height = `${this.area.scrollHeight}px`;
   }
 
-  /** Adds text files; says in words why another file is not taken. */
+  /** Adds text files; shows why another file is refused. */
   async attach(list) {
     for (const file of list) {
       const refused = await this.add(file);
@@ -136,13 +136,13 @@ export class Composer {
     this.set(draft.text || "", draft.files || []);
   }
 
-  /** Shows whether an answer of this chat is being made. */
+  /** Shows whether an answer of this chat is being received. */
   setLive(live) {
     $("stop").hidden = !live;
     $("send").hidden = live;
   }
 
-  /** Shows the tokens of the branch, of `context`; neither is known before the first answer. */
+  /** Shows how many tokens of `context` the branch has; both are unknown before the first answer. */
   setMeter(path, context) {
     const node = [...path].reverse().find((other) => other.usage);
     const meter = $("meter");

@@ -1,4 +1,4 @@
-// The chat that is read: its messages, drawn once each, and what their buttons do.
+// The open chat: its messages, each drawn once, and the actions of their buttons.
 import * as answers from "./answers.js";
 import { makeChat, makeNode, titleOf, Tree } from "./chats.js";
 import { $, say } from "./dom.js";
@@ -86,7 +86,7 @@ export class Conversation {
     $("to-end").hidden = true;
   }
 
-  /** The answer of this chat that is being made, if there is one. */
+  /** The answer of this chat that is being received, if any. */
   live() {
     return this.path().find(answers.isLive);
   }
@@ -100,7 +100,7 @@ export class Conversation {
       const chat = await store.get("chats", event.id);
       if (!chat || chat.id !== this.chat?.id) return;
       if (chat.deleted) return this.app.left();
-      // Which branch is read is a matter of each tab, unless a tab has added to it.
+      // Each tab shows its own branch, unless another tab has added to it.
       const leaf = this.tree.path(chat.leaf).some((node) => node.id === this.chat.leaf) ? chat.leaf : this.chat.leaf;
       this.chat = { ...chat, leaf };
       this.draw();

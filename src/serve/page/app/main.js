@@ -1,4 +1,4 @@
-// Puts the parts of the page together: which chat is open, the models, keys, and what is said of the storage.
+// Connects the parts of the page: the open chat, models, keyboard shortcuts, notices about the storage.
 import * as answers from "./answers.js";
 import { listModels } from "./api.js";
 import { makeChat, moveOldChats } from "./chats.js";
@@ -41,7 +41,7 @@ const app = {
     history.pushState(null, "", `#${chat.id}`);
     app.sidebar.draw();
   },
-  /** The chat that was read is deleted. */
+  /** The open chat was deleted. */
   left() {
     app.openChat("");
   },

@@ -1,6 +1,6 @@
-// Answers drawn: Markdown by markdown-it, sanitised by DOMPurify, mathematics by KaTeX, code colours by highlight.js. All
+// Draws answers: Markdown by markdown-it, sanitised by DOMPurify, mathematics by KaTeX, code colours by highlight.js. All
 // come from this server, the last two when they are first needed. Without markdown-it (a veery that was built without it)
-// answers are shown as they are written.
+// answers are shown as plain text.
 import { copyText, h } from "./dom.js";
 
 const kMostColoured = 200_000;  // characters of one block of code
@@ -38,11 +38,11 @@ const kPlainAttributes = ["align", "checked", "class", "data-tex", "disabled", "
 // DOMPurify 2.4.1+deb12u1 of Debian 12 reads a variable of another of its functions, which throws unless it exists.
 if (!("shadowNode" in window)) window.shadowNode = {};
 
-// Set once: to read a configuration takes longer than to sanitise a paragraph.
+// Set once: reading a configuration takes longer than sanitising a paragraph.
 window.DOMPurify?.setConfig({ ALLOWED_TAGS: kTags, ALLOWED_ATTR: [...kPlainAttributes, "href"], ADD_URI_SAFE_ATTR: kPlainAttributes,
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true });
 
-/** Returns `html` as nodes of which nothing can run, load or leave the page except by a link that is followed. */
+/** Returns `html` as nodes that run no code and load nothing; only followed links leave the page. */
 const sanitised = (html) => window.DOMPurify.sanitize(html);
 
 // Mathematics: \( \), \[ \], $$ $$, and $ $ where prices are not meant.
@@ -202,7 +202,7 @@ function drawMath(spot) {
     for (const styled of node.querySelectorAll("[data-style]")) styled.style.cssText = styles[styled.dataset.style];
     spot.replaceChildren(node);
   } catch {
-    spot.classList.add("raw");  // what it is not able to draw is shown as it is written
+    spot.classList.add("raw");  // formulas that KaTeX cannot draw are shown as text
   }
 }
 
@@ -216,7 +216,7 @@ export class MarkdownView {
   }
   clear() {
     this.box.replaceChildren();
-    this.fixed = "";  // the text whose blocks are drawn for good
+    this.fixed = "";  // the text whose blocks are final
     this.tail = [];   // nodes of the rest
     this.text = null;
     this.whole = false;

@@ -12,7 +12,7 @@ import { hideTokens, tokenList } from "./tokens.js";
 export class MessageView {
   constructor(node, actions) {
     this.actions = actions;
-    this.from = answers.isLive(node) ? node.text.length : 0;  // what was there when it was opened
+    this.from = answers.isLive(node) ? node.text.length : 0;  // characters that were there when it was opened
     this.box = h("article", { className: `message ${node.role}`, data: { id: node.id }, aria: { label: node.role === "user" ? "You" : "Answer" } });
     this.foot = h("div", { className: "foot" });
     this.shown = "";
@@ -167,7 +167,7 @@ function callView(call) {
   let text = call.arguments;
   try {
     text = JSON.stringify(JSON.parse(call.arguments), null, 2);
-  } catch { /* not whole yet */ }
+  } catch { /* incomplete JSON */ }
   return h("div", { className: "call" }, h("div", { className: "bar" }, h("span", { textContent: `Tool call: ${call.name}` })), h("pre", { textContent: text, tabIndex: 0 }));
 }
 

@@ -1,4 +1,4 @@
-// The settings dialog: those of the chat that is read, and those of this browser.
+// The settings dialog: settings of the open chat and of this browser.
 import { kSampling } from "./chats.js";
 import { $, notice } from "./dom.js";
 import { settings } from "./store.js";

@@ -12,9 +12,9 @@ export class Sidebar {
   constructor(app) {
     this.app = app;
     this.chats = new Map();
-    this.busy = new Map();   // ids of answers in the making, by chat
+    this.busy = new Map();   // ids of answers that are being received, by chat
     this.unread = new Set();
-    this.found = null;       // ids of chats whose text has what is searched, or null
+    this.found = null;       // ids of chats whose text matches the search, or null
     this.rows = new Map();
     this.drawSoon = later(() => this.draw(), 30);
     const search = $("search");
@@ -205,7 +205,7 @@ export class Sidebar {
     } });
   }
 
-  /** The chat above (-1) or below (1) the one that is read, by the order of the list. */
+  /** The chat above (-1) or below (1) the open one in the list. */
   neighbour(step) {
     const ids = [...$("chats").querySelectorAll(".row")].map((row) => row.dataset.id);
     const at = ids.indexOf(this.app.current());

@@ -1,10 +1,10 @@
-// How many answers may be received at a time. Browsers open six connections to a host over HTTP/1.1, in all tabs together;
-// two are left for the page itself.
+// Limits the answers that are received at a time. Browsers open six connections to a host over HTTP/1.1 in all tabs
+// together; two are left for the page itself.
 const kSlots = 4;
 const waiting = [];
 let taken = 0;
 
-/** Takes one of the places of this tab, then, if the browser has locks, one of those that all tabs share. */
+/** Takes a slot of this tab and then, if the browser has locks, a slot that all tabs share. */
 export async function takeSlot(signal) {
   const leave = await takeOwn(signal);
   try {
@@ -33,7 +33,7 @@ async function takeOwn(signal) {
   }
   return () => {
     const next = waiting.shift();
-    if (next) next();  // the place is handed over
+    if (next) next();  // passes the slot on
     else taken--;
   };
 }

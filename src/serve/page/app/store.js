@@ -22,7 +22,7 @@ function emit(event) {
 
 /**
  * Calls `listener` with {type, id, chat, remote}: type "chats" or "nodes" names a changed record, "gone" a purged chat,
- * "unsaved" a change of what could not be written; other types are messages of tell().
+ * "unsaved" a change of the unsaved records; other types are messages of tell().
  */
 export function listen(listener) {
   listeners.add(listener);
@@ -47,7 +47,7 @@ export async function open() {
       request.onblocked = () => reject(new Error("another version of the page is open"));
     });
     database.onversionchange = () => database.close();
-    database.onclose = () => open();  // the browser was told to forget this site's data
+    database.onclose = () => open();  // the user has deleted this site's data
   } catch {
     database = null;
   }
@@ -74,7 +74,7 @@ const overlay = (kind, records) => {
   return waiting.size ? records.filter((record) => !waiting.has(record.id)) : records;
 };
 
-/** Returns all chats, those deleted a moment ago included, in no order. */
+/** Returns all chats, including those just deleted, in no order. */
 export async function allChats() {
   const found = database ? await ask(reader("chats").getAll()) : [];
   return [...overlay("chats", found), ...kinds.chats.values()];
@@ -106,7 +106,7 @@ export async function eachNode(call) {
   });
 }
 
-/** The reason why the last write failed, in words; empty if everything is saved. */
+/** The reason why the last write failed, for people; empty if everything is saved. */
 export function unsavedReason() {
   return kinds.chats.size + kinds.nodes.size ? reason : "";
 }
@@ -207,7 +207,7 @@ export async function purge(chat) {
   tell({ type: "gone", id: chat, chat });
 }
 
-/** Writes again what could not be written. */
+/** Writes unsaved records again. */
 export async function saveAgain() {
   for (const kind of ["chats", "nodes"]) await putAll(kind, [...kinds[kind].values()]);
   emit({ type: "unsaved" });

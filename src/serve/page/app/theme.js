@@ -1,4 +1,4 @@
-// Runs before the first paint: light or dark, as chosen or as the system has it.
+// Runs before the first paint: light or dark, as chosen or as the system prefers.
 (() => {
   let chosen = "";
   try {

@@ -1,9 +1,9 @@
-// The tokens of an answer, each with the alternatives that the model weighed.
+// The tokens of an answer with their alternatives.
 import { $, h } from "./dom.js";
 
 const chance = (logprob, digits) => `${(100 * Math.exp(logprob)).toFixed(digits)} %`;
 
-/** Returns an answer as its tokens, the less likely the darker; one that is chosen shows its alternatives. */
+/** Returns an answer as tokens; less likely ones are darker, the selected one shows its alternatives. */
 export function tokenList(scores) {
   return h("div", { className: "tokens" }, ...scores.map((score) => {
     const span = h("span", { textContent: score.token, tabIndex: 0, role: "button", title: chance(score.logprob, 1) });

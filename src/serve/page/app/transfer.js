@@ -4,7 +4,7 @@ import { h, notice } from "./dom.js";
 import * as store from "./store.js";
 
 const kFormat = "veery-chats";
-const kSavedFormat = "veery-chat";  // of one chat, by the program: src/engine/chat/chat_file.h
+const kSavedFormat = "veery-chat";  // of one chat, by the program: src/chat/chat_file.h
 
 function save(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
@@ -35,8 +35,8 @@ export async function exportText(chat) {
   save(`${fileName(chat.title)}.md`, `${parts.join("\n\n")}\n`, "text/markdown");
 }
 
-// Records of an export of llama.cpp's page: {conv, messages} or a list of them. Messages of roles that this page has not
-// (system, tool, the root) are left out; what follows them hangs on what they follow.
+// Records of an export of llama.cpp's page: {conv, messages} or a list of them. Messages of other roles (system, tool, the
+// root) are left out; their children are attached to their parents.
 function fromLlamaForm(list) {
   const chats = [], nodes = [];
   for (const { conv, messages } of list) {
@@ -98,7 +98,7 @@ function isRecord(record, ids) {
     Object.entries(kText).every(([name, type]) => record[name] === undefined || typeof record[name] === type);
 }
 
-/** Returns {chats, nodes} of an exported text. Throws an Error in words. */
+/** Returns {chats, nodes} of an exported text. Throws an Error with a message for people. */
 export function readExport(text) {
   let json;
   try {
@@ -124,7 +124,7 @@ export function readExport(text) {
   return { chats, nodes };
 }
 
-/** Adds the chats of files. Records that are there already stay as they are. */
+/** Adds the chats of files. Existing records stay unchanged. */
 export async function importFiles(files) {
   for (const file of files) {
     try {
