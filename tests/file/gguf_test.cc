@@ -249,7 +249,8 @@ TEST(GgufWrite, UnwritablePathsThrow) {
   };
   EXPECT_EQ(error(folder.file("none/x.gguf")).kind(), ErrorKind::kIo);
   fs::create_directory(folder.file("folder"));
-  expect_contains(error(folder.file("folder")).what(), "is a folder, expected a regular file or a new name");
+  expect_contains(error(folder.file("folder")).what(),
+                  "is a folder, expected a regular file or a new name");
   EXPECT_EQ(folder.entries(), 1U);
 }
 
