@@ -78,7 +78,7 @@ class Pages {
   /// The same for a snapshot of it, in the order of snapshot_places(); one of unused_snapshots().
   void make_snapshot(int32_t sequence, int32_t position);
 
-  /// [group][sequence], as Slots::tables wants them; stays in place.
+  /// [group][sequence], as RunShape::tables wants them; stays in place.
   const PageTable* tables() const { return tables_.data(); }
   /// Pages that some sequence holds, of the cache that grows the most.
   int32_t used() const;

@@ -86,8 +86,8 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       source_positions_(model.config().source.positions) {
-  block_.slots.tables = pages_.tables();
-  block_.slots.sequences = options.sequences;
+  block_.shape.tables = pages_.tables();
+  block_.shape.sequences = options.sequences;
   for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
   for (size_t i = 0; i < options.activations.places.size(); ++i)
     if (const size_t bytes = options.activations.places[i]; bytes > 0) workspaces_[i].block(bytes);
@@ -234,7 +234,7 @@ void Runner::fill_block(std::span<const RunPart> parts) {
   block_.clear();
   for (const RunPart& part : parts) {
     if (part.ids.empty()) continue;
-    const auto first = block_.slots.rows, count = static_cast<int32_t>(part.ids.size());
+    const auto first = block_.shape.rows, count = static_cast<int32_t>(part.ids.size());
     std::ranges::copy(part.ids, tokens_.begin() + first);
     if (features_ > 0)
       std::ranges::copy(part.features, features_input_.begin() + first * features_);
@@ -242,7 +242,7 @@ void Runner::fill_block(std::span<const RunPart> parts) {
       std::fill_n(is_extended_.begin() + first, count, extended(part.sequence) ? 1 : 0);
     block_.add_span(part.sequence, count, sequences_[static_cast<size_t>(part.sequence)].position,
                     source_positions_);
-    for (int32_t i = part.outputs; i > 0; --i) block_.add_output(block_.slots.rows - i);
+    for (int32_t i = part.outputs; i > 0; --i) block_.add_output(block_.shape.rows - i);
   }
 }
 
@@ -265,14 +265,13 @@ Plan& Runner::source_plan() {
                 model_.path());
   const SourceConfig& source = model_.config().source;
   source_block_ = std::make_unique<RunBlock>(model_.entry().graph, source.positions);
-  source_block_->slots.tables = pages_.tables();
-  source_block_->slots.sequences = block_.slots.sequences;
-  const PlanOptions options{.rows = source.positions,
-                            .exact = model_.options().exact,
-                            .fuse = model_.options().fuse};
-  source_plan_ = std::make_unique<Plan>(model_.entry().graph, source_roots(model_),
-                                        source_binding(model_, states_, *source_block_, source_workspace_),
-                                        options);
+  source_block_->shape.tables = pages_.tables();
+  source_block_->shape.sequences = block_.shape.sequences;
+  const PlanOptions options{
+      .rows = source.positions, .exact = model_.options().exact, .fuse = model_.options().fuse};
+  source_plan_ = std::make_unique<Plan>(
+      model_.entry().graph, source_roots(model_),
+      source_binding(model_, states_, *source_block_, source_workspace_), options);
   return *source_plan_;
 }
 
@@ -333,11 +332,11 @@ void Runner::run(std::span<const RunPart> parts) {
   masked_ = last_wants_ == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
   PartMasks masks(parts, model_.pool());
   if (masked_) {
-    block_.slots.mask = &masks;
+    block_.shape.mask = &masks;
     masked_plans_.insert(last_);
   }
   last_->run();
-  block_.slots.mask = nullptr;
+  block_.shape.mask = nullptr;
   finish(parts);
 }
 
@@ -422,7 +421,7 @@ std::vector<float> Runner::source_values(int32_t sequence, const std::string& st
   model_.pool().parallel_for(positions, 64, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)
       for (int64_t head = 0; head < heads; ++head) {
-        const CachedHead from{cache, page_of(cache, block_.slots, sequence, p), head, p};
+        const CachedHead from{cache, page_of(cache, block_.shape, sequence, p), head, p};
         float* const to = values.data() + p * cache.cols + head * size;
         for (int64_t i = 0; i < size; ++i) to[i] = read_cached(from, i);
       }
@@ -537,8 +536,7 @@ std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vect
     roots = made.roots;
   }
   return std::make_unique<Plan>(*graph, std::move(roots),
-                                binding_of(model_, workspaces_, &states_, &block_),
-                                options);
+                                binding_of(model_, workspaces_, &states_, &block_), options);
 }
 
 }  // namespace veery

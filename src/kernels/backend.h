@@ -33,7 +33,7 @@ struct RunInput {
 
 /// What a table is made ready for.
 struct TableUse {
-  const Slots* slots = nullptr;      ///< its page tables have the sizes that all runs have
+  const RunShape* shape = nullptr;   ///< its page tables have the sizes that all runs have
   int groups = 0;                    ///< of page tables
   int64_t rows = 1, outputs = 1;     ///< at most, of a run
   int64_t sequences = 0;             ///< at most; 0: as many as there are page tables for
@@ -62,13 +62,13 @@ struct PeakRates {
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// Runs it on the values of these slots; returns when all results are there, but for those that
-  /// fetch() brings. Throws kIo if the device fails, and what a mask of the slots throws.
-  virtual void run(const Slots& slots) = 0;
+  /// Runs it on the values of these shape; returns when all results are there, but for those that
+  /// fetch() brings. Throws kIo if the device fails, and what a mask of the shape throws.
+  virtual void run(const RunShape& shape) = 0;
   /// As run(), but row after row, each begun when what is before it has ended; adds the seconds
   /// that each row took on the device to `seconds` (one entry a row). Results stay where they are.
   /// Throws kUnsupported where the device cannot time them.
-  virtual void run_profiled(const Slots& slots, std::vector<double>& seconds) = 0;
+  virtual void run_profiled(const RunShape& shape, std::vector<double>& seconds) = 0;
   /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
   virtual void fetch(size_t i) = 0;
   /// Tokens of a row that a chain makes at most; 0: this table cannot be chained. May make what
@@ -76,11 +76,11 @@ class Executable {
   virtual int32_t chain_steps() { return 0; }
   /// Whether rows of a chain may be other than greedy.
   virtual bool chain_draws() const { return false; }
-  /// Runs it again and again without coming back to the host, for slots of one row a sequence, as
+  /// Runs it again and again without coming back to the host, for shape of one row a sequence, as
   /// many as there are of `rows`: the token of a row is what was chosen or drawn of its results the
   /// time before, its position the next one, until it has all its tokens, or one that it stops at,
   /// or the settings want more than the most probable tokens. Throws kIo if the device fails.
-  virtual void run_chain(const Slots&, std::span<const ChainRow>) {}
+  virtual void run_chain(const RunShape&, std::span<const ChainRow>) {}
   /// The tokens that the last chain made of a row.
   virtual std::span<const int32_t> chosen(int64_t) const { return {}; }
   /// Where the host finds result `i` of those that lower() was asked for.

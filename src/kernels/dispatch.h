@@ -89,7 +89,7 @@ struct PageTable {
 
 /// Rows of a run that belong to one sequence, at consecutive positions.
 struct Span {
-  int32_t sequence = 0;  ///< < Slots::sequences
+  int32_t sequence = 0;  ///< < RunShape::sequences
   int32_t first_row = 0;
   int32_t rows = 0;
   int32_t position = 0;  ///< of the first row
@@ -104,7 +104,7 @@ struct Span {
 /// The shape of one run: how many rows there are, which sequences they belong to, and where the
 /// caches of these lie. Values that vary between runs are inputs of the graph, which kernels get as
 /// operands. The arrays stay where they are; the engine writes them before a run.
-struct Slots {
+struct RunShape {
   int32_t rows = 0;                      ///< tokens of this run
   int32_t outputs = 0;                   ///< rows whose output is wanted
   int32_t span_count = 0;                ///< spans; every row belongs to exactly one
@@ -152,7 +152,7 @@ struct Worker {
 struct Dispatch;
 /// Does this worker's share of the dispatch. All workers call it; a barrier follows. Never throws,
 /// allocates, locks or logs. Which worker computes an element must not change its bits.
-using KernelFn = void (*)(const Dispatch&, const Slots&, const Worker&);
+using KernelFn = void (*)(const Dispatch&, const RunShape&, const Worker&);
 
 struct Dispatch {
   KernelFn run = nullptr;

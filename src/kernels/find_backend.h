@@ -15,9 +15,10 @@ inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N[,cuda:M...
 /// Whether `name` is one of kDevices.
 bool is_device(std::string_view name);
 /// Returns the backends of a device, or of several GPUs that share the layers of a model in this
-/// order; none is the CPU. "auto" selects the first GPU; without a GPU it selects the CPU, and `why`
-/// gets the reason. `relaxed`: see make_cuda_backend(); throws kInput for other devices. Throws
-/// kInput for a GPU that is named twice, and as make_cuda_backend() and make_metal_backend().
+/// order; none is the CPU. "auto" selects the first GPU; without a GPU it selects the CPU, and
+/// `why` gets the reason. `relaxed`: see make_cuda_backend(); throws kInput for other devices.
+/// Throws kInput for a GPU that is named twice, and as make_cuda_backend() and
+/// make_metal_backend().
 std::vector<std::shared_ptr<Backend>> find_backends(std::string_view name, std::string& why,
                                                     bool relaxed = false);
 

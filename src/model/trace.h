@@ -72,8 +72,8 @@ class Trace {
   bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
   bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
 
-  /// Appends x to a cache and returns the cache, which covers all positions so far. Returns x itself
-  /// unless the mode is kServe.
+  /// Appends x to a cache and returns the cache, which covers all positions so far. Returns x
+  /// itself unless the mode is kServe.
   Array cached(const std::string& name, Array x, const StateAttr& attr);
   /// Cross-attention cache: encoder_writes() stores a row per encoder position, decoder_reads()
   /// returns all of them. Throws kUnsupported unless the mode is kServe.

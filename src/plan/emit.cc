@@ -54,8 +54,7 @@ class Emitter {
     result.constants = std::move(constants);
     result.arena = arena;
     result.arena_bytes = layout.bytes;
-    if (workers > 0)
-      result.memory = {{arena, layout.bytes}, arena + arena_bytes, stride};
+    if (workers > 0) result.memory = {{arena, layout.bytes}, arena + arena_bytes, stride};
     return result;
   }
 
@@ -142,8 +141,7 @@ class Emitter {
     step.dispatch.attr = node.attr;
     fill_operands(node, id, step.dispatch);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
-    step.kernel =
-        backend_.choose(node.op, step.dispatch, {.rows = rows, .exact = options_.exact});
+    step.kernel = backend_.choose(node.op, step.dispatch, {.rows = rows, .exact = options_.exact});
     const RunExtent run{rows, options_.sequences, std::max(backend_.workers(), 1)};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
@@ -175,8 +173,8 @@ class Emitter {
   bool may_fuse_with_next(int i) const {
     const auto step = static_cast<size_t>(i);
     return step + 1 < steps_.size() &&
-           backend_.may_fuse(graph_[steps_[step].node].op,
-                                      graph_[steps_[step + 1].node].op, most_rows(kTokenRows));
+           backend_.may_fuse(graph_[steps_[step].node].op, graph_[steps_[step + 1].node].op,
+                             most_rows(kTokenRows));
   }
 
   void lifetimes() {

@@ -12,8 +12,8 @@ struct Emitted {
   std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
   std::vector<RunInput> inputs;  ///< of a device's table
-  Memory constants;             ///< written already
-  std::byte* arena = nullptr;   ///< where all other values lie, in the workspace
+  Memory constants;              ///< written already
+  std::byte* arena = nullptr;    ///< where all other values lie, in the workspace
   size_t arena_bytes = 0;
   HostMemory memory;  ///< of a table of the host
 };

@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-constexpr size_t kParamAlignment = 256;  // of each parameter: what GPUs' bulk copies need
+constexpr size_t kParamAlignment = 256;            // of each parameter: what GPUs' bulk copies need
 constexpr int64_t kGrainBytes = int64_t{1} << 18;  // of a panel's worth of work for one thread
 
 /// A parameter as it will lie in memory.
@@ -153,8 +153,7 @@ void fill(const ModelFile& file, const ParamLayout& layout, const Operand& opera
   if (layout.matrix)
     pack(file, layout, pool, backend, bytes);
   else
-    decode_floats(*layout.tensor,
-                  {reinterpret_cast<float*>(bytes), layout.bytes / sizeof(float)});
+    decode_floats(*layout.tensor, {reinterpret_cast<float*>(bytes), layout.bytes / sizeof(float)});
   if (shared == nullptr) device.upload(operand.data, bytes, layout.bytes);
   file.release(*layout.tensor);  // the pages that two pieces share, and those mapped ahead
 }

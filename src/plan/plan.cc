@@ -78,7 +78,7 @@ void Plan::lower(Emitted& emitted) {
     if (!roots_[i].front) ++first_fetched;
   executable_ = binding_.backend().lower(
       steps, emitted.roots,
-      {.slots = &binding_.block->slots,
+      {.shape = &binding_.block->shape,
        .groups = groups,
        .rows = options_.rows,
        .outputs = options_.outputs,
@@ -89,14 +89,14 @@ void Plan::lower(Emitted& emitted) {
        .memory = emitted.memory});
   for (Root& root : roots_) {
     root.operand = root.front ? front_->root(root.index) : emitted.roots[root.index];
-    if (!root.front)  // read only
+    if (!root.front)                                                                // read only
       root.operand.data = const_cast<std::byte*>(executable_->result(root.index));  // NOLINT
   }
 }
 
 void Plan::run() {
   if (front_) front_->run();
-  executable_->run(binding_.block->slots);
+  executable_->run(binding_.block->shape);
   check_files();
 }
 
@@ -109,7 +109,7 @@ void Plan::fetch(size_t i) {
 void Plan::run_profiled(std::vector<double>& seconds) {
   std::vector<double> before, own;
   if (front_) front_->run_profiled(before);
-  executable_->run_profiled(binding_.block->slots, own);
+  executable_->run_profiled(binding_.block->shape, own);
   check_files();
   before.insert(before.end(), own.begin(), own.end());
   seconds.resize(before.size(), 0);

@@ -80,14 +80,14 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   /// Runs the places before, if there are any, then the table on the inputs in the binding's block.
-  /// On the CPU it does not allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if weights that
-  /// are read from their file may have been others.
+  /// On the CPU it does not allocate, lock or look anything up. Throws kIo if a device fails,
+  /// FileChanged if weights that are read from their file may have been others.
   void run();
   /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
   int32_t chain_steps() { return front_ != nullptr ? 0 : executable_->chain_steps(); }
   bool chain_draws() const { return executable_->chain_draws(); }
   void run_chain(std::span<const ChainRow> rows) {
-    executable_->run_chain(binding_.block->slots, rows);
+    executable_->run_chain(binding_.block->shape, rows);
   }
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
   /// As run(), adding the seconds that each row took to `seconds`: one entry for each row of the

@@ -49,9 +49,9 @@ RunBlock::RunBlock(std::span<const InputSpec> inputs, int32_t rows) : rows_(rows
   span_of_ = {reinterpret_cast<int32_t*>(memory_.data() + span_of), count};
   output_rows_ = {reinterpret_cast<int32_t*>(memory_.data() + output_rows), count};
   positions_ = find<int32_t>("positions");
-  slots.spans = spans_.data();
-  slots.span_of = span_of_.data();
-  slots.output_rows = output_rows_.data();
+  shape.spans = spans_.data();
+  shape.span_of = span_of_.data();
+  shape.output_rows = output_rows_.data();
 }
 
 const Operand& RunBlock::operand(std::string_view name) const {
@@ -61,12 +61,12 @@ const Operand& RunBlock::operand(std::string_view name) const {
 }
 
 void RunBlock::add_span(int32_t sequence, int32_t rows, int32_t position, int32_t visible) {
-  const int32_t first = slots.rows;
-  spans_[static_cast<size_t>(slots.span_count)] = {sequence, first, rows, position, visible};
-  std::fill_n(span_of_.begin() + first, rows, slots.span_count++);
+  const int32_t first = shape.rows;
+  spans_[static_cast<size_t>(shape.span_count)] = {sequence, first, rows, position, visible};
+  std::fill_n(span_of_.begin() + first, rows, shape.span_count++);
   if (!positions_.empty())
     std::iota(positions_.begin() + first, positions_.begin() + first + rows, position);
-  slots.rows += rows;
+  shape.rows += rows;
 }
 
 void RunBlock::check_type(std::string_view name, const Operand& value, size_t bytes,

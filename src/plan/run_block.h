@@ -34,8 +34,8 @@ class RunBlock {
 
   /// The most tokens of a run.
   int32_t rows() const { return rows_; }
-  /// The elements of an input, row by row: T is int32_t, float, uint8_t, or uint16_t for the bits of
-  /// f16 and bf16. Throws kBug if no graph declares it, or if it has elements of another type.
+  /// The elements of an input, row by row: T is int32_t, float, uint8_t, or uint16_t for the bits
+  /// of f16 and bf16. Throws kBug if no graph declares it, or if it has elements of another type.
   template <typename T>
   std::span<T> input(std::string_view name) const {
     const Operand& value = operand(name);
@@ -52,16 +52,16 @@ class RunBlock {
 
   /// Begins a run without rows, outputs and masks. Inputs keep their values.
   void clear() {
-    slots.rows = slots.outputs = slots.span_count = 0;
-    slots.mask = nullptr;
+    shape.rows = shape.outputs = shape.span_count = 0;
+    shape.mask = nullptr;
   }
   /// Appends `rows` rows of `sequence`, the first at `position`; writes the input "positions", if
   /// there is one. `visible`: Span::visible.
   void add_span(int32_t sequence, int32_t rows, int32_t position, int32_t visible = 0);
   /// Appends an output: the result of this row of the run is requested. Rows must ascend.
-  void add_output(int32_t row) { output_rows_[static_cast<size_t>(slots.outputs++)] = row; }
+  void add_output(int32_t row) { output_rows_[static_cast<size_t>(shape.outputs++)] = row; }
 
-  Slots slots;
+  RunShape shape;
 
  private:
   size_t elements(const Operand& value) const {

@@ -17,7 +17,7 @@ struct SplitGraph {
   std::vector<Value> crossing;
   std::vector<std::string> inputs;  ///< names of these, the same for the same value of the graph
   struct Root {
-    Value value;       ///< in the back, unless
+    Value value;        ///< in the back, unless
     int crossing = -1;  ///< it is this one of `crossing`
   };
   std::vector<Root> roots;

@@ -49,7 +49,7 @@ class StateLayout {
     bool grows() const { return !blocks && source == 0 && window == 0; }
   };
   struct State {
-    Operand operand;     ///< without its address
+    Operand operand;    ///< without its address
     size_t place = 0;   ///< index of StateOptions::first_layers
     size_t offset = 0;  ///< in the bytes of its place
   };
@@ -87,8 +87,8 @@ class StateStore {
  public:
   using Group = StateLayout::Group;
 
-  /// Throws as StateLayout does. `devices`: whose memory it is, of each place; they must outlive the
-  /// store. Empty: the host's.
+  /// Throws as StateLayout does. `devices`: whose memory it is, of each place; they must outlive
+  /// the store. Empty: the host's.
   StateStore(const Graph& graph, const StateOptions& options,
              std::span<Device* const> devices = {});
 

@@ -5,8 +5,7 @@
 namespace veery {
 
 std::byte* Workspace::block(size_t size) {
-  if (blocks_.empty() || blocks_.back().size() < size)
-    blocks_.push_back(device_->reserve(size));
+  if (blocks_.empty() || blocks_.back().size() < size) blocks_.push_back(device_->reserve(size));
   return blocks_.back().data();
 }
 

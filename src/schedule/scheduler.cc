@@ -435,8 +435,8 @@ void Scheduler::choose() {
   const auto needs_logits = [](const RunPart& part) {
     return part.outputs > 0 && part.wants == Wants::kLogits;
   };
-  const bool quick = runner_.chained() ||
-                     (!model_.backend().runs_on_host() && std::ranges::none_of(parts_, needs_logits));
+  const bool quick = runner_.chained() || (!model_.backend().runs_on_host() &&
+                                           std::ranges::none_of(parts_, needs_logits));
   model_.pool().parallel_for(
       std::ssize(parts_), quick ? kQuick : 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)

@@ -85,21 +85,21 @@ void Encoder::grow_block(int64_t rows) {
 void Encoder::fill_block(std::span<const TokenSequence> sequences, int64_t rows) {
   grow_block(rows);
   block_->clear();
-  Slots& slots = block_->slots;
+  RunShape& shape = block_->shape;
   const std::span<int32_t> tokens = block_->input<int32_t>("tokens");
   const std::span<int32_t> types = block_->find<int32_t>("types");
   std::ranges::fill(block_->find<int32_t>("is_extended"), model_.config().long_context ? 1 : 0);
   for (const TokenSequence& sequence : sequences) {
-    const auto first = static_cast<size_t>(slots.rows);
+    const auto first = static_cast<size_t>(shape.rows);
     const auto count = static_cast<int32_t>(sequence.ids.size());
     std::ranges::copy(sequence.ids, tokens.begin() + first);
     if (!types.empty()) {
       std::fill_n(types.begin() + first, count, 0);
       std::ranges::copy(sequence.types, types.begin() + first);
     }
-    block_->add_span(slots.span_count, count, 0);
+    block_->add_span(shape.span_count, count, 0);
   }
-  slots.sequences = slots.span_count;
+  shape.sequences = shape.span_count;
 }
 
 std::span<const float> Encoder::row(int64_t i) const {
@@ -122,8 +122,7 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
   if (!slot) {
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        binding_of(model_, workspaces_, nullptr, block_.get()),
-        plan_options(rows, sequences));
+        binding_of(model_, workspaces_, nullptr, block_.get()), plan_options(rows, sequences));
   }
   return *slot;
 }

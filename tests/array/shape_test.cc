@@ -12,7 +12,9 @@ class Shapes : public ::testing::Test {
   Array param(int64_t rows, int64_t cols) {
     return {graph, graph.leaf(op::kParam, "w", {rows, cols})};
   }
-  Array slot() { return {graph, graph.leaf(op::kInput, "tokens", {Symbol::kRows, 1}, InputAttr{DType::kI32})}; }
+  Array slot() {
+    return {graph, graph.leaf(op::kInput, "tokens", {Symbol::kRows, 1}, InputAttr{DType::kI32})};
+  }
   template <typename F>
   void refuses(F make, const std::string& word) {
     try {

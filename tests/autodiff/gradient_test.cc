@@ -17,7 +17,8 @@ class GradientGraph : public testing::Test {
     return {graph, graph.leaf(op::kParam, name, shape, ParamAttr{})};
   }
   Array loss_of(Array logits) {
-    return cross_entropy(logits, {graph, graph.leaf(op::kInput, "targets", {Symbol::kRows, 1}, InputAttr{DType::kI32})});
+    return cross_entropy(logits, {graph, graph.leaf(op::kInput, "targets", {Symbol::kRows, 1},
+                                                    InputAttr{DType::kI32})});
   }
   int64_t count(Op op) const { return std::ranges::count(graph.nodes(), op, &Node::op); }
   std::string refusal(Array loss, const std::vector<Array>& wrt, ErrorKind kind) {

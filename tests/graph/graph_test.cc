@@ -35,7 +35,8 @@ TEST_F(GraphTest, InfersShapes) {
       graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
                 LinearAttr{.weights = 2});
   EXPECT_EQ(graph[y].shape(), (Shape{Symbol::kRows, 8}));
-  const NodeId rows = graph.leaf(op::kInput, "output_rows", {Symbol::kOutputs, 1}, InputAttr{DType::kI32});
+  const NodeId rows =
+      graph.leaf(op::kInput, "output_rows", {Symbol::kOutputs, 1}, InputAttr{DType::kI32});
   EXPECT_EQ(graph[graph.add(op::kSelectRows, inputs({x, rows}))].shape(),
             (Shape{Symbol::kOutputs, 8}));
   EXPECT_EQ(graph[graph.add(op::kColumns, inputs({x}), ColumnsAttr{2, 3})].shape(),

@@ -73,7 +73,7 @@ struct Scene {
     for (size_t i = first; i < first + count; ++i)
       rows.add(batch.spans[i].sequence, batch.spans[i].position, batch.spans[i].rows);
     rows.set_visible(setting.prefixes);
-    const Slots slots = rows.slots();
+    const RunShape shape = rows.shape();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += batch.spans[first].first_row * o.stride;
@@ -81,7 +81,7 @@ struct Scene {
       return o;
     };
     run(op::kAttend, {part(q), part(k), part(v), setting.sinks ? sinks.operand : Operand{}},
-        part(out), setting.attr, slots, with);
+        part(out), setting.attr, shape, with);
   }
   Matrix attend(RunWith with) const {
     Matrix out = empty();
@@ -167,17 +167,17 @@ TEST(AttendRows, AreTheBitsOfACacheOfF32) {
     const Matrix& k = scene.k;
     Batch batch = scene.batch;
     batch.set_visible(s.prefixes);
-    const Slots slots = batch.slots();
+    const RunShape shape = batch.shape();
     const Cache keys(scene.batch, true, DType::kF32, s.attr.kv_heads, s.n);
     const Cache values(scene.batch, false, DType::kF32, s.attr.kv_heads, scene.setting.v);
-    run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);
-    run(op::kCacheWrite, {scene.v.operand, values.operand}, values.operand, {}, slots);
+    run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, shape);
+    run(op::kCacheWrite, {scene.v.operand, values.operand}, values.operand, {}, shape);
     for (Target target : fast_targets()) {
       Matrix cached = scene.empty();
       run(op::kAttend,
           {scene.q.operand, keys.operand, values.operand,
            s.sinks ? scene.sinks.operand : Operand{}},
-          cached.operand, s.attr, slots, {.target = target});
+          cached.operand, s.attr, shape, {.target = target});
       expect_same_bits(scene.attend({.target = target}), cached, name(target).data());
     }
   }

@@ -30,15 +30,15 @@ struct Scene {
         keys(rows, true, key_type, a.kv_heads, head_dim),
         values(rows, false, value_type, a.kv_heads, value_dim > 0 ? value_dim : head_dim) {
     Random random(11);
-    q = random_matrix(batch.slots().rows, a.heads * n, random, 1.5F);
+    q = random_matrix(batch.shape().rows, a.heads * n, random, 1.5F);
     sinks = random_matrix(1, a.heads, random, 3);
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
       Batch fill = batch.empty();
       fill.add(static_cast<int>(seq), 0, lengths[seq]);
       const Matrix k = random_matrix(lengths[seq], a.kv_heads * n, random);
       const Matrix value = random_matrix(lengths[seq], a.kv_heads * v, random);
-      run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
-      run(op::kCacheWrite, {value.operand, values.operand}, values.operand, {}, fill.slots());
+      run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.shape());
+      run(op::kCacheWrite, {value.operand, values.operand}, values.operand, {}, fill.shape());
     }
   }
 
@@ -51,7 +51,7 @@ struct Scene {
       if (begin < end) rows.add(span.sequence, span.position + begin - span.first_row, end - begin);
     }
     rows.set_visible(prefixes);
-    const Slots slots = rows.slots();
+    const RunShape shape = rows.shape();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += first * o.stride;
@@ -60,7 +60,7 @@ struct Scene {
     };
     const Operand& v_cache = attr.shared > 0 ? keys.operand : values.operand;
     run(op::kAttend, {part(q), keys.operand, v_cache, has_sinks ? sinks.operand : Operand{}},
-        part(out), attr, slots, with);
+        part(out), attr, shape, with);
   }
   Matrix attend(RunWith with) const {
     Matrix out(q.operand.rows, attr.heads * v);
@@ -272,12 +272,12 @@ TEST(Attend, Bf16FlushesSubnormalNumbers) {
   batch.add(0, 0, kRows);
   const Matrix q = tiny(2 * n, 200), k = tiny(n, 160), v = tiny(n, 90);
   const Cache keys(batch, true, DType::kBF16, 1, n), values(batch, false, DType::kBF16, 1, n);
-  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, batch.slots());
-  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, batch.slots());
+  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, batch.shape());
+  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, batch.shape());
   const auto attend = [&](Target target) {
     Matrix out(kRows, 2 * n);
     run(op::kAttend, {q.operand, keys.operand, values.operand}, out.operand,
-        AttendAttr{.heads = 2, .kv_heads = 1, .scale = 0.5F}, batch.slots(), {.target = target});
+        AttendAttr{.heads = 2, .kv_heads = 1, .scale = 0.5F}, batch.shape(), {.target = target});
     return out;
   };
   const Matrix first = attend(fast_targets()[0]);
@@ -295,7 +295,7 @@ TEST(Attend, ScoresFallWithTheDistanceByTheSlopeOfAHead) {
                v = random_matrix(260, 16, random);
   const AttendAttr attr{.heads = 6, .kv_heads = 1, .scale = 1, .alibi = 8};
   Matrix y(260, 6 * 16);
-  run(op::kAttend, {q.operand, k.operand, v.operand}, y.operand, attr, batch.slots());
+  run(op::kAttend, {q.operand, k.operand, v.operand}, y.operand, attr, batch.shape());
   for (int r : {0, 1, 100, 259})
     for (int h = 0; h < 6; ++h) {
       double sum = 0, weighted = 0;
@@ -312,19 +312,19 @@ TEST(Attend, ValuesInKeysAreThoseBesideThem) {
   Random random(5);
   Batch batch(1, 300);
   batch.add(0, 0, 260);
-  const Slots slots = batch.slots();
+  const RunShape shape = batch.shape();
   const Matrix q = random_matrix(260, 2 * 21, random), k = random_matrix(260, 21, random);
   Matrix v = k;
   v.operand.cols = 13;
   const Cache keys(batch, true, DType::kF32, 1, 21), values(batch, false, DType::kF32, 1, 13);
-  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);
-  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots);
+  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, shape);
+  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, shape);
   Matrix apart(260, 26), shared(260, 26), rows(260, 26);
   AttendAttr attr{.heads = 2, .kv_heads = 1, .scale = 0.3F};
-  run(op::kAttend, {q.operand, keys.operand, values.operand}, apart.operand, attr, slots);
+  run(op::kAttend, {q.operand, keys.operand, values.operand}, apart.operand, attr, shape);
   attr.shared = 13;
-  run(op::kAttend, {q.operand, keys.operand, keys.operand}, shared.operand, attr, slots);
-  run(op::kAttend, {q.operand, k.operand, k.operand}, rows.operand, attr, slots);
+  run(op::kAttend, {q.operand, keys.operand, keys.operand}, shared.operand, attr, shape);
+  run(op::kAttend, {q.operand, k.operand, k.operand}, rows.operand, attr, shape);
   expect_same_bits(shared, apart);
   expect_same_bits(rows, apart);
 }
@@ -343,7 +343,7 @@ TEST(Attend, FastIsTheReferenceForEveryPairOfTypes) {
 TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
   for (const Setting& s : kSettings) {
     const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows(), s.v, s.sinks);
-    const int rows = scene.batch.slots().rows;
+    const int rows = scene.batch.shape().rows;
     const Matrix whole = scene.attend({.target = fast_targets()[0]});
     for (Target target : fast_targets()) {
       for (int workers : {2, 7})

@@ -47,14 +47,14 @@ struct Scene {
       keys.push_back(whole_numbers(kLength[s], n, random, 127));
       Batch fill = batch.empty();
       fill.add(s, 0, kLength[s]);
-      run(op::kCacheWrite, {keys.back().operand, cache.operand}, cache.operand, {}, fill.slots());
+      run(op::kCacheWrite, {keys.back().operand, cache.operand}, cache.operand, {}, fill.shape());
     }
     batch.add(0, 30, 60);
     batch.add(1, 0, 1);
     batch.add(0, 690, 10);
     batch.add(1, 255, 7);
-    q = whole_numbers(batch.slots().rows, kHeads * n, random, 0);
-    weights = whole_numbers(batch.slots().rows, kHeads, random, 1);
+    q = whole_numbers(batch.shape().rows, kHeads * n, random, 0);
+    weights = whole_numbers(batch.shape().rows, kHeads, random, 1);
   }
 
   /// Returns the positions that a row sees, ordered by their scores, which are computed by the
@@ -98,7 +98,7 @@ struct Scene {
       return o;
     };
     run(op::kChoosePositions, {part(q), part(weights), cache.operand}, part(out), attr,
-        rows.slots(), with);
+        rows.shape(), with);
   }
   Matrix choose(RunWith with) const {
     const auto rows = static_cast<int>(q.operand.rows);
@@ -157,11 +157,11 @@ TEST(ChoosePositions, OfRowsOfTheRunAreThoseOfACache) {
   const Matrix cached(300, 100, DType::kI32), rows(300, 100, DType::kI32);
   const Cache cache(batch, true, DType::kF32, 1, 32);
   const Matrix& keys = scene.keys[1];
-  run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, batch.slots());
+  run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, batch.shape());
   run(op::kChoosePositions, {q.operand, weights.operand, cache.operand}, cached.operand, scene.attr,
-      batch.slots(), {fast_targets()[0], 2});
+      batch.shape(), {fast_targets()[0], 2});
   run(op::kChoosePositions, {q.operand, weights.operand, keys.operand}, rows.operand, scene.attr,
-      batch.slots(), {fast_targets()[0], 2});
+      batch.shape(), {fast_targets()[0], 2});
   for (int64_t r = 0; r < 300; ++r) ASSERT_EQ(list_of(rows, r), list_of(cached, r)) << r;
 }
 
@@ -200,7 +200,7 @@ struct Attention {
     keys = random_matrix(kLength, kSize, random);
     Batch fill = batch.empty();
     fill.add(0, 0, kLength);
-    run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, fill.slots());
+    run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, fill.shape());
     batch.add(0, kLength - kRows, kRows);
     q = random_matrix(kRows, kQueries * kSize, random);
   }
@@ -219,7 +219,7 @@ struct Attention {
       };
       run(op::kAttend,
           {part(q), cache.operand, cache.operand, {}, chosen ? part(*chosen) : Operand{}},
-          part(out), attr, rows.slots(), with);
+          part(out), attr, rows.shape(), with);
     }
     return out;
   }
@@ -287,13 +287,13 @@ TEST(AttendChosen, AListIsACacheOfItsPositions) {
         std::copy_n(scene.keys[chosen.operand.row<int32_t>(r)[i]], Attention::kSize, keys[i]);
       Batch fill = batch.empty();
       fill.add(0, 0, kUsed);
-      run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, fill.slots());
+      run(op::kCacheWrite, {keys.operand, cache.operand}, cache.operand, {}, fill.shape());
       batch.add(0, kUsed - 1, 1);
       Matrix out(1, Attention::kQueries * Attention::kShared);
       Operand q = scene.q.operand;
       q.data += r * q.stride;
       q.rows = 1;
-      run(op::kAttend, {q, cache.operand, cache.operand}, out.operand, scene.attr, batch.slots(),
+      run(op::kAttend, {q, cache.operand, cache.operand}, out.operand, scene.attr, batch.shape(),
           {target, 2});
       for (int32_t c = 0; c < out.operand.cols; ++c)
         ASSERT_EQ(out[0][c], sparse[r][c]) << name(target) << " row " << r << " column " << c;

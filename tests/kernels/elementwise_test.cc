@@ -27,14 +27,14 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
       std::vector<Operand> in = {a.operand};
       if (u.op->input_count() == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
-      run(u.op, in, expected.operand, u.attr, plain_slots(rows));
+      run(u.op, in, expected.operand, u.attr, plain_shape(rows));
       std::vector<Matrix> fast;
       for (Target target : supported_targets()) {
         if (target == Target::kReference) continue;
         for (int workers : {1, 2, 3}) {
           fast.emplace_back(rows, cols);
           fast.back()[0][cols] = 77;  // a guard outside the matrix
-          run(u.op, in, fast.back().operand, u.attr, plain_slots(rows),
+          run(u.op, in, fast.back().operand, u.attr, plain_shape(rows),
               {.target = target, .workers = workers});
           expect_near(fast.back(), expected, 1e-6, u.op->name.data());
           expect_same_bits(fast.back(), fast[0], u.op->name.data());
@@ -53,10 +53,10 @@ TEST(Elementwise, ActivationsAtTheEdges) {
                          activation(Activation::kGeluErf), activation(Activation::kRelu),
                          Unary{op::kSoftcap, ScaleAttr{30}}}) {
     Matrix expected(1, 10);
-    run(u.op, {x.operand}, expected.operand, u.attr, plain_slots(1));
+    run(u.op, {x.operand}, expected.operand, u.attr, plain_shape(1));
     for (Target target : supported_targets()) {
       Matrix y(1, 10);
-      run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
+      run(u.op, {x.operand}, y.operand, u.attr, plain_shape(1), {.target = target});
       expect_near(y, expected, 1e-6, u.op->name.data());
     }
   }
@@ -68,7 +68,7 @@ TEST(Elementwise, GeluErfIsExactFarFromZero) {
   for (int i = 0; i < count; ++i) x[0][i] = -10 + 0.005F * static_cast<float>(i);
   for (Target target : supported_targets()) {
     Matrix y(1, count);
-    run(op::kActivate, {x.operand}, y.operand, ActivateAttr(Activation::kGeluErf), plain_slots(1),
+    run(op::kActivate, {x.operand}, y.operand, ActivateAttr(Activation::kGeluErf), plain_shape(1),
         {.target = target});
     for (int i = 0; i < count; ++i) {
       const double v = x[0][i];
@@ -88,7 +88,7 @@ TEST(Elementwise, XieluIsItsFormula) {
   std::copy(std::begin(points), std::end(points), x[0]);
   for (Target target : supported_targets()) {
     Matrix y(1, kPoints);
-    run(op::kActivate, {x.operand}, y.operand, attr, plain_slots(1), {.target = target});
+    run(op::kActivate, {x.operand}, y.operand, attr, plain_shape(1), {.target = target});
     for (int i = 0; i < kPoints; ++i) {
       const double v = points[i];
       const double want = (v > 0 ? 0.8 * v * v : 0.8 * (std::expm1(v) - v)) + 0.5 * v;
@@ -117,11 +117,11 @@ TEST(Elementwise, OneInputMayBeBroadcast) {
     for (Target target : supported_targets())
       for (int workers : {1, 3}) {
         Matrix y(7, 60);
-        run(c.op, {a.operand, b.operand}, y.operand, {}, plain_slots(7), {target, workers});
+        run(c.op, {a.operand, b.operand}, y.operand, {}, plain_shape(7), {target, workers});
         expect_same_bits(y, expected, name(target).data());
       }
     Matrix sums(c.rows, c.cols);
-    run(op::kSumTo, {a.operand, b.operand}, sums.operand, {}, plain_slots(7), {});
+    run(op::kSumTo, {a.operand, b.operand}, sums.operand, {}, plain_shape(7), {});
     for (int64_t r = 0; r < c.rows; ++r)
       for (int32_t i = 0; i < c.cols; ++i) {
         double sum = 0;
@@ -142,7 +142,7 @@ TEST(Elementwise, NansPropagate) {
                          activation(Activation::kLogSigmoid), xielu(-1e-6F)})
     for (Target target : supported_targets()) {
       Matrix y(1, 3);
-      run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
+      run(u.op, {x.operand}, y.operand, u.attr, plain_shape(1), {.target = target});
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[0][i])) << name(target);
     }
 }
@@ -158,11 +158,11 @@ TEST(Argmax, FastIsTheReference) {
       x[r][next()] = x[r][next()] = 9;  // equal maxima, possibly in different pieces
     }
     Matrix expected(5, 1, DType::kI32);
-    run(op::kArgmax, {x.operand}, expected.operand, {}, plain_slots(5));
+    run(op::kArgmax, {x.operand}, expected.operand, {}, plain_shape(5));
     for (Target target : supported_targets()) {
       for (int workers : {1, 3}) {
         Matrix y(5, 1, DType::kI32);
-        run(op::kArgmax, {x.operand}, y.operand, {}, plain_slots(5),
+        run(op::kArgmax, {x.operand}, y.operand, {}, plain_shape(5),
             {.target = target, .workers = workers});
         for (int r = 0; r < 5; ++r)
           EXPECT_EQ(*y.operand.row<int32_t>(r), *expected.operand.row<int32_t>(r));

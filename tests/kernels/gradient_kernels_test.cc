@@ -9,10 +9,10 @@ struct Case {
   std::vector<Operand> in;
   Matrix out;
   Attr attr;
-  Slots slots;
+  RunShape shape;
   double tolerance = 1e-3;
 
-  void forward() const { run(op, in, out.operand, attr, slots, {.workers = 3}); }
+  void forward() const { run(op, in, out.operand, attr, shape, {.workers = 3}); }
 };
 
 /// Compares `grad` with the gradient of sum(weight * forward) by input `which`, computed by central
@@ -72,8 +72,8 @@ TEST(GradientKernels, OfActivations) {
              {op::kActivate, op::kActivateBack, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)},
              {op::kSoftcap, op::kSoftcapBack, ScaleAttr{1.7F}}};
   for (const auto& op : ops) {
-    const Case c{op.forward, {x.operand}, Matrix(3, 17), op.attr, plain_slots(3)};
-    run(op.back, {dy.operand, x.operand}, dx.operand, op.attr, c.slots, {.workers = 2});
+    const Case c{op.forward, {x.operand}, Matrix(3, 17), op.attr, plain_shape(3)};
+    run(op.back, {dy.operand, x.operand}, dx.operand, op.attr, c.shape, {.workers = 2});
     expect_gradient(c, dy, 0, dx);
   }
 }
@@ -91,11 +91,11 @@ TEST(GradientKernels, OfLinear) {
                {x.operand, {}, {}, w.operand, {}, {}, bias.operand},
                Matrix(5, 3),
                LinearAttr{},
-               plain_slots(5)};
-  run(op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.slots, {.workers = 2});
-  run(op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.slots, {.workers = 2});
+               plain_shape(5)};
+  run(op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.shape, {.workers = 2});
+  run(op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.shape, {.workers = 2});
   expect_gradient(c, dy, 0, dx);
-  run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, {.workers = 2});
+  run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.shape, {.workers = 2});
   expect_gradient(c, dy, 3, dw);
   expect_gradient(c, dy, 6, db);
 }
@@ -109,10 +109,10 @@ TEST(GradientKernels, OfRmsNormInGroups) {
     Matrix dx(4, 15);
     Matrix dw(1, 15 / groups);
     const NormAttr attr{.eps = 0.1F, .groups = groups};
-    const Case c{op::kRmsNorm, {x.operand, w.operand}, Matrix(4, 15), attr, plain_slots(4)};
-    run(op::kRmsNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots,
+    const Case c{op::kRmsNorm, {x.operand, w.operand}, Matrix(4, 15), attr, plain_shape(4)};
+    run(op::kRmsNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.shape,
         {.workers = 2});
-    run(op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.slots, {.workers = 2});
+    run(op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.shape, {.workers = 2});
     expect_gradient(c, dy, 0, dx);
     expect_gradient(c, dy, 1, dw);
   }
@@ -130,11 +130,11 @@ TEST(GradientKernels, OfLayerNormWithOneWeightForAllPartsOrEachItsOwn) {
     Matrix dw(1, size), db(1, size);
     const NormAttr attr{.eps = 0.1F, .groups = groups};
     const Case c{
-        op::kLayerNorm, {x.operand, w.operand, bias.operand}, Matrix(4, 15), attr, plain_slots(4)};
+        op::kLayerNorm, {x.operand, w.operand, bias.operand}, Matrix(4, 15), attr, plain_shape(4)};
     const RunWith two{.workers = 2};
-    run(op::kLayerNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots, two);
-    run(op::kLayerNormBackW, {dy.operand, x.operand, w.operand}, dw.operand, attr, c.slots, two);
-    run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, two);
+    run(op::kLayerNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.shape, two);
+    run(op::kLayerNormBackW, {dy.operand, x.operand, w.operand}, dw.operand, attr, c.shape, two);
+    run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.shape, two);
     expect_gradient(c, dy, 0, dx);
     expect_gradient(c, dy, 1, dw);
     expect_gradient(c, dy, 2, db);
@@ -159,10 +159,10 @@ TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
                  {q.operand, k.operand, v.operand},
                  Matrix(9, base.heads * n),
                  base,
-                 batch.slots()};
+                 batch.shape()};
     Matrix dq(9, base.heads * n), dk(9, base.kv_heads * n), dv(9, base.kv_heads * n);
     run_all(op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand},
-            {dq.operand, dk.operand, dv.operand}, base, c.slots, {.workers = 3});
+            {dq.operand, dk.operand, dv.operand}, base, c.shape, {.workers = 3});
     expect_gradient(c, dy, 0, dq);
     expect_gradient(c, dy, 1, dk);
     expect_gradient(c, dy, 2, dv);
@@ -173,15 +173,15 @@ TEST(GradientKernels, OfRopeIsTheOppositeRotation) {
   Random random(5);
   const Matrix positions = indices({0, 7, 1000});
   Matrix angles(3, 6);
-  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 6}, plain_slots(3));
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 6}, plain_shape(3));
   for (bool interleaved : {false, true}) {
     const Matrix x = random_matrix(3, 20, random);
     const Matrix dy = random_matrix(3, 20, random);
     Matrix dx(3, 20);
     RopeAttr attr{.heads = 2, .dims = 6, .interleaved = interleaved};
-    const Case c{op::kRope, {x.operand, angles.operand}, Matrix(3, 20), attr, plain_slots(3)};
+    const Case c{op::kRope, {x.operand, angles.operand}, Matrix(3, 20), attr, plain_shape(3)};
     attr.sign = -1;
-    run(op::kRope, {dy.operand, angles.operand}, dx.operand, attr, c.slots);
+    run(op::kRope, {dy.operand, angles.operand}, dx.operand, attr, c.shape);
     expect_gradient(c, dy, 0, dx);
   }
 }
@@ -193,17 +193,17 @@ TEST(GradientKernels, OfEmbedAndSelectRowsAddUp) {
   const Matrix dy = random_matrix(4, 7, random);
   Matrix grad(5, 7);
   const Case c{
-      op::kEmbed, {tokens.operand, table.operand}, Matrix(4, 7), ScaleAttr{1.5F}, plain_slots(4)};
+      op::kEmbed, {tokens.operand, table.operand}, Matrix(4, 7), ScaleAttr{1.5F}, plain_shape(4)};
   run(op::kEmbedBack, {dy.operand, tokens.operand, table.operand}, grad.operand, ScaleAttr{1.5F},
-      c.slots, {.workers = 2});
+      c.shape, {.workers = 2});
   expect_gradient(c, dy, 1, grad);
 
-  Slots slots = plain_slots(5);
-  slots.outputs = 3;
+  RunShape shape = plain_shape(5);
+  shape.outputs = 3;
   const Matrix picked = indices({0, 3, 4});
   const Matrix d_picked = random_matrix(3, 7, random);
-  const Case select{op::kSelectRows, {table.operand, picked.operand}, Matrix(3, 7), {}, slots};
-  run(op::kSelectRowsBack, {d_picked.operand, picked.operand}, grad.operand, {}, slots,
+  const Case select{op::kSelectRows, {table.operand, picked.operand}, Matrix(3, 7), {}, shape};
+  run(op::kSelectRowsBack, {d_picked.operand, picked.operand}, grad.operand, {}, shape,
       {.workers = 2});
   expect_gradient(select, d_picked, 0, grad);
 }
@@ -216,9 +216,9 @@ TEST(GradientKernels, OfCrossEntropyLeavesOutMinusOne) {
   dy[0][0] = 1.7F;
   Matrix grad(4, 11);
   const Case c{
-      op::kCrossEntropy, {logits.operand, targets.operand}, Matrix(1, 1), {}, plain_slots(4)};
+      op::kCrossEntropy, {logits.operand, targets.operand}, Matrix(1, 1), {}, plain_shape(4)};
   run(op::kCrossEntropyBack, {dy.operand, logits.operand, targets.operand}, grad.operand, {},
-      c.slots, {.workers = 2});
+      c.shape, {.workers = 2});
   expect_gradient(c, dy, 0, grad);
   for (int i = 0; i < 11; ++i) EXPECT_EQ(grad[1][i], 0);
 }

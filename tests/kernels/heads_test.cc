@@ -52,7 +52,7 @@ class Heads {
     const size_t size = kernel.scratch(d, {plan_rows, 1, with.workers});
     std::vector<test::Bytes> own(static_cast<size_t>(with.workers), test::Bytes(size));
     for (int i = 0; i < with.workers; ++i)
-      kernel.phases[0](d, test::plain_slots(int32_t(count)),
+      kernel.phases[0](d, test::plain_shape(int32_t(count)),
                        {i, with.workers, own[static_cast<size_t>(i)].data()});
     return out;
   }
@@ -119,7 +119,7 @@ TEST(Concat, PutsRowsSideBySide) {
   Random random(3);
   const Matrix a = test::random_matrix(4, 5, random), b = test::random_matrix(4, 3, random);
   Matrix out(4, 8);
-  test::run(op::kConcat, {a.operand, b.operand}, out.operand, {}, test::plain_slots(4),
+  test::run(op::kConcat, {a.operand, b.operand}, out.operand, {}, test::plain_shape(4),
             {.workers = 3});
   for (int r = 0; r < 4; ++r)
     for (int c = 0; c < 8; ++c) EXPECT_EQ(out[r][c], c < 5 ? a[r][c] : b[r][c - 5]);
@@ -130,13 +130,13 @@ TEST(Shift, StaysWithinASequence) {
   const Matrix x = test::random_matrix(7, 3, random);
   const Span spans[] = {{0, 0, 4, 0}, {1, 4, 1, 9}, {2, 5, 2, 0}};
   const int32_t span_of[] = {0, 0, 0, 0, 1, 2, 2};
-  Slots slots = test::plain_slots(7);
-  slots.spans = spans;
-  slots.span_of = span_of;
-  slots.span_count = 3;
+  RunShape shape = test::plain_shape(7);
+  shape.spans = spans;
+  shape.span_of = span_of;
+  shape.span_count = 3;
   for (const int32_t by : {1, -1, 2, 0, -5}) {
     Matrix out(7, 3);
-    test::run(op::kShift, {x.operand}, out.operand, ShiftAttr{by}, slots, {.workers = 2});
+    test::run(op::kShift, {x.operand}, out.operand, ShiftAttr{by}, shape, {.workers = 2});
     for (int r = 0; r < 7; ++r) {
       const int from = r - by;
       const bool inside = from >= 0 && from < 7 && span_of[from] == span_of[r];

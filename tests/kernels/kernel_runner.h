@@ -1,4 +1,4 @@
-// kernel_runner.h: matrices, slots and caches for kernel tests; runs one op with any number of
+// kernel_runner.h: matrices, shape and caches for kernel tests; runs one op with any number of
 // workers.
 #pragma once
 #include <gtest/gtest.h>
@@ -87,8 +87,8 @@ struct Batch {
     copy.spans.clear();
     return copy;
   }
-  Slots slots() const {
-    Slots s;
+  RunShape shape() const {
+    RunShape s;
     s.rows = s.outputs = static_cast<int32_t>(positions.size());
     s.sequences = static_cast<int32_t>(pages->size());
     s.span_count = static_cast<int32_t>(spans.size());
@@ -121,14 +121,14 @@ struct RunWith {
 
 /// Runs one op with several outputs. In each phase the workers run one after the other.
 inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
-                    const Attr& attr, const Slots& slots, RunWith with = {}) {
+                    const Attr& attr, const RunShape& shape, RunWith with = {}) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
   std::copy(outputs.begin(), outputs.end(), d.outputs.begin());
   d.attr = attr;
-  const int64_t rows = std::max(slots.rows, slots.outputs);
+  const int64_t rows = std::max(shape.rows, shape.outputs);
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
-  const RunExtent extent{rows, std::max(1, slots.span_count), with.workers};
+  const RunExtent extent{rows, std::max(1, shape.span_count), with.workers};
   AlignedBytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
   // NaN, where a kernel reads what it has not written.
   if (kernel.work != nullptr) std::fill_n(work.data(), kernel.work(d, extent), std::byte{0xff});
@@ -137,12 +137,12 @@ inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Ope
   std::vector<AlignedBytes> own(static_cast<size_t>(with.workers), AlignedBytes(scratch));
   for (const KernelFn phase : kernel.phases)
     for (int i = 0; phase != nullptr && i < with.workers; ++i)
-      phase(d, slots, {i, with.workers, own[static_cast<size_t>(i)].data()});
+      phase(d, shape, {i, with.workers, own[static_cast<size_t>(i)].data()});
 }
 
 inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                const Slots& slots, RunWith with = {}) {
-  run_all(op, in, {out}, attr, slots, with);
+                const RunShape& shape, RunWith with = {}) {
+  run_all(op, in, {out}, attr, shape, with);
 }
 
 inline void expect_near(const Matrix& a, const Matrix& b, double tolerance, const char* what = "") {
@@ -158,8 +158,8 @@ inline void expect_same_bits(const Matrix& a, const Matrix& b, const char* what 
           << what << " at " << r << ", " << c << ": " << a[r][c] << " and " << b[r][c];
 }
 
-inline Slots plain_slots(int32_t rows) {
-  Slots s;
+inline RunShape plain_shape(int32_t rows) {
+  RunShape s;
   s.rows = s.outputs = rows;
   return s;
 }

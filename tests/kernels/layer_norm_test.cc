@@ -16,7 +16,7 @@ TEST(LayerNorm, FastIsTheReferenceInOneBitPattern) {
         const Operand third = with_bias ? b.operand : Operand{};
         const NormAttr attr{1e-5F, groups};
         Matrix expected(4, cols);
-        run(op::kLayerNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_slots(4));
+        run(op::kLayerNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_shape(4));
         std::vector<Matrix> fast;
         for (Target target : supported_targets()) {
           if (target == Target::kReference) continue;
@@ -24,7 +24,7 @@ TEST(LayerNorm, FastIsTheReferenceInOneBitPattern) {
             fast.emplace_back(4, cols);
             fast.back()[3][cols] = 77;  // a guard outside the matrix
             run(op::kLayerNorm, {x.operand, w.operand, third}, fast.back().operand, attr,
-                plain_slots(4), {.target = target, .workers = workers});
+                plain_shape(4), {.target = target, .workers = workers});
             expect_near(fast.back(), expected, 1e-4);
             expect_same_bits(fast.back(), fast[0]);
             EXPECT_EQ(fast.back()[3][cols], 77);
@@ -42,7 +42,7 @@ TEST(LayerNorm, ARowOfOneValueBecomesTheBias) {
   for (Target target : supported_targets()) {
     Matrix y(1, 37);
     run(op::kLayerNorm, {x.operand, w.operand, b.operand}, y.operand, NormAttr{1e-5F},
-        plain_slots(1), {.target = target});
+        plain_shape(1), {.target = target});
     expect_near(y, b, 1e-5);
   }
 }

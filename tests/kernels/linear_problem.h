@@ -213,15 +213,15 @@ class Problem {
     const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, {most, 1, workers}) : 0;
     if (options_.split && !keeps_history)
       std::memset(static_cast<void*>(&history()), 0, sizeof(PruningHistory));
-    Slots slots;
-    slots.rows = static_cast<int32_t>(rows_);
+    RunShape shape;
+    shape.rows = static_cast<int32_t>(rows_);
     for (const KernelFn phase : kernel.phases) {
       std::vector<std::atomic<int32_t>> taken(static_cast<size_t>(workers));
       for (int i = 0; phase != nullptr && i < workers; ++i)
         if (last_worker_first)
-          phase(d, slots, {workers - 1 - i, workers, lines(scratch, bytes), taken.data()});
+          phase(d, shape, {workers - 1 - i, workers, lines(scratch, bytes), taken.data()});
         else
-          phase(d, slots, {i, workers, lines(scratch, bytes)});
+          phase(d, shape, {i, workers, lines(scratch, bytes)});
     }
   }
 

@@ -77,7 +77,7 @@ class Mixture {
     std::vector<test::Bytes> own(static_cast<size_t>(with.workers), test::Bytes(size));
     for (const KernelFn phase : kernel.phases)
       for (int i = 0; phase != nullptr && i < with.workers; ++i)
-        phase(d, test::plain_slots(int32_t(count)),
+        phase(d, test::plain_shape(int32_t(count)),
               {i, with.workers, own[static_cast<size_t>(i)].data()});
     return out;
   }
@@ -258,7 +258,7 @@ Matrix routed(const Matrix& scores, const RouteAttr& attr, const Matrix* bias = 
   Matrix out(scores.operand.rows, scores.operand.cols);
   std::vector<Operand> in{scores.operand};
   if (bias != nullptr) in.push_back(bias->operand);
-  test::run(op::kRoute, in, out.operand, attr, test::plain_slots(int32_t(scores.operand.rows)),
+  test::run(op::kRoute, in, out.operand, attr, test::plain_shape(int32_t(scores.operand.rows)),
             {Target::kReference, 2});
   return out;
 }

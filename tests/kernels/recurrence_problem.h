@@ -29,7 +29,7 @@ struct Blocks {
   Operand operand;
 };
 
-/// The rows of a run, and slots that assign them to sequences.
+/// The rows of a run, and shape that assign them to sequences.
 struct RunRows {
   std::vector<Span> spans;
   std::vector<int32_t> span_of;
@@ -38,8 +38,8 @@ struct RunRows {
     span_of.insert(span_of.end(), static_cast<size_t>(rows),
                    static_cast<int32_t>(spans.size()) - 1);
   }
-  Slots slots(const Blocks& blocks) const {
-    Slots s;
+  RunShape shape(const Blocks& blocks) const {
+    RunShape s;
     s.rows = s.outputs = static_cast<int32_t>(span_of.size());
     s.span_count = static_cast<int32_t>(spans.size());
     s.sequences = static_cast<int32_t>(blocks.tables.size());
@@ -130,10 +130,10 @@ inline Operand part(const Matrix& m, int64_t first, int64_t rows) {
 
 /// Executes one run of a scan; its rows are spans of consecutive sequences.
 using RunScan = std::function<void(const std::vector<Operand>& in, const Operand& out,
-                                   const Attr& attr, const Slots& slots)>;
+                                   const Attr& attr, const RunShape& shape)>;
 inline RunScan scan_with(RunWith with) {
   return [with](const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                const Slots& slots) { run(op::kScan, in, out, attr, slots, with); };
+                const RunShape& shape) { run(op::kScan, in, out, attr, shape, with); };
 }
 
 struct ProblemRun {
@@ -153,7 +153,7 @@ struct ProblemRun {
     if (state) in[ScanIn::kState] = blocks.operand;
     Operand target = result.operand;
     target.data += first * target.stride;
-    scan(in, target, p.attr, rows.slots(blocks));
+    scan(in, target, p.attr, rows.shape(blocks));
   }
 };
 

@@ -237,7 +237,7 @@ Matrix convolve(const Conv& conv, const std::vector<int32_t>& sizes, RunWith wit
     test::run(op::kConv1d,
               {part(x, first, kRows), weight.operand, conv.bias ? bias.operand : Operand{},
                conv.width > 1 ? blocks.operand : Operand{}},
-              out, Conv1dAttr{conv.activation}, rows.slots(blocks), with);
+              out, Conv1dAttr{conv.activation}, rows.shape(blocks), with);
     first += size;
   }
   return y;

@@ -10,16 +10,16 @@ TEST(Reference, RotationForthAndBackIsTheIdentity) {
   Random random(1);
   const Matrix positions = indices({0, 1, 513, 131071});
   Matrix angles(4, 8);
-  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 8}, plain_slots(4));
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 8}, plain_shape(4));
   for (bool interleaved : {false, true}) {
     const Matrix x = random_matrix(4, 30, random);
     Matrix turned(4, 30);
     Matrix back(4, 30);
     RopeAttr attr{.heads = 3, .dims = 8, .interleaved = interleaved};
-    run(op::kRope, {x.operand, angles.operand}, turned.operand, attr, plain_slots(4),
+    run(op::kRope, {x.operand, angles.operand}, turned.operand, attr, plain_shape(4),
         {.workers = 2});
     attr.sign = -1;
-    run(op::kRope, {turned.operand, angles.operand}, back.operand, attr, plain_slots(4));
+    run(op::kRope, {turned.operand, angles.operand}, back.operand, attr, plain_shape(4));
     expect_near(back, x, 1e-6);
     EXPECT_EQ(turned[3][8], x[3][8]);
     EXPECT_EQ(turned[0][0], x[0][0]);
@@ -34,9 +34,9 @@ TEST(Reference, RopePairsAreWhereTheAttributeSays) {
   for (int i = 0; i < 4; ++i) x[0][i] = static_cast<float>(i + 1);
   Matrix y(1, 4);
   run(op::kRope, {x.operand, angles.operand}, y.operand, RopeAttr{.dims = 4, .interleaved = true},
-      plain_slots(1));
+      plain_shape(1));
   EXPECT_EQ(std::vector<float>(y[0], y[0] + 4), (std::vector<float>{-2, 1, 3, 4}));
-  run(op::kRope, {x.operand, angles.operand}, y.operand, RopeAttr{.dims = 4}, plain_slots(1));
+  run(op::kRope, {x.operand, angles.operand}, y.operand, RopeAttr{.dims = 4}, plain_shape(1));
   EXPECT_EQ(std::vector<float>(y[0], y[0] + 4), (std::vector<float>{-3, 2, 1, 4}));
 }
 
@@ -78,10 +78,10 @@ TEST(Reference, RopeDivisorsStretchTheirPairs) {
   const AnglesAttr attr{.dims = 6};
   for (Target target : supported_targets()) {
     const RunWith with{.target = target};
-    run(op::kRopeAngles, {far.operand, divisors.operand}, divided.operand, attr, plain_slots(1),
+    run(op::kRopeAngles, {far.operand, divisors.operand}, divided.operand, attr, plain_shape(1),
         with);
-    run(op::kRopeAngles, {far.operand}, plain_far.operand, attr, plain_slots(1), with);
-    run(op::kRopeAngles, {near.operand}, plain_near.operand, attr, plain_slots(1), with);
+    run(op::kRopeAngles, {far.operand}, plain_far.operand, attr, plain_shape(1), with);
+    run(op::kRopeAngles, {near.operand}, plain_near.operand, attr, plain_shape(1), with);
     for (int c = 0; c < 6; ++c)
       EXPECT_FLOAT_EQ(divided[0][c], c == 2 || c == 3 ? plain_far[0][c] : plain_near[0][c]);
   }
@@ -102,20 +102,20 @@ TEST(Reference, AttendOverPagesIsAttendOverRows) {
     Batch batch(2, 300);
     batch.add(0, 0, 290);
     batch.add(1, 0, 21);
-    const Slots slots = batch.slots();
+    const RunShape shape = batch.shape();
     const int32_t width = c.attr.kv_heads * c.head_dim;
-    const Matrix q = random_matrix(slots.rows, c.attr.heads * c.head_dim, random);
-    const Matrix k = random_matrix(slots.rows, width, random);
-    const Matrix v = random_matrix(slots.rows, width, random);
+    const Matrix q = random_matrix(shape.rows, c.attr.heads * c.head_dim, random);
+    const Matrix k = random_matrix(shape.rows, width, random);
+    const Matrix v = random_matrix(shape.rows, width, random);
     const Cache keys(batch, true, c.type, c.attr.kv_heads, c.head_dim);
     const Cache values(batch, false, c.type, c.attr.kv_heads, c.head_dim);
-    run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots, {.workers = 2});
-    run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots, {.workers = 3});
-    Matrix paged(slots.rows, c.attr.heads * c.head_dim);
-    Matrix rows(slots.rows, c.attr.heads * c.head_dim);
-    run(op::kAttend, {q.operand, keys.operand, values.operand}, paged.operand, c.attr, slots,
+    run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, shape, {.workers = 2});
+    run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, shape, {.workers = 3});
+    Matrix paged(shape.rows, c.attr.heads * c.head_dim);
+    Matrix rows(shape.rows, c.attr.heads * c.head_dim);
+    run(op::kAttend, {q.operand, keys.operand, values.operand}, paged.operand, c.attr, shape,
         {.workers = 2});
-    run(op::kAttend, {q.operand, k.operand, v.operand}, rows.operand, c.attr, slots,
+    run(op::kAttend, {q.operand, k.operand, v.operand}, rows.operand, c.attr, shape,
         {.workers = 3});
     expect_near(paged, rows, c.type == DType::kF16 ? 4e-3 : 1e-6);
     // The first row of a sequence sees itself alone.
@@ -136,7 +136,7 @@ TEST(Reference, AttendByHand) {
     v[1][i] = static_cast<float>(8 * i);
   }
   run(op::kAttend, {q.operand, k.operand, v.operand}, y.operand, AttendAttr{.scale = 0.5F},
-      batch.slots());
+      batch.shape());
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(y[1][i], 1 + 6 * i, 1e-5);
 }
 
@@ -153,7 +153,7 @@ TEST(Reference, RingOfPagesForgetsWhatTheWindowDoesNotSee) {
   const Matrix k = random_matrix(700, 8, random);
   const Matrix v = random_matrix(700, 8, random);
   Matrix expected(700, 16), y(700, 16);
-  run(op::kAttend, {q.operand, k.operand, v.operand}, expected.operand, attr, whole.slots());
+  run(op::kAttend, {q.operand, k.operand, v.operand}, expected.operand, attr, whole.shape());
   const auto rows = [](const Matrix& m, int first) {
     Operand o = m.operand;
     o.data += first * o.stride;
@@ -163,10 +163,10 @@ TEST(Reference, RingOfPagesForgetsWhatTheWindowDoesNotSee) {
   for (int first = 0; first < 700; first += 50) {
     Batch step = batch;
     step.add(0, first, 50);
-    run(op::kCacheWrite, {rows(k, first), keys.operand}, keys.operand, {}, step.slots());
-    run(op::kCacheWrite, {rows(v, first), values.operand}, values.operand, {}, step.slots());
+    run(op::kCacheWrite, {rows(k, first), keys.operand}, keys.operand, {}, step.shape());
+    run(op::kCacheWrite, {rows(v, first), values.operand}, values.operand, {}, step.shape());
     run(op::kAttend, {rows(q, first), keys.operand, values.operand}, rows(y, first), attr,
-        step.slots());
+        step.shape());
   }
   expect_near(y, expected, 1e-6);
 }
@@ -176,12 +176,12 @@ TEST(Reference, QkvRopeIsItsParts) {
   Batch batch(2, 64);
   batch.add(1, 3, 5);
   batch.add(0, 17, 2);
-  const Slots slots = batch.slots();
+  const RunShape shape = batch.shape();
   const QkvRopeAttr attr{.heads = 4, .kv_heads = 2, .head_dim = 12, .dims = 8, .eps = 1e-5F};
   Matrix qkv = random_matrix(7, 96, random);
   const Matrix positions = indices(batch.positions);
   Matrix angles(7, 8);
-  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 8}, slots);
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 8}, shape);
   const Matrix q_norm = random_matrix(1, 12, random);
   const Matrix k_norm = random_matrix(1, 12, random);
   const Cache keys(batch, true, DType::kF32, 2, 12), values(batch, false, DType::kF32, 2, 12);
@@ -189,19 +189,19 @@ TEST(Reference, QkvRopeIsItsParts) {
   Matrix q(7, 48), q2(7, 48), k2(7, 24), k3(7, 24);
   run(op::kQkvRope,
       {qkv.operand, angles.operand, keys.operand, values.operand, q_norm.operand, k_norm.operand},
-      q.operand, attr, slots, {.workers = 2});
+      q.operand, attr, shape, {.workers = 2});
   const auto columns = [&](int begin, int count) {
     Operand o = qkv.operand;
     o.data += begin * 4;
     o.cols = count;
     return o;
   };
-  run(op::kRmsNorm, {columns(0, 48), q_norm.operand}, q2.operand, NormAttr{1e-5F, 4}, slots);
-  run(op::kRope, {q2.operand, angles.operand}, q2.operand, RopeAttr{4, 8}, slots);
-  run(op::kRmsNorm, {columns(48, 24), k_norm.operand}, k2.operand, NormAttr{1e-5F, 2}, slots);
-  run(op::kRope, {k2.operand, angles.operand}, k3.operand, RopeAttr{2, 8}, slots);
-  run(op::kCacheWrite, {k3.operand, keys2.operand}, keys2.operand, {}, slots);
-  run(op::kCacheWrite, {columns(72, 24), values2.operand}, values2.operand, {}, slots);
+  run(op::kRmsNorm, {columns(0, 48), q_norm.operand}, q2.operand, NormAttr{1e-5F, 4}, shape);
+  run(op::kRope, {q2.operand, angles.operand}, q2.operand, RopeAttr{4, 8}, shape);
+  run(op::kRmsNorm, {columns(48, 24), k_norm.operand}, k2.operand, NormAttr{1e-5F, 2}, shape);
+  run(op::kRope, {k2.operand, angles.operand}, k3.operand, RopeAttr{2, 8}, shape);
+  run(op::kCacheWrite, {k3.operand, keys2.operand}, keys2.operand, {}, shape);
+  run(op::kCacheWrite, {columns(72, 24), values2.operand}, values2.operand, {}, shape);
   expect_same_bits(q, q2);
   const size_t bytes = static_cast<size_t>(keys.operand.stride * batch.page_count);
   EXPECT_TRUE(std::equal(keys.bytes->data(), keys.bytes->data() + bytes, keys2.bytes->data()));
@@ -227,7 +227,7 @@ TEST(Reference, LinearWithEveryExtraByHand) {
        {},
        b0.operand,
        b1.operand},
-      y.operand, attr, plain_slots(1));
+      y.operand, attr, plain_shape(1));
   const float gate = 11.5F;
   EXPECT_NEAR(y[0][0], gate / (1 + std::exp(-gate)) * 8 + 100, 1e-3);
 }
@@ -238,12 +238,12 @@ TEST(Reference, ArgmaxTakesTheLowestOfEquals) {
   Matrix w = random_matrix(40, 9, random);
   for (int c = 0; c < 9; ++c) w[31][c] = w[7][c] = w[20][c] = 9 * x[1][c];  // the largest for row 1
   Matrix logits(3, 40);
-  run(op::kLinear, {x.operand, {}, {}, w.operand}, logits.operand, LinearAttr{}, plain_slots(3));
+  run(op::kLinear, {x.operand, {}, {}, w.operand}, logits.operand, LinearAttr{}, plain_shape(3));
   for (int workers : {1, 2, 3, 64}) {
     Matrix apart(3, 1, DType::kI32), fused(3, 1, DType::kI32);
-    run(op::kArgmax, {logits.operand}, apart.operand, {}, plain_slots(3), {.workers = workers});
+    run(op::kArgmax, {logits.operand}, apart.operand, {}, plain_shape(3), {.workers = workers});
     run(op::kLinearArgmax, {x.operand, {}, {}, w.operand}, fused.operand, LinearAttr{},
-        plain_slots(3), {.workers = workers});
+        plain_shape(3), {.workers = workers});
     EXPECT_EQ(*apart.operand.row<int32_t>(1), 7);
     for (int r = 0; r < 3; ++r)
       EXPECT_EQ(*apart.operand.row<int32_t>(r), *fused.operand.row<int32_t>(r));
@@ -255,7 +255,7 @@ TEST(Reference, CrossEntropyOfEqualLogitsIsLogOfTheirNumber) {
   for (int r = 0; r < 2; ++r) std::fill_n(logits[r], 50, 1e4F);
   const Matrix targets = indices({49, -1});
   Matrix loss(1, 1);
-  run(op::kCrossEntropy, {logits.operand, targets.operand}, loss.operand, {}, plain_slots(2),
+  run(op::kCrossEntropy, {logits.operand, targets.operand}, loss.operand, {}, plain_shape(2),
       {.workers = 2});
   EXPECT_NEAR(loss[0][0], std::log(50.0), 1e-6);
 }

@@ -15,21 +15,21 @@ TEST(RmsNorm, FastIsTheReferenceInOneBitPattern) {
         const Operand third = with_residual ? residual.operand : Operand{};
         const NormAttr attr{1e-5F, groups};
         Matrix expected(4, cols);
-        run(op::kRmsNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_slots(4));
+        run(op::kRmsNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_shape(4));
         std::vector<Matrix> fast;
         for (Target target : supported_targets()) {
           if (target == Target::kReference) continue;
           for (int workers : {1, 2, 3}) {
             fast.emplace_back(4, cols);
             run(op::kRmsNorm, {x.operand, w.operand, third}, fast.back().operand, attr,
-                plain_slots(4), {.target = target, .workers = workers});
+                plain_shape(4), {.target = target, .workers = workers});
             expect_near(fast.back(), expected, 2e-6);
             expect_same_bits(fast.back(), fast[0]);
           }
           // In place.
           Matrix same = random_matrix(4, cols, random);
           for (int r = 0; r < 4; ++r) std::copy_n(x[r], cols, same[r]);
-          run(op::kRmsNorm, {same.operand, w.operand, third}, same.operand, attr, plain_slots(4),
+          run(op::kRmsNorm, {same.operand, w.operand, third}, same.operand, attr, plain_shape(4),
               {.target = target});
           expect_same_bits(same, fast[0], "in place");
         }
@@ -55,12 +55,12 @@ TEST(RmsNorm, InsideOfALinearGivesTheSameBits) {
     if (target == Target::kReference) continue;
     Matrix normed(3, n), apart(3, 33), fused(3, 33);
     const RunWith with{.target = target, .workers = 2};
-    run(op::kRmsNorm, {x.operand, norm.operand}, normed.operand, NormAttr{1e-5F}, plain_slots(3),
+    run(op::kRmsNorm, {x.operand, norm.operand}, normed.operand, NormAttr{1e-5F}, plain_shape(3),
         with);
-    run(op::kLinear, {normed.operand, {}, {}, weight}, apart.operand, LinearAttr{}, plain_slots(3),
+    run(op::kLinear, {normed.operand, {}, {}, weight}, apart.operand, LinearAttr{}, plain_shape(3),
         with);
     run(op::kLinear, {x.operand, norm.operand, {}, weight}, fused.operand, LinearAttr{.eps = 1e-5F},
-        plain_slots(3), with);
+        plain_shape(3), with);
     expect_same_bits(fused, apart, name(target).data());
   }
 }

@@ -20,19 +20,20 @@ TEST(RopeAngles, ExtendedSequencesHaveTheirOwnDivisors) {
     others[0][i] = 2 + static_cast<float>(i);
   }
   const Matrix second = indices({0, 1, 0, 1}), never = indices({0, 0, 0, 0});
-  const Slots slots = plain_slots(4);
+  const RunShape shape = plain_shape(4);
   const AnglesAttr attr{.dims = 10, .attention_factor = 1.3};
   for (Target target : supported_targets()) {
     const auto angles = [&](const std::vector<Operand>& in) {
       Matrix y(4, 10);
-      run(op::kRopeAngles, in, y.operand, attr, slots, {.target = target, .workers = 3});
+      run(op::kRopeAngles, in, y.operand, attr, shape, {.target = target, .workers = 3});
       return y;
     };
     const Matrix usual = angles({positions.operand, divisors.operand});
     const Matrix all = angles({positions.operand, others.operand});
     const Matrix both =
         angles({positions.operand, divisors.operand, others.operand, second.operand});
-    const Matrix none = angles({positions.operand, divisors.operand, others.operand, never.operand});
+    const Matrix none =
+        angles({positions.operand, divisors.operand, others.operand, never.operand});
     expect_same_bits(none, usual);
     for (int r = 0; r < 4; ++r)
       for (int c = 0; c < 10; ++c) EXPECT_EQ(both[r][c], (r % 2 == 1 ? all : usual)[r][c]);
@@ -47,14 +48,14 @@ TEST(RopeAngles, FastIsTheReferenceAtEveryPosition) {
         AnglesAttr{.dims = 64, .scaling = RopeScaling::kYarn, .factor = 8, .attention_factor = 1.2},
         AnglesAttr{.dims = 64, .scaling = RopeScaling::kLinear, .factor = 4}}) {
     Matrix expected(10, attr.dims);
-    run(op::kRopeAngles, {positions.operand}, expected.operand, attr, plain_slots(10));
+    run(op::kRopeAngles, {positions.operand}, expected.operand, attr, plain_shape(10));
     Matrix first(10, attr.dims);
-    run(op::kRopeAngles, {positions.operand}, first.operand, attr, plain_slots(10),
+    run(op::kRopeAngles, {positions.operand}, first.operand, attr, plain_shape(10),
         {.target = fast_targets()[0]});
     expect_near(first, expected, 1e-7);
     for (Target target : fast_targets()) {
       Matrix y(10, attr.dims);
-      run(op::kRopeAngles, {positions.operand}, y.operand, attr, plain_slots(10),
+      run(op::kRopeAngles, {positions.operand}, y.operand, attr, plain_shape(10),
           {.target = target, .workers = 3});
       expect_same_bits(y, first, name(target).data());
     }
@@ -73,16 +74,16 @@ TEST(Rope, FastIsTheReference) {
         const Matrix x = random_matrix(5, cols, random);
         Matrix angles(5, dims);
         run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = dims},
-            plain_slots(5));
+            plain_shape(5));
         Matrix expected(5, cols);
-        run(op::kRope, {x.operand, angles.operand}, expected.operand, attr, plain_slots(5));
+        run(op::kRope, {x.operand, angles.operand}, expected.operand, attr, plain_shape(5));
         for (Target target : fast_targets()) {
           Matrix y(5, cols);
-          run(op::kRope, {x.operand, angles.operand}, y.operand, attr, plain_slots(5),
+          run(op::kRope, {x.operand, angles.operand}, y.operand, attr, plain_shape(5),
               {.target = target, .workers = 2});
           expect_same_bits(y, expected);
           for (int r = 0; r < 5; ++r) std::copy_n(x[r], cols, y[r]);
-          run(op::kRope, {y.operand, angles.operand}, y.operand, attr, plain_slots(5),
+          run(op::kRope, {y.operand, angles.operand}, y.operand, attr, plain_shape(5),
               {.target = target});
           expect_same_bits(y, expected, "in place");
         }
@@ -95,7 +96,7 @@ TEST(Rope, RotatesOnlyTheGivenDimensions) {
   Random random(6);
   const Matrix positions = indices({5, 9});
   Matrix angles(2, 4);
-  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 4}, plain_slots(2));
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 4}, plain_shape(2));
   const Matrix x = random_matrix(2, 2 * 11, random);
   for (bool interleaved : {false, true}) {
     Matrix part(4, 4), turned(4, 4), angle(4, 4), whole(2, 22);
@@ -104,10 +105,10 @@ TEST(Rope, RotatesOnlyTheGivenDimensions) {
       std::copy_n(angles[r / 2], 4, angle[r]);
     }
     run(op::kRope, {part.operand, angle.operand}, turned.operand, RopeAttr{1, 4, interleaved},
-        plain_slots(4));
+        plain_shape(4));
     for (Target target : supported_targets()) {
       run(op::kRope, {x.operand, angles.operand}, whole.operand,
-          RopeAttr{.heads = 2, .dims = 4, .interleaved = interleaved, .begin = 5}, plain_slots(2),
+          RopeAttr{.heads = 2, .dims = 4, .interleaved = interleaved, .begin = 5}, plain_shape(2),
           {.target = target});
       for (int r = 0; r < 2; ++r)
         for (int c = 0; c < 22; ++c) {
@@ -136,12 +137,12 @@ class QkvProblem {
   explicit QkvProblem(const QkvCase& of) : case_(of), attr_(of.attr) {
     batch_.add(0, 250, 11);
     batch_.add(1, 0, 3);
-    slots_ = batch_.slots();
+    shape_ = batch_.shape();
     Random random(3);
-    qkv_ = random_matrix(slots_.rows, queries() + 2 * kv(), random);
-    angles_ = Matrix(slots_.rows, attr_.dims);
+    qkv_ = random_matrix(shape_.rows, queries() + 2 * kv(), random);
+    angles_ = Matrix(shape_.rows, attr_.dims);
     run(op::kRopeAngles, {indices(batch_.positions).operand}, angles_.operand,
-        AnglesAttr{.dims = attr_.dims}, slots_);
+        AnglesAttr{.dims = attr_.dims}, shape_);
     q_norm_ = random_matrix(1, attr_.head_dim, random);
     k_norm_ = random_matrix(1, attr_.head_dim, random);
   }
@@ -151,43 +152,43 @@ class QkvProblem {
     run(op::kQkvRope,
         {qkv_.operand, angles_.operand, y.keys.operand, y.values.operand,
          case_.norms ? q_norm_.operand : Operand{}, case_.norms ? k_norm_.operand : Operand{}},
-        y.q.operand, attr_, slots_, with);
+        y.q.operand, attr_, shape_, with);
     return y;
   }
 
   QkvResult by_norm_rope_and_cache_write(RunWith with) const {
     QkvResult y = empty();
-    const Matrix k(slots_.rows, kv());
+    const Matrix k(shape_.rows, kv());
     Operand q_in = columns(0, queries());
     Operand k_in = columns(queries(), kv());
     if (case_.norms) {
       run(op::kRmsNorm, {q_in, q_norm_.operand}, y.q.operand, NormAttr{attr_.eps, attr_.heads},
-          slots_, with);
+          shape_, with);
       run(op::kRmsNorm, {k_in, k_norm_.operand}, k.operand, NormAttr{attr_.eps, attr_.kv_heads},
-          slots_, with);
+          shape_, with);
       q_in = y.q.operand;
       k_in = k.operand;
     }
     run(op::kRope, {q_in, angles_.operand}, y.q.operand,
-        RopeAttr{attr_.heads, attr_.dims, attr_.interleaved}, slots_, with);
+        RopeAttr{attr_.heads, attr_.dims, attr_.interleaved}, shape_, with);
     run(op::kRope, {k_in, angles_.operand}, k.operand,
-        RopeAttr{attr_.kv_heads, attr_.dims, attr_.interleaved}, slots_, with);
-    run(op::kCacheWrite, {k.operand, y.keys.operand}, y.keys.operand, {}, slots_, with);
+        RopeAttr{attr_.kv_heads, attr_.dims, attr_.interleaved}, shape_, with);
+    run(op::kCacheWrite, {k.operand, y.keys.operand}, y.keys.operand, {}, shape_, with);
     run(op::kCacheWrite, {columns(queries() + kv(), kv()), y.values.operand}, y.values.operand, {},
-        slots_, with);
+        shape_, with);
     return y;
   }
 
   // Keys may differ by one rounding: in the last bit, or by one code of q8_0.
   void expect_near_keys(const Cache& found, const Cache& expected) const {
-    for (int32_t r = 0; r < slots_.rows; ++r)
+    for (int32_t r = 0; r < shape_.rows; ++r)
       for (int64_t h = 0; h < attr_.kv_heads; ++h) {
         const CachedHead head = head_at(expected, r, h);
         for (int64_t i = 0; i < attr_.head_dim; ++i) {
           const float key = read_cached(head, i);
           const float rounding =
               case_.keys == DType::kQ8_0
-                  ? 1.001F * f16_to_f32(head.tile(i).scales[slots_.position(r) % kLanes])
+                  ? 1.001F * f16_to_f32(head.tile(i).scales[shape_.position(r) % kLanes])
                   : std::abs(key) * (case_.keys == DType::kF16    ? 1e-3F
                                      : case_.keys == DType::kBF16 ? 8e-3F
                                                                   : 0.0F);
@@ -205,7 +206,7 @@ class QkvProblem {
   int queries() const { return attr_.heads * attr_.head_dim; }
   int kv() const { return attr_.kv_heads * attr_.head_dim; }
   QkvResult empty() const {
-    return {Matrix(slots_.rows, queries()),
+    return {Matrix(shape_.rows, queries()),
             Cache(batch_, true, case_.keys, attr_.kv_heads, attr_.head_dim),
             Cache(batch_, false, case_.values, attr_.kv_heads, attr_.head_dim)};
   }
@@ -216,15 +217,15 @@ class QkvProblem {
     return o;
   }
   CachedHead head_at(const Cache& cache, int32_t row, int64_t head) const {
-    const int64_t position = slots_.position(row);
-    return {cache.operand, page_of(cache.operand, slots_, slots_.sequence(row), position), head,
+    const int64_t position = shape_.position(row);
+    return {cache.operand, page_of(cache.operand, shape_, shape_.sequence(row), position), head,
             position};
   }
 
   QkvCase case_;
   QkvRopeAttr attr_;
   Batch batch_{2, 600};
-  Slots slots_;
+  RunShape shape_;
   Matrix qkv_{0, 0}, angles_{0, 0}, q_norm_{0, 0}, k_norm_{0, 0};
 };
 
@@ -273,10 +274,10 @@ TEST(CacheWrite, FastIsTheReferenceOnAnyValue) {
       Batch batch(1, 300);
       batch.add(0, 250, 9);
       const Cache expected(batch, keys, type, 1, 64);
-      run(op::kCacheWrite, {x.operand, expected.operand}, expected.operand, {}, batch.slots());
+      run(op::kCacheWrite, {x.operand, expected.operand}, expected.operand, {}, batch.shape());
       for (Target target : fast_targets()) {
         const Cache y(batch, keys, type, 1, 64);
-        run(op::kCacheWrite, {x.operand, y.operand}, y.operand, {}, batch.slots(),
+        run(op::kCacheWrite, {x.operand, y.operand}, y.operand, {}, batch.shape(),
             {.target = target, .workers = 2});
         const auto bytes = static_cast<size_t>(y.operand.stride * batch.page_count);
         EXPECT_TRUE(std::equal(y.bytes->data(), y.bytes->data() + bytes, expected.bytes->data()))
@@ -290,18 +291,18 @@ TEST(CacheWrite, Q8LosesAtMostHalfAStepAndKeepsWhatIsNotFinite) {
   const Matrix x = special_rows();
   Batch batch(1, 300);
   batch.add(0, 250, 9);
-  const Slots slots = batch.slots();
+  const RunShape shape = batch.shape();
   const Cache cache(batch, true, DType::kQ8_0, 1, 64);
-  run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, slots);
+  run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, shape);
   for (const int r : {0, 3, 4, 5}) {
-    const CachedHead head{cache.operand, page_of(cache.operand, slots, 0, 250 + r), 0, 250 + r};
+    const CachedHead head{cache.operand, page_of(cache.operand, shape, 0, 250 + r), 0, 250 + r};
     for (int i = 0; i < 64; ++i) {
       const float scale = f16_to_f32(head.tile(i).scales[(250 + r) % kLanes]);
       ASSERT_NEAR(read_cached(head, i), x[r][i], 0.5625 * scale) << r << ", " << i;
     }
   }
   for (const int r : {7, 8}) {  // too large for a scale in f16; NaN and infinity
-    const CachedHead head{cache.operand, page_of(cache.operand, slots, 0, 250 + r), 0, 250 + r};
+    const CachedHead head{cache.operand, page_of(cache.operand, shape, 0, 250 + r), 0, 250 + r};
     EXPECT_FALSE(std::isfinite(read_cached(head, 5)));
     EXPECT_FALSE(std::isfinite(read_cached(head, 45)));
   }

@@ -17,8 +17,8 @@ class Decompose : public testing::Test {
  protected:
   Decompose() : block(test::usual_inputs(), kRows), pool(2) {
     block.add_span(0, kRows, 3);
-    block.slots.outputs = kRows;
-    block.slots.sequences = 1;
+    block.shape.outputs = kRows;
+    block.shape.sequences = 1;
   }
   Value param(const std::string& name, int64_t rows, int64_t cols) {
     const Operand& w = params.add(name, {rows, cols});
@@ -76,10 +76,10 @@ TEST_F(Decompose, RmsNorm) {
 }
 
 TEST_F(Decompose, QkvRope) {
-  const Value angles =
-      graph.add(op::kRopeAngles, inputs({graph.leaf(op::kInput, "positions", {Symbol::kRows, 1},
-                                                            InputAttr{DType::kI32})}),
-                AnglesAttr{.dims = 4});
+  const Value angles = graph.add(
+      op::kRopeAngles,
+      inputs({graph.leaf(op::kInput, "positions", {Symbol::kRows, 1}, InputAttr{DType::kI32})}),
+      AnglesAttr{.dims = 4});
   const auto state = [&](const char* name, bool keys) {
     return Value(graph.leaf(op::kState, name, {0, 12},
                             StateAttr{keys ? StateKind::kKeys : StateKind::kValues, 2, 0}));
@@ -89,7 +89,7 @@ TEST_F(Decompose, QkvRope) {
       graph, StateOptions{.keys = DType::kF32, .values = DType::kF32, .context = 16});
   std::vector<int32_t> pages{0};
   const PageTable table{pages.data(), 1};
-  block.slots.tables = &table;
+  block.shape.tables = &table;
   const NodeId projected = graph.add(
       op::kLinear, inputs({param("x", kRows, 8), {}, {}, param("w", 48, 8)}), LinearAttr{});
   expect_same(graph.add(op::kQkvRope,

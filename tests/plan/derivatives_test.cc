@@ -29,7 +29,7 @@ class Scene {
     for (const int32_t row : {1, 2, 6}) block.add_output(row);
     block.add_span(0, first, 0);
     block.add_span(1, second, 0);
-    block.slots.sequences = 2;
+    block.shape.sequences = 2;
   }
   /// Values of a run are parameters with a row a token here.
   Array param(const std::string& name, const Shape& shape) {
@@ -49,7 +49,7 @@ class Scene {
         PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
     plans.back()->run();
     Operand root = plans.back()->root(0);
-    root.rows = block.slots.count(root.rows);
+    root.rows = block.shape.count(root.rows);
     return root;
   }
 
@@ -64,7 +64,7 @@ class Scene {
 
  private:
   Shape known(const Shape& shape) const {
-    const auto rows = block.slots.count(shape.rows().code());
+    const auto rows = block.shape.count(shape.rows().code());
     return shape.rank == 3 ? shape : Shape{rows, shape.cols()};
   }
 };

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "model/arch/registry.h"
 #include "kernels/cpu/backend/cpu_backend.h"
+#include "model/arch/registry.h"
 #include "plan/plan.h"
 #include "support/run_inputs.h"
 
@@ -112,8 +112,8 @@ class Trained {
           i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
     }
     block.add_span(0, kTokens, 0);
-    block.slots.outputs = kTokens;
-    block.slots.sequences = 1;
+    block.shape.outputs = kTokens;
+    block.shape.sequences = 1;
   }
 
   static std::function<bool(const std::string&)> has_weight(const std::string& architecture) {
@@ -217,8 +217,8 @@ TEST_P(Definitions, ServingEqualsTraining) {
         list.push_back(group.ring - 1 - i);  // any order will do
       tables.push_back({list.data(), group.ring});
     }
-    block.slots.tables = tables.data();
-    block.slots.sequences = 1;
+    block.shape.tables = tables.data();
+    block.shape.sequences = 1;
     Plan plan(graph, {logits.id()}, {{{m.backend.get(), &m.params}}, &states, &block},
               {.rows = 5, .outputs = 5, .fuse = fuse});
     for (int begin = 0; begin < kTokens;) {

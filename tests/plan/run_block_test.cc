@@ -48,20 +48,20 @@ TEST(RunBlock, SpansSayWhichSequenceARowBelongsTo) {
   RunBlock block(graph, 6);
   block.add_span(3, 2, 10);
   block.add_span(1, 4, 0, 9);
-  EXPECT_EQ(block.slots.rows, 6);
-  EXPECT_EQ(block.slots.sequence(1), 3);
-  EXPECT_EQ(block.slots.sequence(2), 1);
-  EXPECT_EQ(block.slots.position(1), 11);
-  EXPECT_EQ(block.slots.position(5), 3);
-  EXPECT_EQ(block.slots.span(5).visible, 9);
+  EXPECT_EQ(block.shape.rows, 6);
+  EXPECT_EQ(block.shape.sequence(1), 3);
+  EXPECT_EQ(block.shape.sequence(2), 1);
+  EXPECT_EQ(block.shape.position(1), 11);
+  EXPECT_EQ(block.shape.position(5), 3);
+  EXPECT_EQ(block.shape.span(5).visible, 9);
   EXPECT_EQ(block.input<int32_t>("positions")[1], 11);
   EXPECT_EQ(block.input<int32_t>("positions")[5], 3);
   block.add_output(1);
   block.add_output(5);
-  EXPECT_EQ(block.slots.token_row(kOutputRows, 1), 5);
+  EXPECT_EQ(block.shape.token_row(kOutputRows, 1), 5);
   block.clear();
-  EXPECT_EQ(block.slots.rows, 0);
-  EXPECT_EQ(block.slots.outputs, 0);
+  EXPECT_EQ(block.shape.rows, 0);
+  EXPECT_EQ(block.shape.outputs, 0);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ TEST(WeightUse, OnlyTheTableOfEmbedIsGathered) {
   const auto param = [&](const char* name) {
     return Array{graph, graph.leaf(op::kParam, name, {64, 16}, ParamAttr{})};
   };
-  const Array ids{graph, graph.leaf(op::kInput, "tokens", {Symbol::kRows, 1},
-                                     InputAttr{DType::kI32})};
+  const Array ids{graph,
+                  graph.leaf(op::kInput, "tokens", {Symbol::kRows, 1}, InputAttr{DType::kI32})};
   const Array tied = param("tied");
   linear(embed(ids, tied) + embed(ids, param("table")), param("matrix"));
   linear(embed(ids, tied), param("tied"));  // a second leaf of the same name

@@ -206,8 +206,8 @@ std::string page() {
       "Without a field, the recommendation of the model's file holds, else the default.\n\n"
       "| field | range | default | effect |\n|---|---|---|---|\n";
   for (const SamplingParameter& row : sampling_parameters())
-    text += fmt::format("| `{}` | {} | {} | {} |\n", fmt::join(row.fields(), "`, `"),
-                        row.range(), row.text(row.get()), row.help);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", fmt::join(row.fields(), "`, `"), row.range(),
+                        row.text(row.get()), row.help);
   text += "\n## Text generation\n\n";
   text += matrix(all.first(kGenerating));
   text += "\n## Other endpoints\n\n";

@@ -32,13 +32,14 @@ class Values {
       : model(test::fixture_path("tiny/" + name), {.threads = 2, .exact = true}),
         entry(inspect_entry(model.file(), model.config(), false)),
         block_(entry.graph, kRows) {
-    block_.slots.sequences = 1;
+    block_.shape.sequences = 1;
     block_.add_span(0, kRows, 0);
     std::ranges::copy(some_ids(), block_.input<int32_t>("tokens").begin());
   }
 
   std::vector<std::vector<float>> rows(Value value) {
-    Plan plan(entry.graph, {value}, Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_},
+    Plan plan(entry.graph, {value},
+              Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_},
               PlanOptions{.rows = kRows, .exact = true});
     plan.run();
     std::vector<std::vector<float>> all;

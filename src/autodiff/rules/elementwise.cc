@@ -63,9 +63,7 @@ Inputs cast_vjp(const VjpContext& c) {
   if (from == DType::kI32 || from == DType::kU8) return {};
   return inputs({c.make(op::kCast, {c.dy()}, CastAttr{from})});
 }
-Value cast_jvp(const JvpContext& c) {
-  return c.make(op::kCast, {c.t(UnaryIn::kX)}, c.node().attr);
-}
+Value cast_jvp(const JvpContext& c) { return c.make(op::kCast, {c.t(UnaryIn::kX)}, c.node().attr); }
 
 constexpr DiffDef kRules[] = {
     {op::kAdd, add_vjp, add_jvp},

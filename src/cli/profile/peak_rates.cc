@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-
 namespace veery::cli {
 namespace {
 

@@ -116,8 +116,7 @@ void PlanTable::add_crossings(const Plan& plan, const RunSize& size) {
 void PlanTable::profile(int32_t repetitions,
                         const std::function<void(int32_t, int32_t)>& progress) {
   std::vector<std::unique_ptr<PeakRateMeter>> meters;
-  for (const Part& part : parts_)
-    meters.push_back(std::make_unique<PeakRateMeter>(*part.plan));
+  for (const Part& part : parts_) meters.push_back(std::make_unique<PeakRateMeter>(*part.plan));
   std::vector<std::vector<double>> samples;
   std::vector<double> whole;
   for (int32_t r = 0; r < repetitions; ++r) {
@@ -299,8 +298,8 @@ void PlanTable::add_sums(std::vector<std::string>& lines) const {
     lines.push_back(fmt::format(
         "limits of {}, measured between the runs: memory {:.1f} GB/s (a plain read loop over the "
         "weights),\n  f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s{}, {} {:.2f} us",
-        part.device ? part.name : fmt::format("{} threads", part.plan->backend().workers()), limits.memory / 1e9,
-        limits.f32 / 1e9, limits.bf16 / 1e9, limits.int8 / 1e9,
+        part.device ? part.name : fmt::format("{} threads", part.plan->backend().workers()),
+        limits.memory / 1e9, limits.f32 / 1e9, limits.bf16 / 1e9, limits.int8 / 1e9,
         part.device ? "" : fmt::format(" ({})", part.name), limits.what_least, limits.least * 1e6));
   }
   if (!profiled_ || whole_ == 0) return;

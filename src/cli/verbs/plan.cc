@@ -56,8 +56,7 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
   if (!plan.note.empty()) standard_output().line("memory is short: " + plan.note);
 }
 
-void show(Plan& plan, const RunSize& size, const ModelArguments& flags,
-          const Settings& settings) {
+void show(Plan& plan, const RunSize& size, const ModelArguments& flags, const Settings& settings) {
   PlanTable table(plan, size);
   if (settings.profile) {
     Progress bar("profile");

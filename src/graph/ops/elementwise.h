@@ -155,9 +155,8 @@ inline constexpr OpDef kSoftcapBack{.name = "softcap_back",
                                     .infer = detail::unary_back<ScaleAttr>,
                                     .cost = detail::elements<10>};
 
-inline constexpr Op kElementwise[] = {kAdd,      kMul,          kSumTo,   kScale,
-                                      kActivate, kActivateBack, kCast,    kSoftcap,
-                                      kSoftcapBack};
+inline constexpr Op kElementwise[] = {kAdd,          kMul,  kSumTo,   kScale,      kActivate,
+                                      kActivateBack, kCast, kSoftcap, kSoftcapBack};
 
 }  // namespace op
 }  // namespace veery

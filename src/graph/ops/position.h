@@ -66,10 +66,11 @@ inline Cost rope_cost(const OpContext&, const Outputs& out, const RunSize& size)
 
 /// cos of angle i at column 2i and sin at 2i + 1: [rows, dims]. Frequencies are divided by
 /// `divisors` [1, dims / 2]; where `is_extended` [rows, 1] i32 is not 0, by `extended` instead.
-inline constexpr OpDef kRopeAngles{.name = "rope_angles",
-                                   .inputs = {"positions", "divisors?", "extended?", "is_extended?"},
-                                   .outputs = {"angles"},
-                                   .infer = detail::rope_angles};
+inline constexpr OpDef kRopeAngles{
+    .name = "rope_angles",
+    .inputs = {"positions", "divisors?", "extended?", "is_extended?"},
+    .outputs = {"angles"},
+    .infer = detail::rope_angles};
 /// Rotates x [rows, heads * head_dim] (Su et al., arXiv:2104.09864).
 inline constexpr OpDef kRope{
     .name = "rope", .inputs = {"x", "angles"}, .infer = detail::rope, .cost = detail::rope_cost};

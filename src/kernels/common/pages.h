@@ -8,9 +8,9 @@
 namespace veery {
 
 /// Returns the page that holds a position of a sequence.
-inline std::byte* page_of(const Operand& cache, const Slots& slots, int sequence,
+inline std::byte* page_of(const Operand& cache, const RunShape& shape, int sequence,
                           int64_t position) {
-  const PageTable& table = slots.table(cache.group, sequence);
+  const PageTable& table = shape.table(cache.group, sequence);
   return cache.data + table.pages[position / kPagePositions % table.count] * cache.stride;
 }
 /// Returns the offset of dimension 0 of a key in its page, in elements (f32, f16 or bf16).
@@ -60,8 +60,7 @@ inline PositionRange visible(const AttendAttr& attr, const Span& span, int64_t p
     case Mask::kFull: return {0, end - 1};
     case Mask::kSymmetric:
       return {std::max<int64_t>(position - window, 0), std::min(position + window, end - 1)};
-    case Mask::kPrefix:
-      return {0, std::max(position, std::min<int64_t>(span.visible, end) - 1)};
+    case Mask::kPrefix: return {0, std::max(position, std::min<int64_t>(span.visible, end) - 1)};
     case Mask::kSource: return {0, span.visible - 1};
     case Mask::kCausal: break;
   }

@@ -36,8 +36,8 @@ void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* s
 
 // With few rows, quantising them in every worker is cheaper than a barrier.
 template <bool kExact, bool kArgmax>
-void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+void few_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   quantise_few(d, p, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
@@ -45,16 +45,16 @@ void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 template <bool kExact, bool kArgmax>
-void quantise_activations(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g)
     quantise_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
 }
 
 template <bool kExact, bool kArgmax>
-void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+void many_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   if constexpr (kArgmax) {  // static shares: Best keeps the first index only if panels ascend
     Best* best = start_best(d.work, p.outer_rows(), worker.index);
@@ -66,8 +66,8 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 // Merges the largest outputs of all workers and lanes; the lowest index wins ties.
 template <bool kExact>
-void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+void choose_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   const auto* all = reinterpret_cast<const Best*>(d.work);
   const Share rows = share(p.outer_rows(), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {

@@ -15,7 +15,7 @@ namespace veery::gpu {
 namespace {
 
 // The phases of a GPU kernel are launches, so the host never calls one.
-void never(const Dispatch&, const Slots&, const Worker&) {}
+void never(const Dispatch&, const RunShape&, const Worker&) {}
 
 // Gives an input of the run its address in the block at `base`.
 void place_input(Operand& o, const RunInputsLayout& layout, std::byte* base) {
@@ -45,16 +45,16 @@ class GpuExecutable : public Executable {
         first_fetched_(use.first_fetched),
         layout_(use),
         end_(chain_end(machine, table, results, use)),
-        slots_(machine.allocate(layout_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
+        inputs_(machine.allocate(layout_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
     Recorder recorder{machine,
-                      layout_.run(slots_.data()),
+                      layout_.run(inputs_.data()),
                       use.rows,
                       use.outputs,
                       std::min(use.rows, max_sequences(use)),
                       use.exact};
     set_table_sizes(use, recorder);
-    results_ = with_inputs(results, layout_, slots_.data());
-    const std::vector<Step> steps = with_inputs(table, layout_, slots_.data());
+    results_ = with_inputs(results, layout_, inputs_.data());
+    const std::vector<Step> steps = with_inputs(table, layout_, inputs_.data());
     allocate_scratch(steps, recorder);
     recorder.mma_attention = !use.exact && has_mma_gemm(steps, machine);
     dequantize_weights(steps, dequantized, recorder);
@@ -65,7 +65,7 @@ class GpuExecutable : public Executable {
       ends_.push_back(recorder.launches.size());
     }
     launches_ = recorder.launches;
-    Transfers transfers{slots_.data(), layout_.bytes(), {}};
+    Transfers transfers{inputs_.data(), layout_.bytes(), {}};
     for (const Operand& result : results_) {
       const auto most = static_cast<size_t>(recorder.max_rows(result.rows) * result.stride);
       transfers.back.push_back({result.data, most});
@@ -81,22 +81,22 @@ class GpuExecutable : public Executable {
     recording_ = machine.record(std::move(recorder.launches), transfers);
   }
 
-  void run(const Slots& slots) override {
-    const bool masked = slots.mask != nullptr && MaskedRun::possible(launches_);
+  void run(const RunShape& shape) override {
+    const bool masked = shape.mask != nullptr && MaskedRun::possible(launches_);
     if (masked && !masked_) make_masked();
-    layout_.fill(slots, masked ? masked_->input() : recording_->input());
+    layout_.fill(shape, masked ? masked_->input() : recording_->input());
     for (size_t i = 0; i < results_.size(); ++i)
-      sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
+      sizes_[i] = i < first_fetched_ ? bytes_of(i, shape) : 0;
     if (masked)
-      run_masked(slots);
+      run_masked(shape);
     else
       recording_->run(sizes_);
-    for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
+    for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, shape);
   }
-  void run_profiled(const Slots& slots, std::vector<double>& seconds) override {
+  void run_profiled(const RunShape& shape, std::vector<double>& seconds) override {
     if (!parts_)
-      parts_ = machine_.record_parts(launches_, {slots_.data(), layout_.bytes(), {}}, ends_);
-    layout_.fill(slots, parts_->input());
+      parts_ = machine_.record_parts(launches_, {inputs_.data(), layout_.bytes(), {}}, ends_);
+    layout_.fill(shape, parts_->input());
     parts_->run({});
     const std::vector<double> of_rows = parts_->seconds();
     seconds.resize(ends_.size(), 0);
@@ -104,13 +104,13 @@ class GpuExecutable : public Executable {
   }
   int32_t chain_steps() override {
     if (step_.empty()) return 0;
-    if (!chain_) chain_.emplace(machine_, layout_, slots_.data(), step_, *end_, rows_);
+    if (!chain_) chain_.emplace(machine_, layout_, inputs_.data(), step_, *end_, rows_);
     return chain_->max_tokens();
   }
   bool chain_draws() const override { return !step_.empty() && end_->draws(); }
-  void run_chain(const Slots& slots, std::span<const ChainRow> rows) override {
+  void run_chain(const RunShape& shape, std::span<const ChainRow> rows) override {
     VEERY_CHECK(chain_steps() > 0);
-    chain_->run(slots, rows);
+    chain_->run(shape, rows);
   }
   std::span<const int32_t> chosen(int64_t row) const override { return chain_->chosen(row); }
   void fetch(size_t i) override {
@@ -123,8 +123,8 @@ class GpuExecutable : public Executable {
     recorder.positions = use.rows;
     for (int group = 0; group < use.groups; ++group) {
       int32_t pages = 0;
-      for (int32_t i = 0; i < use.slots->sequences; ++i)
-        pages = std::max(pages, use.slots->table(group, i).count);
+      for (int32_t i = 0; i < use.shape->sequences; ++i)
+        pages = std::max(pages, use.shape->table(group, i).count);
       recorder.group_pages.push_back(pages);
       recorder.positions = std::max(recorder.positions, int64_t{pages} * kPagePositions);
     }
@@ -139,17 +139,17 @@ class GpuExecutable : public Executable {
     recorder.memory.push_back(recorder.machine.allocate(bytes));
     recorder.scratch = recorder.memory.back().data();
   }
-  size_t bytes_of(size_t i, const Slots& slots) const {
-    return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
+  size_t bytes_of(size_t i, const RunShape& shape) const {
+    return static_cast<size_t>(shape.count(results_[i].rows) * results_[i].stride);
   }
   void make_masked() {
     back_.resize(std::min(first_fetched_, back_.size()));
-    masked_.emplace(machine_, launches_, Transfers{slots_.data(), layout_.bytes(), {}}, back_,
+    masked_.emplace(machine_, launches_, Transfers{inputs_.data(), layout_.bytes(), {}}, back_,
                     outputs_);
   }
-  void run_masked(const Slots& slots) {
+  void run_masked(const RunShape& shape) {
     const std::span<const size_t> sizes = std::span(sizes_).first(back_.size());
-    masked_->run(*slots.mask, slots.outputs, sizes);
+    masked_->run(*shape.mask, shape.outputs, sizes);
     // fetch() and result() find all results in one place, with or without masks.
     for (size_t i = 0; i < sizes.size(); ++i)
       if (recording_->output(i) != masked_->output(i))
@@ -160,7 +160,7 @@ class GpuExecutable : public Executable {
   size_t first_fetched_;
   RunInputsLayout layout_;
   std::optional<ChainEnd> end_;
-  Memory slots_;
+  Memory inputs_;
   std::vector<Memory> memory_;
   std::map<const std::byte*, std::shared_ptr<const Memory>> dequantized_;
   std::vector<Operand> results_;

@@ -58,7 +58,7 @@ size_t chain_bytes(const ChainEnd& end, int64_t rows) {
   return static_cast<size_t>(rows) * (sizeof(ChainState) + (end.draws() ? sizeof(ChainLists) : 0));
 }
 
-Chain::Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots,
+Chain::Chain(Machine& machine, const RunInputsLayout& layout, std::byte* inputs,
              std::vector<Launch> step, const ChainEnd& end, int64_t rows)
     : layout_(layout),
       kernel_(machine.has(KernelId::chain_advance) ? KernelId::chain_advance
@@ -68,8 +68,8 @@ Chain::Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots,
       bytes_(layout.bytes() + chain_bytes(end, rows)),
       made_(machine.allocate(rows_ * sizeof(ChainTokens))),
       again_(machine.allocate(sizeof(uint32_t))) {
-  ChainAdvanceParams advance = layout.chain_advance(slots);
-  advance.states = reinterpret_cast<ChainState*>(slots + layout.bytes());
+  ChainAdvanceParams advance = layout.chain_advance(inputs);
+  advance.states = reinterpret_cast<ChainState*>(inputs + layout.bytes());
   if (draws_) advance.lists = reinterpret_cast<ChainLists*>(advance.states + rows_);
   advance.values = end.values, advance.mass = end.mass, advance.best = end.best;
   advance.chosen = reinterpret_cast<ChainTokens*>(made_.data());
@@ -80,7 +80,7 @@ Chain::Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots,
       top.states = advance.states, top.lists = advance.lists;
       launch = Launch::of(launch.kernel, launch.size, top);
     }
-  const Transfers transfers{slots, bytes_, {{made_.data(), made_.size()}}};
+  const Transfers transfers{inputs, bytes_, {{made_.data(), made_.size()}}};
   auto* again = reinterpret_cast<uint32_t*>(again_.data());
   recording_ = machine.record_loop(repeated(step, advance, kLoopSteps), transfers, again);
   if (recording_) return;
@@ -106,9 +106,9 @@ std::vector<Launch> Chain::repeated(std::vector<Launch> step, ChainAdvanceParams
   return all;
 }
 
-void Chain::run(const Slots& slots, std::span<const ChainRow> rows) {
-  VEERY_CHECK(std::ssize(rows) == slots.rows && slots.span_count == slots.rows);
-  layout_.fill(slots, recording_->input());
+void Chain::run(const RunShape& shape, std::span<const ChainRow> rows) {
+  VEERY_CHECK(std::ssize(rows) == shape.rows && shape.span_count == shape.rows);
+  layout_.fill(shape, recording_->input());
   auto* states = reinterpret_cast<ChainState*>(recording_->input() + layout_.bytes());
   auto* lists = reinterpret_cast<ChainLists*>(states + rows_);
   for (size_t i = 0; i < rows.size(); ++i) {

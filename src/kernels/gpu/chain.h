@@ -18,19 +18,19 @@ struct ChainEnd {
 /// continues with them.
 std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
                                   std::span<const Operand> results, const TableUse& use);
-/// Bytes that a chain needs after the slots.
+/// Bytes that a chain needs after the run inputs.
 size_t chain_bytes(const ChainEnd& end, int64_t rows);
 
 /// A loop of launches if the machine has loops; otherwise a few steps, unrolled.
 class Chain {
  public:
-  /// `step`: the launches of a run of the table. They refer to `slots`, which has the run inputs in
-  /// the given layout and chain_bytes() bytes after them.
-  Chain(Machine& machine, const RunInputsLayout& layout, std::byte* slots, std::vector<Launch> step,
-        const ChainEnd& end, int64_t rows);
+  /// `step`: the launches of a run of the table. They refer to `inputs`, which has the run inputs
+  /// in the given layout and chain_bytes() bytes after them.
+  Chain(Machine& machine, const RunInputsLayout& layout, std::byte* inputs,
+        std::vector<Launch> step, const ChainEnd& end, int64_t rows);
 
   int32_t max_tokens() const { return max_tokens_; }  ///< of a row; 0: no room for two steps
-  void run(const Slots& slots, std::span<const ChainRow> rows);
+  void run(const RunShape& shape, std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(int64_t row) const;
 
  private:

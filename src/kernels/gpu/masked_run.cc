@@ -19,7 +19,7 @@ bool MaskedRun::possible(std::span<const Launch> launches) {
   return find_top_k(launches) < launches.size();
 }
 
-MaskedRun::MaskedRun(Machine& machine, std::vector<Launch> launches, const Transfers& slots,
+MaskedRun::MaskedRun(Machine& machine, std::vector<Launch> launches, const Transfers& inputs,
                      std::vector<Transfers::Back> back, int64_t outputs) {
   VEERY_CHECK(possible(launches));
   const size_t top = find_top_k(launches);
@@ -32,7 +32,7 @@ MaskedRun::MaskedRun(Machine& machine, std::vector<Launch> launches, const Trans
   std::vector<Launch> rest(launches.begin() + static_cast<ptrdiff_t>(top), launches.end());
   rest.front() = Launch::of(KernelId::top_k_groups, rest.front().size, params);
   launches.resize(top);
-  first_ = machine.record(std::move(launches), slots);
+  first_ = machine.record(std::move(launches), inputs);
   second_ = machine.record(std::move(rest), {masks_.data(), masks_.size(), std::move(back)});
 }
 

@@ -14,9 +14,9 @@ class MaskedRun {
  public:
   /// Whether the launches have a top_k().
   static bool possible(std::span<const Launch> launches);
-  /// `launches`: of a run of the table; `slots`: copied to the device first; `back`: copied back
+  /// `launches`: of a run of the table; `inputs`: copied to the device first; `back`: copied back
   /// after them, for up to `outputs` outputs.
-  MaskedRun(Machine& machine, std::vector<Launch> launches, const Transfers& slots,
+  MaskedRun(Machine& machine, std::vector<Launch> launches, const Transfers& inputs,
             std::vector<Transfers::Back> back, int64_t outputs);
 
   std::byte* input() { return first_->input(); }

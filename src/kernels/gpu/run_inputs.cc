@@ -32,13 +32,13 @@ void copy_rows(const Operand& from, int64_t rows, std::byte* to) {
 }  // namespace
 
 int64_t max_sequences(const TableUse& use) {
-  return std::max<int64_t>({1, use.sequences, use.slots->sequences});
+  return std::max<int64_t>({1, use.sequences, use.shape->sequences});
 }
 
 RunInputsLayout::RunInputsLayout(const TableUse& use) : groups_(use.groups) {
-  const auto tables = static_cast<size_t>(use.groups * use.slots->sequences);
+  const auto tables = static_cast<size_t>(use.groups * use.shape->sequences);
   size_t entries = 0;
-  for (size_t i = 0; i < tables; ++i) entries += static_cast<size_t>(use.slots->tables[i].count);
+  for (size_t i = 0; i < tables; ++i) entries += static_cast<size_t>(use.shape->tables[i].count);
   const auto rows = static_cast<size_t>(use.rows);
   const auto take = [&](size_t words) {
     const size_t offset = words_;
@@ -60,18 +60,15 @@ RunInputsLayout::RunInputsLayout(const TableUse& use) : groups_(use.groups) {
 
 Run RunInputsLayout::run(std::byte* base) const {
   const auto* at = reinterpret_cast<const int32_t*>(base);
-  return {at + counts_,
-          at + output_rows_,
-          at + span_of_,
-          reinterpret_cast<const RunSpan*>(at + spans_),
-          at + tables_,
-          at + pages_};
+  return {at + counts_,  at + output_rows_,
+          at + span_of_, reinterpret_cast<const RunSpan*>(at + spans_),
+          at + tables_,  at + pages_};
 }
 
 bool RunInputsLayout::can_chain() const {
   const auto count = [&](Advance advance) {
-    return std::ranges::count_if(
-        inputs_, [&](const Input& own) { return own.input.advance == advance; });
+    return std::ranges::count_if(inputs_,
+                                 [&](const Input& own) { return own.input.advance == advance; });
   };
   return count(Advance::kNone) == 0 && count(Advance::kToken) <= 1 &&
          count(Advance::kPosition) <= 1;
@@ -95,27 +92,27 @@ ChainAdvanceParams RunInputsLayout::chain_advance(std::byte* base) const {
   return params;
 }
 
-void RunInputsLayout::fill(const Slots& slots, std::byte* base) const {
+void RunInputsLayout::fill(const RunShape& shape, std::byte* base) const {
   auto* at = reinterpret_cast<int32_t*>(base);
-  const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
+  const int32_t counts[] = {shape.rows, shape.outputs, shape.span_count, shape.sequences};
   std::copy_n(counts, 4, at + counts_);
-  std::copy_n(slots.output_rows, slots.outputs, at + output_rows_);
-  std::copy_n(slots.span_of, slots.rows, at + span_of_);
+  std::copy_n(shape.output_rows, shape.outputs, at + output_rows_);
+  std::copy_n(shape.span_of, shape.rows, at + span_of_);
   auto* spans = reinterpret_cast<RunSpan*>(at + spans_);
-  for (int32_t i = 0; i < slots.span_count; ++i) {
-    const Span& span = slots.spans[i];
+  for (int32_t i = 0; i < shape.span_count; ++i) {
+    const Span& span = shape.spans[i];
     spans[i] = {span.sequence, span.first_row, span.rows, span.position};
   }
   int32_t entry = 0;
-  for (int i = 0; i < groups_ * slots.sequences; ++i) {
-    const PageTable& table = slots.tables[i];
+  for (int i = 0; i < groups_ * shape.sequences; ++i) {
+    const PageTable& table = shape.tables[i];
     at[tables_ + 2 * static_cast<size_t>(i)] = entry;
     at[tables_ + 2 * static_cast<size_t>(i) + 1] = table.count;
     std::copy_n(table.pages, table.count, at + pages_ + entry);
     entry += table.count;
   }
   for (const Input& own : inputs_)
-    copy_rows(own.input.host, slots.count(own.input.host.rows), base + own.offset);
+    copy_rows(own.input.host, shape.count(own.input.host.rows), base + own.offset);
 }
 
 }  // namespace veery::gpu

@@ -24,7 +24,7 @@ class RunInputsLayout {
   /// What a chain overwrites in the block; the other parameters are not set.
   ChainAdvanceParams chain_advance(std::byte* base) const;
   /// Copies the shape of a run and its inputs to the block at `base`.
-  void fill(const Slots& slots, std::byte* base) const;
+  void fill(const RunShape& shape, std::byte* base) const;
 
  private:
   struct Input {

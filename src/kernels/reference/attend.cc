@@ -57,18 +57,18 @@ void each_position(const PositionRange& seen, const Chosen& chosen, const Visit&
 // Calls see(position, key, value) for each position that row r of the run attends to. `key` is a
 // buffer for a key and a value.
 template <typename See>
-void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
+void each_cached(const Dispatch& d, const RunShape& shape, int64_t r, const Chosen& chosen,
                  int64_t kv_head, float* key, const See& see) {
   const Operand& keys = d.in[AttendIn::kK];
   const Operand& values = d.in[AttendIn::kV];
-  const Span& span = slots.span(r);
+  const Span& span = shape.span(r);
   const int64_t key_size = keys.cols / keys.rows;
   const int64_t value_size = d.out().cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
-  const PositionRange seen = visible(d.as<AttendAttr>(), span, slots.position(r));
+  const PositionRange seen = visible(d.as<AttendAttr>(), span, shape.position(r));
   each_position(seen, chosen, [&](int64_t p) {
-    const CachedHead k{keys, page_of(keys, slots, span.sequence, p), kv_head, p};
-    const CachedHead v{values, page_of(values, slots, span.sequence, p), kv_head, p};
+    const CachedHead k{keys, page_of(keys, shape, span.sequence, p), kv_head, p};
+    const CachedHead v{values, page_of(values, shape, span.sequence, p), kv_head, p};
     for (int64_t i = 0; i < key_size; ++i) key[i] = read_cached(k, i);
     for (int64_t i = 0; i < value_size; ++i) value[i] = read_cached(v, i);
     see(p, key, value);
@@ -77,15 +77,15 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen&
 
 // The same for keys and values that are rows of the run.
 template <typename See>
-void each_row(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
+void each_row(const Dispatch& d, const RunShape& shape, int64_t r, const Chosen& chosen,
               int64_t kv_head, const See& see) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
   const Operand& values = d.in[AttendIn::kV];
   const int64_t key = kv_head * (keys.cols / attr.kv_heads);
   const int64_t value = kv_head * (values.cols / attr.kv_heads);
-  const Span& span = slots.span(r);
-  PositionRange seen = visible(attr, span, slots.position(r));
+  const Span& span = shape.span(r);
+  PositionRange seen = visible(attr, span, shape.position(r));
   seen.first = std::max<int64_t>(seen.first, span.position);
   each_position(seen, chosen, [&](int64_t p) {
     const int64_t row = span.first_row + p - span.position;
@@ -94,16 +94,16 @@ void each_row(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& ch
 }
 
 template <bool kCached>
-void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void attend(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<AttendAttr>();
   const int64_t n = d.in[AttendIn::kQ].cols / attr.heads;
   const int64_t value_size = d.out().cols / attr.heads;
   auto* acc = reinterpret_cast<double*>(worker.scratch);
   auto* key = reinterpret_cast<float*>(acc + value_size);
-  const Share items = share(slots.count(d.out().rows) * attr.heads, 1, worker);
+  const Share items = share(shape.count(d.out().rows) * attr.heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t out_row = item / attr.heads;
-    const int64_t r = slots.token_row(d.out().rows, out_row);
+    const int64_t r = shape.token_row(d.out().rows, out_row);
     const int64_t h = item % attr.heads;
     const int64_t kv_head = h / (attr.heads / attr.kv_heads);
     const float* q = d.in[AttendIn::kQ].row<float>(out_row) + h * n;
@@ -111,16 +111,16 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
     Running running{.acc = acc};
     const double slope = alibi_slope(attr, h);
     const auto see = [&](int64_t position, const float* k, const float* v) {
-      const auto distance = static_cast<double>(std::abs(position - slots.position(r)));
+      const auto distance = static_cast<double>(std::abs(position - shape.position(r)));
       running.add(score_of(attr, q, k, n) - slope * distance, v, value_size);
     };
     Chosen chosen;
     if (const Operand& list = d.in[AttendIn::kChosen])
       chosen = {list.row<int32_t>(out_row), list.cols};
     if constexpr (kCached)
-      each_cached(d, slots, r, chosen, kv_head, key, see);
+      each_cached(d, shape, r, chosen, kv_head, key, see);
     else
-      each_row(d, slots, r, chosen, kv_head, see);
+      each_row(d, shape, r, chosen, kv_head, see);
     if (d.in[AttendIn::kSinks])
       running.add(d.in[AttendIn::kSinks].row<float>(0)[h], nullptr, value_size);
     float* out = d.out().row<float>(out_row) + h * value_size;

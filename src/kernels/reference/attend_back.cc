@@ -24,9 +24,9 @@ struct RowSums {
 
 struct View {
   const Dispatch& d;
-  const Slots& slots;
+  const RunShape& shape;
   const AttendAttr& attr = d.as<AttendAttr>();
-  int64_t rows = slots.count(d.in[AttendBackIn::kQ].rows);
+  int64_t rows = shape.count(d.in[AttendBackIn::kQ].rows);
   int64_t n = d.in[AttendBackIn::kQ].cols / attr.heads;
   int64_t group = attr.heads / attr.kv_heads;
   RowSums* sums = reinterpret_cast<RowSums*>(d.work);
@@ -36,8 +36,8 @@ struct View {
   }
   // Returns the rows that row i sees.
   Share seen(int64_t i) const {
-    const Span& span = slots.span(i);
-    const PositionRange seen = visible(attr, span, slots.position(i));
+    const Span& span = shape.span(i);
+    const PositionRange seen = visible(attr, span, shape.position(i));
     const int64_t shift = span.first_row - span.position;
     return {std::max<int64_t>(seen.first + shift, span.first_row), seen.last + shift + 1};
   }
@@ -47,7 +47,7 @@ struct View {
   }
   float score(int64_t i, int64_t h, int64_t j, float raw) const {
     const float capped = attr.softcap > 0 ? softcap(raw, attr.softcap) : raw;
-    const auto distance = static_cast<float>(std::abs(slots.position(j) - slots.position(i)));
+    const auto distance = static_cast<float>(std::abs(shape.position(j) - shape.position(i)));
     return capped - alibi_slope(attr, h) * distance;
   }
   float dp(int64_t i, int64_t h, int64_t j) const {
@@ -63,8 +63,8 @@ struct View {
   }
 };
 
-void sum_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const View view{d, slots};
+void sum_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const View view{d, shape};
   const int64_t heads = view.attr.heads;
   const Share items = share(view.rows * heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
@@ -102,7 +102,7 @@ void sum_dq(const View& view, int64_t i, int64_t h) {
 void sum_over_rows(const View& view, int output, int64_t j, int64_t kv_head) {
   float* out = view.d.outputs[static_cast<size_t>(output)].row<float>(j) + kv_head * view.n;
   std::fill_n(out, view.n, 0.0F);
-  const Span& span = view.slots.span(j);
+  const Span& span = view.shape.span(j);
   for (int64_t i = span.first_row; i < span.end_row(); ++i) {
     const Share seen = view.seen(i);
     if (j < seen.begin || j >= seen.end) continue;
@@ -117,8 +117,8 @@ void sum_over_rows(const View& view, int output, int64_t j, int64_t kv_head) {
 }
 
 // Computes those of dq, dk and dv that are requested.
-void sum_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const View view{d, slots};
+void sum_parts(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const View view{d, shape};
   for (int output = 0; output < 3; ++output) {
     if (!d.outputs[static_cast<size_t>(output)]) continue;
     const int64_t heads = output == 0 ? view.attr.heads : view.attr.kv_heads;

@@ -46,9 +46,9 @@ void set_element(DType type, std::byte* row, int32_t i, float x) {
   }
 }
 
-void cast(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void cast(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& x = d.in[UnaryIn::kX];
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int32_t c = 0; c < x.cols; ++c)
       set_element(d.out().dtype, d.out().row<std::byte>(r), c,

@@ -29,10 +29,10 @@ struct Best {
 };
 
 // Returns the key of a position: decoded from a cache into `buffer`, or a row of the run.
-const float* key_of(const Operand& keys, const Slots& slots, const Span& span, int64_t position,
+const float* key_of(const Operand& keys, const RunShape& shape, const Span& span, int64_t position,
                     float* buffer) {
   if (!in_pages(keys)) return keys.row<float>(span.first_row + position - span.position);
-  const CachedHead head{keys, page_of(keys, slots, span.sequence, position), 0, position};
+  const CachedHead head{keys, page_of(keys, shape, span.sequence, position), 0, position};
   for (int64_t i = 0; i < keys.cols; ++i) buffer[i] = read_cached(head, i);
   return buffer;
 }
@@ -48,20 +48,20 @@ float score_of(const ChooseAttr& attr, const float* q, const float* weights, con
   return score;
 }
 
-void choose_positions(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void choose_positions(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ChooseAttr>();
   const Operand& keys = d.in[ChooseIn::kK];
   auto* scores = reinterpret_cast<float*>(worker.scratch);
   float* buffer = scores + attr.used;
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
-    const int64_t r = slots.token_row(d.out().rows, row);
-    const Span& span = slots.span(r);
+    const int64_t r = shape.token_row(d.out().rows, row);
+    const Span& span = shape.span(r);
     Best best{scores, d.out().row<int32_t>(row), attr.used};
-    for (int64_t p = in_pages(keys) ? 0 : span.position; p <= slots.position(r); ++p)
+    for (int64_t p = in_pages(keys) ? 0 : span.position; p <= shape.position(r); ++p)
       best.add(score_of(attr, d.in[ChooseIn::kQ].row<float>(row),
                         d.in[ChooseIn::kWeights].row<float>(row),
-                        key_of(keys, slots, span, p, buffer), keys.cols),
+                        key_of(keys, shape, span, p, buffer), keys.cols),
                p);
     std::sort(best.positions, best.positions + best.count);
     std::fill(best.positions + best.count, best.positions + attr.used, -1);

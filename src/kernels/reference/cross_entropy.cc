@@ -22,9 +22,9 @@ int64_t counted(const Operand& targets, int64_t rows) {
   return count;
 }
 
-void row_losses(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void row_losses(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   auto* loss = reinterpret_cast<double*>(d.work);
-  const Share rows = share(slots.count(d.in[CrossEntropyIn::kLogits].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[CrossEntropyIn::kLogits].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = d.in[CrossEntropyIn::kLogits].row<float>(r);
     const int32_t t = target(d.in[CrossEntropyIn::kTargets], r);
@@ -32,18 +32,18 @@ void row_losses(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void mean_loss(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void mean_loss(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   if (worker.index != 0) return;
   const auto* loss = reinterpret_cast<const double*>(d.work);
-  const int64_t rows = slots.count(d.in[CrossEntropyIn::kLogits].rows);
+  const int64_t rows = shape.count(d.in[CrossEntropyIn::kLogits].rows);
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r) sum += loss[r];
   const int64_t count = std::max<int64_t>(1, counted(d.in[CrossEntropyIn::kTargets], rows));
   *d.out().row<float>(0) = static_cast<float>(sum / static_cast<double>(count));
 }
 
-void cross_entropy_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t all = slots.count(d.out().rows);
+void cross_entropy_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const int64_t all = shape.count(d.out().rows);
   const double scale =
       double{*d.in[CrossEntropyBackIn::kDy].row<float>(0)} /
       static_cast<double>(std::max<int64_t>(1, counted(d.in[CrossEntropyBackIn::kTargets], all)));

@@ -5,9 +5,9 @@ namespace veery {
 namespace {
 
 template <typename Formula>
-void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
+void each_element(const Dispatch& d, const RunShape& shape, const Worker& worker,
                   const Formula& formula) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* a = d.in[BinaryIn::kA].row<float>(r);
     const Operand& other = d.in[BinaryIn::kB];
@@ -19,18 +19,18 @@ void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
   }
 }
 
-void add(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float a, float b) { return a + b; });
+void add(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  each_element(d, shape, worker, [](float a, float b) { return a + b; });
 }
-void mul(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float a, float b) { return a * b; });
+void mul(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  each_element(d, shape, worker, [](float a, float b) { return a * b; });
 }
-void sum_to(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void sum_to(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& x = d.in[BinaryIn::kA];
   const bool one = d.out().rows == 1;
-  const int64_t terms = one ? slots.count(x.rows) : 1;
+  const int64_t terms = one ? shape.count(x.rows) : 1;
   const int32_t part = x.cols / d.out().cols;
-  const Share columns = share(slots.count(d.out().rows) * d.out().cols, 1, worker);
+  const Share columns = share(shape.count(d.out().rows) * d.out().cols, 1, worker);
   for (int64_t i = columns.begin; i < columns.end; ++i) {
     const int64_t r = i / d.out().cols, c = i % d.out().cols;
     double sum = 0;
@@ -39,28 +39,28 @@ void sum_to(const Dispatch& d, const Slots& slots, const Worker& worker) {
     d.out().row<float>(r)[c] = static_cast<float>(sum);
   }
 }
-void scale(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void scale(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
-  each_element(d, slots, worker, [factor](float x, float) { return x * factor; });
+  each_element(d, shape, worker, [factor](float x, float) { return x * factor; });
 }
-void activate_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void activate_all(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ActivateAttr>();
-  each_element(d, slots, worker, [&](float x, float) { return activated(x, attr); });
+  each_element(d, shape, worker, [&](float x, float) { return activated(x, attr); });
 }
-void softcap_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void softcap_all(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
-  each_element(d, slots, worker, [cap](float x, float) { return softcap(x, cap); });
+  each_element(d, shape, worker, [cap](float x, float) { return softcap(x, cap); });
 }
-void activate_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void activate_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ActivateAttr>();
-  each_element(d, slots, worker, [&](float dy, float x) { return dy * activated_slope(x, attr); });
+  each_element(d, shape, worker, [&](float dy, float x) { return dy * activated_slope(x, attr); });
 }
-void softcap_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void softcap_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
-  each_element(d, slots, worker, [cap](float dy, float x) { return dy * softcap_slope(x, cap); });
+  each_element(d, shape, worker, [cap](float dy, float x) { return dy * softcap_slope(x, cap); });
 }
-void constant(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void constant(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int32_t c = 0; c < d.out().cols; ++c) d.out().row<float>(r)[c] = d.as<ScaleAttr>().factor;
 }

@@ -5,14 +5,14 @@
 namespace veery {
 namespace {
 
-void head_linear(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void head_linear(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.as<HeadsAttr>().heads;
   const int64_t in = d.in[HeadLinearIn::kWeight].cols;
   const int64_t height = d.in[HeadLinearIn::kWeight].rows / heads;
   const int64_t from = d.in[HeadLinearIn::kX].cols / heads;
   const int64_t to = height + from - in;
   auto* w = reinterpret_cast<float*>(worker.scratch);
-  const int64_t rows = slots.count(d.in[HeadLinearIn::kX].rows);
+  const int64_t rows = shape.count(d.in[HeadLinearIn::kX].rows);
   const Share outputs = share(d.in[HeadLinearIn::kWeight].rows, 1, worker);
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
     decode_row(d.in[HeadLinearIn::kWeight], n, w);
@@ -26,8 +26,8 @@ void head_linear(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void concat(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void concat(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float* out = d.out().row<float>(r);
     for (int i : {0, 1}) out = std::copy_n(d.in[i].row<float>(r), d.in[i].cols, out);

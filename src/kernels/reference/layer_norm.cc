@@ -29,9 +29,9 @@ Parts parts_of(const Dispatch& d, const Operand& x, const Operand& weight) {
   return {n, count, weight.cols == x.cols ? n : 0};
 }
 
-void layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void layer_norm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Parts parts = parts_of(d, d.in[LayerNormIn::kX], d.in[LayerNormIn::kWeight]);
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t g = 0; g < parts.count; ++g) {
       const float* x = d.in[LayerNormIn::kX].row<float>(r) + g * parts.n;
@@ -48,10 +48,10 @@ void layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 // With u = (x - mean) m, y = u w: dx = m (g - mean(g) - u mean(g u)), g = dy w.
-void layer_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void layer_norm_back_x(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Parts parts = parts_of(d, d.in[NormBackIn::kX], d.in[NormBackIn::kWeight]);
   const auto size = static_cast<double>(parts.n);
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t g = 0; g < parts.count; ++g) {
       const float* dy = d.in[NormBackIn::kDy].row<float>(r) + g * parts.n;
@@ -71,9 +71,9 @@ void layer_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& work
     }
 }
 
-void layer_norm_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void layer_norm_back_w(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Parts parts = parts_of(d, d.in[NormBackIn::kX], d.out());
-  const int64_t rows = slots.count(d.in[NormBackIn::kX].rows);
+  const int64_t rows = shape.count(d.in[NormBackIn::kX].rows);
   const Share columns = share(d.out().cols, 1, worker);
   for (int64_t c = columns.begin; c < columns.end; ++c) d.out().row<float>(0)[c] = 0;
   for (int64_t r = 0; r < rows && columns.begin < columns.end; ++r)

@@ -29,10 +29,10 @@ const float* x_row(const Dispatch& d, int64_t r) {
                                : d.in[LinearIn::kX].row<float>(r);
 }
 
-void normalise(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void normalise(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   if (!d.in[LinearIn::kNorm]) return;
   const int64_t n = d.in[LinearIn::kX].cols;
-  const Share rows = share(slots.count(d.in[LinearIn::kX].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[LinearIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     reference_norm(d.in[LinearIn::kX].row<float>(r), d.in[LinearIn::kNorm].row<float>(0), n,
                    d.as<LinearAttr>().eps, reinterpret_cast<float*>(d.work) + r * n);
@@ -53,10 +53,10 @@ void store(const Dispatch& d, int64_t r, int64_t column, float y) {
       d.in[LinearIn::kResidual] ? y + d.in[LinearIn::kResidual].row<float>(r)[column] : y;
 }
 
-void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void multiply(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<LinearAttr>();
   const int64_t k = d.in[LinearIn::kX].cols;
-  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
+  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
   const bool gated = attr.gate != Activation::kNone && attr.weights == 2;
   auto* w = reinterpret_cast<float*>(worker.scratch);
   int64_t column = 0;
@@ -88,9 +88,9 @@ Best* best_of(const Dispatch& d, int64_t rows, int worker) {
   return reinterpret_cast<Best*>(after) + worker * rows;
 }
 
-void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void multiply_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t k = d.in[LinearIn::kX].cols;
-  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
+  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
   auto* w = reinterpret_cast<float*>(worker.scratch);
   Best* best = best_of(d, rows, worker.index);
   std::fill_n(best, rows, Best{-std::numeric_limits<float>::infinity(), -1});
@@ -105,8 +105,8 @@ void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) 
   }
 }
 
-void merge_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
+void merge_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
   const Share own = share(rows, 1, worker);
   for (int64_t r = own.begin; r < own.end; ++r) {
     Best best = best_of(d, rows, 0)[r];
@@ -118,9 +118,9 @@ void merge_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void linear_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void linear_back_x(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   auto* w = reinterpret_cast<float*>(worker.scratch);
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     std::fill_n(d.out().row<float>(r), d.out().cols, 0.0F);
   for (int64_t n = 0; n < d.in[LinearBackXIn::kWeight].rows && rows.begin < rows.end; ++n) {
@@ -131,8 +131,8 @@ void linear_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) 
   }
 }
 
-void linear_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[LinearBackWIn::kDy].rows);
+void linear_back_w(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const int64_t rows = shape.count(d.in[LinearBackWIn::kDy].rows);
   const Share outputs = share(d.out().rows, 1, worker);
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
     float* out = d.out().row<float>(n);
@@ -144,8 +144,8 @@ void linear_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) 
 }
 
 // Sums over all rows, and over the parts of a row that share the bias.
-void bias_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[BiasBackIn::kDy].rows);
+void bias_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const int64_t rows = shape.count(d.in[BiasBackIn::kDy].rows);
   const Share columns = share(d.out().cols, 1, worker);
   for (int64_t c = columns.begin; c < columns.end; ++c) {
     double sum = 0;

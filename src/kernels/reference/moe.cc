@@ -101,8 +101,8 @@ void route_row(const RouteAttr& attr, const float* scores, const float* bias, in
   for (int64_t e = 0; e < n; ++e) gates[e] *= factor;
 }
 
-void route(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.in[RouteIn::kScores].rows), 1, worker);
+void route(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.in[RouteIn::kScores].rows), 1, worker);
   const float* bias = d.in[RouteIn::kBias] ? d.in[RouteIn::kBias].row<float>(0) : nullptr;
   for (int64_t r = rows.begin; r < rows.end; ++r)
     route_row(d.as<RouteAttr>(), d.in[RouteIn::kScores].row<float>(r), bias,
@@ -142,9 +142,9 @@ void add_expert(const Dispatch& d, int64_t r, int64_t e, float* scratch) {
         (attr.gate_input ? 1 : gate) * biased_dot(d, MoeIn::kDown, e * d.out().cols + n, h, buffer);
 }
 
-void moe(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void moe(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<MoeAttr>();
-  const Share rows = share(slots.count(d.in[MoeIn::kX].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[MoeIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float* out = d.out().row<float>(r);
     std::fill_n(out, d.out().cols, 0.0F);

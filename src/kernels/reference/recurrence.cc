@@ -20,10 +20,10 @@ struct HeadState {
 // One head of one span. scan_layout() defines the memory layout of stored states.
 class HeadScan {
  public:
-  HeadScan(const Dispatch& d, const Slots& slots, const Span& span, int64_t head)
+  HeadScan(const Dispatch& d, const RunShape& shape, const Span& span, int64_t head)
       : d_(d),
         attr_(d.as<ScanAttr>()),
-        slots_(slots),
+        shape_(shape),
         span_(span),
         head_(head),
         keys_(d.in[ScanIn::kK].cols / attr_.key_heads),
@@ -36,11 +36,11 @@ class HeadScan {
   void run() {
     const Operand& kept = d_.in[ScanIn::kState];
     if (kept && span_.position > 0)
-      copy(block_of(kept, slots_, span_.sequence, span_.position), false);
+      copy(block_of(kept, shape_, span_.sequence, span_.position), false);
     for (int64_t i = 0; i < span_.rows; ++i) {
       step(span_.first_row + i);
-      if (kept && span_.rows - i <= blocks_kept(kept, slots_, span_.sequence))
-        copy(block_of(kept, slots_, span_.sequence, span_.position + i + 1), true);
+      if (kept && span_.rows - i <= blocks_kept(kept, shape_, span_.sequence))
+        copy(block_of(kept, shape_, span_.sequence, span_.position + i + 1), true);
     }
   }
 
@@ -145,22 +145,22 @@ class HeadScan {
 
   const Dispatch& d_;
   const ScanAttr attr_;
-  const Slots& slots_;
+  const RunShape& shape_;
   const Span span_;
   const int64_t head_, keys_, values_;
   const ScanLayout layout_;
   HeadState state_;
 };
 
-void scan(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void scan(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.as<ScanAttr>().heads;
-  const Share items = share(slots.span_count * heads, 1, worker);
+  const Share items = share(shape.span_count * heads, 1, worker);
   for (int64_t i = items.begin; i < items.end; ++i)
-    HeadScan(d, slots, slots.spans[i / heads], i % heads).run();
+    HeadScan(d, shape, shape.spans[i / heads], i % heads).run();
 }
 
 // Convolves one channel of one span.
-void conv_channel(const Dispatch& d, const Slots& slots, const Span& span, int64_t c) {
+void conv_channel(const Dispatch& d, const RunShape& shape, const Span& span, int64_t c) {
   const Operand& kept = d.in[Conv1dIn::kState];
   const int64_t before = d.in[Conv1dIn::kWeight].rows - 1;
   const int64_t channels = d.out().cols;
@@ -169,7 +169,7 @@ void conv_channel(const Dispatch& d, const Slots& slots, const Span& span, int64
   if (kept && span.position > 0)
     for (int64_t j = 0; j < before; ++j)
       x[static_cast<size_t>(j)] =
-          block_of(kept, slots, span.sequence, span.position)[j * channels + c];
+          block_of(kept, shape, span.sequence, span.position)[j * channels + c];
   for (int64_t i = 0; i < span.rows; ++i)
     x[static_cast<size_t>(before + i)] = d.in[Conv1dIn::kX].row<float>(span.first_row + i)[c];
   for (int64_t i = 0; i < span.rows; ++i) {
@@ -179,18 +179,18 @@ void conv_channel(const Dispatch& d, const Slots& slots, const Span& span, int64
              x[static_cast<size_t>(i + j)];
     d.out().row<float>(span.first_row + i)[c] =
         activated(static_cast<float>(sum), d.as<Conv1dAttr>().activation);
-    if (kept && span.rows - i <= blocks_kept(kept, slots, span.sequence))
+    if (kept && span.rows - i <= blocks_kept(kept, shape, span.sequence))
       for (int64_t j = 0; j < before; ++j)
-        block_of(kept, slots, span.sequence, span.position + i + 1)[j * channels + c] =
+        block_of(kept, shape, span.sequence, span.position + i + 1)[j * channels + c] =
             x[static_cast<size_t>(i + 1 + j)];
   }
 }
 
-void conv1d(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void conv1d(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Share channels = share(d.out().cols, 1, worker);
-  for (int32_t s = 0; s < slots.span_count; ++s)
+  for (int32_t s = 0; s < shape.span_count; ++s)
     for (int64_t c = channels.begin; c < channels.end; ++c)
-      conv_channel(d, slots, slots.spans[s], c);
+      conv_channel(d, shape, shape.spans[s], c);
 }
 
 bool is_block(const Operand& o) { return !o || o.layout == Layout::kBlocks; }

@@ -23,11 +23,11 @@ namespace {
 
 using namespace reference;
 
-void scan_tangent(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void scan_tangent(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ScanTangentAttr>();
-  const Share items = share(slots.span_count * int64_t{attr.scan.heads}, 1, worker);
+  const Share items = share(shape.span_count * int64_t{attr.scan.heads}, 1, worker);
   for (int64_t i = items.begin; i < items.end; ++i) {
-    const Span& span = slots.spans[i / attr.scan.heads];
+    const Span& span = shape.spans[i / attr.scan.heads];
     const Head<Dual> head(d, attr.scan, 0, i % attr.scan.heads, attr.moves);
     HeadMemory<Dual> before = head.empty();
     for (int64_t row = span.first_row; row < span.end_row(); ++row) {
@@ -56,7 +56,7 @@ class HeadBack {
         head_(d, attr_, ScanBackIn::kFirst, head) {}
 
   // Sets the gradients of this head to zero.
-  void clear(const Slots& slots) const {
+  void clear(const RunShape& shape) const {
     for (size_t o = 0; o < wanted_.inputs.size(); ++o) {
       const Operand& out = d_.outputs[o];
       const int input = wanted_.inputs[o];
@@ -64,7 +64,7 @@ class HeadBack {
         if (out) *out.row<float>(0) = 0;
         continue;
       }
-      for (int64_t r = 0; r < slots.count(out.rows); ++r)
+      for (int64_t r = 0; r < shape.count(out.rows); ++r)
         for (int64_t i = 0; i < size_of(input); ++i) out.row<float>(r)[head_.column(input, i)] = 0;
     }
   }
@@ -254,7 +254,7 @@ class HeadBack {
 };
 
 // Work is split by key heads, so that no two workers write the same gradient.
-void scan_back_of(const Wanted& wanted, const Dispatch& d, const Slots& slots,
+void scan_back_of(const Wanted& wanted, const Dispatch& d, const RunShape& shape,
                   const Worker& worker) {
   const auto& attr = d.as<ScanAttr>();
   const Share items = share(attr.key_heads, 1, worker);
@@ -263,8 +263,8 @@ void scan_back_of(const Wanted& wanted, const Dispatch& d, const Slots& slots,
       for (int32_t head = 0; head < attr.heads; ++head) {
         if (attr.key_head(head) != key_head) continue;
         HeadBack back(d, wanted, head);
-        if (pass == 0) back.clear(slots);
-        for (int32_t s = 0; pass == 1 && s < slots.span_count; ++s) back.run(slots.spans[s]);
+        if (pass == 0) back.clear(shape);
+        for (int32_t s = 0; pass == 1 && s < shape.span_count; ++s) back.run(shape.spans[s]);
       }
   }
 }
@@ -274,15 +274,15 @@ constexpr Wanted kGates{{ScanIn::kDecay, ScanIn::kGate, ScanIn::kBonus}};
 constexpr Wanted kLowRank{{ScanIn::kA, ScanIn::kB, ScanIn::kRates}};
 
 template <const Wanted& wanted>
-void scan_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  scan_back_of(wanted, d, slots, worker);
+void scan_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  scan_back_of(wanted, d, shape, worker);
 }
 
-void conv1d_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void conv1d_back_x(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& weight = d.in[Conv1dBackXIn::kWeight];
   const Share channels = share(d.out().cols, 1, worker);
-  for (int32_t s = 0; s < slots.span_count; ++s) {
-    const Span& span = slots.spans[s];
+  for (int32_t s = 0; s < shape.span_count; ++s) {
+    const Span& span = shape.spans[s];
     for (int64_t row = span.first_row; row < span.end_row(); ++row)
       for (int64_t c = channels.begin; c < channels.end; ++c) {
         double sum = 0;
@@ -296,14 +296,14 @@ void conv1d_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) 
   }
 }
 
-void conv1d_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void conv1d_back_w(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t width = d.out().rows;
   const Share channels = share(d.out().cols, 1, worker);
   for (int64_t c = channels.begin; c < channels.end; ++c)
     for (int64_t j = 0; j < width; ++j) {
       double sum = 0;
-      for (int32_t s = 0; s < slots.span_count; ++s) {
-        const Span& span = slots.spans[s];
+      for (int32_t s = 0; s < shape.span_count; ++s) {
+        const Span& span = shape.spans[s];
         for (int64_t row = span.first_row + width - 1 - j; row < span.end_row(); ++row)
           sum += double{d.in[Conv1dBackWIn::kDy].row<float>(row)[c]} *
                  d.in[Conv1dBackWIn::kX].row<float>(row - width + 1 + j)[c];

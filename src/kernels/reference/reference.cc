@@ -3,13 +3,15 @@
 namespace veery {
 
 std::span<const KernelRows> reference_tables() {
-  static const KernelRows tables[] = {
-      reference_elementwise(),     reference_rows(),        reference_linear(),
-      reference_rms_norm(),        reference_moe(),         reference_heads(),
-      reference_layer_norm(),      reference_rope(),        reference_attend(),
-      reference_attend_back(),     reference_recurrence(),  reference_recurrence_back(),
-      reference_slstm(),           reference_scan_chunks(), reference_cross_entropy(),
-      reference_choose_positions(), reference_cast()};
+  static const KernelRows tables[] = {reference_elementwise(),   reference_rows(),
+                                      reference_linear(),        reference_rms_norm(),
+                                      reference_moe(),           reference_heads(),
+                                      reference_layer_norm(),    reference_rope(),
+                                      reference_attend(),        reference_attend_back(),
+                                      reference_recurrence(),    reference_recurrence_back(),
+                                      reference_slstm(),         reference_scan_chunks(),
+                                      reference_cross_entropy(), reference_choose_positions(),
+                                      reference_cast()};
   return tables;
 }
 

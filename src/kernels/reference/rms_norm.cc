@@ -24,11 +24,11 @@ double length_of(const float* x, int64_t n) {
   return std::sqrt(sum);
 }
 
-void rms_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void rms_norm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
   const int64_t n = d.out().cols / attr.groups;
   const float* weight = d.in[RmsNormIn::kWeight].row<float>(0);
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = d.in[RmsNormIn::kX].row<float>(r);
     float* out = d.out().row<float>(r);
@@ -44,11 +44,11 @@ void rms_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 // y_i = x_i m w_i, m = (mean(x^2) + eps)^-1/2, dm/dx_i = -m^3 x_i / n.
-void rms_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void rms_norm_back_x(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
   const int64_t n = d.out().cols / attr.groups;
   const float* weight = d.in[NormBackIn::kWeight].row<float>(0);
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     for (int64_t g = 0; g < attr.groups; ++g) {
       const float* dy = d.in[NormBackIn::kDy].row<float>(r) + g * n;
@@ -64,8 +64,8 @@ void rms_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& worker
   }
 }
 
-void l2_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void l2_norm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = d.in[UnaryIn::kX].row<float>(r);
     const double length = std::max<double>(length_of(x, d.out().cols), d.as<NormAttr>().eps);
@@ -75,10 +75,10 @@ void l2_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 // y = x / |x|: dx = (dy - y (y dy)) / |x|; if |x| <= eps, dx = dy / eps.
-void l2_norm_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void l2_norm_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const double eps = d.as<NormAttr>().eps;
   const int32_t n = d.out().cols;
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* dy = d.in[UnaryBackIn::kDy].row<float>(r);
     const float* x = d.in[UnaryBackIn::kX].row<float>(r);
@@ -91,10 +91,10 @@ void l2_norm_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void rms_norm_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void rms_norm_back_w(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
   const int64_t n = d.out().cols;
-  const int64_t parts = slots.count(d.in[NormBackIn::kX].rows) * attr.groups;
+  const int64_t parts = shape.count(d.in[NormBackIn::kX].rows) * attr.groups;
   auto* inverse = reinterpret_cast<float*>(worker.scratch);
   const auto part = [&](const Operand& o, int64_t p) {
     return o.row<float>(p / attr.groups) + p % attr.groups * n;

@@ -7,7 +7,7 @@
 namespace veery {
 namespace {
 
-void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void rope_angles(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const RopeFrequencies usual(d.as<AnglesAttr>(), d.in[RopeAnglesIn::kDivisors]
                                                       ? d.in[RopeAnglesIn::kDivisors].row<float>(0)
                                                       : nullptr);
@@ -15,7 +15,7 @@ void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
       d.as<AnglesAttr>(),
       d.in[RopeAnglesIn::kExtended] ? d.in[RopeAnglesIn::kExtended].row<float>(0) : nullptr);
   const Operand& is_extended = d.in[RopeAnglesIn::kIsExtended];
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
     const RopeFrequencies& frequency =
@@ -53,10 +53,10 @@ void rotate(const float* x, const float* angles, const Rotation& how, float* out
   for (int64_t i = how.begin + how.dims; i < how.head_dim; ++i) out[i] = x[i];
 }
 
-void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void rope(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
   const Rotation how{d.out().cols / attr.heads, attr.dims, attr.interleaved, attr.sign, attr.begin};
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t c = 0; c < d.out().cols; c += how.head_dim)
       rotate(d.in[RopeIn::kX].row<float>(r) + c, d.in[RopeIn::kAngles].row<float>(r), how,
@@ -64,18 +64,19 @@ void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 // Writes one head of row r to its page of the KV cache.
-void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x) {
-  const int64_t position = slots.position(r);
-  write_cached({cache, page_of(cache, slots, slots.sequence(r), position), head, position}, x);
+void write_head(const Operand& cache, const RunShape& shape, int64_t r, int64_t head,
+                const float* x) {
+  const int64_t position = shape.position(r);
+  write_cached({cache, page_of(cache, shape, shape.sequence(r), position), head, position}, x);
 }
 
-void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void cache_write(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.in[CacheWriteIn::kState].rows;
   const int64_t head_dim = d.in[CacheWriteIn::kX].cols / heads;
-  const Share rows = share(slots.count(d.in[CacheWriteIn::kX].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[CacheWriteIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t h = 0; h < heads; ++h)
-      write_head(d.in[CacheWriteIn::kState], slots, r, h,
+      write_head(d.in[CacheWriteIn::kState], shape, r, h,
                  d.in[CacheWriteIn::kX].row<float>(r) + h * head_dim);
 }
 
@@ -85,12 +86,12 @@ void norm_and_rotate(const Operand& norm, const float* x, const float* angles, f
   rotate(norm ? out : x, angles, how, out);
 }
 
-void qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void qkv_rope(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<QkvRopeAttr>();
   const int64_t n = attr.head_dim;
   const Rotation how{n, attr.dims, attr.interleaved, 1};
   auto* key = reinterpret_cast<float*>(worker.scratch);
-  const Share rows = share(slots.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* angles = d.in[QkvRopeIn::kAngles].row<float>(r);
     const float* q = d.in[QkvRopeIn::kQkv].row<float>(r);
@@ -101,8 +102,8 @@ void qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
                       d.out().row<float>(r) + h * n);
     for (int64_t h = 0; h < attr.kv_heads; ++h) {
       norm_and_rotate(d.in[QkvRopeIn::kKeyNorm], k + h * n, angles, attr.eps, how, key);
-      write_head(d.in[QkvRopeIn::kKeys], slots, r, h, key);
-      write_head(d.in[QkvRopeIn::kValues], slots, r, h, v + h * n);
+      write_head(d.in[QkvRopeIn::kKeys], shape, r, h, key);
+      write_head(d.in[QkvRopeIn::kValues], shape, r, h, v + h * n);
     }
   }
 }

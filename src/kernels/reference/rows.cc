@@ -9,9 +9,9 @@
 namespace veery {
 namespace {
 
-void embed(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void embed(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float* out = d.out().row<float>(r);
     decode_row(d.in[EmbedIn::kWeight], *d.in[EmbedIn::kIds].row<int32_t>(r), out);
@@ -19,12 +19,12 @@ void embed(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void embed_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void embed_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
-  const Share tokens = share(slots.count(d.out().rows), 1, worker);
+  const Share tokens = share(shape.count(d.out().rows), 1, worker);
   for (int64_t t = tokens.begin; t < tokens.end; ++t)
     std::fill_n(d.out().row<float>(t), d.out().cols, 0.0F);
-  for (int64_t r = 0, rows = slots.count(d.in[EmbedBackIn::kDy].rows); r < rows; ++r) {
+  for (int64_t r = 0, rows = shape.count(d.in[EmbedBackIn::kDy].rows); r < rows; ++r) {
     const int32_t token = *d.in[EmbedBackIn::kIds].row<int32_t>(r);
     if (token >= tokens.begin && token < tokens.end)
       reference_axpy(factor, d.in[EmbedBackIn::kDy].row<float>(r), d.out().cols,
@@ -32,18 +32,18 @@ void embed_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void select_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void select_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     std::copy_n(d.in[SelectRowsIn::kX].row<float>(*d.in[SelectRowsIn::kRows].row<int32_t>(r)),
                 d.out().cols, d.out().row<float>(r));
 }
 
-void select_rows_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void select_rows_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     std::fill_n(d.out().row<float>(r), d.out().cols, 0.0F);
-  for (int64_t i = 0, selected = slots.count(d.in[SelectRowsBackIn::kDy].rows); i < selected; ++i) {
+  for (int64_t i = 0, selected = shape.count(d.in[SelectRowsBackIn::kDy].rows); i < selected; ++i) {
     const int32_t r = *d.in[SelectRowsBackIn::kRows].row<int32_t>(i);
     if (r >= rows.begin && r < rows.end)
       reference_axpy(1, d.in[SelectRowsBackIn::kDy].row<float>(i), d.out().cols,
@@ -51,8 +51,8 @@ void select_rows_back(const Dispatch& d, const Slots& slots, const Worker& worke
   }
 }
 
-void argmax(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void argmax(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = d.in[UnaryIn::kX].row<float>(r);
     *d.out().row<int32_t>(r) =
@@ -80,10 +80,10 @@ void top_of_row(const float* x, int64_t n, std::span<float> values, std::span<in
   std::ranges::fill(indices.subspan(count), -1);
 }
 
-void top_k(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void top_k(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& x = d.in[UnaryIn::kX];
   const auto count = static_cast<size_t>(d.as<TopKAttr>().count);
-  const Share rows = share(slots.count(x.rows), 1, worker);
+  const Share rows = share(shape.count(x.rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float* values = d.outputs[TopKOut::kValues].row<float>(r);
     int32_t* indices = d.outputs[TopKOut::kIndices].row<int32_t>(r);
@@ -93,9 +93,9 @@ void top_k(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void columns_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void columns_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ColumnsAttr>();
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float* out = d.out().row<float>(r);
     std::fill_n(out, attr.width, 0.0F);
@@ -125,13 +125,13 @@ int64_t row_of_largest(const Operand& x, const Span& span, int32_t column) {
   return best;
 }
 
-void pool(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void pool(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Pooling kind = d.as<PoolAttr>().kind;
   const Operand& x = d.in[UnaryIn::kX];
   const int32_t n = d.out().cols;
-  const Share items = share(int64_t{slots.span_count} * n, 1, worker);
+  const Share items = share(int64_t{shape.span_count} * n, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
-    const Span& span = slots.spans[item / n];
+    const Span& span = shape.spans[item / n];
     const auto column = static_cast<int32_t>(item % n);
     float& out = d.out().row<float>(item / n)[column];
     if (kind == Pooling::kMax) {
@@ -146,12 +146,12 @@ void pool(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void pool_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void pool_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Pooling kind = d.as<PoolAttr>().kind;
   const Operand& x = d.in[PoolBackIn::kX];
-  const Share spans = share(slots.span_count, 1, worker);
+  const Share spans = share(shape.span_count, 1, worker);
   for (int64_t s = spans.begin; s < spans.end; ++s) {
-    const Span& span = slots.spans[s];
+    const Span& span = shape.spans[s];
     const float* dy = d.in[PoolBackIn::kDy].row<float>(s);
     for (int32_t c = 0; c < d.out().cols; ++c) {
       const int64_t best = kind == Pooling::kMax ? row_of_largest(x, span, c) : -1;
@@ -165,10 +165,10 @@ void pool_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void shift(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void shift(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const Span& span = slots.span(r);
+    const Span& span = shape.span(r);
     const int64_t from = r - d.as<ShiftAttr>().by;
     float* out = d.out().row<float>(r);
     if (from >= span.first_row && from < span.end_row())

@@ -232,11 +232,11 @@ class ChunkedHead {
   double m_ = 0;
 };
 
-void scan_chunks(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void scan_chunks(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.as<ScanChunksAttr>().scan.heads;
-  const Share items = share(slots.span_count * heads, 1, worker);
+  const Share items = share(shape.span_count * heads, 1, worker);
   for (int64_t i = items.begin; i < items.end; ++i)
-    ChunkedHead(d, i % heads).run(slots.spans[i / heads]);
+    ChunkedHead(d, i % heads).run(shape.spans[i / heads]);
 }
 
 bool all_matrices(const Dispatch& d, const KernelChoice&) {

@@ -17,9 +17,9 @@ double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-st
 // libraries disappear when results are rounded to f32.
 class HeadCells {
  public:
-  HeadCells(const Dispatch& d, const Slots& slots, const Span& span, int64_t head)
+  HeadCells(const Dispatch& d, const RunShape& shape, const Span& span, int64_t head)
       : d_(d),
-        slots_(slots),
+        shape_(shape),
         span_(span),
         channels_(d.out().cols),
         size_(channels_ / d.as<SlstmAttr>().heads),
@@ -30,12 +30,12 @@ class HeadCells {
   void run() {
     const Operand& kept = d_.in[SlstmIn::kState];
     bool begins = !kept || span_.position == 0;
-    if (!begins) copy(block_of(kept, slots_, span_.sequence, span_.position), false);
+    if (!begins) copy(block_of(kept, shape_, span_.sequence, span_.position), false);
     for (int64_t i = 0; i < span_.rows; ++i) {
       step(span_.first_row + i, begins);
       begins = false;
-      if (kept && span_.rows - i <= blocks_kept(kept, slots_, span_.sequence))
-        copy(block_of(kept, slots_, span_.sequence, span_.position + i + 1), true);
+      if (kept && span_.rows - i <= blocks_kept(kept, shape_, span_.sequence))
+        copy(block_of(kept, shape_, span_.sequence, span_.position + i + 1), true);
     }
   }
 
@@ -89,25 +89,25 @@ class HeadCells {
   enum { kY, kC, kN, kM };
 
   const Dispatch& d_;
-  const Slots& slots_;
+  const RunShape& shape_;
   const Span span_;
   const int64_t channels_, size_, first_;
   std::vector<float> states_, gates_;
 };
 
-void slstm(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void slstm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.as<SlstmAttr>().heads;
-  const Share items = share(slots.span_count * heads, 1, worker);
+  const Share items = share(shape.span_count * heads, 1, worker);
   for (int64_t i = items.begin; i < items.end; ++i)
-    HeadCells(d, slots, slots.spans[i / heads], i % heads).run();
+    HeadCells(d, shape, shape.spans[i / heads], i % heads).run();
 }
 
-void linear_heads(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void linear_heads(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& x = d.in[LinearHeadsIn::kX];
   const Operand& weight = d.in[LinearHeadsIn::kWeight];
   const int64_t size = weight.cols;
   const Share parts = share(d.out().cols / size, 1, worker);
-  const int64_t rows = slots.count(d.out().rows);
+  const int64_t rows = shape.count(d.out().rows);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t c = parts.begin * size; c < parts.end * size; ++c) {
       const float* const in = x.row<float>(row) + c / size * size;

@@ -171,17 +171,16 @@ void props(Context& context, const HttpRequest& http, Reply& reply) {
   const Scheduler* scheduler = model.scheduler();
   reply.send(
       200, kJson,
-      dump_json(
-          {{"model_path", model.id()},  // a field of llama.cpp; clients get no paths
-           {"model", model.id()},
-           {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
-           {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
-           {"chat_template", model.model().chat_templates() != nullptr
-                                 ? model.model().chat_templates()->source(/*tools=*/false)
-                                 : ""},
-           {"build_info", "veery " + context.version},
-           {"relaxed", model.model().backend().relaxed()},
-           {"uptime_seconds", seconds_now() - context.started}}));
+      dump_json({{"model_path", model.id()},  // a field of llama.cpp; clients get no paths
+                 {"model", model.id()},
+                 {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
+                 {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
+                 {"chat_template", model.model().chat_templates() != nullptr
+                                       ? model.model().chat_templates()->source(/*tools=*/false)
+                                       : ""},
+                 {"build_info", "veery " + context.version},
+                 {"relaxed", model.model().backend().relaxed()},
+                 {"uptime_seconds", seconds_now() - context.started}}));
 }
 
 }  // namespace veery::serve

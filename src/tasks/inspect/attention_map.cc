@@ -40,7 +40,7 @@ void normalise(std::span<float> scores, const float* sink) {
 void query_row(const AttentionValues& v, int64_t head, int64_t r, const float* keys, float* out) {
   const AttendAttr& attr = v.attr;
   const int64_t count = v.keys, size = v.q.cols / attr.heads;
-  const PositionRange seen = visible(attr, v.slots.span(r), r);
+  const PositionRange seen = visible(attr, v.shape.span(r), r);
   std::fill_n(out, count, 0.0F);
   if (seen.last < seen.first) return;
   const float* q = v.q.row<float>(r) + head * size;
@@ -63,7 +63,7 @@ void query_row(const AttentionValues& v, int64_t head, int64_t r, const float* k
 
 void attention_maps(const AttentionValues& v, std::span<const int32_t> heads, ThreadPool& pool,
                     float* out) {
-  const int64_t rows = v.slots.rows;
+  const int64_t rows = v.shape.rows;
   const int64_t group = v.attr.heads / v.attr.kv_heads;
   std::vector<float> keys;
   int64_t of = -1;  // the key head in `keys`

@@ -13,7 +13,7 @@ namespace veery {
 struct AttentionValues {
   const AttendAttr& attr;
   const Operand &q, &k, &sinks;
-  const Slots& slots;
+  const RunShape& shape;
   int64_t keys;
 };
 

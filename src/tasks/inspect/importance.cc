@@ -101,7 +101,10 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     double bytes = kMaxBytes;
     for (const Input& input : inputs_) {
       const double more = 4.0 * rows * static_cast<double>(entry_.graph.shape(input.value).cols());
-      if (bytes + more > kMostBytes) passes_.push_back(std::make_unique<Pass>(entry_.graph, rows)), bytes = 0;
+      if (bytes + more > kMaxBytes) {
+        passes_.push_back(std::make_unique<Pass>(entry_.graph, rows));
+        bytes = 0;
+      }
       bytes += more;
       Pass& pass = *passes_.back();
       pass.inputs.push_back(&input);
@@ -111,14 +114,13 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     for (const auto& pass : passes_) {
       std::ranges::fill(pass->block.find<int32_t>("is_extended"),
                         rows > model_.config().rope.original_context ? 1 : 0);
-      pass->block.slots.sequences = 1;
+      pass->block.shape.sequences = 1;
       pass->block.add_span(0, rows, 0);
-      pass->plan =
-          std::make_unique<Plan>(entry_.graph, pass->roots,
-                                 Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &pass->block},
-                                 PlanOptions{.rows = rows,
-                                             .exact = model_.options().exact,
-                                             .fuse = model_.options().fuse});
+      pass->plan = std::make_unique<Plan>(
+          entry_.graph, pass->roots,
+          Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &pass->block},
+          PlanOptions{
+              .rows = rows, .exact = model_.options().exact, .fuse = model_.options().fuse});
     }
     rows_ = rows;
   }

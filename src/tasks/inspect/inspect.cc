@@ -240,12 +240,10 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
   // The set of RoPE divisors that a session of this length takes.
   std::ranges::fill(block.find<int32_t>("is_extended"),
                     rows > model_.config().rope.original_context ? 1 : 0);
-  block.slots.sequences = 1;
+  block.shape.sequences = 1;
   Plan plan(entry_.graph, wanted.roots.all(),
             Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &block},
-            {.rows = rows,
-             .exact = model_.options().exact,
-             .fuse = model_.options().fuse});
+            {.rows = rows, .exact = model_.options().exact, .fuse = model_.options().fuse});
   plan.run();
   if (progress) progress(1, steps);
   const auto root = [&](int i) { return i < 0 ? Operand() : plan.root(static_cast<size_t>(i)); };
@@ -259,7 +257,7 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
                   out = root(of.out);
     if (nodes.attends && what.attention) {
       result.attention.resize(result.heads.size() * ids.size() * ids.size());
-      attention_maps({nodes.attend, query, key, sinks, block.slots, rows}, result.heads,
+      attention_maps({nodes.attend, query, key, sinks, block.shape, rows}, result.heads,
                      model_.pool(), result.attention.data());
     }
     if (nodes.attends && what.queries)

@@ -60,14 +60,14 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
 }
 
 Lens::Lens(Model& model, const Entry& entry, Value last)
-    : model_(model), part_(part_between(entry.graph, last, entry.root("logits"))), block_(part_.graph, kRows) {
-  const PlanOptions options{.rows = kRows,
-                            .outputs = 1,
-                            .exact = model.options().exact,
-                            .fuse = model.options().fuse};
-  plan_ =
-      std::make_unique<Plan>(part_.graph, std::vector<Value>{part_.root},
-                             Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_}, options);
+    : model_(model),
+      part_(part_between(entry.graph, last, entry.root("logits"))),
+      block_(part_.graph, kRows) {
+  const PlanOptions options{
+      .rows = kRows, .outputs = 1, .exact = model.options().exact, .fuse = model.options().fuse};
+  plan_ = std::make_unique<Plan>(part_.graph, std::vector<Value>{part_.root},
+                                 Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_},
+                                 options);
 }
 
 std::vector<LensToken> Lens::look(const Operand& hidden, int64_t rows, int32_t top) {

@@ -96,7 +96,7 @@ AlignmentWeights WordAligner::weights_of(Pass& pass) const {
     std::vector<float> keys = runner_.source_values(
         pass.sequence, fmt::format("blk.{}.cross_attn.k_source", layer.layer), pass.positions);
     const Operand q = matrix(layer.queries), k = matrix(keys), sinks;
-    attention_maps({attend, q, k, sinks, block.slots, pass.positions}, layer.heads,
+    attention_maps({attend, q, k, sinks, block.shape, pass.positions}, layer.heads,
                    runner_.model().pool(), out);
     out += std::ssize(layer.heads) * rows * pass.positions;
   }

@@ -16,38 +16,38 @@ using test::Matrix;
 
 // Runs one op on the emulator, whose memory is host memory.
 void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Operand& out,
-            const Attr& attr, Slots slots, bool exact) {
+            const Attr& attr, RunShape shape, bool exact) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
   d.out() = out;
   d.attr = attr;
   backend.choose(op, d, {.exact = exact});
-  const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.output_rows = numbers.data();
+  const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
+  shape.output_rows = numbers.data();
   const Step step{op, d};
   const auto table = backend.lower(
       {&step, 1}, {},
-      {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows, .exact = exact});
-  table->run(slots);
+      {.shape = &shape, .groups = 1, .rows = shape.rows, .outputs = shape.rows, .exact = exact});
+  table->run(shape);
 }
 
-using RunOp = void (*)(Op, const std::vector<Operand>&, const Operand&, const Attr&, const Slots&,
-                       bool exact);
+using RunOp = void (*)(Op, const std::vector<Operand>&, const Operand&, const Attr&,
+                       const RunShape&, bool exact);
 void gpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-             const Slots& slots, bool exact) {
+             const RunShape& shape, bool exact) {
   static const auto backend = gpu::make_backend(gpu::make_emulator());
-  run_on(*backend, op, in, out, attr, slots, exact);
+  run_on(*backend, op, in, out, attr, shape, exact);
 }
 void metal_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-               const Slots& slots, bool exact) {
+               const RunShape& shape, bool exact) {
   metal::FakeGpu gpu;
   const auto backend = metal::make_fake_backend(gpu);
-  run_on(*backend, op, in, out, attr, slots, exact);
+  run_on(*backend, op, in, out, attr, shape, exact);
   EXPECT_EQ(gpu.faults, "");
 }
 void cpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-             const Slots& slots, bool exact) {
-  test::run(op, in, out, attr, slots, {supported_targets().front(), 1, exact});
+             const RunShape& shape, bool exact) {
+  test::run(op, in, out, attr, shape, {supported_targets().front(), 1, exact});
 }
 
 struct Setting {
@@ -154,15 +154,15 @@ class Scene {
       fill.add(sequence, 0, 300);
       const Matrix k = test::random_matrix(300, s.attr.kv_heads * s.n, random_);
       const Matrix v = test::random_matrix(300, s.attr.kv_heads * v_, random_);
-      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.slots());
-      test::run(op::kCacheWrite, {v.operand, values_.operand}, values_.operand, {}, fill.slots());
+      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.shape());
+      test::run(op::kCacheWrite, {v.operand, values_.operand}, values_.operand, {}, fill.shape());
     }
     sinks_ = test::random_matrix(1, s.attr.heads, random_, 3);
   }
   void expect_same(const std::vector<Span>& parts, RunOp own = gpu_run) {
     Batch rows = batch_.empty();
     for (const Span& part : parts) rows.add(part.sequence, part.position, part.rows);
-    const int64_t count = rows.slots().rows;
+    const int64_t count = rows.shape().rows;
     Matrix q = test::random_matrix(count, s_.attr.heads * s_.n, random_, 1.5F);
     const auto out = [&](RunOp run) {
       Matrix y(count, s_.attr.heads * v_);
@@ -170,7 +170,7 @@ class Scene {
       in.rows = to.rows = kTokenRows;
       const Operand& values = s_.attr.shared > 0 ? keys_.operand : values_.operand;
       run(op::kAttend, {in, keys_.operand, values, s_.sinks ? sinks_.operand : Operand{}}, to,
-          s_.attr, rows.slots(), s_.exact);
+          s_.attr, rows.shape(), s_.exact);
       return y;
     };
     test::expect_same_bits(out(cpu_run), out(own), s_.name);
@@ -235,7 +235,7 @@ void expect_same_of_rows(RunOp own) {
     batch.add(2, 61, 9);
     batch.add(3, 0, 1);
     Random random(5);
-    const int64_t rows = batch.slots().rows;
+    const int64_t rows = batch.shape().rows;
     const Matrix q = test::random_matrix(rows, s.attr.heads * s.n, random, 1.5F);
     const Matrix k = test::random_matrix(rows, s.attr.kv_heads * s.n, random);
     const Matrix values = test::random_matrix(rows, s.attr.kv_heads * v, random);
@@ -248,7 +248,7 @@ void expect_same_of_rows(RunOp own) {
         return o;
       };
       run(op::kAttend, {of(q), of(k), of(values), s.sinks ? sinks.operand : Operand{}}, of(y),
-          s.attr, batch.slots(), false);
+          s.attr, batch.shape(), false);
       return y;
     };
     test::expect_same_bits(out(cpu_run), out(own), s.name);
@@ -271,7 +271,7 @@ TEST(GpuCache, HoldsTheBytesOfTheCpu) {
       const auto bytes = [&](RunOp run) {
         test::Cache cache(batch, keys, type, kHeads, kDim);
         std::fill_n(cache.operand.data, cache.operand.stride, std::byte{0});
-        run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, batch.slots(), false);
+        run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, batch.shape(), false);
         return std::vector<std::byte>(cache.operand.data,
                                       cache.operand.data + cache.operand.stride);
       };

@@ -43,8 +43,8 @@ class Bigrams {
     test::Batch batch(count, kPagePositions);
     for (int32_t i = 0; i < count; ++i) batch.add(i, 1, 1);
     const std::vector<int32_t> outputs(last.size());
-    Slots slots = batch.slots();
-    slots.output_rows = outputs.data();
+    RunShape shape = batch.shape();
+    shape.output_rows = outputs.data();
     Matrix logits(count, vocab()), values(count, kTop), indices(count, kTop, DType::kI32),
         mass(count, 1);
     for (Matrix* m : {&logits, &values, &indices, &mass}) m->operand.rows = kOutputRows;
@@ -62,17 +62,16 @@ class Bigrams {
     top.dispatch.outputs = {values.operand, indices.operand, mass.operand};
     const Step table[] = {embed, top};
     const Operand results[] = {values.operand, indices.operand, mass.operand, logits.operand};
-    const auto made = backend_->lower(
-        table, results,
-        {.slots = &slots,
-         .groups = 1,
-         .rows = count,
-         .outputs = count,
-         .first_fetched = 3,
-         .inputs = {&tokens, 1}});
+    const auto made = backend_->lower(table, results,
+                                      {.shape = &shape,
+                                       .groups = 1,
+                                       .rows = count,
+                                       .outputs = count,
+                                       .first_fetched = 3,
+                                       .inputs = {&tokens, 1}});
     EXPECT_EQ(made->chain_steps(), 128);
     EXPECT_TRUE(made->chain_draws());
-    made->run_chain(slots, rows);
+    made->run_chain(shape, rows);
     std::vector<std::vector<int32_t>> all;
     for (int32_t i = 0; i < count; ++i)
       all.emplace_back(made->chosen(i).begin(), made->chosen(i).end());

@@ -51,13 +51,13 @@ class Scene {
       Batch fill = batch_.empty();
       fill.add(sequence, 0, 600);
       const Matrix k = matrix_of(s.numbers, 600, s.n, random_);
-      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.slots());
+      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.shape());
     }
     for (const Span& part : parts) batch_.add(part.sequence, part.position, part.rows);
     q_ = matrix_of(s.numbers, rows(), s.heads * s.n, random_);
     weights_ = matrix_of(s.numbers, rows(), s.heads, random_);
   }
-  int64_t rows() const { return batch_.slots().rows; }
+  int64_t rows() const { return batch_.shape().rows; }
 
   template <typename RunOp>
   std::vector<int32_t> choose(const RunOp& run_op) {
@@ -65,7 +65,7 @@ class Scene {
     Operand q = q_.operand, weights = weights_.operand, to = out.operand;
     to.dtype = DType::kI32;
     q.rows = weights.rows = to.rows = kTokenRows;
-    run_op(op::kChoosePositions, {q, weights, keys_.operand}, to, attr_, batch_.slots());
+    run_op(op::kChoosePositions, {q, weights, keys_.operand}, to, attr_, batch_.shape());
     const auto* chosen = to.row<int32_t>(0);
     return {chosen, chosen + rows() * s_.used};
   }
@@ -80,8 +80,8 @@ class Scene {
 };
 
 void run_on_cpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                const Slots& slots) {
-  test::run(op, in, out, attr, slots, {supported_targets().front(), 1});
+                const RunShape& shape) {
+  test::run(op, in, out, attr, shape, {supported_targets().front(), 1});
 }
 
 // Rows that see fewer positions than are chosen, equally many, and more; more rows than a launch
@@ -127,7 +127,7 @@ TEST_P(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
     Batch fill = all.empty();
     fill.add(0, 0, 400);
     const Matrix k = test::random_matrix(400, s.n, random);
-    test::run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
+    test::run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.shape());
     for (const auto& [position, rows] : {std::pair(398, 2), std::pair(146, 9)}) {
       Batch batch = all.empty();
       batch.add(0, position, rows);
@@ -145,7 +145,7 @@ TEST_P(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
         Operand in = q.operand, chosen = list.operand, to = y.operand;
         in.rows = chosen.rows = to.rows = kTokenRows;
         run_op(op::kAttend, std::vector<Operand>{in, keys.operand, keys.operand, {}, chosen}, to,
-               s.attr, batch.slots());
+               s.attr, batch.shape());
         return y;
       };
       test::expect_same_bits(attend(run_on_cpu), attend(GetParam().run), s.name);

@@ -28,13 +28,13 @@ class Attention {
     product_.attr = LinearAttr{};
   }
   void run(const std::vector<Operand>& in, const Operand& out, const AttendAttr& attr,
-           Slots slots) {
+           RunShape shape) {
     Dispatch d;
     std::copy(in.begin(), in.end(), d.in.begin());
     d.out() = out;
     d.attr = attr;
-    const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-    slots.output_rows = numbers.data();
+    const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
+    shape.output_rows = numbers.data();
     std::vector<Step> steps{{op::kLinear, product_}, {op::kAttend, d}};
     if (!cores_) steps.erase(steps.begin());
     std::vector<std::byte> work(1 << 16);
@@ -44,8 +44,8 @@ class Attention {
     }
     backend_
         ->lower(steps, {},
-                {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows})
-        ->run(slots);
+                {.shape = &shape, .groups = 1, .rows = shape.rows, .outputs = shape.rows})
+        ->run(shape);
   }
 
  private:
@@ -86,8 +86,8 @@ class Scene {
       fill.add(sequence, 0, s.positions);
       const Matrix k = test::random_matrix(s.positions, s.attr.kv_heads * s.n, random_);
       const Matrix v = test::random_matrix(s.positions, s.attr.kv_heads * s.v, random_);
-      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.slots());
-      test::run(op::kCacheWrite, {v.operand, values_.operand}, values_.operand, {}, fill.slots());
+      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.shape());
+      test::run(op::kCacheWrite, {v.operand, values_.operand}, values_.operand, {}, fill.shape());
     }
   }
   struct Row {
@@ -113,7 +113,7 @@ class Scene {
     in.rows = out.rows = kTokenRows;
     Attention(cores).run(
         {in, keys_.operand, values_.operand, s_.sinks ? sinks_.operand : Operand{}}, out, s_.attr,
-        batch.slots());
+        batch.shape());
     return y;
   }
 

@@ -31,13 +31,13 @@ void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, in
   test::Batch batch(1, kPagePositions);
   batch.add(0, 0, static_cast<int32_t>(rows));
   const std::vector<int32_t> numbers(static_cast<size_t>(rows));
-  Slots slots = batch.slots();
-  slots.output_rows = numbers.data();
+  RunShape shape = batch.shape();
+  shape.output_rows = numbers.data();
   const Step step{op, d};
   const auto table = const_cast<Backend&>(backend).lower(  // NOLINT
       {&step, 1}, {},
-      {.slots = &slots, .groups = 1, .rows = rows, .outputs = rows, .exact = exact});
-  table->run(slots);
+      {.shape = &shape, .groups = 1, .rows = rows, .outputs = rows, .exact = exact});
+  table->run(shape);
 }
 
 void expect_same_route(const RouteAttr& attr, int32_t experts, bool biased, const char* what) {
@@ -52,7 +52,7 @@ void expect_same_route(const RouteAttr& attr, int32_t experts, bool biased, cons
   Matrix expected(9, experts), found(9, experts);
   d.out() = expected.operand;
   const std::vector<Operand> in(d.in.begin(), d.in.begin() + 2);
-  test::run(op::kRoute, in, expected.operand, attr, test::plain_slots(9));
+  test::run(op::kRoute, in, expected.operand, attr, test::plain_shape(9));
   run_on_gpu(*gpu::make_backend(gpu::make_emulator()), op::kRoute, d, found, 9);
   test::expect_same_bits(expected, found, what);
 }
@@ -86,7 +86,7 @@ TEST(GpuNorms, LayerNormsHaveTheBitsOfTheCpu) {
     d.attr = NormAttr{.eps = 1e-5F, .groups = groups};
     Matrix expected(5, cols), found(5, cols);
     test::run(op::kLayerNorm, {d.in.begin(), d.in.begin() + 3}, expected.operand, d.attr,
-              test::plain_slots(5), {supported_targets().front(), 1});
+              test::plain_shape(5), {supported_targets().front(), 1});
     d.out() = found.operand;
     run_on_gpu(*gpu::make_backend(gpu::make_emulator()), op::kLayerNorm, d, found, 5);
     test::expect_same_bits(expected, found);
@@ -212,7 +212,7 @@ void expect_same_mixture(const Case& c, int64_t rows) {
   d.attr = attr;
   Matrix expected(rows, kOut), found(rows, kOut);
   test::run(op::kMoe, {d.in.begin(), d.in.end()}, expected.operand, attr,
-            test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+            test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
   for (size_t i = 0; i < 3; ++i) d.in[MoeIn::kGate + i] = weights[i].of_gpu;
   d.out() = found.operand;
   run_on_gpu(*backend, op::kMoe, d, found, rows);
@@ -282,7 +282,7 @@ TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
       d.attr = LinearAttr{.precision = rows == 3 ? Precision::kHigh : Precision::kUsual};
       Matrix of_cpu(rows, kOut), expected(rows, kOut), found(rows, kOut);
       test::run(op::kLinear, {d.in.begin(), d.in.end()}, of_cpu.operand, d.attr,
-                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+                test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
       d.in[LinearIn::kWeight] = weight.of_gpu;
       d.out() = found.operand;
       run_on_gpu(*backend, op::kLinear, d, found, rows);
@@ -332,7 +332,7 @@ TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
         d.attr = attr;
         Matrix expected(rows, int32_t(made)), found(rows, int32_t(made));
         test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-                  test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+                  test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
         for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[i].of_gpu;
         d.out() = found.operand;
         run_on_gpu(*backend, op::kLinear, d, found, rows);
@@ -394,7 +394,7 @@ void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x
   d.attr = LinearAttr{};
   Matrix expected(rows, height), found(rows, height);
   test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-            test::plain_slots(int32_t(rows)), {supported_targets().front(), 1, exact});
+            test::plain_shape(int32_t(rows)), {supported_targets().front(), 1, exact});
   d.in[LinearIn::kWeight] = weight.of_gpu;
   d.out() = found.operand;
   run_on_gpu(backend, op::kLinear, d, found, rows, exact);
@@ -453,7 +453,7 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
     d.attr = ScaleAttr{0.5F};
     Matrix expected(4, kIn), found(4, kIn);
     test::run(op::kEmbed, {ids.operand, weight.of_cpu}, expected.operand, d.attr,
-              test::plain_slots(4), {supported_targets().front(), 1});
+              test::plain_shape(4), {supported_targets().front(), 1});
     d.out() = found.operand;
     run_on_gpu(*backend, op::kEmbed, d, found, 4);
     test::expect_same_bits(expected, found, std::string(info(type).name).c_str());
@@ -511,7 +511,7 @@ TEST(GpuLinear, QuantisedRowsDoNotDependOnTheWorkSplit) {
           d.in[LinearIn::kWeight] = weight.of_cpu;
           if (type != DType::kBF16)
             test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-                      test::plain_slots(kRows), {supported_targets().front(), 1});
+                      test::plain_shape(kRows), {supported_targets().front(), 1});
           d.in[LinearIn::kWeight] = weight.of_gpu;
           bool first = type == DType::kBF16;  // bf16 has another order than the CPU
           for (const auto& [sm_count, room] :

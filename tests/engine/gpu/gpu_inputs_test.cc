@@ -1,5 +1,5 @@
-// A new input needs one declaration: graphs that declare inputs of their own, of all types, give the
-// same on the CPU and on the GPU kernels of the emulator, as CUDA and as Metal has them.
+// A new input needs one declaration: graphs that declare inputs of their own, of all types, give
+// the same on the CPU and on the GPU kernels of the emulator, as CUDA and as Metal has them.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -29,10 +29,12 @@ struct InputGraph {
     const Array pixels = input(graph, "pixels", {Symbol::kRows, kColumns}, {DType::kU8});
     const Array half = input(graph, "half", {Symbol::kRows, kColumns}, {DType::kF16});
     const Array brain = input(graph, "brain", {Symbol::kRows, 2 * kColumns}, {DType::kBF16});
-    const Array table(graph, graph.leaf(op::kConstant, "constant", {kTopics, kColumns}, ScaleAttr{2}));
+    const Array table(graph,
+                      graph.leaf(op::kConstant, "constant", {kTopics, kColumns}, ScaleAttr{2}));
     const Array row = embed(topic, table);
     y = row * weight + cast(pixels, DType::kF32) + cast(half, DType::kF32) +
-        columns(cast(brain, DType::kF32), kColumns, kColumns) + cast(topic_times(topic), DType::kF32);
+        columns(cast(brain, DType::kF32), kColumns, kColumns) +
+        cast(topic_times(topic), DType::kF32);
     rounded = cast(y, DType::kU8);
   }
   // i32 columns, from f32.
@@ -66,7 +68,7 @@ std::vector<std::byte> results(Backend* backend, int32_t rows) {
   RunBlock block(g.graph, kRows);
   fill(block);
   block.add_span(0, rows, 3);
-  block.slots.sequences = 1;
+  block.shape.sequences = 1;
   ThreadPool pool(2);
   const auto cpu = make_cpu_backend(pool, Target::kReference);
   ParamStore params;
@@ -105,20 +107,20 @@ TEST(GpuInputs, AnInputWithoutAdvancePreventsChains) {
     Graph graph;
     const Array tokens = input(graph, "tokens", {Symbol::kRows, 1}, {DType::kI32, Advance::kToken});
     const Array bias = input(graph, "bias", {Symbol::kRows, kColumns}, {DType::kF32, advance});
-    const Array table(graph, graph.leaf(op::kConstant, "constant", {kColumns, kColumns}, ScaleAttr{1}));
-    const Array picked = select_rows(embed(tokens, table) + bias,
-                                     input(graph, "output_rows", {Symbol::kOutputs, 1},
-                                           {DType::kI32, Advance::kSame}));
+    const Array table(graph,
+                      graph.leaf(op::kConstant, "constant", {kColumns, kColumns}, ScaleAttr{1}));
+    const Array picked = select_rows(
+        embed(tokens, table) + bias,
+        input(graph, "output_rows", {Symbol::kOutputs, 1}, {DType::kI32, Advance::kSame}));
     const Array best = argmax(picked);
     RunBlock block(graph, 1);
     block.input<float>("bias")[4] = 1;
     block.add_span(0, 1, 0);
     block.add_output(0);
-    block.slots.sequences = 1;
+    block.shape.sequences = 1;
     ParamStore params;
     const auto backend = gpu::make_backend(gpu::make_emulator());
-    Plan plan(graph, {best.value()},
-              {.places = {{backend.get(), &params}}, .block = &block}, {});
+    Plan plan(graph, {best.value()}, {.places = {{backend.get(), &params}}, .block = &block}, {});
     EXPECT_EQ(plan.chain_steps() > 0, advance == Advance::kSame);
     if (advance == Advance::kNone) continue;
     ChainRow row;

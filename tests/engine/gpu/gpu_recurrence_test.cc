@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Each, GpuLinearHeads, test::gpu_dialects(), test::diale
 
 test::RunScan scan_on(const test::GpuDialect& dialect) {
   return [&dialect](const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                    const Slots& slots) { dialect.run(op::kScan, in, out, attr, slots); };
+                    const RunShape& shape) { dialect.run(op::kScan, in, out, attr, shape); };
 }
 
 constexpr int32_t kRows = 22;
@@ -124,7 +124,7 @@ Matrix in_two_sequences(const Matrix& x, int32_t width, const std::vector<int32_
     Operand in = x.operand, out = y.operand;
     in.data += at * in.stride, out.data += at * out.stride;
     in.rows = out.rows = kTokenRows;
-    run(in, out, blocks.operand, rows.slots(blocks));
+    run(in, out, blocks.operand, rows.shape(blocks));
     at += size, first += own, second += other;
   }
   return y;
@@ -144,18 +144,19 @@ TEST_P(GpuConv1d, HasTheBitsOfTheCpuInAnyRuns) {
       const auto with = [&](const auto& run) {
         return in_two_sequences(
             x, kChannels, sizes, kept, {width - 1, kChannels},
-            [&](const Operand& in, const Operand& out, const Operand& state, const Slots& slots) {
+            [&](const Operand& in, const Operand& out, const Operand& state,
+                const RunShape& shape) {
               const Operand of_bias = width == 2 ? Operand{} : bias.operand;
-              run(std::vector<Operand>{in, weight.operand, of_bias, state}, out, slots);
+              run(std::vector<Operand>{in, weight.operand, of_bias, state}, out, shape);
             });
       };
       const Matrix expected =
-          with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-            test::run(op::kConv1d, in, out, attr, slots, {supported_targets().front()});
+          with([&](const std::vector<Operand>& in, const Operand& out, const RunShape& shape) {
+            test::run(op::kConv1d, in, out, attr, shape, {supported_targets().front()});
           });
       const Matrix found =
-          with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-            GetParam().run(op::kConv1d, in, out, attr, slots);
+          with([&](const std::vector<Operand>& in, const Operand& out, const RunShape& shape) {
+            GetParam().run(op::kConv1d, in, out, attr, shape);
           });
       test::expect_same_bits(expected, found);
     }
@@ -174,17 +175,17 @@ TEST_P(GpuSlstm, HasTheBitsOfTheCpuInAnyRuns) {
     const auto with = [&](const auto& run) {
       return in_two_sequences(
           x, kChannels, sizes, kept, {4, kChannels},
-          [&](const Operand& in, const Operand& out, const Operand& state, const Slots& slots) {
-            run(std::vector<Operand>{in, recurrent.operand, bias.operand, state}, out, slots);
+          [&](const Operand& in, const Operand& out, const Operand& state, const RunShape& shape) {
+            run(std::vector<Operand>{in, recurrent.operand, bias.operand, state}, out, shape);
           });
     };
     const Matrix expected =
-        with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-          test::run(op::kSlstm, in, out, attr, slots);
+        with([&](const std::vector<Operand>& in, const Operand& out, const RunShape& shape) {
+          test::run(op::kSlstm, in, out, attr, shape);
         });
     const Matrix found =
-        with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-          GetParam().run(op::kSlstm, in, out, attr, slots);
+        with([&](const std::vector<Operand>& in, const Operand& out, const RunShape& shape) {
+          GetParam().run(op::kSlstm, in, out, attr, shape);
         });
     test::expect_same_bits(expected, found);
   }
@@ -196,12 +197,12 @@ TEST_P(GpuLinearHeads, HasTheBitsOfTheCpu) {
   const Matrix weight = test::random_matrix(36, 4, random);
   Matrix expected(5, 36), found(5, 36);
   test::run(op::kLinearHeads, {x.operand, weight.operand}, expected.operand, {},
-            test::plain_slots(5));
+            test::plain_shape(5));
   RunRows rows;
   rows.add(0, 5, 0);
   const Blocks blocks(1, {1, 1});
   GetParam().run(op::kLinearHeads, {x.operand, weight.operand}, found.operand, {},
-                 rows.slots(blocks));
+                 rows.shape(blocks));
   test::expect_same_bits(expected, found);
 }
 

@@ -120,13 +120,13 @@ double attention_error(const Setting& s, const std::vector<Span>& parts) {
     fill.add(sequence, 0, 300);
     const Matrix k = test::random_matrix(300, s.attr.kv_heads * s.n, random);
     const Matrix of = test::random_matrix(300, s.attr.kv_heads * v, random);
-    test::run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
-    test::run(op::kCacheWrite, {of.operand, values.operand}, values.operand, {}, fill.slots());
+    test::run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.shape());
+    test::run(op::kCacheWrite, {of.operand, values.operand}, values.operand, {}, fill.shape());
   }
   const Matrix sinks = test::random_matrix(1, s.attr.heads, random, 3);
   Batch rows = batch.empty();
   for (const Span& part : parts) rows.add(part.sequence, part.position, part.rows);
-  const int64_t count = rows.slots().rows;
+  const int64_t count = rows.shape().rows;
   const Matrix q = test::random_matrix(count, s.attr.heads * s.n, random, 1.5F, kPad);
   Matrix own(count, s.attr.heads * v, DType::kF32, kPad), expected(count, s.attr.heads * v);
   Dispatch d;
@@ -139,17 +139,17 @@ double attention_error(const Setting& s, const std::vector<Span>& parts) {
   Operand in = q.operand, to = expected.operand;
   in.rows = to.rows = kTokenRows;
   test::run(op::kAttend, {in, keys.operand, values.operand, s.sinks ? sinks.operand : Operand{}},
-            to, s.attr, rows.slots(), {supported_targets().front(), 1, false});
-  Slots slots = rows.slots();
-  const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.output_rows = numbers.data();
+            to, s.attr, rows.shape(), {supported_targets().front(), 1, false});
+  RunShape shape = rows.shape();
+  const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
+  shape.output_rows = numbers.data();
   const auto backend = relaxed_emulator();
   backend->choose(op::kAttend, d, {.rows = gpu::kRelaxedRows});
   const Step step{op::kAttend, d};
   backend
       ->lower({&step, 1}, {},
-              {.slots = &slots, .groups = 1, .rows = gpu::kRelaxedRows, .outputs = 1})
-      ->run(slots);
+              {.shape = &shape, .groups = 1, .rows = gpu::kRelaxedRows, .outputs = 1})
+      ->run(shape);
   double most = 0, largest = 0;
   for (int64_t r = 0; r < count; ++r)
     for (int i = 0; i < s.attr.heads * v; ++i) {
@@ -180,15 +180,15 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
     Batch batch(2, 512);
     batch.add(0, 250, 11);
     batch.add(1, 3, 2);
-    Slots slots = batch.slots();
-    const Matrix qkv = test::random_matrix(slots.rows, 9 * 128, random, 1, kPad);
-    const Matrix angles = test::random_matrix(slots.rows, 128, random, 1, kPad);
-    const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-    slots.output_rows = numbers.data();
+    RunShape shape = batch.shape();
+    const Matrix qkv = test::random_matrix(shape.rows, 9 * 128, random, 1, kPad);
+    const Matrix angles = test::random_matrix(shape.rows, 128, random, 1, kPad);
+    const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
+    shape.output_rows = numbers.data();
     const auto bytes = [&](int64_t rows) {
       test::Cache keys(batch, true, DType::kBF16, 2, 128),
           values(batch, false, DType::kBF16, 2, 128);
-      Matrix q(slots.rows, 5 * 128, DType::kF32, kPad);
+      Matrix q(shape.rows, 5 * 128, DType::kF32, kPad);
       Dispatch d;
       d.in[QkvRopeIn::kQkv] = qkv.operand, d.in[QkvRopeIn::kAngles] = angles.operand;
       d.in[QkvRopeIn::kKeys] = keys.operand, d.in[QkvRopeIn::kValues] = values.operand;
@@ -197,8 +197,8 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
       d.attr = attr;
       const Step step{op::kQkvRope, d};
       relaxed_emulator()
-          ->lower({&step, 1}, {}, {.slots = &slots, .groups = 1, .rows = rows, .outputs = 1})
-          ->run(slots);
+          ->lower({&step, 1}, {}, {.shape = &shape, .groups = 1, .rows = rows, .outputs = 1})
+          ->run(shape);
       std::vector<std::byte> all;
       const auto append = [&](const void* data, int64_t size) {
         const auto* first = static_cast<const std::byte*>(data);
@@ -206,10 +206,10 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
       };
       append(keys.operand.data, keys.operand.stride * batch.page_count);
       append(values.operand.data, values.operand.stride * batch.page_count);
-      append(q[0], slots.rows * q.operand.stride);
+      append(q[0], shape.rows * q.operand.stride);
       return all;
     };
-    EXPECT_TRUE(bytes(gpu::kRelaxedRows) == bytes(slots.rows)) << interleaved;
+    EXPECT_TRUE(bytes(gpu::kRelaxedRows) == bytes(shape.rows)) << interleaved;
   }
 }
 

@@ -63,13 +63,13 @@ class Scene {
     norm_ = test::random_matrix(2, s.rope.head_dim, random_);
     sinks_ = test::random_matrix(1, s.rope.heads, random_, 3);
     test::run(op::kRopeAngles, {test::indices({past}).operand}, angles_.operand,
-              AnglesAttr{.dims = s.rope.dims}, step_.slots());
+              AnglesAttr{.dims = s.rope.dims}, step_.shape());
   }
   struct Result {
     test::Cache keys, values;
     Matrix out;
   };
-  Result made(const std::function<void(const std::vector<Step>&, Slots)>& run) const {
+  Result made(const std::function<void(const std::vector<Step>&, RunShape)>& run) const {
     const auto cache = [&](bool keys) {
       return test::Cache(batch_, keys, s_.type, s_.rope.kv_heads, s_.rope.head_dim);
     };
@@ -97,7 +97,7 @@ class Scene {
                              .scale = 0.2F,
                              .window = s_.window,
                              .softcap = s_.softcap};
-    run({{op::kQkvRope, rope}, {op::kAttend, attend}}, step_.slots());
+    run({{op::kQkvRope, rope}, {op::kAttend, attend}}, step_.shape());
     return y;
   }
   const Setting& setting() const { return s_; }
@@ -107,9 +107,9 @@ class Scene {
     if (past_ == 0) return;
     Batch past = batch_.empty();
     past.add(1, 0, past_);
-    test::run(op::kCacheWrite, {keys_.operand, y.keys.operand}, y.keys.operand, {}, past.slots());
+    test::run(op::kCacheWrite, {keys_.operand, y.keys.operand}, y.keys.operand, {}, past.shape());
     test::run(op::kCacheWrite, {values_.operand, y.values.operand}, y.values.operand, {},
-              past.slots());
+              past.shape());
   }
 
   const Setting& s_;
@@ -119,10 +119,10 @@ class Scene {
   Matrix angles_, keys_{1, 1}, values_{1, 1}, qkv_{1, 1}, norm_{1, 1}, sinks_{1, 1};
 };
 
-void run_on_cpu(const std::vector<Step>& steps, const Slots& slots) {
+void run_on_cpu(const std::vector<Step>& steps, const RunShape& shape) {
   for (const Step& step : steps) {
     const auto& in = step.dispatch.in;
-    test::run(step.op, {in.begin(), in.end()}, step.dispatch.out(), step.dispatch.attr, slots,
+    test::run(step.op, {in.begin(), in.end()}, step.dispatch.out(), step.dispatch.attr, shape,
               {supported_targets().front()});
   }
 }
@@ -167,15 +167,15 @@ class Counted : public gpu::Machine {
   size_t launches_ = 0;
   int prefetching_ = 0;
 };
-std::function<void(const std::vector<Step>&, Slots)> run_on(int sm_count, size_t launches) {
-  return [=](const std::vector<Step>& steps, Slots slots) {
+std::function<void(const std::vector<Step>&, RunShape)> run_on(int sm_count, size_t launches) {
+  return [=](const std::vector<Step>& steps, RunShape shape) {
     auto machine = std::make_unique<Counted>(sm_count);
     const Counted& counted = *machine;
     const auto backend = gpu::make_backend(std::move(machine));
     const std::vector<int32_t> numbers(1);
-    slots.output_rows = numbers.data();
+    shape.output_rows = numbers.data();
     for (const Step& step : steps) backend->choose(step.op, step.dispatch, {});
-    backend->lower(steps, {}, {.slots = &slots, .groups = 1, .rows = 1, .outputs = 1})->run(slots);
+    backend->lower(steps, {}, {.shape = &shape, .groups = 1, .rows = 1, .outputs = 1})->run(shape);
     EXPECT_EQ(counted.launches(), launches);
   };
 }

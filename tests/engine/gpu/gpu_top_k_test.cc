@@ -43,7 +43,7 @@ struct Top {
 void run_on_cpu(const Dispatch& d, int64_t rows) {
   const Kernel kernel = choose_kernel(op::kTopK, d, {.target = supported_targets().front()});
   const Worker worker{0, 1, nullptr, nullptr};
-  kernel.phases[0](d, test::plain_slots(static_cast<int32_t>(rows)), worker);
+  kernel.phases[0](d, test::plain_shape(static_cast<int32_t>(rows)), worker);
 }
 
 /// Masks of three rows: all tokens allowed, every `each`th token, only the last token.
@@ -107,18 +107,18 @@ void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, in
   test::Batch batch(1, kPagePositions);
   batch.add(0, 0, static_cast<int32_t>(rows));
   const std::vector<int32_t> numbers(static_cast<size_t>(rows));
-  Slots slots = batch.slots();
-  slots.output_rows = numbers.data();
+  RunShape shape = batch.shape();
+  shape.output_rows = numbers.data();
   const Step step{op::kTopK, d};
-  const auto made = backend->lower({&step, 1}, {}, {&slots, 1, rows, rows});
-  made->run(slots);
+  const auto made = backend->lower({&step, 1}, {}, {&shape, 1, rows, rows});
+  made->run(shape);
   if (mask != nullptr) {
-    slots.mask = mask;
+    shape.mask = mask;
     mask->fails = true;
-    EXPECT_THROW(made->run(slots), std::runtime_error);
+    EXPECT_THROW(made->run(shape), std::runtime_error);
     mask->fails = false;
   }
-  made->run(slots);  // the previous run must have reset the counters that thread blocks share
+  made->run(shape);  // the previous run must have reset the counters that thread blocks share
   test::expect_same_bits(expected.values, found.values, what);
   test::expect_same_bits(expected.mass, found.mass, what);
   for (int64_t r = 0; r < rows; ++r)

@@ -34,7 +34,7 @@ HWY_INLINE Stored stored_block(const Problem& p, bool values, const RowTile& til
   }
   const Operand& cache = p.d.in[values ? AttendIn::kV : AttendIn::kK];
   const int64_t size = cache.cols / cache.rows;
-  const std::byte* page = page_of(cache, p.slots, p.slots.spans[tile.span].sequence, begin);
+  const std::byte* page = page_of(cache, p.shape, p.shape.spans[tile.span].sequence, begin);
   return {page + byte_size(cache.dtype, key_offset(kv_head, begin, size)),
           kv_format(cache.dtype, p.products)};
 }
@@ -113,7 +113,7 @@ HWY_INLINE Stored transposed_values(const Stored& keys, int first, int end, int 
 HWY_INLINE Stored chosen_keys(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
                               int last, float* buffer) {
   const int32_t* positions = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
-  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, positions,
+  gather_keys(p.d.in[AttendIn::kK], p.shape, p.shape.spans[tile.span].sequence, kv_head, positions,
               last + 1, buffer);
   return {reinterpret_cast<const std::byte*>(buffer), KvFormat::kF32};
 }
@@ -336,8 +336,8 @@ void combine_segments(const Problem& p, const Worker& worker) {
 
 // With bf16 products, subnormal numbers are flushed to 0 on all targets, as VDPBF16PS does.
 template <Products kProducts, void (*kPhase)(const Problem&, const Worker&)>
-void phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem p{d, slots, kProducts};
+void phase(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem p{d, shape, kProducts};
   if constexpr (kProducts == Products::kExact) return kPhase(p, worker);
   const FlushSubnormals flushed;
   kPhase(p, worker);

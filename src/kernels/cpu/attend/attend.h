@@ -71,8 +71,8 @@ inline int padded_dims(const Operand& o, const AttendAttr& attr) {
 constexpr int64_t packed_positions(int64_t rows, int64_t spans) {
   return round_up_16(rows + 15 * spans);
 }
-inline int64_t packed_position(const Slots& slots, int64_t span) {
-  return (slots.spans[span].first_row + 15 * span) / 16 * 16;
+inline int64_t packed_position(const RunShape& shape, int64_t span) {
+  return (shape.spans[span].first_row + 15 * span) / 16 * 16;
 }
 
 // Consecutive rows of one span.
@@ -85,35 +85,35 @@ struct RowTile {
 
 struct Problem {
   const Dispatch& d;
-  const Slots& slots;
+  const RunShape& shape;
   Products products;
   const AttendAttr& attr = d.as<AttendAttr>();
   bool cached = d.in[AttendIn::kK].layout == Layout::kKeyPages;  // else keys are rows of the run
-  int64_t rows = slots.count(d.out().rows);
+  int64_t rows = shape.count(d.out().rows);
   int key_dims = d.in[AttendIn::kQ].cols / attr.heads;
   int value_dims = d.out().cols / attr.heads;
   int n = padded_dims(d.in[AttendIn::kQ], attr);
   int v = padded_dims(d.out(), attr);
   int group = attr.heads / attr.kv_heads;
   int tile_rows = std::max(1, kTileQueries / group);
-  int64_t positions = packed_positions(slots.rows, slots.span_count);
+  int64_t positions = packed_positions(shape.rows, shape.span_count);
   // Length of the list of chosen positions. A row with at most this many visible positions attends
   // to all of them.
   int64_t used =
       d.in[AttendIn::kChosen] ? d.in[AttendIn::kChosen].cols : std::numeric_limits<int64_t>::max();
 
   // Returns the row of the run that corresponds to row r of queries and output.
-  int64_t token_row(int64_t r) const { return slots.token_row(d.out().rows, r); }
+  int64_t token_row(int64_t r) const { return shape.token_row(d.out().rows, r); }
   bool split() const { return cached && rows <= kSplitRows; }
   // Returns the first position for which keys of a span are stored.
-  int64_t start(int64_t span) const { return cached ? 0 : slots.spans[span].position; }
+  int64_t start(int64_t span) const { return cached ? 0 : shape.spans[span].position; }
   // Returns the tile that starts at row r.
   RowTile tile(int64_t r) const {
     const int64_t first = token_row(r);
-    const int span = slots.span_of[first];
+    const int span = shape.span_of[first];
     const int64_t most =
-        std::min<int64_t>({slots.spans[span].end_row() - first, rows - r, tile_rows});
-    const int64_t position = slots.position(first) - start(span);
+        std::min<int64_t>({shape.spans[span].end_row() - first, rows - r, tile_rows});
+    const int64_t position = shape.position(first) - start(span);
     const int64_t whole = position >= used ? 1 : std::min(most, used - position);
     int count = 1;
     while (count < whole && token_row(r + count) == first + count) ++count;
@@ -127,7 +127,7 @@ struct Problem {
   PositionRange seen(const RowTile& t, int64_t i) const {
     if (sparse(t)) return {0, used - 1};
     const int64_t from = start(t.span);
-    const PositionRange all = visible(attr, slots.spans[t.span], from + t.position + i);
+    const PositionRange all = visible(attr, shape.spans[t.span], from + t.position + i);
     return {std::max<int64_t>(all.first - from, 0), all.last - from};
   }
   int64_t first_seen(const RowTile& t) const { return seen(t, 0).first; }
@@ -140,11 +140,11 @@ struct Problem {
   // Return packed keys or values of rows of the run; `position` is a multiple of 16.
   float* packed_keys(int64_t span, int64_t kv_head, int64_t position) const {
     return reinterpret_cast<float*>(d.work) +
-           (kv_head * positions + packed_position(slots, span) + position) * n;
+           (kv_head * positions + packed_position(shape, span) + position) * n;
   }
   float* packed_values(int64_t span, int64_t kv_head, int64_t position) const {
     return reinterpret_cast<float*>(d.work) + attr.kv_heads * positions * n +
-           (kv_head * positions + packed_position(slots, span) + position) * v;
+           (kv_head * positions + packed_position(shape, span) + position) * v;
   }
 };
 

@@ -37,8 +37,8 @@ HWY_INLINE void transpose_some(const float* x, int64_t stride, int rows, int col
 HWY_INLINE void pack_tile(const Problem& p, int64_t span, int64_t first) {
   const Operand& keys = p.d.in[AttendIn::kK];
   const Operand& values = p.d.in[AttendIn::kV];
-  const int64_t row = p.slots.spans[span].first_row + first;
-  const int rows = static_cast<int>(std::min<int64_t>(p.slots.spans[span].rows - first, 16));
+  const int64_t row = p.shape.spans[span].first_row + first;
+  const int rows = static_cast<int>(std::min<int64_t>(p.shape.spans[span].rows - first, 16));
   for (int h = 0; h < p.attr.kv_heads; ++h) {
     const float* key = keys.row<float>(row) + h * p.key_dims;
     float* out = p.packed_keys(span, h, first);
@@ -57,10 +57,10 @@ HWY_INLINE void pack_tile(const Problem& p, int64_t span, int64_t first) {
 
 // Packs the tiles whose first row is in this worker's share of the rows.
 void pack_rows(const Problem& p, const Worker& worker) {
-  const Share mine = share(p.slots.rows, 1, worker);
+  const Share mine = share(p.shape.rows, 1, worker);
   for (int64_t r = mine.begin; r < mine.end;) {
-    const int64_t span = p.slots.span_of[r];
-    const Span& at = p.slots.spans[span];
+    const int64_t span = p.shape.span_of[r];
+    const Span& at = p.shape.spans[span];
     for (int64_t first = round_up_16(r - at.first_row);
          first < at.rows && at.first_row + first < mine.end; first += 16)
       pack_tile(p, span, first);

@@ -58,12 +58,12 @@ using namespace attend;  // NOLINT(google-build-using-namespace)
 
 // Computes b.sums, the scores of the block of positions from `begin` on; `count` of them are
 // visible.
-void score_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t begin,
+void score_positions(const Dispatch& d, const RunShape& shape, int64_t row, int64_t begin,
                      int64_t count, const choose::Buffers& b) {
   const auto& attr = d.as<ChooseAttr>();
   const Operand& keys = d.in[ChooseIn::kK];
-  const int sequence = slots.sequence(slots.token_row(d.out().rows, row));
-  const std::byte* page = page_of(keys, slots, sequence, begin);
+  const int sequence = shape.sequence(shape.token_row(d.out().rows, row));
+  const std::byte* page = page_of(keys, shape, sequence, begin);
   const int tiles = static_cast<int>((count + 15) / 16);
   const BlockPart part{page + byte_size(keys.dtype, key_offset(0, begin, keys.cols)), 0, keys.cols,
                        0, tiles};
@@ -84,36 +84,36 @@ void score_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t
 }
 
 // Adds positions [begin, end) with their scores to `top`. `begin` is a multiple of kBlock.
-void add_positions(const Dispatch& d, const Slots& slots, int64_t row, int64_t begin, int64_t end,
-                   const choose::Buffers& b, TopPositions& top) {
+void add_positions(const Dispatch& d, const RunShape& shape, int64_t row, int64_t begin,
+                   int64_t end, const choose::Buffers& b, TopPositions& top) {
   for (; begin < end; begin += kBlock) {
     const int64_t count = std::min<int64_t>(end - begin, kBlock);
-    score_positions(d, slots, row, begin, count, b);
+    score_positions(d, shape, row, begin, count, b);
     for (int64_t i = 0; i < count; ++i) top.add(b.sums[i], static_cast<int32_t>(begin + i));
   }
 }
 
-int64_t seen_by(const Dispatch& d, const Slots& slots, int64_t row) {
-  return slots.position(slots.token_row(d.out().rows, row)) + 1;
+int64_t seen_by(const Dispatch& d, const RunShape& shape, int64_t row) {
+  return shape.position(shape.token_row(d.out().rows, row)) + 1;
 }
 
 }  // namespace
 
-void fast_choose_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_choose_parts(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ChooseAttr>();
   const choose::Buffers b(worker.scratch, attr);
-  const int64_t rows = slots.count(d.out().rows);
+  const int64_t rows = shape.count(d.out().rows);
   const bool split = rows <= kSplitRows;
   const Share mine = split ? Share{0, rows} : share(rows, 1, worker);
   for (int64_t row = mine.begin; row < mine.end; ++row) {
-    const int64_t seen = seen_by(d, slots, row);
+    const int64_t seen = seen_by(d, shape, row);
     if (seen <= attr.used) {
       if (!split || worker.index == 0) choose::take_all(seen, attr.used, d.out().row<int32_t>(row));
       continue;
     }
     TopPositions top(b.entries, attr.used);
     const Share part = split ? share(seen, kBlock, worker) : Share{0, seen};
-    add_positions(d, slots, row, part.begin, part.end, b, top);
+    add_positions(d, shape, row, part.begin, part.end, b, top);
     if (!split) {
       top.write(d.out().row<int32_t>(row));
       continue;
@@ -125,14 +125,14 @@ void fast_choose_parts(const Dispatch& d, const Slots& slots, const Worker& work
   }
 }
 
-void fast_choose_merged(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_choose_merged(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ChooseAttr>();
-  const int64_t rows = slots.count(d.out().rows);
+  const int64_t rows = shape.count(d.out().rows);
   if (rows > kSplitRows) return;
   const choose::Buffers b(worker.scratch, attr);
   const Share mine = share(rows, 1, worker);
   for (int64_t row = mine.begin; row < mine.end; ++row) {
-    if (seen_by(d, slots, row) <= attr.used) continue;
+    if (seen_by(d, shape, row) <= attr.used) continue;
     TopPositions top(b.entries, attr.used);
     for (int i = 0; i < worker.count; ++i) {
       const uint64_t* from = choose::found(d, row, worker.count, i);

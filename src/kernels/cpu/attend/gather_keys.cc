@@ -36,13 +36,13 @@ void gather_key(const Operand& cache, std::byte* page, int64_t kv_head, int64_t 
 
 }  // namespace
 
-void gather_keys(const Operand& cache, const Slots& slots, int sequence, int64_t kv_head,
+void gather_keys(const Operand& cache, const RunShape& shape, int sequence, int64_t kv_head,
                  const int32_t* positions, int count, float* out) {
   const int64_t n = cache.cols / cache.rows;
   for (int64_t i = 0; i < (count + kLanes - 1) / kLanes * kLanes; ++i) {
     float* to = out + i / kLanes * n * kLanes + i % kLanes;
     if (i < count)
-      gather_key(cache, page_of(cache, slots, sequence, positions[i]), kv_head, positions[i], to);
+      gather_key(cache, page_of(cache, shape, sequence, positions[i]), kv_head, positions[i], to);
     else
       fill(n, to, [](int64_t) { return 0.0F; });
   }

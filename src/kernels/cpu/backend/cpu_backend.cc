@@ -41,9 +41,8 @@ class CpuBackend : public Backend {
   }
   size_t weight_bytes(const Operand& weight) const override {
     if (!in_panels(weight)) return static_cast<size_t>(weight.rows * weight.stride);
-    return static_cast<size_t>(weight.stack) * packed_bytes({weight.dtype, weight.format},
-                                                            weight.rows / weight.stack,
-                                                            weight.cols);
+    return static_cast<size_t>(weight.stack) *
+           packed_bytes({weight.dtype, weight.format}, weight.rows / weight.stack, weight.cols);
   }
   void pack(const Operand& weight, const std::byte* rows, int64_t first, int64_t last,
             std::byte* packed) const override {
@@ -54,8 +53,8 @@ class CpuBackend : public Backend {
     }
     const int64_t end = (last + kLanes - 1) / kLanes;
     if (weight.format != 0) {  // parts of a panel lie apart: it needs the beginning of the matrix
-      const std::byte* const matrix = rows - first * static_cast<int64_t>(
-                                                         byte_size(weight.dtype, weight.cols));
+      const std::byte* const matrix =
+          rows - first * static_cast<int64_t>(byte_size(weight.dtype, weight.cols));
       pack_panels({weight.dtype, weight.format}, matrix, weight.rows, weight.cols, packed,
                   first / kLanes, end);
       return;

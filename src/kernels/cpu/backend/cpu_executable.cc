@@ -23,24 +23,24 @@ void CpuExecutable::start() noexcept {
 }
 
 Worker CpuExecutable::worker(int index) noexcept {
-  return {index, pool_.size(), memory_.scratch + memory_.scratch_stride * static_cast<size_t>(index),
-          taken_.data()};
+  return {index, pool_.size(),
+          memory_.scratch + memory_.scratch_stride * static_cast<size_t>(index), taken_.data()};
 }
 
-void CpuExecutable::run(const Slots& slots) {
+void CpuExecutable::run(const RunShape& shape) {
   SpinBarrier& barrier = pool_.barrier();
   start();
   pool_.run([&](int index) {
     Worker worker = this->worker(index);
     for (const Dispatch& dispatch : table_) {
-      dispatch.run(dispatch, slots, worker);
+      dispatch.run(dispatch, shape, worker);
       worker.taken += worker.count;
       barrier.wait();
     }
   });
 }
 
-void CpuExecutable::run_profiled(const Slots& slots, std::vector<double>& seconds) {
+void CpuExecutable::run_profiled(const RunShape& shape, std::vector<double>& seconds) {
   seconds.resize(table_.size(), 0);
   SpinBarrier& barrier = pool_.barrier();
   start();
@@ -48,7 +48,7 @@ void CpuExecutable::run_profiled(const Slots& slots, std::vector<double>& second
     Worker worker = this->worker(index);
     double last = seconds_now();
     for (size_t i = 0; i < table_.size(); ++i) {
-      table_[i].run(table_[i], slots, worker);
+      table_[i].run(table_[i], shape, worker);
       worker.taken += worker.count;
       barrier.wait();
       if (index != 0) continue;

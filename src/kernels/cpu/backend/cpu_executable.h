@@ -14,8 +14,8 @@ class CpuExecutable : public Executable {
   CpuExecutable(ThreadPool& pool, std::span<const Step> steps, std::span<const Operand> results,
                 const HostMemory& memory);
 
-  void run(const Slots& slots) override;
-  void run_profiled(const Slots& slots, std::vector<double>& seconds) override;
+  void run(const RunShape& shape) override;
+  void run_profiled(const RunShape& shape, std::vector<double>& seconds) override;
   void fetch(size_t) override {}
   const std::byte* result(size_t i) const override { return results_[i]; }
 

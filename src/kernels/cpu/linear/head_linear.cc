@@ -58,8 +58,8 @@ void quantise_head(const Problem& h, const Product& p, int64_t head, std::byte* 
 }
 
 template <bool kExact>
-void multiply_heads(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem h{d, slots.count(d.in[HeadLinearIn::kX].rows)};
+void multiply_heads(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem h{d, shape.count(d.in[HeadLinearIn::kX].rows)};
   if (h.rows == 0) return;
   const Share heads = share(h.heads, 1, worker);
   for (int64_t head = heads.begin; head < heads.end; ++head) {

@@ -169,8 +169,8 @@ void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte
 
 // With few rows, sorting and quantising them in every worker is cheaper than a barrier.
 template <bool kExact>
-void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void few_up(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* x = worker.scratch + m.list_bytes();
@@ -179,8 +179,8 @@ void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 template <bool kExact>
-void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void few_down(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* h = worker.scratch + m.list_bytes();
@@ -189,30 +189,30 @@ void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 template <bool kExact>
-void quantise_inputs(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void quantise_inputs(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   if (worker.index == 0) Lists(m, m.lists_at()).fill(m);
   const Share rows = share(m.rows, 1, worker);
   quantise_x(m, m.x_at(), rows.begin, rows.end);
 }
 
 template <bool kExact>
-void many_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void many_up(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   multiply_up(m, Lists(m, m.lists_at()), m.x_at(), worker.scratch, worker);
 }
 
 template <bool kExact>
-void quantise_hidden(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void quantise_hidden(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, m.lists_at());
   const Share groups = share(m.groups(lists), 1, worker);
   quantise_h(m, lists, m.h_groups_at(), groups.begin, groups.end);
 }
 
 template <bool kExact>
-void many_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
+void many_down(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Problem m(d, shape.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   multiply_down(m, Lists(m, m.lists_at()), m.h_groups_at(), worker.scratch, worker);
 }
 

@@ -18,8 +18,8 @@ extern const LinearPhases kLinearPhases[2];  // linear.cc
 
 namespace {
 
-Product product_of(const Dispatch& d, const Slots& slots) {
-  return product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
+Product product_of(const Dispatch& d, const RunShape& shape) {
+  return product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, false);
 }
 
 PruningHistory::Pause& pause_of(const Product& p, PruningHistory& history) {
@@ -27,9 +27,9 @@ PruningHistory::Pause& pause_of(const Product& p, PruningHistory& history) {
 }
 
 // Worker 0 initialises the state that all workers share.
-void begin_run(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void begin_run(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   if (worker.index != 0) return;
-  const Product p = product_of(d, slots);
+  const Product p = product_of(d, shape);
   PruningHistory& history = pruning_history(d);
   const PruningMemory memory(d, p, worker);
   PruningRun& run = *memory.run;
@@ -40,22 +40,22 @@ void begin_run(const Dispatch& d, const Slots& slots, const Worker& worker) {
   for (int i = 0; i < worker.count; ++i) memory.counts[i] = {};
 }
 
-void scan_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product_of(d, slots);
+void scan_panels(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product_of(d, shape);
   if (p.rows == 0) return;
   const PruningMemory memory(d, p, worker);
-  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[0](d, slots, worker);
+  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[0](d, shape, worker);
   start_best(d.work, p.outer_rows(), worker.index);
   if (p.outer_rows() > 1) return RowsPruner(d, p, worker, memory).scan();
   quantise_few(d, p, worker);
   PanelPruner(d, p, worker, memory).scan();
 }
 
-void verify_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product_of(d, slots);
+void verify_panels(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Product p = product_of(d, shape);
   if (p.rows == 0) return;
   const PruningMemory memory(d, p, worker);
-  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[1](d, slots, worker);
+  if (!memory.run->prunes) return kLinearPhases[0].many_argmax[1](d, shape, worker);
   const int64_t rows = p.outer_rows();
   const Epilogue finish = epilogue(d, reinterpret_cast<Best*>(d.work) + rows * worker.index);
   for (int64_t r = 0; r < rows; ++r) multiply_candidates({finish, p}, worker, memory, r);
@@ -95,10 +95,10 @@ void update_history(const Product& p, const PruningCounts* counts, int workers,
                                   std::memory_order_relaxed);
 }
 
-void end_run(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  kLinearPhases[0].many_argmax[2](d, slots, worker);
+void end_run(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  kLinearPhases[0].many_argmax[2](d, shape, worker);
   if (worker.index != 0) return;
-  const Product p = product_of(d, slots);
+  const Product p = product_of(d, shape);
   if (p.rows == 0) return;
   const PruningMemory memory(d, p, worker);
   PruningHistory& history = pruning_history(d);

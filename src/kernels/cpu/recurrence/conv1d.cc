@@ -24,9 +24,9 @@ constexpr int64_t kChunk = 128;
 /// was slower, because each row is in a different cache line and page.
 class Channels {
  public:
-  Channels(const Dispatch& d, const Slots& slots, const Span& span, int64_t begin, int64_t end)
+  Channels(const Dispatch& d, const RunShape& shape, const Span& span, int64_t begin, int64_t end)
       : d_(d),
-        slots_(slots),
+        shape_(shape),
         span_(span),
         begin_(begin),
         size_(end - begin),
@@ -37,21 +37,21 @@ class Channels {
       return;
     }
     // A copy, because a state block that is written may be the one that is read.
-    const float* from = block_of(kept, slots, span.sequence, span.position) + begin;
+    const float* from = block_of(kept, shape, span.sequence, span.position) + begin;
     for (int j = 0; j < before_; ++j)
       std::memcpy(earlier_ + j * kChunk, from + j * d.out().cols, bytes());
   }
 
   HWY_INLINE void walk() {
     const Operand& kept = d_.in[Conv1dIn::kState];
-    const int64_t count = kept ? blocks_kept(kept, slots_, span_.sequence) : 0;
+    const int64_t count = kept ? blocks_kept(kept, shape_, span_.sequence) : 0;
     for (int64_t i = 0; i < span_.rows; ++i) {
       if (before_ == 3)
         row<3>(i);
       else
         row<-1>(i);
       if (span_.rows - i > count) continue;
-      float* to = block_of(kept, slots_, span_.sequence, span_.position + i + 1) + begin_;
+      float* to = block_of(kept, shape_, span_.sequence, span_.position + i + 1) + begin_;
       for (int j = 0; j < before_; ++j)
         std::memcpy(to + j * d_.out().cols, input(i + 1 + j), bytes());
     }
@@ -90,7 +90,7 @@ class Channels {
   }
 
   const Dispatch& d_;
-  const Slots& slots_;
+  const RunShape& shape_;
   const Span& span_;
   const int64_t begin_, size_;
   const int before_;
@@ -99,13 +99,13 @@ class Channels {
 
 }  // namespace
 
-void fast_conv1d(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_conv1d(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t chunks = (d.out().cols + kChunk - 1) / kChunk;
-  const Share items = share(slots.span_count * chunks, 1, worker);
+  const Share items = share(shape.span_count * chunks, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t begin = item % chunks * kChunk;
     const int64_t end = std::min<int64_t>(begin + kChunk, d.out().cols);
-    Channels(d, slots, slots.spans[item / chunks], begin, end).walk();
+    Channels(d, shape, shape.spans[item / chunks], begin, end).walk();
   }
 }
 

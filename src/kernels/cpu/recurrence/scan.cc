@@ -108,12 +108,12 @@ class Columns {
     if (attr_.decay == Decay::kNone) std::fill_n(alpha_, keys_, 1.0F);
   }
 
-  void walk(const Slots& slots, const Span& span) {
+  void walk(const RunShape& shape, const Span& span) {
     const Operand& kept = d_.in[ScanIn::kState];
     const size_t bytes = static_cast<size_t>(layout_.block) * sizeof(float);
-    const int64_t count = kept ? blocks_kept(kept, slots, span.sequence) : 0;
+    const int64_t count = kept ? blocks_kept(kept, shape, span.sequence) : 0;
     const auto memory = [&](int64_t position) {
-      return block_of(kept, slots, span.sequence, position) + offset_;
+      return block_of(kept, shape, span.sequence, position) + offset_;
     };
     float* s = count == 1 ? memory(span.position) : own_;
     if (!kept || span.position == 0)
@@ -234,19 +234,19 @@ class Columns {
 
 }  // namespace
 
-void fast_scan(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_scan(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<ScanAttr>();
   const int64_t values = d.out().cols / attr.heads;
   const int64_t blocks = (values + 15) / 16;
   const int64_t each = attr.heads * blocks;
   const auto shared = [&](int owner) {
-    return share(slots.span_count * each, 1, Worker{owner, worker.count});
+    return share(shape.span_count * each, 1, Worker{owner, worker.count});
   };
   const auto count = [&](int owner) { return shared(owner).end - shared(owner).begin; };
   take_items(worker, count, [&](int owner, int64_t i) {
     const int64_t item = shared(owner).begin + i;
     Columns columns(d, worker, item % each / blocks, item % blocks);
-    columns.walk(slots, slots.spans[item / each]);
+    columns.walk(shape, shape.spans[item / each]);
   });
 }
 

@@ -37,10 +37,10 @@ HWY_INLINE float largest(const float* x, int64_t n) {
 
 }  // namespace
 
-void fast_argmax_pieces(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_argmax_pieces(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t pieces = argmax::pieces(d);
   auto* found = reinterpret_cast<float*>(d.work);
-  const Share items = share(slots.count(d.in[UnaryIn::kX].rows) * pieces, 1, worker);
+  const Share items = share(shape.count(d.in[UnaryIn::kX].rows) * pieces, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t c = item % pieces * argmax::kPiece;
     found[item] = largest(d.in[UnaryIn::kX].row<float>(item / pieces) + c,
@@ -48,9 +48,9 @@ void fast_argmax_pieces(const Dispatch& d, const Slots& slots, const Worker& wor
   }
 }
 
-void fast_argmax_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_argmax_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t pieces = argmax::pieces(d);
-  const Share rows = share(slots.count(d.in[UnaryIn::kX].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[UnaryIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* found = reinterpret_cast<const float*>(d.work) + r * pieces;
     const float* best = std::max_element(found, found + pieces);

@@ -47,10 +47,10 @@ HWY_INLINE void apply(const Formula& formula, const float* a, const float* b, in
 }
 
 template <typename Formula>
-HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
+HWY_INLINE void each_element(const Dispatch& d, const RunShape& shape, const Worker& worker,
                              const Formula& formula) {
   const int64_t chunks = (d.out().cols + kChunk - 1) / kChunk;
-  const Share items = share(slots.count(d.out().rows) * chunks, 1, worker);
+  const Share items = share(shape.count(d.out().rows) * chunks, 1, worker);
   const Operand& other = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB] : d.in[BinaryIn::kA];
   const int64_t step = other.rows == 1 ? 0 : 1;
   for (int64_t item = items.begin; item < items.end; ++item) {
@@ -62,10 +62,10 @@ HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker
 }
 
 // Multiplies each of b.cols equal parts of a row of a by one element of b.
-HWY_INLINE void mul_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
+HWY_INLINE void mul_parts(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Operand& b = d.in[BinaryIn::kB];
   const int64_t part = d.out().cols / b.cols;
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t i = 0; i < b.cols; ++i) {
       const float* a = d.in[BinaryIn::kA].row<float>(r) + i * part;
@@ -76,18 +76,20 @@ HWY_INLINE void mul_parts(const Dispatch& d, const Slots& slots, const Worker& w
 
 }  // namespace
 
-void fast_add(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Add()); }
-void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) {
+void fast_add(const Dispatch& d, const RunShape& s, const Worker& w) {
+  each_element(d, s, w, Add());
+}
+void fast_mul(const Dispatch& d, const RunShape& s, const Worker& w) {
   if (d.in[BinaryIn::kB].cols == d.out().cols) return each_element(d, s, w, Mul());
   mul_parts(d, s, w);
 }
-void fast_scale(const Dispatch& d, const Slots& s, const Worker& w) {
+void fast_scale(const Dispatch& d, const RunShape& s, const Worker& w) {
   each_element(d, s, w, Scale{d.as<ScaleAttr>().factor});
 }
-void fast_activate(const Dispatch& d, const Slots& s, const Worker& w) {
+void fast_activate(const Dispatch& d, const RunShape& s, const Worker& w) {
   each_element(d, s, w, Activate{d.as<ActivateAttr>()});
 }
-void fast_softcap(const Dispatch& d, const Slots& s, const Worker& w) {
+void fast_softcap(const Dispatch& d, const RunShape& s, const Worker& w) {
   each_element(d, s, w, Softcap{d.as<ScaleAttr>().factor});
 }
 

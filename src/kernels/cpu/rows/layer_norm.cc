@@ -63,10 +63,10 @@ HWY_INLINE void norm_part(const float* x, const float* weight, const float* bias
 
 }  // namespace
 
-void fast_layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_layer_norm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
   const int64_t n = d.out().cols / attr.groups;
-  const Share parts = share(slots.count(d.out().rows) * attr.groups, 1, worker);
+  const Share parts = share(shape.count(d.out().rows) * attr.groups, 1, worker);
   for (int64_t part = parts.begin; part < parts.end; ++part) {
     const int64_t r = part / attr.groups;
     const int64_t c = part % attr.groups * n;

@@ -151,10 +151,10 @@ HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
 
 // Writes one head of row r to its page of the KV cache. `half` is a buffer of n elements, rounded
 // up to 16.
-HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head,
+HWY_INLINE void write_head(const Operand& cache, const RunShape& shape, int64_t r, int64_t head,
                            const float* x, int64_t n, uint16_t* half) {
-  const int64_t position = slots.position(r);
-  std::byte* page = page_of(cache, slots, slots.sequence(r), position);
+  const int64_t position = shape.position(r);
+  std::byte* page = page_of(cache, shape, shape.sequence(r), position);
   const bool keys = cache.layout == Layout::kKeyPages;
   if (cache.dtype == DType::kQ8_0)
     return put_q8(x, n, keys, position % kLanes, q8_tiles(page, head, position, n));
@@ -171,8 +171,8 @@ HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, 
 
 }  // namespace
 
-void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+void fast_rope_angles(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   if (rows.begin == rows.end) return;
   const int64_t half = d.out().cols / 2;
   auto* usual = reinterpret_cast<double*>(worker.scratch);
@@ -190,8 +190,7 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
     const double magnitude = frequencies.magnitude(position);
-    const double* frequency =
-        is_extended && *is_extended.row<int32_t>(r) != 0 ? extended : usual;
+    const double* frequency = is_extended && *is_extended.row<int32_t>(r) != 0 ? extended : usual;
     float* out = d.out().row<float>(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {
@@ -202,12 +201,12 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
   }
 }
 
-void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_rope(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
   const Rotation how{d.out().cols / attr.heads, attr.dims / 2, attr.interleaved, attr.begin};
   auto* scratch = reinterpret_cast<float*>(worker.scratch);
   const Angles angles{scratch, scratch + how.half};
-  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     split_angles(d.in[RopeIn::kAngles].row<float>(r), how.half, attr.sign, angles);
     for (int64_t c = 0; c < d.out().cols; c += how.head_dim)
@@ -215,18 +214,18 @@ void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-void fast_cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_cache_write(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const int64_t heads = d.in[CacheWriteIn::kState].rows;
   const int64_t n = d.in[CacheWriteIn::kX].cols / heads;
   auto* half = reinterpret_cast<uint16_t*>(worker.scratch);
-  const Share rows = share(slots.count(d.in[CacheWriteIn::kX].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[CacheWriteIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t h = 0; h < heads; ++h)
-      write_head(d.in[CacheWriteIn::kState], slots, r, h,
+      write_head(d.in[CacheWriteIn::kState], shape, r, h,
                  d.in[CacheWriteIn::kX].row<float>(r) + h * n, n, half);
 }
 
-void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void fast_qkv_rope(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<QkvRopeAttr>();
   const int64_t n = attr.head_dim;
   const Rotation how{n, attr.dims / 2, attr.interleaved};
@@ -234,7 +233,7 @@ void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) 
   const Angles angles{scratch, scratch + how.half};
   float* key = scratch + attr.dims;
   auto* half = reinterpret_cast<uint16_t*>(key + n);
-  const Share rows = share(slots.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
+  const Share rows = share(shape.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     split_angles(d.in[QkvRopeIn::kAngles].row<float>(r), how.half, 1, angles);
     const float* q = d.in[QkvRopeIn::kQkv].row<float>(r);
@@ -245,8 +244,8 @@ void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) 
                       d.out().row<float>(r) + h * n);
     for (int64_t h = 0; h < attr.kv_heads; ++h) {
       norm_and_rotate(d.in[QkvRopeIn::kKeyNorm], k + h * n, angles, attr.eps, how, key);
-      write_head(d.in[QkvRopeIn::kKeys], slots, r, h, key, n, half);
-      write_head(d.in[QkvRopeIn::kValues], slots, r, h, v + h * n, n, half);
+      write_head(d.in[QkvRopeIn::kKeys], shape, r, h, key, n, half);
+      write_head(d.in[QkvRopeIn::kValues], shape, r, h, v + h * n, n, half);
     }
   }
 }

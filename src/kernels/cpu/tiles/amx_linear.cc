@@ -449,10 +449,10 @@ void quantise_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::
 // A single group is quantised by every worker itself (in multiply()): splitting its rows, or
 // reading another worker's results, takes longer.
 template <bool kArgmax>
-void quantise_activations(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Product p =
-      product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
-  if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
+      product(d, shape.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, shape, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   if (rows.groups() == 1) return;
   const Share groups = share(rows.groups(), 1, worker);
@@ -460,10 +460,10 @@ void quantise_activations(const Dispatch& d, const Slots& slots, const Worker& w
 }
 
 template <class Tiles, bool kArgmax>
-void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
+void multiply(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Product p =
-      product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
-  if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
+      product(d, shape.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, shape, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const BatchMemory memory(worker.scratch, p.cols);
@@ -483,8 +483,8 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   tiles.tiles.release();
 }
 
-void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  without_tiles(/*argmax=*/true)[2](d, slots, worker);
+void choose_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  without_tiles(/*argmax=*/true)[2](d, shape, worker);
 }
 
 template <class Tiles>

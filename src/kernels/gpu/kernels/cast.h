@@ -27,9 +27,7 @@ VEERY_GPU int32_t clamped_to_int(float x, int32_t low, int32_t high, float end) 
 VEERY_GPU void set_cast_element(CastType type, VEERY_DEVICE uint8_t* row, int i, float x) {
   switch (type) {
     case CastType::kF32: reinterpret_cast<VEERY_DEVICE float*>(row)[i] = x; break;
-    case CastType::kF16:
-      reinterpret_cast<VEERY_DEVICE uint16_t*>(row)[i] = float_to_f16(x);
-      break;
+    case CastType::kF16: reinterpret_cast<VEERY_DEVICE uint16_t*>(row)[i] = float_to_f16(x); break;
     case CastType::kBF16:
       reinterpret_cast<VEERY_DEVICE uint16_t*>(row)[i] = float_to_bf16(x);
       break;

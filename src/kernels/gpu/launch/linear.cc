@@ -182,8 +182,8 @@ struct Gemm {
       return (cols() + columns - 1) / columns;
     };
     const auto shared = [&](bool staged) {
-      const int slots = 1 << a.slot_bits;
-      return quantize_x_groups_smem(kind, cols(), slots, slots / terms(), staged).floats * 4;
+      const int shape = 1 << a.slot_bits;
+      return quantize_x_groups_smem(kind, cols(), shape, shape / terms(), staged).floats * 4;
     };
     a.slot_bits = 3;
     while (

@@ -22,8 +22,8 @@ struct Recorder {
   bool exact = false;
   std::vector<int32_t> group_pages{};  ///< pages of a sequence in each group, at most
   int64_t positions = 0;               ///< of a sequence, at most
-  std::byte* scratch = nullptr;    ///< LaunchRow::scratch bytes, shared by all steps of the table
-  std::vector<Memory> memory{};    ///< that launches refer to
+  std::byte* scratch = nullptr;  ///< LaunchRow::scratch bytes, shared by all steps of the table
+  std::vector<Memory> memory{};  ///< that launches refer to
   std::vector<Launch> launches{};
   /// Weights that dequantize_weights() made, by the first weight of a product.
   std::map<const std::byte*, std::shared_ptr<const Memory>> dequantized{};

@@ -28,8 +28,7 @@ void record_embed(const Dispatch& d, Recorder& to) {
                      to.matrix(d.out()), d.as<ScaleAttr>().factor});
 }
 bool accepts_embed_rows(const Dispatch& d, const KernelChoice&) {
-  return is_ids(d.in[EmbedIn::kIds]) && is_matrix(d.in[EmbedIn::kWeight]) &&
-         is_matrix(d.out());
+  return is_ids(d.in[EmbedIn::kIds]) && is_matrix(d.in[EmbedIn::kWeight]) && is_matrix(d.out());
 }
 void record_embed_rows(const Dispatch& d, Recorder& to) {
   to.add(KernelId::embed_rows, launch_size(to.max_rows(d.out().rows), 256),

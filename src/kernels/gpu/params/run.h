@@ -31,7 +31,7 @@ VEERY_GPU RunSpan span_at(const VEERY_DEVICE RunSpan* at) {
   return {at->sequence, at->first_row, at->rows, at->position};
 }
 
-/// The shape of a run (veery::Slots) in device memory.
+/// The shape of a run (veery::RunShape) in device memory.
 struct Run {
   const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences
   const VEERY_DEVICE int32_t *output_rows, *span_of;
