@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/ops/leaf.h"
+#include "graph/input_attr.h"
 
 namespace veery {
 namespace {
@@ -39,7 +39,6 @@ Inputs inputs(std::initializer_list<Value> values) {
 NodeId Graph::leaf(Op op, std::string name, const Shape& shape, const Attr& attr) {
   VEERY_CHECK(op->group == OpGroup::kLeaf);
   const auto* input = attr.get<InputAttr>();
-  VEERY_CHECK((input != nullptr) == (op == op::kInput));
   const DType dtype = input != nullptr ? input->dtype : DType::kF32;
   nodes_.push_back({op, {shape, dtype}, inputs({}), attr, std::move(name)});
   return size() - 1;

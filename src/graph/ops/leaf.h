@@ -1,5 +1,6 @@
 // leaf.h: values that no op computes: weights, inputs of a run, caches, constants.
 #pragma once
+#include "graph/input_attr.h"
 #include "graph/op.h"
 
 namespace veery {
@@ -24,20 +25,6 @@ struct StateAttr {
   /// KV cache only; > 0: size of a cross-attention cache, in positions, which an encoder writes and
   /// Mask::kSource reads.
   int32_t source = 0;
-};
-
-/// What a decode step of a chain does to an input, so that the next step needs no host.
-enum class Advance : uint8_t {
-  kNone,      ///< unknown: a plan with this input cannot be chained
-  kSame,      ///< keeps its value
-  kToken,     ///< becomes the token that the step has chosen
-  kPosition,  ///< grows by one
-};
-
-/// A value that varies between runs.
-struct InputAttr {
-  DType dtype = DType::kF32;  ///< kF32, kI32, kF16, kBF16 or kU8
-  Advance advance = Advance::kNone;
 };
 
 namespace op {
