@@ -28,7 +28,7 @@ class Decompose : public testing::Test {
   }
   Operand run(Value value) {
     plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{value}, Binding{&params, states.get(), &block, &pool},
+        graph, std::vector<Value>{value}, Binding{{{backend.get(), &params}}, states.get(), &block},
         PlanOptions{.rows = kRows, .outputs = kRows, .fuse = false}));
     plans.back()->run();
     return plans.back()->root(0);

@@ -45,7 +45,7 @@ class Scene {
 
   Operand run(Array array) {
     plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{array.value()}, Binding{&params, nullptr, &block, &pool},
+        graph, std::vector<Value>{array.value()}, Binding{{{backend.get(), &params}}, nullptr, &block},
         PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
     plans.back()->run();
     Operand root = plans.back()->root(0);
@@ -154,6 +154,17 @@ TEST(Derivatives, OfNorms) {
         return layer_norm(rms_norm(wrt[0], wrt[1], 1e-5F, 2), wrt[2], wrt[3], 1e-5F);
       },
       /*forward=*/false);
+}
+
+// Rounding counts as the identity: gradients are cast back, with the precision of the cast.
+TEST(Derivatives, OfCastsPassGradientsThrough) {
+  Scene s;
+  const Array x = s.x(), dy = s.param("dy", x.shape());
+  const Array y = cast(cast(x, DType::kBF16), DType::kF32);
+  const Operand gradient = s.run(vjp(y, dy, {x})[0]), expected = s.run(dy);
+  for (int64_t r = 0; r < expected.rows; ++r)
+    for (int32_t c = 0; c < expected.cols; ++c)
+      EXPECT_EQ(gradient.row<float>(r)[c], bf16_to_f32(f32_to_bf16(expected.row<float>(r)[c])));
 }
 
 TEST(Derivatives, OfRowsAndColumns) {
