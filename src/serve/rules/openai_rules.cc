@@ -133,8 +133,8 @@ constexpr FieldRule kAudio[] = {
     refused("include", "transcripts have no probabilities"),
     refused("keywords", "words are given in prompt"),
     refused("languages", "one language is given in language"),
-    refused("known_speaker_names", "speakers are not told apart"),
-    refused("known_speaker_references", "speakers are not told apart"),
+    refused("known_speaker_names", "speakers are not distinguished"),
+    refused("known_speaker_references", "speakers are not distinguished"),
     kept("stream"),
 };
 
