@@ -131,10 +131,10 @@ VEERY_API veery_status veery_model_get_info(const veery_model* model, veery_mode
 /* Set `memory->size` before the call. */
 VEERY_API veery_status veery_model_get_device_memory(const veery_model* model,
                                                      veery_device_memory* memory);
-/* Sets two limits of each device in bytes; UINT64_MAX: none. `bytes`: memory in use and cached together; later
- * calls that need more fail with VEERY_ERROR_LIMIT, and memory in use is not freed. `cached`:
- * released memory that is kept, 0 after loading. Returns VEERY_ERROR_UNSUPPORTED on a CPU; see
- * veery_load_options.cache_bytes. */
+/* Sets two limits of each device in bytes; UINT64_MAX: none. `bytes`: memory in use and cached
+ * together; later calls that need more fail with VEERY_ERROR_LIMIT, and memory in use is not freed.
+ * `cached`: released memory that is kept, 0 after loading. Returns VEERY_ERROR_UNSUPPORTED on a
+ * CPU; see veery_load_options.cache_bytes. */
 VEERY_API veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes,
                                                        uint64_t cached);
 /* Frees the cached memory, and resets `peak` to `active`. */
