@@ -90,10 +90,12 @@ typedef struct veery_load_options {
   int32_t kept;         /* sequences in the prefix cache */
   uint64_t cache_bytes; /* limit of all KV caches of a text model, in bytes; 0: 4 GiB, or more if
                            one sequence of the context needs more */
-  const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto"; null: "cpu" */
-  int32_t gpu_layers;   /* last layers on the device, with the output head; -1: all, 0: none */
+  const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto", or NVIDIA GPUs that share the
+                           layers in this order: "cuda:0,cuda:1"; null: "cpu" */
+  int32_t gpu_layers;   /* last layers on the device or on all listed GPUs together, with the output
+                           head; -1: all, 0: none */
   int32_t relaxed; /* not 0: prefill by cuBLASLt on NVIDIA GPUs; results differ from the CPU's */
-  uint64_t device_bytes; /* limit of weights, KV cache and plans on the device, in bytes; 0: none */
+  uint64_t device_bytes; /* limit of weights, KV cache, plans on each device, in bytes; 0: none */
 } veery_load_options;
 
 typedef struct veery_model_info {
@@ -108,7 +110,7 @@ typedef struct veery_model_info {
   double load_seconds;
 } veery_model_info;
 
-/* Memory of a model's device, in bytes; all 0 on a CPU. */
+/* Memory of a model's devices together, in bytes; all 0 on a CPU. */
 typedef struct veery_device_memory {
   size_t size;
   uint64_t active;    /* in use by weights, KV cache and plans */
@@ -129,10 +131,10 @@ VEERY_API veery_status veery_model_get_info(const veery_model* model, veery_mode
 /* Set `memory->size` before the call. */
 VEERY_API veery_status veery_model_get_device_memory(const veery_model* model,
                                                      veery_device_memory* memory);
-/* Sets two limits in bytes; UINT64_MAX: none. `bytes`: memory in use and cached together; later
- * calls that need more fail with VEERY_ERROR_LIMIT, and memory in use is not freed. `cached`:
- * released memory that is kept, 0 after loading. Returns VEERY_ERROR_UNSUPPORTED on a CPU; see
- * veery_load_options.cache_bytes. */
+/* Sets two limits of each device in bytes; UINT64_MAX: none. `bytes`: memory in use and cached
+ * together; later calls that need more fail with VEERY_ERROR_LIMIT, and memory in use is not freed.
+ * `cached`: released memory that is kept, 0 after loading. Returns VEERY_ERROR_UNSUPPORTED on a
+ * CPU; see veery_load_options.cache_bytes. */
 VEERY_API veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes,
                                                        uint64_t cached);
 /* Frees the cached memory, and resets `peak` to `active`. */

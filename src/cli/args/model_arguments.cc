@@ -45,7 +45,8 @@ void ModelArguments::add_exact(Arguments& app) {
 
 void ModelArguments::add_chat_template(Arguments& app) {
   app.option("--chat-template", chat_template,
-             "Chat template: Jinja text, or a name from the model [the model's]")
+             "Chat template: Jinja source, or the name of a template in the model\n[the model's "
+             "default]")
       .type_name("NAME|TEXT");
   app.option("--chat-template-file", chat_template_file, "Read the chat template from FILE")
       .type_name("FILE")
@@ -88,11 +89,12 @@ void ModelArguments::add_device(Arguments& app) {
              throw Misuse("--device", fmt::format("'{}' is not one of {}", text, kDevices));
            device = text;
          },
-         "Device: cpu, cuda, cuda:N, metal, or auto (a GPU if there is one) [cpu]")
+         "Device: cpu, cuda, cuda:N, metal, auto (a GPU if there is one),\nor GPUs that share the "
+         "layers: cuda:0,cuda:1 [cpu]")
       .type_name("DEVICE")
       .choices({"cpu", "cuda", "metal", "auto"});
   app.option("--device-memory", device_memory,
-             "Limit of GPU memory for the model and its KV cache, in megabytes [all]")
+             "Limit of memory on each GPU for model and KV cache, in megabytes [none]")
       .type_name("MB")
       .whole_number(1, int64_t{1} << 40);
   app.flag("--relaxed", relaxed,
@@ -102,7 +104,7 @@ void ModelArguments::add_device(Arguments& app) {
 
 void ModelArguments::add_gpu_layers(Arguments& app) {
   app.option("--gpu-layers", gpu_layers,
-             "Layers on the GPU (also -ngl), from the last; the others on the CPU [all]")
+             "Number of last layers on the GPU (also -ngl); the others on the CPU [all]")
       .type_name("N")
       .whole_number(0, 1 << 20);
 }
@@ -136,7 +138,7 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
       backend->device().pool()->set_limit(static_cast<size_t>(device_memory) * 1'000'000);
   }
   if (gpu_layers > 0 && device == "cpu")
-    throw Misuse("--gpu-layers", "the device is cpu, expected --device cuda, metal or auto too");
+    throw Misuse("--gpu-layers", "the device is cpu, expected cuda, metal or auto");
   if (gpu_layers >= 0) options.backend_layers = gpu_layers;
   if (!options.backends.empty() && gpu_layers != 0)
     options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);

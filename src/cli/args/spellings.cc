@@ -65,8 +65,8 @@ struct Advice {
 };
 
 constexpr std::string_view kProcessor =
-    "use --device for the GPU and, to keep the first layers on the CPU, --gpu-layers, with verbs "
-    "that have them; else leave it out";
+    "use --device for the GPU or GPUs (cuda:0,cuda:1) and, to keep the first layers on the CPU, "
+    "--gpu-layers, with verbs that have them; else leave it out";
 constexpr std::string_view kChunks = "the size of prefill chunks needs no setting: leave it out";
 constexpr std::string_view kMapped =
     "weights are mapped while they are read and then kept in memory: leave it out";

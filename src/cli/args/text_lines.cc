@@ -25,7 +25,7 @@ std::vector<std::string> read_text_lines(const std::string& path) {
     texts.push_back(value.get<std::string>());
   }
   if (texts.empty())
-    throw Error(ErrorKind::kFormat, "{}: found no text, expected one JSON string a line", name);
+    throw Error(ErrorKind::kFormat, "{}: found no text, expected one JSON string per line", name);
   return texts;
 }
 

@@ -6,13 +6,13 @@ namespace veery::cli {
 
 void DraftFlags::add(Arguments& app) {
   app.option("--draft-max", tokens_,
-             "Draft tokens verified at once at most (prompt-lookup decoding); 0: off")
+             "Maximum draft tokens per verification (speculative decoding); 0: off")
       .type_name("N")
       .group("Speed")
       .whole_number(0, kMostDrafted)
       .show_default();
   app.option("--draft-model", model_,
-             "Draft with a smaller model of the same vocabulary too (also -md)")
+             "Smaller model with the same vocabulary that drafts too (also -md) [none]")
       .type_name("MODEL")
       .models()
       .group("Speed");

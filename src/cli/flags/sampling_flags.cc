@@ -32,7 +32,7 @@ SamplerOptions::Bias parse_bias(const std::string& text, int64_t vocab) {
                     value.ec == std::errc() && value.ptr == end;
   if (!read || !(std::abs(bias.value) <= kMostBias))
     throw Misuse("--logit-bias",
-                 fmt::format("'{}' is no token id with what is added to its logit, such as 15043-1",
+                 fmt::format("found '{}', expected a token id and a number to add, such as 15043-1",
                              printable(text)));
   if (bias.id < 0 || bias.id >= vocab)
     throw Misuse("--logit-bias",
@@ -49,7 +49,8 @@ void SamplingFlags::add(Arguments& app) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const SamplingParameter& row = parameters[i];
     if (row.advanced && group == kGroup) {
-      app.option("-s,--seed", seed_, "Same seed, same text; -1: another one each time")
+      app.option("-s,--seed", seed_,
+                 "Random seed; equal seeds give equal texts; -1: a new one for each run")
           .type_name("N")
           .group(group)
           .whole_number(-1, std::numeric_limits<int64_t>::max())
@@ -68,11 +69,12 @@ void SamplingFlags::add(Arguments& app) {
       option.real_number(row.low, row.high);
   }
   app.option("--dry-sequence-breaker", dry_breakers_,
-             "DRY: repetitions end at tokens with this text, none: nowhere;\n"
-             "may be given several times [newline, colon, quote, star]")
+             "DRY: repetitions end at tokens that contain this text; none: no such text;\n"
+             "repeatable [newline, colon, quote, star]")
       .type_name("TEXT")
       .group(kMoreGroup);
-  app.option("-l,--logit-bias", biases_, "Add to the logit of a token: 15043+1 or 15043-1")
+  app.option("-l,--logit-bias", biases_,
+             "Add X to the logit of token ID: 15043+1 or 15043-1; repeatable")
       .type_name("ID+X")
       .group(kMoreGroup);
 }

@@ -22,7 +22,7 @@ void SchedulerFlags::add(Arguments& app) {
              "context, whichever is more [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);
-  app.option("--keep", kept_, "Finished conversations kept as prefix cache entries")
+  app.option("--keep", kept_, "Maximum number of prefix cache entries (finished conversations)")
       .type_name("N")
       .whole_number(1, kMostKept)
       .show_default();

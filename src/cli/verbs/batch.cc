@@ -62,17 +62,17 @@ Flags read_flags(std::vector<std::string> arguments) {
   std::vector<std::string> files;
   app.take_words("INPUT", files, "Same as -i").files({"jsonl"});
   app.take_words("OUTPUT", files, "Same as -o").files({"jsonl"});
-  app.option("-i,--input", flags.in, "Requests, one JSON value a line; -: standard input")
+  app.option("-i,--input", flags.in, "Requests, one JSON value per line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"});
   app.option("-o,--output", flags.out,
              "Write the answers to FILE, in the order of the requests; -: standard output [-]")
       .type_name("FILE")
       .files({"jsonl"});
-  app.option("--defaults", flags.defaults,
-             "JSON object: values for each request body that does not set them")
+  app.option("--defaults", flags.defaults, "JSON object: default fields of the request bodies")
       .type_name("JSON");
-  app.flag("--resume", flags.resume, "Continue after the answers that the output file already has");
+  app.flag("--resume", flags.resume,
+           "Keep the answers in the output file and answer only the other requests");
   flags.output.add(app, "Replace the output file if it exists");
   flags.scheduler.add(app);
   flags.model.add_chat_template(app);

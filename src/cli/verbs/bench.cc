@@ -451,8 +451,8 @@ void add_settings(Arguments& app, Settings& settings) {
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
   add("-d,--depth", settings.depth, "Context length before each test, in tokens", 0);
   add("-b,--batch", settings.batch,
-      "Sequences decoded together, whose tokens are added up.\nFor an encoder: texts per run (by "
-      "default as many as 'veery embed' runs).",
+      "Sequences decoded together; the speed counts the tokens of all.\nFor an encoder: texts per "
+      "run (by default as many as 'veery embed' uses).",
       1, kMaxSequences);
   app.flag("--logits", settings.logits,
            "Compute all logits in tg, as sampling does (else only the argmax)");
@@ -482,13 +482,13 @@ void bench_verb(std::vector<std::string> arguments) {
   std::vector<std::string> sweeps;
   app.option("--sweep", sweeps,
              "Repeat the tests for each value of threads, depth, batch or length.\nNAME alone uses "
-             "a default list. Repeatable; prints the ratio to the first.")
+             "a default list. Repeatable; prints ratios to the first value.")
       .type_name("NAME[=LIST]")
       .choices({"threads", "depth", "batch", "length"});
   flags.add_json(
       app,
-      "Print a JSON array: test, tokens_per_second, min, max, threads.\nOn a GPU also "
-      "host_us_per_token, for an encoder texts_per_second, with --sweep depth, batch and ratio.");
+      "Print a JSON array: test, tokens_per_second, min, max, threads.\nAlso "
+      "host_us_per_token (GPU), texts_per_second (encoder),\ndepth, batch, ratio (--sweep).");
   app.read(std::move(arguments));
   if (settings.chain > 1 && settings.logits)
     throw Misuse("--chain", "excludes --logits: chained decoding copies no logits to the host");

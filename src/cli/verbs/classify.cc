@@ -39,19 +39,20 @@ Flags read_flags(std::vector<std::string> arguments) {
                 "    --form \"What is this mail about? {labels}\\n\\n{text}\"");
   flags.common.add_path(app);
   const auto text = flags.text.add(app, "TEXT", "Text to classify");
-  app.option("--jsonl", flags.jsonl, "Read one JSON string a line; -: standard input")
+  app.option("--jsonl", flags.jsonl,
+             "Read the texts from FILE, one JSON string per line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .excludes(text.prompt)
       .excludes(text.file);
   const Option labels =
       app.option("--labels", flags.labels, "Labels, separated by commas").type_name("LIST");
-  app.option("--label-file", flags.label_file, "Read the labels from FILE, one a line")
+  app.option("--label-file", flags.label_file, "Read the labels from FILE, one per line")
       .type_name("FILE")
       .files({"txt"})
       .excludes(labels);
   app.option("--form", flags.prompt.form,
-             "Question with {text} and {labels} in it\n[Classify the text. Answer with one of "
+             "Question; {text} and {labels} are replaced\n[Classify the text. Answer with one of "
              "these labels alone: ...]")
       .type_name("TEXT");
   app.flag("--raw", flags.prompt.raw, "Use the question as it is, without the chat template");

@@ -42,7 +42,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
                 "  veery embed model -p \"what is a thrush\" --prompt-name query");
   flags.common.add_path(app);
   const auto text = flags.text.add(app, "TEXT", "Text to embed");
-  app.option("--jsonl", flags.jsonl, "Read one JSON string a line; -: standard input")
+  app.option("--jsonl", flags.jsonl,
+             "Read the texts from FILE, one JSON string per line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .excludes(text.prompt)
@@ -57,10 +58,11 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--prompt-name", flags.options.prompt_name,
-             "Prefix each text with this prompt of the model's configuration [the model's]")
+             "Prefix each text with the prompt of this name in the model's configuration\n"
+             "[the model's default]")
       .type_name("NAME");
   app.option("--max-tokens", flags.options.max_tokens,
-             "Cut texts after N tokens, special tokens included [the model's limit]")
+             "Truncate texts to N tokens, including special tokens [the model's limit]")
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.flag("--no-normalize", flags.raw,

@@ -87,7 +87,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("K")
       .whole_number(1, 1000)
       .show_default();
-  app.option("--at", flags.at, "Position whose lens is printed, from 0 [the last]")
+  app.option("--at", flags.at, "Position to print the lens of, counted from 0 [the last]")
       .type_name("N")
       .whole_number(0, 1 << 30);
   flags.common.add_threads(app);

@@ -45,7 +45,7 @@ void list_verb(std::vector<std::string> arguments) {
                 "  veery list");
   const Option as_json = app.flag("--json", json, "Print a JSON object: models, folders");
   app.flag("--names", only_names,
-           "Print only names, one a line, with known models that are not downloaded")
+           "Print only names, one per line, also of known models not yet downloaded")
       .excludes(as_json);
   app.read(std::move(arguments));
   const ModelPlaces places = model_places();

@@ -97,18 +97,19 @@ void plan_verb(std::vector<std::string> arguments) {
   Settings settings;
   SchedulerFlags scheduler;
   bool unfused = false;
-  Arguments app("plan",
-                "Prints the plan of a run, one kernel a row: shape, bytes moved, and the offset of "
-                "the result in the plan's memory.",
-                "  veery plan model.gguf --rows 1 --profile");
+  Arguments app(
+      "plan",
+      "Prints the plan of a run, one kernel per row: shape, bytes moved, and the offset of "
+      "the result in the plan's memory.",
+      "  veery plan model.gguf --rows 1 --profile");
   flags.add_path(app);
   app.option("--rows", settings.rows, "Token rows of the run (1: a decode step)")
       .type_name("N")
       .whole_number(1, 2048)
       .show_default();
   app.flag("--profile", settings.profile,
-           "Measure each row: time, GB/s, GFLOP/s and share of the limit that bounds it.\nLimits "
-           "are memory, f32, bf16, int8 and the barrier (on a GPU the launch).");
+           "Measure each row: time, GB/s, GFLOP/s and share of its limit.\nLimits: "
+           "peak rates of memory, f32, bf16 and int8; barrier (GPU: launch) time.");
   app.option("-d,--depth", settings.depth, "Context length before the run, in tokens")
       .type_name("N")
       .whole_number(0, 1 << 24)
@@ -119,7 +120,7 @@ void plan_verb(std::vector<std::string> arguments) {
       .show_default();
   app.flag("--unfused", unfused, "Print the plan before fusion");
   app.flag("--serve", settings.serve,
-           "Print the memory that 'veery serve' needs with these flags instead");
+           "Instead, print the memory that 'veery serve' needs with these flags");
   app.option("--memory", settings.memory, "With --serve: limit of memory in megabytes; 0: none [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);

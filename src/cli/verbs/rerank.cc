@@ -25,12 +25,12 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       "  veery rerank model -q \"what is a thrush\" --jsonl documents.jsonl");
   flags.common.add_path(app);
   app.option("-q,--query", flags.query, "Query").type_name("TEXT").required();
-  app.option("--jsonl", flags.jsonl, "Documents, one JSON string a line; -: standard input")
+  app.option("--jsonl", flags.jsonl, "Documents, one JSON string per line; -: standard input")
       .type_name("FILE")
       .files({"jsonl"})
       .required();
   app.option("--max-tokens", flags.options.max_tokens,
-             "Cut query and document together after N tokens [the model's limit]")
+             "Truncate query and document together to N tokens [the model's limit]")
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--instruction", flags.options.instruction,
@@ -38,7 +38,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
              "relevant passages that answer the query]")
       .type_name("TEXT");
   app.flag("--raw", flags.options.raw,
-           "Print raw scores, without the sigmoid; of a decoder logit(yes) - logit(no)");
+           "Print scores before the sigmoid (of a decoder: logit(yes) - logit(no))");
   flags.common.add_threads(app);
   flags.common.add_device(app);
   flags.common.add_gpu_layers(app);

@@ -54,8 +54,8 @@ void add_input(Arguments& app, Flags& flags) {
   flags.fetch.add(app);
   flags.text.combined = true;
   const auto text = flags.text.add(app, "PROMPT",
-                                   "Prompt, after the text of -f and of piped standard "
-                                   "input.\nWithout any prompt, a terminal gets a chat.");
+                                   "Prompt; piped standard input and the text of -f come before "
+                                   "it.\nWithout any prompt, a chat starts on a terminal.");
   text.prompt.group("Prompt");
   text.file.group("Prompt");
   app.option("--ids", flags.ids, "Prompt as token ids, used unchanged: 1,2,3")
@@ -105,7 +105,7 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_gpu_layers(app);
   flags.model.add_json(app,
                        "Print a JSON object: text, ids, prompt_ids, finish_reason, timings, "
-                       "message\nand, if bytes became no tokens, lost");
+                       "message\nand, if some bytes have no token, lost");
   app.flag("-q,--quiet", flags.quiet, "Print no summary on standard error");
 }
 

@@ -119,7 +119,7 @@ class Signals {
 };
 
 void add_network(Arguments& app, Flags& flags) {
-  app.option("--host", flags.host, "Address to listen on; 0.0.0.0: all of this machine")
+  app.option("--host", flags.host, "Address to listen on; 0.0.0.0: all addresses")
       .type_name("ADDRESS")
       .show_default();
   app.option("--port", flags.port, "Port to listen on; 0: any free one")
@@ -131,7 +131,7 @@ void add_network(Arguments& app, Flags& flags) {
       .whole_number(0, kMostQueued)
       .show_default();
   app.option("--api-key-file", flags.key_file,
-             "Require an API key of this file: one a line, or JSON with names and limits")
+             "Require an API key of this file: one per line, or JSON with names and limits")
       .type_name("FILE");
   const Option certificate = app.option("--tls-cert", flags.tls.certificate,
                                         "Serve HTTPS with this certificate chain (PEM)")
@@ -146,7 +146,7 @@ void add_network(Arguments& app, Flags& flags) {
              "Origin whose pages may send requests; '*': any; repeatable [none]")
       .type_name("ORIGIN");
   app.option("--allow-host", flags.hosts,
-             "Further Host name to accept beside localhost; repeatable")
+             "Host name to accept in addition to localhost; repeatable")
       .type_name("NAME");
   app.option("--max-body", flags.body, "Maximum size of a request body, in megabytes")
       .type_name("MB")
@@ -185,7 +185,7 @@ void add_models(Arguments& app, Flags& flags) {
   flags.fetch.add(app);
   app.take_words("MODEL", flags.paths, "Further models").models();
   app.option("-a,--alias", flags.aliases,
-             "Names of the models in requests, in their order [the file names]")
+             "Names of the models in requests, in the order of the models [file names]")
       .type_name("NAME");
   app.option("--memory", flags.memory,
              "Memory for all loaded models, in megabytes; 0: no limit [0].\nWith a limit, models "

@@ -107,7 +107,8 @@ void template_verb(std::vector<std::string> arguments) {
       .files({"json"})
       .required();
   app.option("--tools", tools, "JSON array of tools").type_name("FILE").files({"json"});
-  app.flag("--add-generation-prompt", prompt, "End with the prompt for an answer");
+  app.flag("--add-generation-prompt", prompt,
+           "Append the header of an assistant message, so that the model answers");
   app.option("--vars", variables, "JSON object of further template variables, such as bos_token")
       .type_name("FILE")
       .files({"json"});

@@ -19,7 +19,7 @@ Json token_texts(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return texts;
 }
 
-// Reads one JSON string a line, prints one array of ids a line. `name`: the source, for errors.
+// Reads one JSON string per line, prints one array of ids per line. `name`: the source, for errors.
 void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std::string& input,
                     const std::string& name) {
   int64_t number = 0;
@@ -47,19 +47,19 @@ void tokenize_verb(std::vector<std::string> arguments) {
   ModelArguments model;
   TextArguments text;
   bool lines = false, no_special = false, plain_special = false;
-  Arguments app(
-      "tokenize",
-      "Prints the token ids of a text, one a line, each with its text in the vocabulary.\nWithout "
-      "-p, -f or words, reads standard input. MODEL may be a tokenizer.json alone.",
-      "  veery tokenize model.gguf -p \"Hello world\"\n"
-      "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
+  Arguments app("tokenize",
+                "Prints the token ids of a text, one per line, each with its text in the "
+                "vocabulary.\nWithout "
+                "-p, -f or words, reads standard input. MODEL may be a tokenizer.json alone.",
+                "  veery tokenize model.gguf -p \"Hello world\"\n"
+                "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
   model.add_path(app);
   const auto source = text.add(app, "TEXT", "Text to tokenize");
-  app.flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
+  app.flag("--jsonl", lines, "Read one JSON string per line, print one JSON array of ids per line")
       .excludes(source.prompt);
   app.flag("--no-special", no_special, "Add neither BOS nor EOS");
   app.flag("--no-parse-special", plain_special, "Treat special tokens in the text as plain text");
-  model.add_json(app, "Print a JSON object: ids, tokens and, if bytes became no tokens, lost");
+  model.add_json(app, "Print a JSON object: ids, tokens and, if some bytes have no token, lost");
   app.read(std::move(arguments));
 
   text.join_words(app, {"--jsonl"});

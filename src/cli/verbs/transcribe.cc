@@ -73,7 +73,7 @@ void add_decoding(Arguments& app, Flags& flags) {
       .whole_number(1, 64)
       .show_default();
   app.option("--temperatures", flags.temperatures,
-             "Temperatures to try until the text is plausible [0,0.2,0.4,0.6,0.8,1]")
+             "Temperatures to try until a text is not rejected [0,0.2,0.4,0.6,0.8,1]")
       .type_name("LIST");
   app.option("--compression-threshold", flags.most_compression,
              "Reject text that zlib compresses by more than this factor (repetition)")
@@ -98,7 +98,7 @@ void add_decoding(Arguments& app, Flags& flags) {
 
 void add_voice(Arguments& app, Flags& flags) {
   VoiceOptions& voice = flags.voice;
-  app.flag("--vad", flags.vad, "Transcribe only where somebody speaks (voice activity detection)");
+  app.flag("--vad", flags.vad, "Transcribe only parts with speech (voice activity detection)");
   app.option("--vad-threshold", voice.threshold,
              "Mean log likelihood ratio of speech to noise that counts as speech")
       .type_name("X")
@@ -145,16 +145,19 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("NAME")
       .choices(language_codes());
   app.flag("--translate", flags.options.translate, "Translate to English");
-  app.option("-p,--prompt", flags.options.prompt, "Text before the speech, for names and spelling")
+  app.option("-p,--prompt", flags.options.prompt,
+             "Text that precedes the speech, as a guide to names and spelling")
       .type_name("TEXT");
   app.flag("--no-timestamps", flags.no_times,
            "Write each window of 30 s as one segment, without times");
   app.flag("--word-timestamps", flags.options.words, "Add the times of each word (json)");
   app.flag("--highlight-words", flags.highlight,
-           "Write one cue a word, underlined (srt, vtt); implies --word-timestamps");
-  app.flag("--no-carry", flags.no_carry, "Do not show the model the text of earlier windows");
-  app.option("--batch", flags.options.batch,
-             "Decode N windows together, independently of each other; faster on long sounds")
+           "Write one cue per word, underlined (srt, vtt); implies --word-timestamps");
+  app.flag("--no-carry", flags.no_carry,
+           "Transcribe each window without the text of earlier ones as context");
+  app.option(
+         "--batch", flags.options.batch,
+         "Decode N independent windows together: faster for long files\n[off: one after the other]")
       .type_name("N")
       .whole_number(1, 64);
   add_decoding(app, flags);

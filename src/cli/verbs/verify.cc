@@ -66,7 +66,7 @@ void verify_verb(std::vector<std::string> arguments) {
       .files({"json"});
   output.add(app, "Replace the file of --record if it exists");
   app.option("--tolerance", options.tolerance,
-             "Largest difference of a logit, relative to the largest logit")
+             "Accepted difference of a logit, relative to the largest logit")
       .type_name("X")
       .real_number(0, 1)
       .show_default();

@@ -4,9 +4,10 @@
 namespace veery::serve {
 namespace {
 
-constexpr std::string_view kCaching = "the prefix cache works without hints";
-constexpr std::string_view kCaller = "names the caller to a provider, never reaches the model";
-constexpr std::string_view kNoTools = "the server runs no tools";
+constexpr std::string_view kCaching = "the prefix cache needs no hints";
+constexpr std::string_view kCaller =
+    "identifies the caller to a provider; does not reach the model";
+constexpr std::string_view kNoTools = "the server does not run tools";
 
 constexpr FieldRule kPrompt[] = {
     kept("model"),
@@ -30,19 +31,19 @@ constexpr FieldRule kPrompt[] = {
     kept("context_management.edits"),
     kept("chat_template_kwargs"),
     ignored("cache_control", kCaching),
-    ignored("betas", "names of features, which are on where they are supported"),
-    ignored("inference_geo", "there is one place"),
-    ignored("speed", "there is one speed"),
+    ignored("betas", "names features, which are always on if supported"),
+    ignored("inference_geo", "the server has one location"),
+    ignored("speed", "the server has one speed"),
     ignored("user_profile_id", kCaller),
     ignored("workspace_id", kCaller),
     ignored("billing_policy", kCaller),
     ignored("fallback_credit_token", kCaller),
-    refused("compaction", "a conversation is not summarised here"),
+    refused("compaction", "veery does not summarise conversations"),
     refused("thread", "conversations are not stored"),
-    ignored("diagnostics", "asks for statistics of a provider"),
-    refused("mcp_servers", "the server reaches no other machine"),
-    refused("container", "the server runs no code"),
-    refused("fallbacks", "one model answers a request"),
+    ignored("diagnostics", "requests statistics of a provider"),
+    refused("mcp_servers", "the server does not connect to other machines"),
+    refused("container", "the server does not run code"),
+    refused("fallbacks", "exactly one model answers a request"),
 };
 
 // Below "messages[].", and below "system[]." as far as it applies.
@@ -63,17 +64,17 @@ constexpr FieldRule kBlocks[] = {
     kept("content[].tool_name"),
     kept("content[].thinking"),
     kept("content[].signature"),
-    ignored("content[].data", "encrypted reasoning, which its provider alone can read"),
-    ignored("content[].toolset_name", "says where a tool came from"),
-    ignored("content[].caller", "tools are called by the model only"),
-    ignored("content[].citations", "says where a text came from"),
+    ignored("content[].data", "encrypted reasoning, which only its provider can read"),
+    ignored("content[].toolset_name", "names the origin of a tool"),
+    ignored("content[].caller", "only the model calls tools"),
+    ignored("content[].citations", "names the source of a text"),
     ignored("content[].cache_control", kCaching),
 };
 
 constexpr FieldRule kSystem[] = {
     kept("type"),
     kept("text"),
-    ignored("citations", "says where a text came from"),
+    ignored("citations", "names the source of a text"),
     ignored("cache_control", kCaching),
 };
 
@@ -85,7 +86,7 @@ constexpr FieldRule kTools[] = {
     kept("input_examples"),
     kept("defer_loading"),
     kept("strict"),
-    ignored("eager_input_streaming", "inputs are streamed as they are made"),
+    ignored("eager_input_streaming", "inputs are always streamed"),
     ignored("cache_control", kCaching),
     refused("allowed_callers", kNoTools, R"(["direct"])"),
 };

@@ -15,7 +15,7 @@ constexpr FieldRule kAnswer[] = {
     kept("t_max_predict_ms"),
     kept("timings_per_token"),
     kept("response_format"),
-    refused("truncate_prompt_tokens", "a prompt is never cut"),
+    refused("truncate_prompt_tokens", "a prompt is never truncated"),
 };
 
 constexpr FieldRule kInfill[] = {

@@ -9,7 +9,7 @@ constexpr FieldRule kModel[] = {
     kept("name"),
 };
 
-constexpr std::string_view kTextOnly = "models here read text only";
+constexpr std::string_view kTextOnly = "models read text only";
 constexpr FieldRule kGeneration[] = {
     kept("keep_alive"),
     kept("stream"),
@@ -18,11 +18,11 @@ constexpr FieldRule kGeneration[] = {
     kept("think"),
     kept("logprobs"),
     kept("top_logprobs"),
-    refused("shift", "a full context ends the answer, nothing is moved", "false"),
+    refused("shift", "a full context ends the answer; the context is not shifted", "false"),
 };
 
-constexpr std::string_view kMachine = "how a model is loaded is the server's matter";
-constexpr std::string_view kNoShift = "a full context ends the answer, nothing is moved";
+constexpr std::string_view kMachine = "the server's flags determine how a model is loaded";
+constexpr std::string_view kNoShift = "a full context ends the answer; the context is not shifted";
 constexpr FieldRule kOptions[] = {
     kept("num_ctx"),
     ignored("num_keep", kNoShift),
@@ -38,16 +38,16 @@ constexpr FieldRule kOptions[] = {
     ignored("use_mlock", kMachine),
     ignored("vocab_only", kMachine),
     ignored("logits_all", kMachine),
-    refused("penalize_newline", "penalties are for every token", "true"),
-    refused("tfs_z", "there is no tail-free sampling", "1"),
-    refused("rope_frequency_base", "positions are as the model's file says", "0"),
-    refused("rope_frequency_scale", "positions are as the model's file says", "0, 1"),
+    refused("penalize_newline", "penalties apply to every token", "true"),
+    refused("tfs_z", "tail-free sampling is not supported", "1"),
+    refused("rope_frequency_base", "the model's file determines RoPE", "0"),
+    refused("rope_frequency_scale", "the model's file determines RoPE", "0, 1"),
 };
 
 constexpr FieldRule kChat[] = {
     kept("messages"),
     kept("tools"),
-    ignored("tools[].function.strict", "calls keep to no schema in this API"),
+    ignored("tools[].function.strict", "this API does not constrain calls to a schema"),
     kept("truncate"),
 };
 
@@ -63,16 +63,17 @@ constexpr FieldRule kGenerate[] = {
     kept("raw"),
     kept("context"),
     refused("images", kTextOnly),
-    refused("template", "Ollama's templates are Go's: /api/chat takes the model's own"),
-    refused("truncate", "a prompt is never cut", "false"),
-    refused("width", "models here write text only", "0"),
-    refused("height", "models here write text only", "0"),
-    refused("steps", "models here write text only", "0"),
+    refused("template",
+            "Go templates are not supported: use /api/chat with the model's own template"),
+    refused("truncate", "a prompt is never truncated", "false"),
+    refused("width", "models write text only", "0"),
+    refused("height", "models write text only", "0"),
+    refused("steps", "models write text only", "0"),
 };
 
 constexpr FieldRule kEmbedding[] = {
     kept("keep_alive"),
-    ignored("options", "sampling and the server's machine change no embedding"),
+    ignored("options", "sampling and machine options do not change embeddings"),
 };
 
 constexpr FieldRule kEmbed[] = {
@@ -84,10 +85,10 @@ constexpr FieldRule kEmbed[] = {
 constexpr FieldRule kPrompt[] = {kept("prompt")};
 
 constexpr FieldRule kShow[] = {
-    ignored("verbose", "lists of tokens are given by none"),
-    refused("system", "a model is shown as it is"),
-    refused("template", "a model is shown as it is"),
-    refused("options", "a model is shown as it is"),
+    ignored("verbose", "lists of tokens are never returned"),
+    refused("system", "a model is shown without changes"),
+    refused("template", "a model is shown without changes"),
+    refused("options", "a model is shown without changes"),
 };
 
 }  // namespace

@@ -7,14 +7,13 @@ namespace {
 constexpr FieldRule kModel[] = {
     kept("model"),
     kept("stream"),
-    ignored("stream_options.include_obfuscation", "padding of events carries nothing"),
+    ignored("stream_options.include_obfuscation", "padding of events has no content"),
 };
 
 constexpr FieldRule kStreaming[] = {
     kept("stream_options"),
     kept("stream_options.include_usage"),
-    refused("stream_options.continuous_usage_stats", "usage stands in the last chunk only",
-            "false"),
+    refused("stream_options.continuous_usage_stats", "usage is in the last chunk only", "false"),
 };
 
 constexpr FieldRule kToolChoice[] = {
@@ -32,15 +31,15 @@ constexpr FieldRule kChat[] = {
     kept("response_format"),
     kept("reasoning_effort"),
     kept("verbosity"),
-    ignored("store", "answers of this endpoint cannot be asked for later"),
-    ignored("prediction", "a hint for speed"),
-    refused("add_special_tokens", "BOS stands where the model wants it", "false"),
+    ignored("store", "answers of this endpoint are not stored"),
+    ignored("prediction", "affects speed only"),
+    refused("add_special_tokens", "the model determines whether BOS is added", "false"),
     refused("modalities", "answers are text only", R"(["text"])"),
     refused("audio", "answers are text only"),
-    refused("web_search_options", "the server reaches no other machine"),
+    refused("web_search_options", "the server does not connect to other machines"),
     refused("functions", "deprecated by its API: use tools"),
     refused("function_call", "deprecated by its API: use tool_choice", R"("auto", "none")"),
-    refused("moderation", "no moderation model is asked"),
+    refused("moderation", "there is no moderation model"),
 };
 
 constexpr FieldRule kCompletion[] = {
@@ -52,8 +51,8 @@ constexpr FieldRule kCompletion[] = {
     kept("echo"),
     kept("response_format"),
     kept("return_tokens_as_token_ids"),
-    refused("add_special_tokens", "BOS stands where the model wants it", "true"),
-    refused("n_probs", "completions have logprobs", "0"),
+    refused("add_special_tokens", "the model determines whether BOS is added", "true"),
+    refused("n_probs", "the field for completions is logprobs", "0"),
 };
 
 constexpr FieldRule kResponse[] = {
@@ -64,16 +63,16 @@ constexpr FieldRule kResponse[] = {
     kept("text.verbosity"),
     kept("reasoning"),
     kept("reasoning.effort"),
-    ignored("reasoning.summary", "reasoning is given whole, which no summary changes"),
-    ignored("reasoning.generate_summary", "reasoning is given whole, which no summary changes"),
+    ignored("reasoning.summary", "reasoning is returned in full, not as a summary"),
+    ignored("reasoning.generate_summary", "reasoning is returned in full, not as a summary"),
     kept("include"),
-    ignored("max_tool_calls", "limits calls of tools that a provider runs; none are run here"),
+    ignored("max_tool_calls", "limits calls of tools that a provider runs; veery runs none"),
     kept("store"),
     kept("top_logprobs"),
     kept("chat_template_kwargs"),
     kept("metadata"),
-    refused("reasoning.mode", "there is one mode", R"("standard", "default", "auto")"),
-    ignored("reasoning.context", "reasoning of the input is read as far as the template shows it"),
+    refused("reasoning.mode", "the server has one mode", R"("standard", "default", "auto")"),
+    ignored("reasoning.context", "the template determines which reasoning of the input is used"),
     kept("input[].type"),
     kept("input[].role"),
     kept("input[].content"),
@@ -90,11 +89,11 @@ constexpr FieldRule kResponse[] = {
     kept("input[].tools"),
     kept("input[].summary"),
     kept("input[].encrypted_content"),
-    ignored("input[].caller", "tools are called by the model only"),
-    ignored("input[].status", "an item of the input is over"),
-    ignored("input[].phase", "says what a text of the model was for"),
-    ignored("input[].execution", "says who ran a call"),
-    ignored("input[].metadata", "names the caller to a provider, never reaches the model"),
+    ignored("input[].caller", "only the model calls tools"),
+    ignored("input[].status", "items of the input are always complete"),
+    ignored("input[].phase", "names the purpose of a text of the model"),
+    ignored("input[].execution", "names the program that ran a call"),
+    ignored("input[].metadata", "identifies the caller to a provider; does not reach the model"),
     kept("tools[].type"),
     kept("tools[].name"),
     kept("tools[].description"),
@@ -103,14 +102,14 @@ constexpr FieldRule kResponse[] = {
     kept("tools[].tools"),
     kept("tools[].defer_loading"),
     kept("tools[].output_schema"),
-    refused("tools[].allowed_callers", "the server runs no code", R"(["direct"])"),
+    refused("tools[].allowed_callers", "the server does not run code", R"(["direct"])"),
     kept("tools[].strict"),
     kept("truncation"),
-    refused("background", "an answer is made while its client waits", "false"),
-    refused("conversation", "conversations are not stored: send the whole input"),
-    refused("context_management", "an input is never cut"),
+    refused("background", "an answer is generated while its client waits", "false"),
+    refused("conversation", "conversations are not stored: send the complete input"),
+    refused("context_management", "an input is never truncated"),
     refused("prompt", "prompts are not stored: send instructions and input"),
-    refused("moderation", "no moderation model is asked"),
+    refused("moderation", "there is no moderation model"),
     kept("previous_response_id"),
 };
 
@@ -131,16 +130,16 @@ constexpr FieldRule kAudio[] = {
     kept("timestamp_granularities"),
     kept("chunking_strategy"),
     refused("include", "transcripts have no probabilities"),
-    refused("keywords", "words are given in prompt"),
-    refused("languages", "one language is given in language"),
-    refused("known_speaker_names", "speakers are not told apart"),
-    refused("known_speaker_references", "speakers are not told apart"),
+    refused("keywords", "use prompt for words to expect"),
+    refused("languages", "use language for a single language"),
+    refused("known_speaker_names", "speakers are not distinguished"),
+    refused("known_speaker_references", "speakers are not distinguished"),
     kept("stream"),
 };
 
 // Fields of tools that a provider runs, below "tools[].".
 constexpr std::string_view kElsewhere =
-    "belongs to a tool that runs at a provider, which is left out";
+    "belongs to a tool that a provider runs; such tools are left out";
 constexpr FieldRule kHosted[] = {
     ignored("execution", kElsewhere),
     ignored("external_web_access", kElsewhere),

@@ -30,8 +30,9 @@ constexpr FieldRule kReasoning[] = {
     kept("thinking_token_budget"),
 };
 
-constexpr std::string_view kAccount = "names the caller to a provider, never reaches the model";
-constexpr std::string_view kCaching = "the prefix cache works without hints";
+constexpr std::string_view kAccount =
+    "identifies the caller to a provider; does not reach the model";
+constexpr std::string_view kCaching = "the prefix cache needs no hints";
 constexpr FieldRule kAccountRules[] = {
     ignored("user", kAccount),
     ignored("metadata", kAccount),
@@ -40,10 +41,10 @@ constexpr FieldRule kAccountRules[] = {
     ignored("prompt_cache_key", kCaching),
     ignored("prompt_cache_retention", kCaching),
     ignored("prompt_cache_options", kCaching),
-    ignored("service_tier", "there is one tier"),
+    ignored("service_tier", "the server has one service tier"),
 };
 
-constexpr std::string_view kTextOnly = "models here read text only";
+constexpr std::string_view kTextOnly = "models read text only";
 constexpr FieldRule kMessages[] = {
     kept("role"),
     kept("content"),
@@ -55,7 +56,7 @@ constexpr FieldRule kMessages[] = {
     refused("content[].audio_url", kTextOnly),
     refused("content[].video_url", kTextOnly),
     refused("content[].file", kTextOnly),
-    ignored("content[].annotations", "says where a text of the model came from"),
+    ignored("content[].annotations", "names the sources of the model's text"),
     ignored("content[].cache_control", kCaching),
     ignored("content[].prompt_cache_breakpoint", kCaching),
     ignored("cache_control", kCaching),
@@ -65,8 +66,8 @@ constexpr FieldRule kMessages[] = {
     kept("reasoning_content"),
     kept("reasoning"),
     kept("thinking"),
-    ignored("refusal", "repeats what content says"),
-    ignored("annotations", "says where a text of the model came from"),
+    ignored("refusal", "repeats the content"),
+    ignored("annotations", "names the sources of the model's text"),
     refused("audio", kTextOnly),
     refused("function_call", "deprecated by its API: use tool_calls"),
 };
@@ -85,8 +86,8 @@ constexpr FieldRule kTemplates[] = {
     kept("add_generation_prompt"), kept("continue_final_message"), kept("parse_special"),
 };
 
-constexpr std::string_view kDebug = "names or files the request for its operator";
-constexpr std::string_view kNoBeams = "there is no beam search";
+constexpr std::string_view kDebug = "labels the request for its operator";
+constexpr std::string_view kNoBeams = "beam search is not supported";
 constexpr FieldRule kVllm[] = {
     kept("structured_outputs"),
     kept("structured_outputs.json"),
@@ -94,65 +95,65 @@ constexpr FieldRule kVllm[] = {
     kept("structured_outputs.choice"),
     kept("structured_outputs.grammar"),
     kept("structured_outputs.json_object"),
-    refused("structured_outputs.structural_tag", "forms that begin at a tag are not compiled"),
-    refused("structured_outputs.whitespace_pattern", "JSON is written on one line"),
-    ignored("structured_outputs.disable_fallback", "there is one compiler of grammars"),
-    ignored("structured_outputs.disable_any_whitespace", "JSON is written on one line"),
-    ignored("structured_outputs.disable_additional_properties", "schemas are kept as they are"),
+    refused("structured_outputs.structural_tag", "structural tags are not supported"),
+    refused("structured_outputs.whitespace_pattern", "JSON is always written on one line"),
+    ignored("structured_outputs.disable_fallback", "the server has one grammar compiler"),
+    ignored("structured_outputs.disable_any_whitespace", "JSON is always written on one line"),
+    ignored("structured_outputs.disable_additional_properties", "schemas are never changed"),
     kept("guided_json"),
     kept("guided_regex"),
     kept("guided_choice"),
     kept("guided_grammar"),
-    refused("guided_whitespace_pattern", "JSON is written on one line"),
-    ignored("guided_decoding_backend", "there is one compiler of grammars"),
+    refused("guided_whitespace_pattern", "JSON is always written on one line"),
+    ignored("guided_decoding_backend", "the server has one grammar compiler"),
     kept("truncate_prompt_tokens"),
-    refused("prompt_logprobs", "/v1/completions gives them with echo and logprobs"),
-    refused("return_token_ids", "/completion gives them with return_tokens", "false"),
-    refused("return_tokens_as_token_ids", "/v1/completions alone writes tokens so", "false"),
-    refused("prompt_embeds", "prompts are texts or token ids"),
-    refused("detokenize", "an answer is a text", "true"),
-    ignored("spaces_between_special_tokens", "tokens are written as they are, without spaces"),
+    refused("prompt_logprobs", "use echo and logprobs of /v1/completions"),
+    refused("return_token_ids", "use return_tokens of /completion", "false"),
+    refused("return_tokens_as_token_ids", "only /v1/completions writes tokens as ids", "false"),
+    refused("prompt_embeds", "prompts must be texts or token ids"),
+    refused("detokenize", "an answer is always text", "true"),
+    ignored("spaces_between_special_tokens", "tokens are decoded without added spaces"),
     refused("use_beam_search", kNoBeams, "false"),
     refused("length_penalty", kNoBeams, "1"),
     refused("early_stopping", kNoBeams, "false"),
-    refused("best_of", "one answer is made for each that is given", "1"),
-    refused("echo", "the prompt of a chat is not text of its answer", "false"),
-    refused("include_reasoning", "reasoning stands beside the content", "true"),
-    refused("add_special_tokens", "BOS stands where the model wants it"),
-    refused("logits_processors", "the server runs no code of requests"),
-    refused("vllm_xargs", "arguments of plug-ins of another server"),
-    refused("mm_processor_kwargs", "models here read text only"),
+    refused("best_of", "no additional answers are generated", "1"),
+    refused("echo", "the answer of a chat does not repeat the prompt", "false"),
+    refused("include_reasoning", "reasoning is separate from the content", "true"),
+    refused("add_special_tokens", "the model determines whether BOS is added"),
+    refused("logits_processors", "the server does not run code of requests"),
+    refused("vllm_xargs", "arguments of another server's plug-ins"),
+    refused("mm_processor_kwargs", "models read text only"),
     ignored("request_id", kDebug),
-    ignored("priority", "an order among requests changes no answer"),
-    ignored("cache_salt", "the prefix cache gives the same answer"),
-    ignored("kv_transfer_params", "the KV cache of another server is not read"),
+    ignored("priority", "the order of requests does not change answers"),
+    ignored("cache_salt", "the prefix cache does not change answers"),
+    ignored("kv_transfer_params", "KV caches of other servers are not read"),
 };
 
-constexpr std::string_view kSlots = "every sequence gives the same answer";
-constexpr std::string_view kNoShift = "a full context ends the answer, nothing is moved";
-constexpr std::string_view kProgress = "says nothing of the answer";
+constexpr std::string_view kSlots = "the slot does not change the answer";
+constexpr std::string_view kNoShift = "a full context ends the answer; the context is not shifted";
+constexpr std::string_view kProgress = "does not affect the answer";
 constexpr FieldRule kLlamaCpp[] = {
     kept("grammar"),
     kept("json_schema"),
-    refused("grammar_lazy", "a grammar holds from the first token after reasoning on", "false"),
-    ignored("grammar_triggers", "a grammar holds from the first token after reasoning on"),
+    refused("grammar_lazy", "a grammar applies from the first token after reasoning", "false"),
+    ignored("grammar_triggers", "a grammar applies from the first token after reasoning"),
     refused(
-        "samplers", "penalties and filters act in one order, which docs/server.md tells",
+        "samplers", "penalties and filters have a fixed order (docs/server.md)",
         R"(["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"], )"
         R"(["dry","top_k","typ_p","top_p","min_p","xtc","temperature"])"),
-    refused("min_keep", "filters keep one token at least", "0, 1"),
-    refused("n_indent", "lines are not indented by force", "0"),
-    refused("lora", "adapters are not loaded"),
-    refused("n_probs", "chats have logprobs and top_logprobs", "0"),
+    refused("min_keep", "filters keep at least one token", "0, 1"),
+    refused("n_indent", "a minimum indent is not supported", "0"),
+    refused("lora", "LoRA adapters are not supported"),
+    refused("n_probs", "the fields for chats are logprobs and top_logprobs", "0"),
     refused("post_sampling_probs", "probabilities are those of the model", "false"),
-    refused("return_tokens", "/completion gives token ids", "false"),
-    refused("response_fields", "/completion alone leaves parts of its answer out"),
-    refused("t_max_predict_ms", "/completion alone has a limit of time", "0, -1"),
-    refused("reasoning_format", "reasoning stands beside the content", R"("auto", "deepseek")"),
-    refused("parse_tool_calls", "calls are always read", "true"),
-    ignored("thinking_forced_open", "the template tells whether reasoning is open"),
-    ignored("cache_prompt", "the prefix cache gives the same answer"),
-    ignored("n_cache_reuse", "the prefix cache gives the same answer"),
+    refused("return_tokens", "only /completion returns token ids", "false"),
+    refused("response_fields", "only /completion omits parts of its answer"),
+    refused("t_max_predict_ms", "only /completion has a time limit", "0, -1"),
+    refused("reasoning_format", "reasoning is separate from the content", R"("auto", "deepseek")"),
+    refused("parse_tool_calls", "calls are always parsed", "true"),
+    ignored("thinking_forced_open", "the template determines whether reasoning is open"),
+    ignored("cache_prompt", "the prefix cache does not change answers"),
+    ignored("n_cache_reuse", "the prefix cache does not change answers"),
     ignored("id_slot", kSlots),
     ignored("slot_id", kSlots),
     ignored("n_keep", kNoShift),
@@ -160,7 +161,7 @@ constexpr FieldRule kLlamaCpp[] = {
     ignored("timings_per_token", kProgress),
     ignored("return_progress", kProgress),
     ignored("sse_ping_interval", kProgress),
-    ignored("backend_sampling", "a device draws the tokens that the CPU draws"),
+    ignored("backend_sampling", "sampling on a device gives the tokens of the CPU"),
 };
 
 }  // namespace

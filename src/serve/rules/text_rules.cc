@@ -13,12 +13,12 @@ constexpr FieldRule kRerank[] = {
     kept("return_documents"),
     kept("instruction"),
     kept("rank_fields"),
-    refused("return_text", "its name here is return_documents", "false"),
-    refused("raw_scores", "scores are those of the model's head", "false"),
-    refused("max_chunks_per_doc", "a document is one text"),
-    refused("max_tokens_per_doc", "a document is cut where the model's input ends"),
-    refused("truncate_prompt_tokens", "a document is cut where the model's input ends"),
-    ignored("priority", "an order among requests changes no answer"),
+    refused("return_text", "use return_documents", "false"),
+    refused("raw_scores", "raw scores are not supported", "false"),
+    refused("max_chunks_per_doc", "a document is never split"),
+    refused("max_tokens_per_doc", "documents are truncated to the model's limit"),
+    refused("truncate_prompt_tokens", "documents are truncated to the model's limit"),
+    ignored("priority", "the order of requests does not change answers"),
 };
 
 constexpr FieldRule kClassify[] = {
@@ -46,7 +46,7 @@ constexpr FieldRule kTemplate[] = {
     kept("model"),
     kept("messages"),
     kept("tools"),
-    ignored("tools[].function.strict", "no template shows it"),
+    ignored("tools[].function.strict", "no template uses it"),
 };
 
 }  // namespace
