@@ -47,7 +47,7 @@ struct Launch {
   }
 };
 
-/// What is copied to the device before the launches of a run, and back after them.
+/// The memory that is copied to the device before the launches of a run, and back after them.
 struct Transfers {
   std::byte* to = nullptr;
   size_t bytes = 0;

@@ -391,7 +391,7 @@ class GemvPanels {
   uint64_t best_ = 0;
 };
 
-/// A product of one row.
+/// GEMV: a matrix times one token row.
 template <WeightFormat kFormat, int kTerms, int kWarps>
 class Gemv {
  public:
