@@ -21,7 +21,11 @@ import sys
 
 COLUMNS, SUBJECT = 100, 72
 BASE = "c3cbdda8^"  # commits before it keep their subjects
-HELD = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs"]
+HELD = [
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "src/array", "src/audio", "src/autodiff", "src/base",
+    "src/bridge", "src/capi", "src/chat", "src/cli", "src/convert", "src/device", "src/dtype", "src/engine", "src/file",
+    "src/graph", "src/import", "src/kernels", "src/model", "src/plan", "src/sample", "src/schedule", "src/serve",
+    "src/tasks", "src/text", "src/verify"]  # fmt: skip
 # Pages below HELD that are not rewritten yet: remove a line when its page passes.
 PENDING = {f"docs/{name}.md" for name in (
     "answers", "cli", "embeddings", "fields", "gpu-kernels", "inspect", "metal", "numerics", "ops", "quantisation",

@@ -46,7 +46,7 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Of the link itself if the path is a link.
+// Gets the status of a path, without following a link.
 bool status_of(const std::string& path, struct stat& status) {
   return ::lstat(path.c_str(), &status) == 0;
 }

@@ -48,7 +48,7 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-// Reads written tokens and added tokens. Of duplicates only the first is kept, and added tokens
+// Reads written tokens and added tokens. Among duplicates only the first is kept, and added tokens
 // take precedence, because text never becomes the others.
 void read_tokens(const Vocabulary& vocabulary, bool strip_after, Parts& parts) {
   const auto count = static_cast<size_t>(vocabulary.size());
