@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kParamAlignment = 256;            // required by bulk copies of GPUs
 constexpr int64_t kGrainBytes = int64_t{1} << 18;  // least bytes of a work item for one thread
 
-/// A parameter as it will lie in memory.
+/// The future memory layout of a parameter.
 struct ParamLayout {
   std::string name;
   const TensorView* tensor = nullptr;

@@ -81,7 +81,8 @@ struct Attend {
   }
   KernelKey key(Family family) const { return key::attend(family, type, a.value_dim > 128); }
   bool is_mma() const { return type == CacheType::kBF16Mma; }
-  // The dimension of which attend_prefill_mma() and attend_flash() have a kernel; 0: another one.
+  // The head dimension, if attend_prefill_mma() and attend_flash() have a kernel for it; otherwise
+  // 0, which selects their kernels for any dimension.
   int common_dim() const {
     const bool common = a.key_dim == a.value_dim && (a.key_dim == 64 || a.key_dim == 128);
     return common ? a.key_dim : 0;
@@ -227,7 +228,8 @@ const LaunchRow kRows[] = {
      KernelId::attend_rows_bf16_1, nullptr, attend_scratch},
 };
 
-// A flash kernel of each dimension that common_dim() returns, and what prefill leaves over.
+// There is a flash kernel and a prefill kernel for each result of common_dim(), and a kernel of
+// each cache type for the rows that prefill does not process.
 static_assert(find_kernel(key::attend_flash(0)) && find_kernel(key::attend_flash(64)) &&
               find_kernel(key::attend_flash(128)) && find_kernel(key::attend_prefill_mma(0)) &&
               find_kernel(key::attend_prefill_mma(64)) &&

@@ -81,13 +81,13 @@ bool has_row(Op op, const Machine& machine);
 
 // Constants and helpers of several launch files.
 
-/// Columns of a row that fit into shared memory beside all else.
+/// The most columns of a row that fit into shared memory with the other data of a kernel.
 inline constexpr int kMaxStagedColumns = 32768;
 /// Plans with at least this number of rows use the kernels of --relaxed, if the machine has them.
 inline constexpr int64_t kRelaxedRows = 256;
 /// Up to this number of rows, attention splits the positions of each over thread blocks.
 inline constexpr int kSplitRows = 4;
-/// Thread blocks that share the positions of a row and its KV head, at most.
+/// The most thread blocks that share the positions of a row and its KV head.
 inline constexpr int kMaxSplits = 64;
 /// Pairs of a group in experts_gemm().
 inline constexpr int kFewPairs = 8, kManyPairs = 32;
