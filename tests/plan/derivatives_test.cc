@@ -21,7 +21,7 @@ namespace {
 /// A graph of parameters with random numbers, run by the reference kernels.
 class Scene {
  public:
-  /// Of two sequences with so many rows.
+  /// Makes a run with `first` rows of one sequence and `second` rows of another.
   explicit Scene(int first = 3, int second = 4)
       : block(test::usual_inputs(), first + second), pool(2), total(first + second) {
     const std::span<int32_t> tokens = block.input<int32_t>("tokens");
@@ -31,7 +31,8 @@ class Scene {
     block.add_span(1, second, 0);
     block.shape.sequences = 2;
   }
-  /// Values of a run are parameters with a row a token here.
+  /// Adds a parameter with random values. The values of a run are parameters here too, with one row
+  /// per token.
   Array param(const std::string& name, const Shape& shape) {
     const Operand& w = params.add(name, known(shape));
     for (int64_t r = 0; r < w.rows; ++r)

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kTokens = 11;
 
-// What families with recurrent layers have of them; every other layer of hybrids attends.
+// Sets the recurrent layers of families that have them; in hybrids every other layer is attention.
 void set_recurrent(TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   const std::string& name = c.architecture;
