@@ -113,8 +113,8 @@ struct Attend {
             .shared = static_cast<size_t>(attend_flash_smem(a.key_dim, a.value_dim).bytes)},
            a);
   }
-  // Tiles of consecutive positions of one sequence, if there are enough of them to keep the SMs
-  // busy. Sets tile_rows if so.
+  // Attention of tiles, rows at consecutive positions of one sequence, if there are enough of them
+  // to keep the SMs busy. Sets tile_rows if so.
   void record_prefill() {
     const int each = attend_prefill_rows(a.heads, a.kv_heads), parts = head_blocks(attr);
     const int64_t tiles = (rows + each - 1) / each;
@@ -132,8 +132,9 @@ struct Attend {
     size.shared = static_cast<size_t>(attend_prefill_smem(a.key_dim, a.value_dim).bytes);
     to.add(key::attend_prefill(type, a.value_dim > 64), size, a);
   }
-  // The rows that the tiles leave over; in decode steps of several sequences these are all. The
-  // launch has at most one wave of thread blocks if there are many rows.
+  // Attention of the rows that are not in a tile of record_prefill(), which are all rows in decode
+  // steps of several sequences. If there are many rows, the launch is at most one wave of thread
+  // blocks.
   void record_ragged() {
     constexpr int kBlocksPerSm = 4, kManyRows = 256;
     LaunchSize own = size();
@@ -142,7 +143,7 @@ struct Attend {
     a.blocks_per_head = own.blocks_z;
     to.add(key::attend(Family::kAttendRagged, type, false), own, a);
   }
-  // Splits of the positions; the last thread block, or another kernel, merges their states.
+  // Attention with split KV; the last thread block, or another kernel, merges the states.
   void record_split(int splits, const Dispatch* rope) {
     LaunchSize own = size();
     a.staged = is_staged() ? 1 : 0;

@@ -103,7 +103,7 @@ Workspace workspace_of(const Dispatch& d, int64_t rows, GemmMode mode) {
     work.act[at] = work.bytes;
     work.bytes += act_bytes(kind, rows, act_rows, cols, mode);
   }
-  // int4 digits are larger than int8 codes, which take their place if the machine has no wgmma.
+  // A machine without wgmma uses int8 codes in the place of int4 digits, which are larger.
   const auto int8 = static_cast<size_t>(ActivationKind::kInt8Block256);
   if (!made[int8]) work.act[int8] = work.act[static_cast<size_t>(ActivationKind::kInt4Digits)];
   return work;
@@ -376,7 +376,7 @@ struct Gemm {
            3 * size.blocks_x * size.blocks_y >= 2 * to.machine.sm_count();
   }
 
-  // gemm_mma(): small tiles where large ones would leave SMs without any.
+  // gemm_mma(): uses small tiles if there are too few large ones for all SMs.
   void launch_mma(const GemmParams& a, WeightFormat format, int64_t panels) const {
     const auto size_of = [&](bool small) {
       const GemmMmaSmem plan = gemm_mma_smem(format, small);
