@@ -116,9 +116,9 @@ class Runner {
   /// Whether the caches now have memory for `times` runs with as many tokens as these parts have.
   bool fits(std::span<const RunPart> parts, int32_t times = 1);
 
-  /// Runs the encoder of the model on `features` [positions, two frames of bands] and stores its
-  /// keys and values in the sequence, for the cross-attention of the decoder. Throws kInput if the
-  /// size of `features` is not that of the model's input.
+  /// Runs the encoder of the model on `features` [positions, two frames of bands]. Stores the keys
+  /// and values of the encoder's output in the sequence, for the cross-attention of the decoder.
+  /// Throws kInput if the size of `features` is not that of the model's input.
   void encode(int32_t sequence, std::span<const float> features);
   /// Row `position` (dim values) of the encoder's output in the last encode().
   std::span<const float> encoded(int64_t position) const;

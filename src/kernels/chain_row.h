@@ -17,7 +17,7 @@ struct ChainRow {
   Penalties penalties{};
   /// The tokens to penalise, oldest first. New tokens are appended.
   std::span<const int32_t> recent;
-  int32_t window = 0;  ///< the oldest of more than `window` <= kMostRecent leave; 0: no penalties
+  int32_t window = 0;  ///< only the last `window` <= kMostRecent count; 0: no penalties
   std::span<const TokenBias> biases;  ///< added to logits; at most kMostBiases
   std::span<const int32_t> stops;     ///< tokens that end the sequence; at most kMostStops
 
