@@ -54,8 +54,9 @@ class Descriptor {
 Descriptor open_regular(const std::string& path);
 
 /// Reads text from a path that the user passed: a regular file, or a stream such as /dev/stdin or
-/// the pipe of a shell's <(command). Waits for data of a stream, but not for a writer to open it.
-/// Drops a UTF-8 byte order mark. Throws kNotFound, kIo, kLimit; kFormat for UTF-16.
+/// the pipe of a shell's <(command). Waits for data of a stream that has a writer, but does not
+/// wait until a writer opens a named pipe. Drops a UTF-8 byte order mark. Throws kNotFound, kIo,
+/// kLimit; kFormat for UTF-16.
 std::string read_text(const std::string& path, const FileKind& kind);
 /// As above for an open descriptor; `name` replaces the path in messages.
 std::string read_text(int descriptor, const std::string& name, const FileKind& kind);

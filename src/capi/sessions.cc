@@ -1,5 +1,5 @@
-// Sessions and classification. Both submit requests to the scheduler, whose prefix cache has what
-// they share.
+// Sessions and classification. Both submit requests to the scheduler; its prefix cache avoids
+// evaluating common beginnings again.
 #include <algorithm>
 
 #include "capi/answers.h"

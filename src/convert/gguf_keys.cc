@@ -478,8 +478,8 @@ constexpr FieldRow kFields[] = {
      }},
 };
 
-// Returns `c` as represented in GGUF: other names, Llama 3's scaling as divisors, no factor without
-// scaling.
+// Returns `c` as GGUF represents it: with GGUF's names of architectures, with Llama 3's RoPE
+// scaling as divisors, and without a RoPE factor if there is no scaling.
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
   if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";

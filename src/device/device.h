@@ -18,7 +18,7 @@ class Device : public MemoryOwner {
   /// As allocate(); only parts of the memory will be touched, and the others should cost nothing
   /// where the device can do that.
   virtual Memory reserve(size_t size) { return allocate(size); }
-  /// What allocate() takes from; nullptr: the system's memory, which the host has too.
+  /// Returns the pool that allocate() uses; nullptr if it uses the host's memory.
   virtual MemoryPool* pool() { return nullptr; }
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;
   virtual void download(void* host, const std::byte* from, size_t size) = 0;

@@ -1,4 +1,4 @@
-// host_device.h: the memory of the host behind the interface of all devices.
+// host_device.h: the memory of the host as a Device.
 #pragma once
 #include <string>
 #include <utility>
@@ -25,7 +25,7 @@ class HostDevice : public Device {
   std::string description_;
 };
 
-/// One for all who only need memory.
+/// The host device for callers that need memory without a pool of their own.
 HostDevice& host_device();
 
 }  // namespace veery

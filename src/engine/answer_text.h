@@ -1,4 +1,4 @@
-// answer_text.h: what is wanted of an answer, and its text as its tokens come.
+// answer_text.h: options of an answer, and its text as its tokens arrive.
 #pragma once
 #include <limits>
 #include <string>
@@ -16,44 +16,44 @@ struct GenerateOptions {
   SamplerOptions sampling;
   int64_t max_tokens = std::numeric_limits<int64_t>::max();
   std::vector<std::string> stops;  ///< the text ends before the first of these
-  bool ignore_eos = false;         ///< tokens that end an answer do not
-  std::vector<int32_t> stop_ids;   ///< further tokens that end the answer, ignore_eos or not
-  int64_t min_tokens = 0;          ///< nothing ends the answer before it has more than these
-  bool keep_stop = false;          ///< what ended the answer, of stops and stop_ids, is part of it
-  bool show_special = false;       ///< control tokens are written out
-  std::vector<int32_t> allowed;    ///< ascending: no other token is chosen; empty: any may be
-  /// The last token of each of these does not follow the others; none is empty.
+  bool ignore_eos = false;         ///< the model's end tokens do not end the answer
+  std::vector<int32_t> stop_ids;   ///< further end tokens; they work with ignore_eos too
+  int64_t min_tokens = 0;          ///< no token or stop string ends the answer within these tokens
+  bool keep_stop = false;          ///< the text includes the stop string or stop id that ended it
+  bool show_special = false;       ///< the text includes control tokens
+  std::vector<int32_t> allowed;    ///< the only tokens that are sampled, ascending; empty: all
+  /// Banned token sequences, none empty: the last token of each is not sampled after the others.
   std::vector<std::vector<int32_t>> banned;
-  bool drop_first_space =
-      false;  ///< the answer stands alone: a space that the tokenizer adds is not part of it
-  AnswerFormat marks;  ///< special tokens that are marks of this format are written out
+  bool drop_first_space = false;  ///< drop the space that some tokenizers put before the first word
+  AnswerFormat marks;  ///< the text includes special tokens that are marks of this format
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
 std::string_view name(FinishReason reason);
 
-/// Turns tokens into text as they come and decides when the answer is over. Both arguments must
-/// outlive it.
+/// Converts the tokens of an answer to text one by one and decides when the answer ends. The
+/// tokenizer and the options must outlive it.
 class AnswerText {
  public:
   /// Throws kInput if a stop string is empty.
   AnswerText(const Tokenizer& tokenizer, const GenerateOptions& options);
 
-  /// The text that is certain with this token.
+  /// Appends a token and returns the text that is complete with it. Incomplete characters and
+  /// possible beginnings of stop strings are held back.
   std::string accept(int32_t id);
-  /// The text that was held back, at the end; none after cancel().
+  /// Returns the text that was still held back at the end; empty after cancel().
   std::string finish();
   void cancel() { end(FinishReason::kCancelled); }
 
   bool over() const { return over_; }
-  /// Why it is over; kLength where it is not.
+  /// Why the answer ended; kLength before it has ended.
   FinishReason reason() const { return reason_; }
-  /// The stop string that ended it; empty: none did.
+  /// The stop string that ended it; empty if none did.
   const std::string& stop() const { return stops_.stop(); }
-  /// The one of stop_ids that ended it; -1: none did.
+  /// The element of stop_ids that ended it; -1 if none did.
   int32_t stop_id() const { return stop_id_; }
-  int64_t made() const { return made_; }  ///< tokens, one that ended the answer included
-  int64_t room() const { return options_.max_tokens - made_; }
+  int64_t made() const { return made_; }  ///< tokens so far, including one that ended the answer
+  int64_t room() const { return options_.max_tokens - made_; }  ///< tokens until max_tokens
 
  private:
   std::string text_of(int32_t id);

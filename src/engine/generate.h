@@ -1,4 +1,4 @@
-// generate.h: what an answer was and what it took.
+// generate.h: a finished answer: text, tokens, counts and times.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,23 +7,24 @@
 
 namespace veery {
 
-/// The sampling options that the file recommends (general.sampling.*), else `defaults`.
+/// Returns the sampling options that the file recommends (general.sampling.*); `defaults` for those
+/// that it lacks.
 SamplerOptions recommended_sampling(const Metadata& metadata, const SamplerOptions& defaults = {});
 
 struct Generation {
   std::string text;
-  std::vector<int32_t> ids;  ///< all that were made, one that ended the answer included
+  std::vector<int32_t> ids;  ///< all generated tokens, including one that ended the answer
   FinishReason finish = FinishReason::kLength;
-  std::string stop;            ///< the stop string that ended it; empty: none did
-  int32_t stop_id = -1;        ///< the one of stop_ids that ended it; -1: none did
-  size_t reused_tokens = 0;    ///< of the prompt, found in the cache
-  size_t prompt_tokens = 0;    ///< of the prompt, run
-  size_t drafted_tokens = 0;   ///< of drafts that were tested (schedule/draft.h)
-  size_t accepted_tokens = 0;  ///< of these, those of the answer
+  std::string stop;            ///< the stop string that ended it; empty if none did
+  int32_t stop_id = -1;        ///< the element of stop_ids that ended it; -1 if none did
+  size_t reused_tokens = 0;    ///< prompt tokens that the prefix cache held
+  size_t prompt_tokens = 0;    ///< prompt tokens that were evaluated
+  size_t drafted_tokens = 0;   ///< draft tokens that were verified (schedule/draft.h)
+  size_t accepted_tokens = 0;  ///< draft tokens that were accepted
   double prompt_seconds = 0;
   double decode_seconds = 0;
-  double prompt_rate() const;
-  /// Tokens after the first, which comes out of the prompt's run, a second.
+  double prompt_rate() const;  ///< evaluated prompt tokens per second
+  /// Decoded tokens per second, without the first token, which the prefill produces.
   double decode_rate() const;
 };
 

@@ -70,7 +70,7 @@ void Model::load(const LoadOptions& options) {
     if (!*type) *type = options.exact ? DType::kF32 : DType::kBF16;
   const bool folder = file_.container == Container::kFolder;
   tokenizer_ = folder ? load_tokenizer(file_.path) : make_tokenizer(file_);
-  // Tokenizers of folders may have tokens of other parts (images) that the embedding lacks.
+  // A folder's tokenizer may have tokens, for example of images, that are not in the embedding.
   if (file_.container == Container::kGguf) check_vocabulary(*tokenizer_, config_);
   guard_ = std::make_shared<ControlGuard>(tokenizer_->control_tokens());
   load_templates();
@@ -82,7 +82,7 @@ void Model::load(const LoadOptions& options) {
   file_.release_all();  // the vocabulary has been copied
   find_places();
   load_params(options.progress);
-  file_.release_all();  // the system maps neighbours of what is read
+  file_.release_all();  // read-ahead has mapped more pages than were read
 }
 
 Model::Model(const Model& base, const Change& change,
@@ -143,14 +143,14 @@ void Model::define() {
   entry_ = options_.entry ? options_.entry(file_, config_) : decode_entry(file_, config_);
 }
 
-// The CPU alone, one device, several in a pipeline, or the CPU before these.
+// Makes the places: the CPU alone, or one or more devices in a pipeline, perhaps after the CPU.
 void Model::find_places() {
   if (options_.backend_layers == 0) options_.backends.clear();
   if (options_.backend_layers && *options_.backend_layers < 0)
     throw Error(ErrorKind::kInput, "{} layers are to be on the device, expected 0 or more",
                 *options_.backend_layers);
   const int32_t layers = options_.backend_layers.value_or(config_.layers);
-  const int32_t first = std::max(config_.layers - layers, 0);  // on a device
+  const int32_t first = std::max(config_.layers - layers, 0);  // first layer on a device
   const auto add = [&](Backend& backend, int32_t first_layer) {
     places_.push_back(
         {&backend, first_layer, options_.layout_only ? &host_device() : &backend.device()});
@@ -163,8 +163,8 @@ void Model::find_places() {
   }
 }
 
-// The first layer of part `part` of `parts` when layers from `first` on are shared by the bytes of
-// their weights.
+// Returns the first layer of part `part` when the layers from `first` on are divided into `parts`
+// parts with about the same bytes of weights.
 int32_t Model::split_layer(int32_t first, size_t part, size_t parts) const {
   std::vector<double> bytes(static_cast<size_t>(config_.layers));
   for (const Node& node : entry_.graph.nodes()) {
@@ -184,7 +184,7 @@ int32_t Model::split_layer(int32_t first, size_t part, size_t parts) const {
   return config_.layers;
 }
 
-// Each place loads what its part of the graph names.
+// Loads for each place the weights that its part of the graph names.
 void Model::load_params(const ParamStore::Progress& progress) {
   params_.resize(places_.size());
   const auto load = [&](size_t place, const Graph& graph) {
@@ -273,14 +273,14 @@ ModelSummary summarize(const ModelFile& file) {
 
 namespace {
 
-// The graph of a model whose weights are not there.
+// Traces the graph of a model without its weights.
 void trace_states(Graph& graph, const TransformerConfig& config) {
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);
 }
 
-// Whether all that is kept of a sequence has a fixed size, so that it may become longer than what
-// the model was trained for at no cost.
+// Whether all layers are recurrent. A sequence then needs the same memory at any length, so it may
+// exceed the context that the model was trained for.
 bool is_endless(const TransformerConfig& config) {
   return config.recurrent.mixer != Mixer::kNone &&
          std::ranges::count(config.recurrent.layers, false) == 0 &&

@@ -61,7 +61,7 @@ void Pages::hold(Group& group, int32_t& entry, int32_t page) {
   ++group.uses[static_cast<size_t>(page)];
 }
 
-// What a run over the positions [begin, end) writes.
+// The entries that a run over the positions [begin, end) writes.
 Pages::Entries Pages::written_by(const StateStore::Group& info, int32_t begin, int32_t end) {
   if (info.source > 0) return {};
   if (info.blocks) {
@@ -72,7 +72,7 @@ Pages::Entries Pages::written_by(const StateStore::Group& info, int32_t begin, i
   return {first, page_of_position(end - 1) - first + 1};
 }
 
-// What a sequence of that length holds of what the next position needs.
+// The entries of a sequence of `position` positions that the next position reads.
 Pages::Entries Pages::needed_at(const StateStore::Group& info, int32_t position) {
   if (position == 0 || info.source > 0) return {};
   if (info.blocks) return {position, 1};
@@ -81,7 +81,7 @@ Pages::Entries Pages::needed_at(const StateStore::Group& info, int32_t position)
   return {first, page_of_position(position - 1) - first + 1};
 }
 
-// Free pages that it takes to make the entries writable.
+// Number of free pages that are needed to make the entries writable.
 int32_t Pages::wanted(const Group& group, std::span<const int32_t> held, Entries entries) {
   int32_t count = 0;
   for (int32_t i = 0; i < std::min(entries.count, group.info.ring); ++i) {
@@ -91,7 +91,7 @@ int32_t Pages::wanted(const Group& group, std::span<const int32_t> held, Entries
   return count;
 }
 
-// `keep`: the page goes on to hold what it holds now.
+// Replaces an absent or shared page by one of its own. `keep`: the content is copied.
 void Pages::prepare_page(size_t index, int32_t& page, bool keep) {
   Group& group = groups_[index];
   if (page >= 0 && group.uses[static_cast<size_t>(page)] == 1) return;
@@ -152,7 +152,8 @@ void Pages::prepare_source(int32_t sequence) {
       for (int32_t& page : held(groups_[i], sequence)) prepare_page(i, page, false);
 }
 
-// Whether the pages and blocks of the sequence itself still are what it was at `position`.
+// Whether the sequence's own pages and blocks, without snapshots, still have its state at
+// `position`.
 bool Pages::holds(int32_t sequence, int32_t position) const {
   return position == 0 || std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) {
            return needed_at(group.info, position).first >=
@@ -167,7 +168,8 @@ const Pages::Snapshot* Pages::find(int32_t sequence, int32_t position) const {
   return found == snapshots_.end() ? nullptr : &*found;
 }
 
-// Positions between the neighbours of a snapshot; none is ever behind the last one.
+// Positions between the two neighbours of a snapshot; the last one of a sequence has a huge gap, so
+// that it is never the closest to its neighbours.
 int32_t Pages::gap(const Snapshot& snapshot) const {
   int32_t before = 0;
   int32_t after = INT_MAX;
@@ -284,7 +286,8 @@ void Pages::clear(int32_t sequence, bool keep_source) {
   }
 }
 
-// Of a page of positions, those before `position`; all of what is no such page.
+// The valid positions of a page in a sequence of `position` positions; blocks and the output of an
+// encoder are always valid as a whole.
 int64_t Pages::positions_of(const StateStore::Group& info, int32_t entry, int32_t position) {
   if (info.blocks || info.source > 0) return kPagePositions;
   return std::min<int64_t>(kPagePositions, position - int64_t{entry} * kPagePositions);

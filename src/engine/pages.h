@@ -1,4 +1,4 @@
-// pages.h: which pages and blocks belong to which sequence; sequences and snapshots may share them.
+// pages.h: page tables: the pages and blocks of each sequence, shared by sequences and snapshots.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace veery {
 
-/// The page tables of several sequences over one store. A page is counted once for each sequence
-/// and snapshot that holds it; one that others hold as well is copied before it is written (copy on
-/// write). Blocks of recurrent layers are pages of a group of their own.
+/// The page tables of several sequences over one store. Pages count the sequences and snapshots
+/// that hold them; a shared page is copied before it is written (copy on write). Blocks of
+/// recurrent layers are pages of a group of their own.
 ///
-/// A growing cache can be cut anywhere. What a sliding window has left behind and what a recurrent
-/// layer has summed up cannot be taken back, so a snapshot holds both as they were at a position.
+/// A growing cache can be cut at any position. A sliding window overwrites old positions, and a
+/// recurrent layer overwrites its state, so a snapshot keeps both as they were at one position.
 /// Not thread-safe. The store must outlive it.
 class Pages {
  public:
@@ -21,68 +21,74 @@ class Pages {
   struct Range {
     int32_t sequence = 0, begin = 0, end = 0;
   };
-  /// Whether there are free pages for prepare() of all of these.
+  /// Whether there are enough free pages to prepare() all of `ranges`.
   bool fit(std::span<const Range> ranges);
 
   /// Makes the positions [begin, end) of a sequence writable. Throws kLimit, before anything is
   /// changed, if there are not enough free pages. Does not allocate.
   void prepare(int32_t sequence, int32_t begin, int32_t end);
 
-  /// Makes all that an encoder writes for a sequence writable. Throws as above. Cuts leave it as it
-  /// is, sequences that share it do so until it is written anew.
+  /// Makes the pages for the output of an encoder writable. Throws as prepare() does. cut() does
+  /// not change these pages. Sequences that share them do so until one of them is prepared again.
   void prepare_source(int32_t sequence);
 
-  /// Keeps a snapshot of the sequence, which is at `position`. Where there is no memory for another
-  /// one, that goes which is nearest to its neighbours. Does nothing where a sequence can be cut
-  /// anywhere. Does not allocate.
+  /// Takes a snapshot of the sequence, which is at `position`. If no slot is free, evicts the
+  /// snapshot closest to its neighbours. Does nothing for models whose caches can be cut anywhere.
+  /// Does not allocate.
   void save(int32_t sequence, int32_t position);
 
-  /// The largest position <= `position`, which is within the sequence, to which it can be cut.
+  /// The largest position <= `position` to which the sequence can be cut. `position` must be within
+  /// the sequence.
   int32_t nearest(int32_t sequence, int32_t position) const;
 
-  /// Whether, after a run over [begin, end), the sequence can be cut to any position behind begin.
+  /// Whether, after a run over [begin, end), the sequence can be cut to every position > `begin`.
   bool can_go_back(int32_t sequence, int32_t begin, int32_t end) const;
 
-  /// Cuts the sequence to `positions`, for which nearest() is itself; gives pages back.
+  /// Cuts the sequence to `positions` and releases the pages after it. Requires
+  /// nearest(sequence, positions) == positions.
   void cut(int32_t sequence, int32_t positions);
 
-  /// Lets the empty sequence `to` hold the first `positions` of `from`, for which nearest() is
-  /// itself.
+  /// Lets the empty sequence `to` share the first `positions` of `from`. Requires
+  /// nearest(from, positions) == positions.
   void share(int32_t from, int32_t to, int32_t positions);
 
-  /// Gives back all pages and snapshots of a sequence; `keep_source`: but not what an encoder
-  /// wrote.
+  /// Releases all pages and snapshots of a sequence; with `keep_source` except the output of an
+  /// encoder.
   void clear(int32_t sequence, bool keep_source = false);
 
-  /// A page or a block, and how many of its positions hold something.
+  /// A page or a block, and how many of its positions are valid.
   struct Place {
     int group = 0;
     int32_t page = 0;
     int64_t positions = 0;
   };
-  /// Where that is what a sequence holds at `position`, for which nearest() is itself. What an
-  /// encoder wrote stands last.
+  /// The pages with the state of a sequence at `position`; those with the output of an encoder come
+  /// last. Requires nearest(sequence, position) == position.
   std::vector<Place> places(int32_t sequence, int32_t position);
-  /// Where that is what only a snapshot holds; pages are -1 where there is no such snapshot.
+  /// The pages of the snapshot at `position`, without those of growing caches; the page numbers are
+  /// -1 if there is no such snapshot.
   std::vector<Place> snapshot_places(int32_t sequence, int32_t position) const;
-  /// Bytes of what these places hold, whatever sequence has them; `source`: with what an encoder
-  /// wrote.
+  /// Bytes of the pages that places() returns for any sequence at `position`; `source`: including
+  /// the output of an encoder.
   uint64_t bytes_of_places(int32_t position, bool source) const;
+  /// Bytes of the pages that snapshot_places() returns.
   uint64_t bytes_of_snapshot(int32_t position) const;
   int32_t unused_snapshots() const;
-  /// Positions of the snapshots of a sequence, rising.
+  /// Positions of the snapshots of a sequence, ascending.
   std::vector<int32_t> snapshots(int32_t sequence) const;
-  /// Lets the empty sequence hold pages for so many positions, in the order of places(), whose
-  /// content is still to be written. Throws kLimit as prepare() does.
+  /// Gives the empty sequence pages for `position` positions and returns them in the order of
+  /// places(). The caller has to write their content. Throws kLimit as prepare() does.
   std::vector<Place> make(int32_t sequence, int32_t position, bool source);
-  /// The same for a snapshot of it, in the order of snapshot_places(); one of unused_snapshots().
+  /// Gives the sequence a snapshot at `position` with pages in the order of snapshot_places(). The
+  /// caller has to write their content. Requires unused_snapshots() > 0.
   void make_snapshot(int32_t sequence, int32_t position);
 
-  /// [group][sequence], as RunShape::tables wants them; stays in place.
+  /// [group][sequence], for RunShape::tables; the address does not change.
   const PageTable* tables() const { return tables_.data(); }
-  /// Pages that some sequence holds, of the cache that grows the most.
+  /// Pages in use, in the page group that uses the most; recurrent states are not counted.
   int32_t used() const;
-  /// The share of its pages that some sequence holds, 0 to 1, of the cache that is fullest.
+  /// The share of pages in use, 0 to 1, in the fullest page group; recurrent states are not
+  /// counted.
   double use() const;
 
  private:
@@ -91,10 +97,10 @@ class Pages {
     std::vector<int32_t> held;  ///< [sequence][ring]: a page or -1
     std::vector<int32_t> uses;  ///< [page]
     std::vector<int32_t> free;  ///< the last is taken next
-    /// [sequence] the first entry of its table that was not written over since
+    /// [sequence] the first entry (not reduced modulo the ring) that is not overwritten yet
     std::vector<int32_t> first;
   };
-  /// Entries of page tables, from `first` on, at most `count` of them.
+  /// `count` entries of a page table from `first` on; their index in the ring is modulo its size.
   struct Entries {
     int32_t first = 0, count = 0;
   };

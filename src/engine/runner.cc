@@ -11,26 +11,27 @@
 namespace veery {
 namespace {
 
-// What the plan of a run has to give: the most that an output wants. The product with the head is
-// one for all outputs, as it is its weights that take the time; the best token of the others is
-// then read from the logits or the most probable tokens, which costs less than a second product.
+// The kind of output that the plan of a run computes: the largest one that any part wants. All
+// outputs share one product with the output head, whose time is that of reading its weights. The
+// best token of parts that want less is read from the logits or the most probable tokens, which
+// costs less than a second product.
 Wants wants_of(std::span<const RunPart> parts) {
   bool outputs = false;
   Wants most = Wants::kBest;
   for (const RunPart& part : parts)
     if (part.outputs > 0) outputs = true, most = std::max(most, part.wants);
   if (outputs || parts.empty()) return most;
-  return parts.front().wants;  // nothing: what the sequence's next run will probably need
+  return parts.front().wants;  // no outputs: the next run of the sequence can reuse that plan
 }
 
-// The masks of all parts, side by side where they are many: a device runs meanwhile.
+// The masks of all parts, computed in parallel while the device runs.
 class PartMasks : public TokenMask {
  public:
   PartMasks(std::span<const RunPart> parts, ThreadPool& pool) : parts_(parts), pool_(pool) {}
   static bool has_mask(const RunPart& part) { return part.mask != nullptr && part.outputs > 0; }
   void fill(const TokenMaskRows& rows) override {
-    constexpr int64_t kQuick = 8;  // the team takes as long to come
-    std::vector<int32_t> first;    // output of each
+    constexpr int64_t kQuick = 8;  // waking the other threads takes as long as this many masks
+    std::vector<int32_t> first;    // first output of each part
     int32_t outputs = 0;
     for (const RunPart& part : parts_) {
       first.push_back(outputs);
@@ -52,7 +53,7 @@ class PartMasks : public TokenMask {
   ThreadPool& pool_;
 };
 
-// Recurrent layers and sliding windows can go back to snapshots only.
+// Throws kInput if the states at `position` are no longer available (Pages::nearest()).
 void require_kept(std::string_view what, int32_t nearest, int32_t position) {
   if (nearest != position)
     throw Error(ErrorKind::kInput,
@@ -256,7 +257,7 @@ bool Runner::fits(std::span<const RunPart> parts, int32_t times) {
   return pages_.fit(ranges_);
 }
 
-// Made when it is first needed: a run is as long as the encoder's input.
+// Made at first use. A run has as many rows as the encoder has positions.
 Plan& Runner::source_plan() {
   if (source_plan_) return *source_plan_;
   if (!model_.runs_on_host())
@@ -294,7 +295,7 @@ std::span<const float> Runner::encoded(int64_t position) const {
   return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
-// The pages that the parts write.
+// Makes the pages writable that a run of these parts writes.
 void Runner::prepare(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) {
     const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
@@ -302,7 +303,7 @@ void Runner::prepare(std::span<const RunPart> parts) {
   }
 }
 
-// They are written: the sequences move on.
+// Advances the positions of the sequences after a run.
 void Runner::finish(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) move_on(part.sequence, static_cast<int32_t>(part.ids.size()));
 }
@@ -435,7 +436,7 @@ void Runner::save(int32_t sequence) {
   sequences_[static_cast<size_t>(sequence)].saved = at;
 }
 
-// Of a plan for Wants::kTop, whose root kAlso is left out where there is none.
+// Roots of a plan for Wants::kTop in their order. Without RunnerOptions::also there is no kAlso.
 enum TopRoot : size_t { kValues, kIndices, kMass, kAlso };
 
 std::span<const float> Runner::logits(int32_t i) const {
@@ -470,7 +471,7 @@ Wants wants_of(const Sampler& sampler) {
   return sampler.takes_top() ? Wants::kTop : Wants::kLogits;
 }
 
-// From the most probable tokens, where those tell enough.
+// Samples from the most probable tokens if they suffice; otherwise fetches all logits.
 int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history) {
   if (runner.chained()) sampler.count_draw();
   if (runner.chained() || sampler.greedy()) return runner.best(i);
@@ -501,7 +502,7 @@ bool Runner::writes_input(const Node& input) const {
          input.name == "is_extended";
 }
 
-// An input that fill_block() does not write would stay zero.
+// Throws kBug if the roots depend on an input that fill_block() does not write: it would stay zero.
 void Runner::check_inputs(const std::vector<Value>& roots) const {
   const Graph& graph = model_.entry().graph;
   const std::vector<bool> needed = needed_for(graph, roots);
@@ -522,7 +523,7 @@ const Runner::Fused& Runner::fused(const std::vector<Value>& roots) {
 std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
                                         size_t first_fetched) {
   check_inputs(roots);
-  // A graph whose first layers are on the CPU is split before it is fused.
+  // With several places the plan splits the graph first and fuses each part.
   const bool splits = model_.places().size() > 1, fuses = model_.options().fuse && !splits;
   const PlanOptions options{.rows = rows,
                             .outputs = outputs,

@@ -1,4 +1,5 @@
-// runner.h: the caches of several sequences of a model, and the runs that move them on together.
+// runner.h: KV caches and recurrent states of several sequences of a model, and the runs that
+// extend them together.
 #pragma once
 #include <deque>
 #include <map>
@@ -21,29 +22,30 @@
 
 namespace veery {
 
-/// What one sequence adds to a run.
+/// The tokens that one sequence adds to a run, and the outputs it requests.
 struct RunPart {
   int32_t sequence = 0;
-  std::span<const int32_t> ids;  ///< follow what the sequence holds
-  int32_t outputs = 1;           ///< what comes after the last so many of them is wanted
+  std::span<const int32_t> ids;  ///< appended to the sequence
+  int32_t outputs = 1;           ///< outputs are computed for the last `outputs` of the ids
   Wants wants = Wants::kLogits;
-  std::span<const float> features = {};  ///< of each id, RunnerOptions::features of them
-  /// Of its outputs, which tokens may come; nullptr: all. Asked where Runner::masked().
+  std::span<const float> features = {};  ///< [ids, RunnerOptions::features]
+  /// The tokens that each output of this part may be; nullptr: all. A run reads it only if
+  /// Runner::masked() is true afterwards.
   TokenMask* mask = nullptr;
 };
 
-/// What a sequence is beside what its pages hold.
+/// The state of a sequence that its pages do not hold.
 struct SavedShape {
   int32_t position = 0;
   bool extended = false;  ///< Runner::extended()
-  bool encoded = false;   ///< what an encoder wrote is there
+  bool encoded = false;   ///< it has the output of an encoder
 };
 
-/// Throws kInput, naming the id, if one is outside of the vocabulary.
+/// Throws kInput, naming the id, if an id is outside the vocabulary.
 void check_ids(const Model& model, std::span<const int32_t> ids);
 
-/// What a sequence gives does not depend on what runs beside it. Not thread-safe. The model must
-/// outlive it.
+/// Evaluates several sequences of one model in common runs. The results of a sequence do not depend
+/// on the other sequences in a run. Not thread-safe except where stated. The model must outlive it.
 class Runner {
  public:
   explicit Runner(Model& model, const RunnerOptions& options = {});
@@ -52,10 +54,11 @@ class Runner {
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
   int32_t most_outputs() const { return most_outputs_; }
-  /// Plans, chains and runs with masks made so far; each when it is first needed.
+  /// Number of plans made so far; a plan that was also chained or run with masks counts once more
+  /// for each. Plans are made when they are first needed.
   size_t plans() const { return plans_.size() + chains_.size() + masked_plans_.size(); }
   size_t cache_bytes() const { return states_.bytes(); }
-  /// Of the workspaces, as far as they were reserved or plans took them.
+  /// Bytes of the workspaces that were reserved or that plans have allocated.
   size_t activation_bytes() const {
     size_t bytes = source_workspace_.bytes();
     for (const Workspace& workspace : workspaces_) bytes += workspace.bytes();
@@ -67,89 +70,94 @@ class Runner {
   int32_t used_pages() const { return pages_.used(); }
   double cache_use() const { return pages_.use(); }  ///< Pages::use()
 
-  /// A new, empty sequence. Throws kLimit if all are in use. `positions`: what it will become, 0:
-  /// as long as its context. Models with two sets of RoPE divisors (longrope) choose theirs by it,
-  /// once, so that what a sequence gives does not change when it grows.
+  /// Opens an empty sequence and returns its index. Throws kLimit if all are in use. `positions` is
+  /// its expected final length; 0: the context. Models with two sets of RoPE divisors (longrope)
+  /// choose one of them by it, once, so that results do not change when the sequence grows.
   int32_t open(int32_t positions = 0);
-  /// A sequence that begins as the first `positions` tokens of another do: the pages are shared
-  /// until one of the two writes to them. Throws kLimit if all are in use, kInput if the other is
-  /// shorter or nearest() of it is less.
+  /// Opens a sequence with the first `positions` tokens of another one and returns its index. The
+  /// two share pages until one of them writes (copy on write). Throws kLimit if all sequences are
+  /// in use; kInput if the other one is shorter or its nearest(positions) is not `positions`.
   int32_t fork(int32_t sequence, int32_t positions);
   void close(int32_t sequence);
-  /// A sequence of so many positions, whose pages (Pages::make()) are still to be written. Throws
-  /// kLimit if all are in use, or there are not enough pages.
+  /// Opens a sequence of `shape.position` positions and returns its index. The caller has to write
+  /// the content of its pages, which `places` lists (Pages::make()). Throws kLimit if all sequences
+  /// are in use or there are not enough pages.
   int32_t open_saved(const SavedShape& shape, std::vector<Pages::Place>& places);
   SavedShape shape(int32_t sequence) const;
-  /// Whether there is memory for another sequence of so many positions now.
+  /// Whether another sequence can be opened and has memory for `positions` positions now.
   bool fits_saved(int32_t positions);
 
   int32_t position(int32_t sequence) const;  ///< tokens fed so far
-  /// Which set of RoPE divisors a sequence has, and which one of so many positions would have.
+  /// Whether a sequence uses the RoPE divisors for long contexts, and whether a sequence of
+  /// `positions` positions would.
   bool extended(int32_t sequence) const { return extended_[static_cast<size_t>(sequence)] != 0; }
   bool would_extend(int32_t positions) const;
-  /// Keeps what it takes to come back to this position of a sequence later.
+  /// Takes a snapshot, if one is needed, to which rewind() can return later (Pages::save()).
   void save(int32_t sequence);
-  /// The largest position <= `position` that rewind() can go to. Where a sliding window has left
-  /// positions behind and in recurrent layers those are snapshots, the current position and 0.
-  /// Throws kInput where `position` is negative or past the end.
+  /// The largest position <= `position` that rewind() can go to. With recurrent layers, and once a
+  /// sliding window has dropped positions that are needed there, only recent positions, snapshots
+  /// and 0 are possible. Throws kInput if `position` is negative or past the end.
   int32_t nearest(int32_t sequence, int32_t position) const;
   bool can_rewind(int32_t sequence, int32_t position) const {
     return position >= 0 && position <= this->position(sequence) &&
            nearest(sequence, position) == position;
   }
-  /// Whether a sequence can be rewound to any of its next positions after a run of so many tokens.
+  /// Whether, after a run of `tokens` tokens, the sequence can be rewound to every position that
+  /// the run adds.
   bool can_go_back(int32_t sequence, int32_t tokens) const;
-  /// The same, and to the position that it has now.
+  /// Whether it can also be rewound to its current position then.
   bool can_undo(int32_t sequence, int32_t tokens) const;
-  /// The most tokens of a run for which that may be so.
+  /// The most tokens of a run for which can_undo() may be true.
   int32_t most_undone() const;
-  /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
+  /// Drops all tokens after the first `position`. Throws kInput if nearest(position) is another
+  /// position.
   void rewind(int32_t sequence, int32_t position);
 
-  /// Whether the caches have memory for these parts now, each run `times` times.
+  /// Whether the caches now have memory for `times` runs with as many tokens as these parts have.
   bool fits(std::span<const RunPart> parts, int32_t times = 1);
 
-  /// Runs the encoder of the model on `features` [positions, two frames of bands] and keeps for
-  /// the sequence what the decoder attends to from then on. Throws kInput where there are not as
-  /// many as the model takes.
+  /// Runs the encoder of the model on `features` [positions, two frames of bands]. Stores the keys
+  /// and values of the encoder's output in the sequence, for the cross-attention of the decoder.
+  /// Throws kInput if the size of `features` is not that of the model's input.
   void encode(int32_t sequence, std::span<const float> features);
-  /// Of the last encode(): [positions, dim], row by row, which the encoder gave.
+  /// Row `position` (dim values) of the encoder's output in the last encode().
   std::span<const float> encoded(int64_t position) const;
 
-  /// Runs the parts, each of another sequence, in one go. Throws kInput for an id outside of the
-  /// vocabulary or a sequence without the output of an encoder, where the decoder attends to an
-  /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches, or
-  /// there are more outputs than a run may have; then no sequence has moved.
+  /// Evaluates the parts, each of a different sequence, in one run. Throws kInput for an id outside
+  /// the vocabulary, for a sequence that occurs twice, or, if the decoder attends to an encoder,
+  /// for a sequence without encode(); kLimit, with both numbers, if tokens do not fit a context, a
+  /// run or the caches, or if there are too many outputs. No sequence has moved after an exception.
   void run(std::span<const RunPart> parts);
-  /// Tokens that run_chain() makes at most of each of these parts, which have one token each, whose
-  /// output is wanted; 0: it cannot. `draws`: not all of their rows are greedy.
+  /// The most tokens that run_chain() can produce for each of these parts; 0 if it cannot run them.
+  /// Every part must have one token and one output. `draws`: at least one row is not greedy.
   int32_t chain_steps(std::span<const RunPart> parts, bool draws);
-  /// Runs the parts and then, without coming back in between, what was chosen or drawn behind each,
-  /// as often as its row says (ChainRow, one a part) or until it can no longer be told by the most
-  /// probable tokens. chosen() has what was made of a part, best() of all, one after the other; a
-  /// sequence has been fed all of them but the last. Throws as run() does, without that anything
-  /// was changed.
+  /// Chained decode: runs the parts, then feeds each sampled token back on the device until part i
+  /// has produced rows[i].most tokens, has produced one of its stops, or its next token cannot be
+  /// determined from the device's most probable tokens. chosen(i) returns the tokens of part i;
+  /// best() numbers the tokens of all parts in order. All tokens of a part except the last have
+  /// been appended to its sequence. Throws as run() does; no sequence has moved after an exception.
   void run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(size_t part) const {
     return last_->chosen(static_cast<int64_t>(part));
   }
   /// Whether the last run was a chain.
   bool chained() const { return is_chain_; }
-  /// As run(), of one sequence, whose tokens are all outputs, which also computes other roots of
-  /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
+  /// As run() for one sequence, with an output for every token. Also computes `roots` of the entry:
+  /// values(k, i) is row `i` of `roots[k]`, valid until the next run.
   void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
   std::span<const float> values(size_t root, int64_t i) const;
-  /// Whether the model's device heeded the masks of the last run's parts. Elsewhere whoever chooses
-  /// tokens has to.
+  /// Whether the model's device applied the masks of the last run's parts. If not, the caller has
+  /// to apply them when it samples.
   bool masked() const { return masked_; }
-  /// Of output `i` of the last run, counted over its parts, whose part wants logits or the most
-  /// probable tokens: all logits (vocab), valid until the next run; NaN where a mask was heeded.
-  /// May be called from several threads.
+  /// All logits (vocab) of output `i` of the last run, counted over its parts, valid until the next
+  /// run; NaN for tokens that an applied mask excludes. The part must want kLogits or kTop. May be
+  /// called from several threads.
   std::span<const float> logits(int32_t i) const;
-  /// Of the same: the most probable tokens, valid until the next run. Nothing where all logits are
-  /// with the host.
+  /// The most probable tokens of output `i`, valid until the next run; absent if the last run did
+  /// not compute them (Wants::kTop).
   std::optional<TopLogits> top(int32_t i) const;
-  /// Of any output: the most probable token. May be called from several threads.
+  /// The most probable token of output `i`, whatever its part wants. May be called from several
+  /// threads.
   int32_t best(int32_t i) const;
 
   /// Row `i` of the root RunnerOptions::also, valid until the next run.
@@ -157,18 +165,18 @@ class Runner {
 
   /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
   Plan& plan(int64_t rows, int64_t outputs = 1, Wants wants = Wants::kLogits);
-  /// What an encoder wrote for a sequence under the name of a state of the graph
-  /// ("blk.0.cross_attn.k_source"), as f32: [positions][columns].
+  /// The values, as f32 [positions][columns], that encode() wrote for a sequence to a state of the
+  /// graph ("blk.0.cross_attn.k_source").
   std::vector<float> source_values(int32_t sequence, const std::string& state,
                                    int64_t positions) const;
 
  private:
   struct Sequence {
     bool open = false;
-    bool encoded = false;  ///< something, where the decoder attends to an encoder
+    bool encoded = false;  ///< encode() has written the source that the decoder attends to
     int32_t position = 0;
     int32_t saved = 0;  ///< the last position with a snapshot
-    uint64_t run = 0;   ///< the last one that was checked with it
+    uint64_t run = 0;   ///< the value of runs_ when it was last checked; finds duplicates in a run
   };
 
   void check(int32_t sequence) const;
@@ -183,7 +191,8 @@ class Runner {
                                   size_t first_fetched = SIZE_MAX);
   Plan& source_plan();
 
-  /// The graph of plans with these roots: fusing takes longer than all else that makes a plan.
+  /// The fused graph for these roots, shared by plans of all sizes: fusion is the slowest part of
+  /// making a plan.
   struct Fused {
     std::vector<Value> of, roots;
     Graph graph;
@@ -197,35 +206,36 @@ class Runner {
   StateStore states_;
   Pages pages_;
   RunBlock block_;
-  /// Inputs of the block; empty where the model does not declare them.
+  /// Inputs in block_; empty if the model does not declare them.
   std::span<int32_t> tokens_, is_extended_;
   std::span<float> features_input_;
   std::vector<Sequence> sequences_;
   std::vector<uint8_t> extended_;  ///< of each sequence: Trace::is_extended()
   std::vector<Pages::Range> ranges_;
-  int32_t source_positions_;  ///< that an encoder gives each sequence; 0: there is none
+  int32_t source_positions_;  ///< positions of the encoder's output per sequence; 0: no encoder
   std::unique_ptr<RunBlock> source_block_;
-  Workspace source_workspace_;  ///< apart: encoded() holds between runs
+  Workspace source_workspace_;  ///< separate, so that runs do not overwrite encoded()
   std::unique_ptr<Plan> source_plan_;
   std::deque<Workspace> workspaces_;  ///< of each place
   std::deque<Fused> fused_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
-  /// Of run_with().
+  /// Plans of run_with(), by rows and roots.
   std::map<std::pair<int64_t, std::vector<std::string>>, std::unique_ptr<Plan>> plans_with_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;
   std::set<const Plan*> chains_;  ///< plans that were chained
   std::set<const Plan*> masked_plans_;
-  bool is_chain_ = false, masked_ = false;  ///< the last run
-  std::vector<int32_t> chained_;            ///< what it made of all parts
+  bool is_chain_ = false, masked_ = false;  ///< of the last run
+  std::vector<int32_t> chained_;            ///< its tokens, of all parts, if it was a chain
   mutable std::mutex fetch_;
-  mutable bool fetched_ = false;  ///< the logits of the last run, where they came on demand
+  mutable bool fetched_ = false;  ///< the logits of the last run were copied to the host on demand
 };
 
-/// What it takes to draw tokens.
+/// The output that `sampler` needs to choose tokens.
 Wants wants_of(const Sampler& sampler);
-/// The token that comes after output `i` of the last run, whose part wanted that.
+/// Samples the token for output `i` of the last run. Its part must have wanted wants_of(sampler).
+/// `history`: the tokens so far, for penalties.
 int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history);
 
 }  // namespace veery

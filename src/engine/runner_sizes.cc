@@ -10,7 +10,7 @@
 namespace veery {
 namespace {
 
-// Few rows have kernels of their own.
+// Buckets are close to each other where few rows have specialised kernels.
 constexpr int64_t kBuckets[] = {1, 4, 8, 16, 32, 64, 256, 512, 1024, 2048};
 
 /// Takes the places of plans in workspaces of its own.

@@ -1,4 +1,4 @@
-// sequence_breakers.h: the tokens at which repetitions end, for DRY.
+// sequence_breakers.h: the tokens at which the DRY penalty ends a repetition.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace veery {
 
-/// Newline, colon, quotation mark and star, as in the method's first implementation.
+/// Returns newline, colon, quotation mark and star, as in the first implementation of DRY.
 std::vector<std::string> usual_sequence_breakers();
 
-/// For each id of the vocabulary whether its text holds one of `texts`, for
-/// SamplerOptions::dry_breakers; nullptr where there are none.
+/// Returns for each id of the vocabulary whether its text contains one of `texts`, for
+/// SamplerOptions::dry_breakers; nullptr if `texts` is empty.
 std::shared_ptr<const std::vector<bool>> sequence_breakers(const Tokenizer& tokenizer,
                                                            int64_t vocab,
                                                            std::span<const std::string> texts);

@@ -18,7 +18,7 @@ namespace veery {
 namespace {
 
 constexpr size_t kSampledTensors = 16, kSampledBytes = 1024;
-constexpr uint64_t kUnit = 8;  // what is hashed at a time, and to what each part is filled up
+constexpr uint64_t kUnit = 8;  // parts of the file are padded to multiples of it
 
 uint64_t padded(uint64_t bytes) { return round_up(bytes, kUnit); }
 
@@ -29,7 +29,8 @@ void set_name(char (&field)[8], DType type) {
 
 std::string name_of(const char (&field)[8]) { return printable({field, strnlen(field, 8)}); }
 
-// Numbers and names of the configuration; neither the vocabulary nor what is said of the file.
+// Adds the configuration: config.json, and the scalar metadata without the vocabulary and the
+// general description of the file.
 void add_configuration(Hash& hash, const Model& model) {
   const ModelFile& file = model.file();
   if (file.config) hash.add(dump_json(*file.config));
@@ -48,7 +49,7 @@ void add_configuration(Hash& hash, const Model& model) {
   }
 }
 
-// From the middle: headers of rows may be alike.
+// Adds a sample from the middle of a tensor, because the beginnings of tensors may be equal.
 void add_sample(Hash& hash, const TensorView& tensor) {
   if (!tensor.source) {
     const size_t size = std::min(kSampledBytes, tensor.data.size());
@@ -185,7 +186,8 @@ SequenceFile::SequenceFile(Runner& runner, const std::string& path)
   read_lists();
 }
 
-// Of numbers that memory is taken for, and of what the caches have to be alike in.
+// Checks that the caches of the file fit those of the runner, and bounds every number in the header
+// by which memory is allocated.
 void SequenceFile::check(const SequenceFileHeader& header) const {
   if (header.magic != kSequenceMagic)
     throw Error(ErrorKind::kFormat, "{}: is no saved session", shown_);
@@ -219,7 +221,7 @@ void SequenceFile::check(const SequenceFileHeader& header) const {
   check_size(path_, header.note, kSequenceNote);
 }
 
-// A part of the file and the zeros behind it.
+// Reads a part of the file and checks its padding.
 void SequenceFile::read(std::span<std::byte> bytes) {
   std::array<std::byte, kUnit> zeros{};
   read_bytes(bytes);
@@ -281,7 +283,8 @@ void SequenceFile::read_pages(std::span<const Pages::Place> places) {
   }
 }
 
-// The last ones, as far as there is memory for more; of the others nothing but the hash is needed.
+// Restores the last snapshots, up to the number of free ones. Pages of earlier ones are read only
+// for the hash.
 void SequenceFile::read_snapshots(int32_t sequence) {
   const auto unused = static_cast<size_t>(runner_.pages().unused_snapshots());
   for (size_t i = 0; i < snapshots_.size(); ++i) {

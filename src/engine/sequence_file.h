@@ -1,4 +1,4 @@
-// sequence_file.h: a sequence in a file: its tokens and what the caches of a runner hold of them.
+// sequence_file.h: session files: the tokens of a sequence with its KV cache and recurrent states.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,19 +12,20 @@
 
 namespace veery {
 
-/// How such a file begins; numbers are little-endian. Behind it, each up to a multiple of 8 bytes:
-/// `tokens` ids and the positions of `snapshots`, i32; `note` bytes of text; the pages of the
-/// sequence, those of each snapshot, in the order of Pages::places(); a hash of all before it.
+/// The header of a session file; numbers are little-endian. After it follow, each padded to a
+/// multiple of 8 bytes: `tokens` ids (i32), the positions of `snapshots` snapshots (i32), `note`
+/// bytes of text, the pages of the sequence (Pages::places()), the pages of each snapshot
+/// (Pages::snapshot_places()), and a hash of everything before it (u64).
 struct SequenceFileHeader {
   std::array<char, 8> magic;
   uint32_t version;
   uint32_t flags;  ///< SequenceFlags
   uint64_t model;  ///< model_fingerprint()
   uint64_t bytes;  ///< of the whole file
-  char keys[8];    ///< their type by name, filled up with zeros
-  char values[8];  ///< the same
+  char keys[8];    ///< name of the cache type of keys, padded with zeros
+  char values[8];  ///< name of the cache type of values, padded with zeros
   uint32_t tokens;
-  uint32_t positions;  ///< of the tokens, the first so many are in the caches
+  uint32_t positions;  ///< number of tokens, from the first on, that the caches hold
   uint32_t snapshots;
   uint32_t note;  ///< bytes
 };
@@ -34,34 +35,34 @@ inline constexpr uint32_t kSequenceVersion = 1;
 enum SequenceFlags : uint32_t { kSequenceExtended = 1, kSequenceEncoded = 2, kSequenceExact = 4 };
 inline constexpr FileKind kSequenceNote{"what is noted beside a sequence", 16 * kMB};
 
-/// Of what the numbers in caches depend on: configuration, names, types and shapes of the weights,
-/// some bytes of them, layout of the caches. Equal for the same file on every machine.
+/// A hash of everything that the contents of caches depend on: configuration; names, types, shapes
+/// and some bytes of the weights; layout of the caches. It is the same for a file on every machine.
 uint64_t model_fingerprint(Runner& runner);
 
 struct SavedSequence {
   std::vector<int32_t> ids;
-  int32_t positions = 0;  ///< of the first so many ids the caches hold something; 0: of none
-  std::string note;       ///< of the caller, UTF-8
+  int32_t positions = 0;  ///< number of ids, from the first on, that the caches hold
+  std::string note;       ///< any text of the caller, UTF-8
 };
 
-/// Writes them and what the caches hold of `sequence` at `saved.positions`, which it can be rewound
-/// to, with its snapshots before that. Throws as PendingFile does; kLimit for a note that is too
-/// long.
+/// Writes `saved`, the caches of `sequence` at `saved.positions`, and its earlier snapshots. The
+/// sequence must be able to rewind to that position. Throws as PendingFile does, and kLimit if the
+/// note is too long.
 void write_sequence(Runner& runner, int32_t sequence, const SavedSequence& saved,
                     const std::string& path);
 
-/// A file of a sequence, open and checked up to what its pages hold.
+/// An open session file. Everything but the content of its pages is read and checked.
 class SequenceFile {
  public:
-  /// Throws kNotFound, kIo; kFormat for what is no such file, is cut off or says what cannot be;
-  /// kUnsupported for a version that is not known; kInput for the file of another model or of
-  /// caches of other types, kLimit if it has more tokens than the context of `runner`.
+  /// Throws kNotFound, kIo; kFormat if it is not a session file, is truncated or inconsistent;
+  /// kUnsupported for an unknown version; kInput if it was written with another model or other
+  /// cache types; kLimit if it has more tokens than the context of `runner`.
   SequenceFile(Runner& runner, const std::string& path);
   const SavedSequence& saved() const { return saved_; }
 
-  /// A new sequence of the runner that goes on as the saved one would have, to the bit; -1 where it
-  /// has no positions. Throws kLimit where there is no memory, kFormat where the file is damaged;
-  /// nothing is left open then. To be called once.
+  /// Opens a sequence of the runner that continues the saved one bit for bit, and returns its
+  /// index; -1 if the saved one has no positions. Throws kLimit if there is not enough memory,
+  /// kFormat if the file is damaged; no sequence stays open then. Must be called only once.
   int32_t load();
 
  private:

@@ -8,7 +8,7 @@
 namespace veery {
 namespace {
 
-constexpr size_t kAllOutputsChunk = 64;  // bounds the memory of logits wanted for every row
+constexpr size_t kAllOutputsChunk = 64;  // rows of runs with logits for every row; bounds memory
 
 }  // namespace
 

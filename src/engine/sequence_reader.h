@@ -1,4 +1,4 @@
-// sequence_reader.h: reads tokens into one sequence and shows the logits behind them.
+// sequence_reader.h: feeds tokens to one sequence and returns the logits after them.
 #pragma once
 #include <functional>
 #include <span>
@@ -7,13 +7,13 @@
 
 namespace veery {
 
-/// For what looks at a model rather than answers with it: perplexity, `verify`, `logits`, profiles
-/// of a plan. A Runner of its own with one sequence. Answers are made by a Scheduler. Not
-/// thread-safe. The model must outlive it. Where its decoder attends to an encoder, that is given
-/// nothing but zeros.
+/// A Runner with one sequence, for programs that evaluate a model without generating answers:
+/// perplexity, `verify`, `logits`, profiles of a plan. (Scheduler generates answers.) If the
+/// decoder attends to an encoder, the encoder's input is zeros. Not thread-safe. The model must
+/// outlive it.
 class SequenceReader {
  public:
-  /// `positions`: what it will become (Runner::open); 0: as long as the context.
+  /// `positions`: the expected final length (Runner::open()); 0: the context.
   explicit SequenceReader(Model& model, int64_t positions = 0);
   SequenceReader(const SequenceReader&) = delete;
   SequenceReader& operator=(const SequenceReader&) = delete;
@@ -21,14 +21,14 @@ class SequenceReader {
   int32_t position() const { return runner_.position(sequence_); }  ///< tokens fed so far
   int32_t context() const { return runner_.context(); }
 
-  /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both
-  /// numbers, before anything is changed if they do not fit the context; kInput for an id outside
-  /// of the vocabulary.
+  /// Feeds tokens; logits() then returns those after the last one. Throws kLimit, with both
+  /// numbers, if the tokens do not fit the context, kInput for an id outside the vocabulary;
+  /// nothing has changed then.
   void feed(std::span<const int32_t> ids);
   /// Logits (vocab) after the last token fed. Valid until the next call.
   std::span<const float> logits() const { return logits_; }
 
-  /// Feeds tokens and hands out the logits after each one, in order.
+  /// Feeds tokens and calls `on_logits` with the logits after each one, in order.
   using OnLogits = std::function<void(int32_t position, std::span<const float> logits)>;
   void feed_all(std::span<const int32_t> ids, const OnLogits& on_logits);
 
@@ -44,7 +44,7 @@ class SequenceReader {
   Model& model_;
   Runner runner_;
   int32_t sequence_;
-  int32_t chunk_;  ///< prompts are split into runs of at most so many tokens
+  int32_t chunk_;  ///< most tokens of one run
   std::span<const float> logits_;
 };
 

@@ -173,8 +173,8 @@ void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer)
       *steps = with_values(*steps, [&](size_t, float x) { return x * factors[3]; });
 }
 
-// Mamba 2: splits the projection into gate, convolution input and steps; the bias of the steps is
-// the sum of the projection's and their own.
+// Mamba 2: splits the projection into gate, convolution input and steps. If the projection has a
+// bias too, its part for the steps is added to the step bias.
 void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   const RecurrentConfig& r = c.recurrent;

@@ -1,5 +1,4 @@
-// compiled_targets.h: which instruction sets this build has kernels for, whatever machine it runs
-// on.
+// compiled_targets.h: the instruction sets that this build has kernels for.
 #pragma once
 #include <vector>
 
@@ -7,7 +6,8 @@
 
 namespace veery {
 
-/// Best first; supported_targets() are those of them that this machine can run.
+/// Returns the compiled targets, best first. supported_targets() returns those of them that this
+/// machine can run.
 std::vector<Target> compiled_targets();
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// dispatch.h: what a plan is made of: flat records that name a kernel and the memory it works on.
+// dispatch.h: the rows of a plan: flat records of a kernel and its operands.
 #pragma once
 #include <array>
 #include <atomic>
@@ -15,17 +15,17 @@ namespace veery {
 inline constexpr int kPagePositions = 256;  ///< positions in a page of a cache
 inline constexpr int kLanes = 16;           ///< rows of a weight panel, positions of a key tile
 
-/// How the bytes of an operand lie.
+/// The memory layout of an operand.
 enum class Layout : uint8_t {
-  kNone,      ///< absent
-  kRowMajor,  ///< row r at data + r * stride bytes; blocks of quantised types as in the file
-  kPanels,  ///< weights: panels of 16 rows, kernels/cpu/panels/panels.h; `stride` is bytes a panel
+  kNone,        ///< absent
+  kRowMajor,    ///< row r at data + r * stride bytes; blocks of quantised types as in the file
+  kPanels,      ///< weights: panels of 16 rows of `stride` bytes (kernels/cpu/panels/panels.h)
   kKeyPages,    ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
   kValuePages,  ///< pages of `stride` bytes: [kv_head][position][head_dim]
-  kBlocks,      ///< f32, a block of `stride` bytes a sequence: StateKind::kBlock
+  kBlocks,      ///< f32, blocks of `stride` bytes: recurrent states (StateKind::kBlock)
 };
 
-/// Rows that vary between runs, as Operand::rows holds them (Dim::code).
+/// Codes in Operand::rows for numbers of rows that vary between runs (Dim::code).
 inline constexpr int64_t kTokenRows = Dim(Symbol::kRows).code();
 inline constexpr int64_t kOutputRows = Dim(Symbol::kOutputs).code();
 inline constexpr int64_t kSequenceRows = Dim(Symbol::kSequences).code();
@@ -34,16 +34,15 @@ inline constexpr int64_t kSequenceRows = Dim(Symbol::kSequences).code();
 struct Operand {
   std::byte* data = nullptr;
   int64_t stride = 0;  ///< bytes
-  int64_t rows = 0;    ///< pages: key heads
+  int64_t rows = 0;    ///< a count or one of the codes above; pages: key heads
   int32_t cols = 0;    ///< pages: key heads x head_dim
   DType dtype = DType::kF32;
   Layout layout = Layout::kNone;
-  int16_t group = 0;  ///< pages: which page table of a sequence
-  int32_t stack =
-      1;  ///< panels: of so many matrices, one below the other, each in panels of its own
+  int16_t group = 0;   ///< pages: index of the page group
+  int32_t stack = 1;   ///< panels: number of stacked matrices, each in panels of its own
   uint8_t format = 0;  ///< panels: WeightFormat::panels (kernels.h)
-  /// On a device: the index of an input of the run (TableUse::inputs), which lower() places; `data`
-  /// is then an offset in bytes. -1: any other operand.
+  /// On a device: the index of an input of the run (TableUse::inputs) whose address lower() sets;
+  /// `data` is then an offset in bytes. -1: any other operand.
   int16_t input = -1;
 
   explicit operator bool() const { return layout != Layout::kNone; }
@@ -61,7 +60,7 @@ struct Operand {
   }
 };
 
-/// A value as rows without gaps, not yet in memory.
+/// Returns a row-major operand without padding, and without an address.
 inline Operand row_major(const ValueType& type) {
   return {.stride = static_cast<int64_t>(byte_size(type.dtype, type.shape.cols())),
           .rows = type.shape.rows().code(),
@@ -75,56 +74,56 @@ inline bool in_panels(const Operand& o) { return o.layout == Layout::kPanels; }
 inline bool in_pages(const Operand& o) {
   return o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages;
 }
-/// What a sequence keeps.
+/// Whether an operand is a KV cache or a recurrent state.
 inline bool is_state(const Operand& o) { return in_pages(o) || o.layout == Layout::kBlocks; }
 
-/// Where what a sequence keeps lies in the memory of one group. Of pages position p is in
-/// pages[(p / 256) % count]: a growing cache has as many entries as pages, a sliding window is a
-/// ring. Of blocks the one behind p positions is pages[p % count]: the last `count` of a run are
-/// kept.
+/// The page table of one sequence in one page group. In a KV cache, position p is in
+/// pages[(p / 256) % count]; `count` entries suffice for the context or form the ring of a sliding
+/// window. In a recurrent layer, the state after p positions is pages[p % count]; a run keeps its
+/// last `count` states.
 struct PageTable {
   const int32_t* pages = nullptr;
   int32_t count = 0;
 };
 
-/// Rows of a run that belong to one sequence, at consecutive positions.
+/// Consecutive token rows of a run that belong to one sequence, at consecutive positions.
 struct Span {
   int32_t sequence = 0;  ///< < RunShape::sequences
   int32_t first_row = 0;
   int32_t rows = 0;
   int32_t position = 0;  ///< of the first row
-  /// Positions from the first one on that all rows see: of a prefix (Mask::kPrefix) or of what an
-  /// encoder gave (Mask::kSource).
+  /// Number of positions, from 0 on, that all rows attend to: a prefix (Mask::kPrefix) or the
+  /// output of an encoder (Mask::kSource).
   int32_t visible = 0;
 
   int32_t end_row() const { return first_row + rows; }
   int32_t end_position() const { return position + rows; }
 };
 
-/// The shape of one run: how many rows there are, which sequences they belong to, and where the
-/// caches of these lie. Values that vary between runs are inputs of the graph, which kernels get as
-/// operands. The arrays stay where they are; the engine writes them before a run.
+/// The shape of one run: its rows, their sequences, and the page tables of these. (Values that vary
+/// between runs are inputs of the graph, which kernels get as operands.) The addresses of the
+/// arrays do not change; the engine writes them before a run.
 struct RunShape {
   int32_t rows = 0;                      ///< tokens of this run
-  int32_t outputs = 0;                   ///< rows whose output is wanted
+  int32_t outputs = 0;                   ///< number of requested outputs
   int32_t span_count = 0;                ///< spans; every row belongs to exactly one
-  int32_t sequences = 0;                 ///< that there are page tables for
+  int32_t sequences = 0;                 ///< number of sequences with page tables
   const Span* spans = nullptr;           ///< [span_count] in the order of rows
   const int32_t* span_of = nullptr;      ///< [rows] index of its span
   const int32_t* output_rows = nullptr;  ///< [outputs] ascending
   const PageTable* tables = nullptr;     ///< [group][sequences]
-  /// Which tokens top_k() may choose of each output; a device asks for it while it runs the steps
-  /// before. nullptr: all.
+  /// The tokens that top_k() may choose for each output. The host fills it while the device runs
+  /// the steps before top_k(). nullptr: all tokens.
   TokenMask* mask = nullptr;
 
-  /// Of rows as Operand::rows has them.
+  /// The number of rows that a value of Operand::rows stands for in this run.
   int64_t count(int64_t code) const {
     return code >= 0               ? code
            : code == kTokenRows    ? rows
            : code == kSequenceRows ? span_count
                                    : outputs;
   }
-  /// The row of the run that is row `r` of a value with such rows.
+  /// The token row of the run that row `r` of a value with rows `code` belongs to.
   int64_t token_row(int64_t code, int64_t r) const {
     return code == kOutputRows ? output_rows[r] : r;
   }
@@ -138,14 +137,14 @@ struct RunShape {
   const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
 };
 
-/// Which of `count` workers runs, and memory of its own (64-byte aligned), which a kernel finds in
-/// each phase as it left it in the one before.
+/// A worker thread, number `index` of `count`. Its scratch memory (64-byte aligned) keeps its
+/// contents between the phases of a kernel.
 struct Worker {
   int index = 0;
   int count = 1;
   std::byte* scratch = nullptr;
-  /// [count] of one run of a dispatch, zeros at first: how many items of each worker's share are
-  /// taken. nullptr: shares are fixed.
+  /// [count] items of each worker's share that are taken (take_items()); zeros before a dispatch.
+  /// nullptr: shares are fixed.
   std::atomic<int32_t>* taken = nullptr;
 };
 
@@ -169,17 +168,17 @@ struct Dispatch {
   }
 };
 
-/// The most that a run of a plan can be.
+/// The largest run of a plan.
 struct RunExtent {
   int64_t rows = 1;
   int64_t spans = 1;
   int workers = 1;
 };
 
-/// With a barrier after each.
+/// Phases of a kernel, with a barrier after each.
 using KernelPhases = std::array<KernelFn, 4>;
 
-/// A way to carry out an op, in up to four phases: e.g. quantise the rows, then multiply.
+/// An implementation of an op in up to four phases, for example quantise the rows, then multiply.
 struct Kernel {
   std::string_view name;  ///< "linear_q4_1_vnni_row"
   KernelPhases phases{};
@@ -187,11 +186,11 @@ struct Kernel {
   size_t (*work)(const Dispatch&, const RunExtent&) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.
   size_t (*scratch)(const Dispatch&, const RunExtent&) = nullptr;
-  int main_phase = 0;      ///< the one that does most of the work, for profiles
-  float weight_share = 1;  ///< of the bytes of its weights, what it reads of them at least
+  int main_phase = 0;      ///< the phase that does most of the work, for profiles
+  float weight_share = 1;  ///< the least share of the weights' bytes that a run reads
 };
 
-/// The share [begin, end) of `count` items, in units of `unit`, that falls to a worker.
+/// A worker's share [begin, end) of `count` items, in units of `unit`.
 struct Share {
   int64_t begin, end;
 };
@@ -202,8 +201,9 @@ inline Share share(int64_t count, int64_t unit, const Worker& worker) {
   return {begin, end < count ? end : count};
 }
 
-/// Calls fn(owner, item) for the items [0, count(owner)) of this worker's share, and then of those
-/// that others have not come to: a processor that others use too holds nobody up for long.
+/// Calls fn(owner, item) for the items [0, count(owner)) of this worker's share, then for items
+/// that other workers have not started. So a worker whose core is busy with other programs does not
+/// delay the rest.
 template <typename Count, typename Fn>
 void take_items(const Worker& worker, const Count& count, const Fn& fn) {
   for (int k = 0; k < (worker.taken != nullptr ? worker.count : 1); ++k) {

@@ -1,4 +1,4 @@
-// draw_settings.h: how tokens are drawn: what the sampler and kernels of GPUs have in common.
+// draw_settings.h: settings of sampling, shared by the sampler and GPU kernels.
 #pragma once
 #if !defined(__METAL_VERSION__)
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace veery {
 
-/// Which tokens are drawn from, and how: of SamplerOptions what a kernel can do.
+/// The part of SamplerOptions that kernels implement.
 struct DrawSettings {
   float temperature;  ///< 0: the most probable token
   float top_p;        ///< 1: off
@@ -14,13 +14,13 @@ struct DrawSettings {
   int32_t top_k;      ///< 0 or less: off
 };
 
-/// What is added to the logit of a token.
+/// A value that is added to the logit of a token.
 struct TokenBias {
   int32_t id = 0;
   float value = 0;
 };
 
-/// What logits of recent tokens lose.
+/// Penalties on the logits of recent tokens (penalized() in draw.h).
 struct Penalties {
   float repeat, frequency, presence;
 };

@@ -1,4 +1,4 @@
-// find_backend.h: devices by name.
+// find_backend.h: makes backends from names of devices.
 #pragma once
 #include <memory>
 #include <string>

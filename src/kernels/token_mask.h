@@ -1,4 +1,4 @@
-// token_mask.h: which tokens may come next, as the host finds it while a device computes a run.
+// token_mask.h: token masks of constrained decoding, filled by the host while a device runs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,8 +6,9 @@
 
 namespace veery {
 
-/// A row for each output of a run: a word that says whether not all tokens may come, then a bit for
-/// each that may, token 32 w + b in bit b of word w. Refers to the words.
+/// A view of one mask row per output of a run. A row begins with a word that is 1 if the mask
+/// applies and 0 if all tokens are allowed. Then follows one bit per token, 1 if it is allowed: bit
+/// b of word w is token 32 w + b.
 class TokenMaskRows {
  public:
   static constexpr size_t words(int64_t tokens) {
@@ -18,7 +19,7 @@ class TokenMaskRows {
 
   int32_t count() const { return count_; }
   void allow_all(int32_t i) const { *row(i) = 0; }
-  /// To be written as a whole: the row counts from now on.
+  /// Makes mask `i` apply and returns its words, all of which the caller must write.
   std::span<uint32_t> bits(int32_t i) const {
     *row(i) = 1;
     return {row(i) + 1, words_ - 1};
@@ -38,13 +39,14 @@ class TokenMaskRows {
   int32_t count_;
 };
 
+/// A source of token masks.
 class TokenMask {
  public:
   TokenMask() = default;
   TokenMask(const TokenMask&) = delete;
   TokenMask& operator=(const TokenMask&) = delete;
   virtual ~TokenMask() = default;
-  /// Writes all rows.
+  /// Writes all rows: allow_all() or bits() for each.
   virtual void fill(const TokenMaskRows& rows) = 0;
 };
 

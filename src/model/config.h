@@ -141,7 +141,8 @@ struct Multipliers {
   float attention_in = 1, attention_out = 1, keys = 1;
   float recurrent_in = 1, recurrent_out = 1, recurrent_gate = 1;
   float gate = 1, down = 1;  ///< of the feed-forward layer
-  /// Of values, keys, queries and steps of the recurrence; already folded into its weights.
+  /// Multipliers of the values, keys, queries and steps of the recurrence; its weights already
+  /// include them.
   std::array<float, 4> channels = {1, 1, 1, 1};
   bool operator==(const Multipliers&) const = default;
 };

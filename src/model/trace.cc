@@ -29,7 +29,7 @@ Array Trace::cached(const std::string& name, Array x, const StateAttr& attr) {
   return cache_write(x, state);
 }
 
-// One leaf for who writes and who reads.
+// Writers and readers of a state share one leaf.
 Array Trace::source_state(const std::string& name, int64_t columns, const StateAttr& attr) {
   if (mode_ != TraceMode::kServe)
     throw Error(ErrorKind::kUnsupported,

@@ -12,8 +12,8 @@ bool is_view(const Node& node) { return node.op->is_view(); }
 bool is_leaf(const Node& node) { return node.op->group == OpGroup::kLeaf; }
 Value aliased(const Node& node) { return node.in[static_cast<size_t>(node.op->alias)]; }
 
-/// Makes the table in three steps: choose a kernel for each node, find out how long values live,
-/// bind.
+/// Makes the table in three steps: chooses a kernel for each node, finds the lifetimes of values,
+/// and binds addresses.
 class Emitter {
  public:
   Emitter(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
@@ -42,7 +42,7 @@ class Emitter {
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
     lifetimes();
     const ValueOffsets layout = assign_offsets(lifetimes_);
-    // A line between workers: neighbours must not share one.
+    // Padding, so that two workers never write to the same cache line.
     const size_t stride = aligned(scratch_) + kAlignment;
     const auto workers = static_cast<size_t>(backend_.workers());
     const size_t arena_bytes = aligned(layout.bytes);
@@ -86,7 +86,7 @@ class Emitter {
                                    : rows;
   }
 
-  // The operands of a node, all but the address of what will lie in the arena.
+  // Describes the operands of a node; those in the arena get their addresses later.
   void describe(NodeId id) {
     const Node& node = graph_[id];
     if (node.op == op::kParam) {
@@ -104,7 +104,7 @@ class Emitter {
     }
   }
 
-  // On a device the host's memory is copied to it, rows without gaps.
+  // A device gets a copy of an input in contiguous rows; RunInput names the original.
   Operand describe_input(const Node& node) {
     const auto* received = binding_.received;
     const Operand host = received != nullptr && received->contains(node.name)
@@ -117,7 +117,7 @@ class Emitter {
     return value;
   }
 
-  // A value that a kernel writes. Of several outputs those that nobody reads are absent.
+  // Describes an output of a kernel. If the kernel has several outputs, unused ones stay absent.
   void describe_made(Value value) {
     const bool only = graph_[value].outputs.count == 1;
     if (!only && !at(used_, value)) return;
@@ -154,7 +154,7 @@ class Emitter {
     steps_.push_back(step);
   }
 
-  // Follows views to the value that owns the memory.
+  // Returns the value that owns the memory of a view.
   Value owner(Value value) const {
     while (is_view(graph_[value])) value = aliased(graph_[value]);
     return value;
@@ -191,7 +191,7 @@ class Emitter {
     for (Value root : roots_) extend(root, end);
   }
 
-  // The address of a column; of an input of a device, its offset.
+  // Returns the address of a column; for an input of a device its offset.
   static std::byte* columns_of(const Operand& value, int64_t begin) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(value.data) +
                                         byte_size(value.dtype, begin));
@@ -214,7 +214,7 @@ class Emitter {
     }
   }
 
-  // Constants are written once, so they lie apart from what runs write.
+  // Constants are written once, so they have memory of their own that runs do not overwrite.
   Memory write_constants() {
     size_t bytes = 0;
     const auto constant = [&](NodeId id) {
@@ -244,7 +244,7 @@ class Emitter {
       backend_.device().upload(value.row<std::byte>(r), row.data(), row.size() * sizeof(float));
   }
 
-  // What the step works on, for people: the names of its weights, or its own.
+  // Text for `veery plan`: the names of the step's weights, or of its node if it has none.
   std::string detail(const Node& node) const {
     std::string text;
     for (Value in : node.in)
@@ -280,8 +280,8 @@ class Emitter {
   std::vector<bool> needed_;
   OfValues<bool> used_;
   OfValues<Operand> values_;
-  std::vector<int> step_;  ///< of a node; -1: it has none
-  OfValues<int> place_;    ///< index of its lifetime; -1: it lies outside of the arena
+  std::vector<int> step_;  ///< [node] index of its step; -1: none
+  OfValues<int> place_;    ///< index in lifetimes_; -1: outside the arena
   std::vector<Lifetime> lifetimes_;
   std::vector<Step> steps_;
   std::vector<RunInput> inputs_;

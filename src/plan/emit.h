@@ -1,4 +1,4 @@
-// emit.h: from a fused graph to the dispatch table.
+// emit.h: makes the dispatch table of a fused graph.
 #pragma once
 #include <vector>
 
@@ -11,14 +11,15 @@ struct Emitted {
   std::vector<Label> labels;
   std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
-  std::vector<RunInput> inputs;  ///< of a device's table
-  Memory constants;              ///< written already
-  std::byte* arena = nullptr;    ///< where all other values lie, in the workspace
+  std::vector<RunInput> inputs;  ///< inputs of a table that runs on a device
+  Memory constants;              ///< initialised memory of the constants
+  std::byte* arena = nullptr;    ///< memory of all other values, in the workspace
   size_t arena_bytes = 0;
-  HostMemory memory;  ///< of a table of the host
+  HostMemory memory;  ///< of a table that runs on the host
 };
 
-/// Chooses kernels and places what `roots` need in `workspace`.
+/// Chooses kernels for the nodes that `roots` need and places their values in `workspace`. Throws
+/// kUnsupported as Plan does.
 Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
              const PlanOptions& options, Workspace& workspace);
 

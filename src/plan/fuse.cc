@@ -9,8 +9,8 @@
 namespace veery {
 namespace {
 
-/// One pass over a graph that writes a new one. Leaves come first, so that a merged node may stand
-/// where the first of its parts stood.
+/// One pass over a graph that writes a new one. Leaves are copied first, so that a merged node can
+/// be written at the position of the first of its parts.
 class Rewriter {
  public:
   Rewriter(const Graph& from, const std::vector<Value>& roots)
@@ -18,8 +18,7 @@ class Rewriter {
         needed_(needed_for(from, roots)),
         uses_(use_counts(from, needed_)),
         map_(static_cast<size_t>(from.size())) {
-    for (Value root : roots)
-      ++uses_[static_cast<size_t>(root.node)];  // wanted outside: not an inner result
+    for (Value root : roots) ++uses_[static_cast<size_t>(root.node)];  // a root must stay
     for (NodeId id = 0; id < from.size(); ++id)
       if (needed(id) && from[id].op->group == OpGroup::kLeaf)
         set(id, fresh_.leaf(from[id].op, from[id].name, from[id].shape(), from[id].attr));
@@ -29,13 +28,13 @@ class Rewriter {
   const Node& node(Value value) const { return old_[value]; }
   bool needed(NodeId id) const { return needed_[static_cast<size_t>(id)]; }
   bool done(NodeId id) const { return static_cast<bool>(map_[static_cast<size_t>(id)]); }
-  /// An inner result of `op` that only one node uses.
+  /// Whether the value is a result of `op` with exactly one use.
   bool single(Value value, Op op) const {
     return value && node(value).op == op && uses_[static_cast<size_t>(value.node)] == 1;
   }
   Value in(Value of, int i) const { return node(of).in[static_cast<size_t>(i)]; }
 
-  /// What stands for a value of the old graph in the new one.
+  /// Returns the value of the new graph that replaces a value of the old graph.
   Value mapped(Value value) const {
     if (!value) return {};
     const Value to = map_[static_cast<size_t>(value.node)];
@@ -73,7 +72,7 @@ bool plain_linear(const Node& node) {
          !node.in[LinearIn::kNorm] && !node.in[LinearIn::kResidual];
 }
 
-// One row of x is rounded once for both.
+// A row of x is quantised once for both linears.
 bool same_input(const Node& a, const Node& b) {
   return a.in[LinearIn::kX] == b.in[LinearIn::kX] &&
          a.as<LinearAttr>().precision == b.as<LinearAttr>().precision;
@@ -103,7 +102,7 @@ bool gate_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// act(x w^T) -> one linear; where it is no gate, which was taken before.
+// act(x w^T) -> one linear with an activation. Runs after the rule for gates.
 bool activation_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kActivate || !r.single(r.in(id, 0), op::kLinear)) return false;
   const Node& inner = r.node(r.in(id, 0));
@@ -114,7 +113,7 @@ bool activation_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// Linears on one input -> one linear, and views of its columns.
+// Linears on the same input -> one linear, and views of its columns.
 bool join_rule(Rewriter& r, NodeId id) {
   if (!plain_linear(r.node(id))) return false;
   const Value x = r.in(id, LinearIn::kX);
@@ -158,7 +157,7 @@ bool norm_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// linear(x) * factor -> the product is made where the result is written.
+// linear(x) * factor -> a linear whose epilogue multiplies.
 bool scale_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kScale || !r.single(r.in(id, 0), op::kLinear)) return false;
   const Node& inner = r.node(r.in(id, 0));
@@ -169,7 +168,7 @@ bool scale_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// y + linear(x) and y + rms_norm(x): the sum is made where the result is written.
+// y + linear(x) and y + rms_norm(x) -> the kernel that writes the result also adds y.
 bool residual_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kAdd) return false;
   for (int i = 1; i >= 0; --i) {
@@ -179,7 +178,7 @@ bool residual_rule(Rewriter& r, NodeId id) {
     constexpr size_t kResidual = LinearIn::kResidual;
     static_assert(kResidual == RmsNormIn::kResidual);
     if (r.in(inner, kResidual) || other == inner) continue;
-    if (r.old().shape(other) != r.node(id).shape()) continue;  // one row for all
+    if (r.old().shape(other) != r.node(id).shape()) continue;  // y is a single row
     Inputs in = r.node(inner).in;
     in[kResidual] = other;
     r.replace(id, r.node(inner).op, in, r.node(inner).attr);
@@ -188,7 +187,7 @@ bool residual_rule(Rewriter& r, NodeId id) {
   return false;
 }
 
-/// One of q, k, v as qkv_rope wants it: columns of a joint projection, perhaps with a head norm.
+/// One of q, k and v for qkv_rope: columns of a joint projection, perhaps with a head norm.
 struct Projected {
   Value joint, norm;
   int64_t begin = 0, count = 0;
@@ -257,8 +256,8 @@ bool qkv_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// argmax(linear(x)) -> the logits are never written. A soft cap keeps their order: logits that it
-// makes equal are all of them the largest.
+// argmax(linear(x)) -> one op that writes no logits. A soft cap is dropped because it preserves
+// order: logits that it rounds to the same largest value are ties.
 bool argmax_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kArgmax) return false;
   Value x = r.in(id, UnaryIn::kX);
@@ -272,7 +271,7 @@ bool argmax_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// In the order in which they are applied: a gate is taken before its two linears could be joined.
+// In the order of application: gates first, before another rule joins their two linears.
 constexpr RewriteRule kRules[] = {gate_rule,  activation_rule, join_rule, norm_rule,
                                   scale_rule, residual_rule,   qkv_rule,  argmax_rule};
 

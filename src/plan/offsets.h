@@ -1,5 +1,4 @@
-// offsets.h: the memory layout of values in one block: two that are never alive together may
-// overlap.
+// offsets.h: the memory layout of values in one block. Values with disjoint lifetimes may overlap.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -14,11 +13,12 @@ struct Lifetime {
 };
 
 struct ValueOffsets {
-  std::vector<size_t> offsets;  ///< one a lifetime, 64-byte aligned
+  std::vector<size_t> offsets;  ///< [lifetimes] in bytes, 64-byte aligned
   size_t bytes = 0;             ///< of the whole block
 };
 
-/// First fit, the largest first: near the lower bound for the sizes that models have.
+/// Assigns offsets by first fit, the largest value first. The result is close to the lower bound
+/// for the sizes that models have.
 ValueOffsets assign_offsets(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace veery

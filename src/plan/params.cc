@@ -10,10 +10,10 @@
 namespace veery {
 namespace {
 
-constexpr size_t kParamAlignment = 256;            // of each parameter: what GPUs' bulk copies need
-constexpr int64_t kGrainBytes = int64_t{1} << 18;  // of a panel's worth of work for one thread
+constexpr size_t kParamAlignment = 256;            // required by bulk copies of GPUs
+constexpr int64_t kGrainBytes = int64_t{1} << 18;  // least bytes of a work item for one thread
 
-/// A parameter as it will lie in memory.
+/// The future memory layout of a parameter.
 struct ParamLayout {
   std::string name;
   const TensorView* tensor = nullptr;
@@ -32,7 +32,7 @@ ParamAttr attr_of(const Node& node) {
   return given == nullptr ? ParamAttr{} : *given;
 }
 
-// The weights of whose products only the largest is needed, in some runs.
+// Returns the names of the weights that argmax reads: some runs need only the largest product.
 std::set<std::string> argmax_weights(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes()) {
@@ -86,7 +86,7 @@ ParamLayouts lay_out_params(const ModelFile& file, const Graph& graph, const Bac
   return layouts;
 }
 
-// Known before the first tensor is read: loading a large model takes minutes.
+// Checked before the first tensor is read, because loading a large model takes minutes.
 void check_room(size_t bytes, Device& device) {
   const MemoryPool* pool = device.pool();
   if (pool != nullptr && bytes > pool->available())
@@ -94,7 +94,7 @@ void check_room(size_t bytes, Device& device) {
                 bytes, pool->available());
 }
 
-// A single row, or a matrix that is read element by element, to f32.
+// Converts a single row, or a matrix that is read element by element, to f32.
 void decode_floats(const TensorView& tensor, std::span<float> out) {
   std::vector<std::byte> stored;
   TensorView whole = tensor;
@@ -103,8 +103,8 @@ void decode_floats(const TensorView& tensor, std::span<float> out) {
   decode(tensor.dtype, whole.data, out);
 }
 
-// Packs the rows [first, last) of the matrix `index` of a stack; `matrix`: where that begins in the
-// host's memory.
+// Packs the rows [first, last) of matrix `index` of a stack to `matrix`, the beginning of the
+// packed matrix in the host's memory.
 void pack_rows(const ModelFile& file, const ParamLayout& layout, int64_t index, int64_t first,
                int64_t last, const Backend& backend, std::byte* matrix) {
   const TensorView& tensor = *layout.tensor;
@@ -125,7 +125,7 @@ void pack_rows(const ModelFile& file, const ParamLayout& layout, int64_t index, 
   backend.pack(layout.operand, computed.data(), first, last, matrix);
 }
 
-// A matrix as the backend's kernels read it, in pieces so that all threads have work.
+// Packs a matrix in the layout of the backend's kernels, in pieces for all threads.
 void pack(const ModelFile& file, const ParamLayout& layout, ThreadPool& pool,
           const Backend& backend, std::byte* bytes) {
   const Operand& operand = layout.operand;
@@ -143,11 +143,11 @@ void pack(const ModelFile& file, const ParamLayout& layout, ThreadPool& pool,
   });
 }
 
-// Writes a parameter to its place.
+// Writes a parameter to the memory of its device.
 void fill(const ModelFile& file, const ParamLayout& layout, const Operand& operand,
           ThreadPool& pool, Backend& backend) {
   Device& device = backend.device();
-  std::byte* const shared = device.host(operand.data);  // no copy
+  std::byte* const shared = device.host(operand.data);  // written directly if not nullptr
   std::vector<std::byte> staged(shared != nullptr ? 0 : layout.bytes);
   std::byte* const bytes = shared != nullptr ? shared : staged.data();
   if (layout.matrix)
@@ -197,7 +197,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// A graph's [1, n] is a vector in the file; a stack may lie there as one matrix below the other.
+// The file may store [1, n] as a vector, and a stack as one tall matrix.
 bool has_shape(const TensorView& tensor, const Node& node) {
   const Shape& shape = node.shape();
   std::vector<int64_t> dims = tensor.shape;

@@ -15,7 +15,7 @@
 
 namespace veery {
 
-/// Name -> operand; owns the memory.
+/// Maps names of parameters to operands and owns their memory.
 class ParamStore {
  public:
   /// Called with bytes done and bytes in all.
@@ -35,11 +35,11 @@ class ParamStore {
   /// errors of load() that the file's header shows.
   void lay_out(const ModelFile& file, const Graph& graph, const Backend& backend);
 
-  /// Refers to those of these operands that `other` has, which must outlive this store; load()
-  /// passes them over.
+  /// Uses the operands of `other`, which must outlive this store, for those of `names` that it has.
+  /// load() then skips them.
   void borrow(const ParamStore& other, std::span<const std::string> names);
 
-  /// A zeroed f32 matrix in plain rows, for training and tests.
+  /// Adds a zeroed row-major f32 matrix, for training and tests.
   Operand& add(const std::string& name, const Shape& shape);
 
   /// Throws kFormat naming the parameter if it is absent.
@@ -48,7 +48,7 @@ class ParamStore {
   bool is_unchanged() const {
     return std::ranges::all_of(mappings_, [](const auto& file) { return file->is_unchanged(); });
   }
-  /// Throws FileChanged if a file whose weights are read where they lie is not as it was opened.
+  /// Throws FileChanged if a file whose weights are read in place has changed since it was opened.
   void check_unchanged() const {
     for (const auto& mapping : mappings_) mapping->check_unchanged();
   }
@@ -62,16 +62,16 @@ class ParamStore {
 
 /// The tensor that `node`, a parameter, names. Throws kFormat, kUnsupported as ParamStore::load().
 const TensorView& checked_tensor(const ModelFile& file, const Node& node);
-/// Whether products are made with a parameter; else it is read element by element.
+/// Whether a parameter is a matrix of products; other parameters are read element by element.
 bool is_matrix(const Node& node);
 
-/// Whether `tensor` has the shape that `node`, a parameter, asks for.
+/// Whether `tensor` has the shape of `node`, a parameter.
 bool has_shape(const TensorView& tensor, const Node& node);
 
 /// "576 x 192"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-/// Bytes that `operand` holds, a weight of any layout.
+/// Bytes of a weight of any layout.
 size_t stored_bytes(const Operand& operand);
 
 }  // namespace veery

@@ -8,8 +8,8 @@
 
 namespace veery {
 
-/// Consecutive layers on one device: those from `first_layer` to the next place's. The first place
-/// also has what comes before all layers (the embedding), the last what follows them (the head).
+/// Consecutive layers on one device, from `first_layer` to that of the next place. The first place
+/// also has the embedding, the last one the output head.
 struct Place {
   Backend* backend = nullptr;
   int32_t first_layer = 0;   ///< 0 of the first place
@@ -18,7 +18,7 @@ struct Place {
 /// At least one place, in the order of layers: one device, CPU and GPU, or a pipeline of GPUs.
 using Placement = std::vector<Place>;
 
-/// The index of the place that has a weight or state "blk.N. ..."; of any other name the first.
+/// Returns the index of the place that has a weight or state "blk.N. ..."; 0 for any other name.
 size_t place_of(std::span<const int32_t> first_layers, std::string_view name);
 
 }  // namespace veery

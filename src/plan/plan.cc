@@ -23,8 +23,8 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
   compile(roots);
 }
 
-// The layers of all places but the last as a plan, and the rest as the graph of this one, whose
-// roots it returns.
+// Makes the plan of all places but the last and keeps the rest of the graph for this plan. Returns
+// the roots in that graph.
 std::vector<Value> Plan::make_front(const Graph& graph, const std::vector<Value>& roots) {
   SplitGraph parts = split(graph, roots, binding_.place().first_layer);
   Binding binding = binding_;

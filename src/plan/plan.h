@@ -1,5 +1,4 @@
-// plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of
-// dispatches.
+// plan.h: a graph compiled to a flat table of dispatches: fused, with kernels and memory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,20 +18,21 @@ namespace veery {
 
 struct Emitted;
 
-/// What a plan is specialised for; whatever else may change between runs is an input.
+/// The sizes and options that a plan is compiled for. Everything else that changes between runs is
+/// an input.
 struct PlanOptions {
   int64_t rows = 1;       ///< most tokens of a run
-  int64_t outputs = 1;    ///< most rows whose output is wanted
-  int64_t sequences = 1;  ///< most spans of a run, where values have one row for each
+  int64_t outputs = 1;    ///< most output rows of a run
+  int64_t sequences = 1;  ///< most spans of a run, for values with one row per span
   bool exact = false;
   bool fuse = true;
-  /// Roots from this one on stay on a device until fetch().
+  /// Roots from this index on stay on a device until fetch().
   size_t first_fetched = SIZE_MAX;
   /// Only reserves the plan's part of the workspace, to measure it. Such a plan cannot be run.
   bool places_only = false;
 };
 
-/// What a dispatch is called; parallel to the table, not touched by run().
+/// The description of a dispatch, in an array parallel to the table; not used by run().
 struct Label {
   std::string_view op;
   std::string_view kernel;
@@ -40,16 +40,16 @@ struct Label {
   NodeId node = kNoNode;
   int phase = 0;
   bool main = true;        ///< does most of the work of its node
-  float weight_share = 1;  ///< of the bytes of its weights, what it reads at least
+  float weight_share = 1;  ///< Kernel::weight_share
 };
 
 /// A value that one place computes and the next one reads.
 struct Crossing {
-  std::string name;  ///< of its node, or of the op that makes it
+  std::string name;  ///< name of its node, or of its op
   ValueType type;
 };
 
-/// What a plan uses in one place (plan/placement.h).
+/// The backend, weights and workspace that a plan uses in one place (plan/placement.h).
 struct PlaceBinding {
   Backend* backend = nullptr;
   const ParamStore* params = nullptr;
@@ -57,7 +57,7 @@ struct PlaceBinding {
   int32_t first_layer = 0;         ///< Place::first_layer
 };
 
-/// Where the values of one run go to and come from. All of it must outlive the plan.
+/// The memory that a plan reads and writes. All of it must outlive the plan.
 struct Binding {
   std::vector<PlaceBinding> places;    ///< at least one, in the order of layers
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
@@ -79,9 +79,9 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Runs the places before, if there are any, then the table on the inputs in the binding's block.
-  /// On the CPU it does not allocate, lock or look anything up. Throws kIo if a device fails,
-  /// FileChanged if weights that are read from their file may have been others.
+  /// Runs the earlier places, if there are any, then the table, on the inputs in the binding's
+  /// block. On the CPU it does not allocate, lock or look anything up. Throws kIo if a device
+  /// fails, FileChanged if a file whose weights are read in place has changed.
   void run();
   /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
   int32_t chain_steps() { return front_ != nullptr ? 0 : executable_->chain_steps(); }
@@ -90,32 +90,32 @@ class Plan {
     executable_->run_chain(binding_.block->shape, rows);
   }
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
-  /// As run(), adding the seconds that each row took to `seconds`: one entry for each row of the
-  /// tables of all places, in order. On a device the host sees none of the results; throws
-  /// kUnsupported where it cannot be timed.
+  /// As run(); also adds the seconds of each row to `seconds`, which has one entry for each row of
+  /// the tables of all places, in order. Results on a device are not copied to the host. Throws
+  /// kUnsupported if the device cannot time rows.
   void run_profiled(std::vector<double>& seconds);
 
-  /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
-  /// the same workspace.
+  /// Returns root `i` in the host's memory. It is valid until the next run of a plan with the same
+  /// workspace.
   const Operand& root(size_t i) const { return roots_[i].operand; }
-  /// Brings root `i`, one of those that stay on a device, to where root() says.
+  /// Copies root `i`, one of those that stay on a device, to the memory of root(i).
   void fetch(size_t i);
 
   /// The layers of all places before this one; nullptr: there is one place.
   const Plan* front() const { return front_.get(); }
-  /// What the front gives the table of this place.
+  /// The values that the front computes for the table of this place.
   const std::vector<Crossing>& crossings() const { return crossings_; }
   Backend& backend() const { return binding_.backend(); }
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }
   const Graph& graph() const { return graph_; }
   const PlanOptions& options() const { return options_; }
-  /// The part of the workspace where values lie, scratch memory of workers apart.
+  /// The part of the workspace that holds values, without the scratch memory of workers.
   size_t arena_bytes() const { return arena_bytes_; }
   const std::byte* arena() const { return arena_; }
 
  private:
-  /// A requested root: of the table, or one of the front.
+  /// A requested root, computed by the table or by the front.
   struct Root {
     Operand operand;
     bool front = false;
@@ -135,7 +135,7 @@ class Plan {
   std::vector<Crossing> crossings_;  ///< the roots of the front
   std::map<std::string, Operand> received_;
   Memory constants_;
-  std::unique_ptr<Workspace> own_;  ///< where the binding has none
+  std::unique_ptr<Workspace> own_;  ///< used if the binding has none
   std::byte* arena_ = nullptr;
   size_t arena_bytes_ = 0;
   std::vector<Dispatch> table_;
@@ -144,9 +144,9 @@ class Plan {
   std::unique_ptr<Executable> executable_;
 };
 
-/// One row of `veery plan`: what a dispatch reads and writes, and the work it does.
+/// One row of `veery plan`: the bytes that a dispatch reads and writes, and its operations.
 struct DispatchCost {
-  double weight_bytes = 0;  ///< read once a run
+  double weight_bytes = 0;  ///< read once per run
   double state_bytes = 0;   ///< of caches, read or written
   double value_bytes = 0;   ///< of activations, read and written
   double flops = 0;

@@ -1,5 +1,5 @@
-// run_block.h: what varies between runs, in one block of host memory: the inputs that graphs
-// declare, and the shape of a run.
+// run_block.h: everything that varies between runs, in one block of host memory: the inputs of a
+// graph and the shape of a run.
 #pragma once
 #include <map>
 #include <span>
@@ -21,8 +21,8 @@ struct InputSpec {
 /// The inputs of a graph, each once. Throws kBug naming one that is declared with two types.
 std::vector<InputSpec> inputs_of(const Graph& graph);
 
-/// The memory of inputs. It stays in place, so that plans may point into it. Write inputs through
-/// the spans that input() returns; add_span() and add_output() say which rows the run has.
+/// The memory of inputs. Its address does not change, so that plans may point into it. Inputs are
+/// written through the spans of input(); add_span() and add_output() set the rows of the run.
 class RunBlock {
  public:
   /// Lays out `inputs` for runs of up to `rows` tokens. All values are zero at first.
@@ -47,7 +47,7 @@ class RunBlock {
   std::span<T> find(std::string_view name) const {
     return operands_.contains(name) ? input<T>(name) : std::span<T>();
   }
-  /// Where an input lies. Throws kBug if no graph declares it.
+  /// Returns an input as an operand. Throws kBug if no graph declares it.
   const Operand& operand(std::string_view name) const;
 
   /// Begins a run without rows, outputs and masks. Inputs keep their values.

@@ -11,7 +11,7 @@ namespace {
 
 bool is_leaf(const Node& node) { return node.op->group == OpGroup::kLeaf; }
 
-/// One graph, whose nodes are copied into two.
+/// Copies the nodes of a graph into the front and the back.
 class Splitter {
  public:
   Splitter(const Graph& graph, const std::vector<Value>& roots, int32_t first)
@@ -61,22 +61,22 @@ class Splitter {
       if (node.in[i]) in[i] = in_back(node.in[i]);
     to_back_[index(id)] = result_.back.add(node.op, in, node.attr, node.name);
   }
-  // What an input of a node of the back is there.
+  // Returns the value of the back for an input of one of its nodes.
   Value in_back(Value value) {
-    const bool shared = graph_[value].op != op::kState;  // states have one place
+    const bool shared = graph_[value].op != op::kState;  // a state is in one place only
     if (is_leaf(graph_[value]) && (shared || is_back_[index(value.node)]))
       return copied_leaf(value.node, result_.back, to_back_);
     if (is_back_[index(value.node)]) return mapped(to_back_, value);
     return crossed(value);
   }
 
-  // The state that a value of the front is, -1: none.
+  // Returns the state that a value of the front is a view or an update of; -1 if none.
   NodeId state_of(Value value) const {
     while (!is_leaf(graph_[value]) && graph_[value].op->alias >= 0)
       value = graph_[value].in[static_cast<size_t>(graph_[value].op->alias)];
     return graph_[value].op == op::kState ? value.node : kNoNode;
   }
-  // The index of a value of the front among those that leave it.
+  // Returns the index of a value of the front in SplitGraph::crossing, and adds it if needed.
   size_t find_crossing(Value value) {
     const auto known = std::ranges::find(crossing_, value);
     if (known != crossing_.end()) return static_cast<size_t>(known - crossing_.begin());
@@ -104,7 +104,7 @@ class Splitter {
                                       InputAttr{.dtype = type.dtype});
     return crossed_[i];
   }
-  // Copies a value of the front with all that it needs.
+  // Copies a value to the front with everything that it depends on.
   Value in_front(Value value) {
     const std::vector<bool> needed = needed_for(graph_, {value});
     for (NodeId id = 0; id <= value.node; ++id) {
@@ -125,8 +125,8 @@ class Splitter {
   const Graph& graph_;
   int32_t first_;
   std::vector<bool> needed_, is_back_;
-  std::vector<Value> to_front_, to_back_;  ///< of a node's first output
-  std::vector<Value> crossing_, crossed_;  ///< of the graph, and what they are in the back
+  std::vector<Value> to_front_, to_back_;  ///< [node] copy of its first output
+  std::vector<Value> crossing_, crossed_;  ///< values of the graph, and their inputs in the back
   SplitGraph result_;
 };
 

@@ -25,7 +25,7 @@ void check_type(DType type, bool keys, int32_t head_dim) {
                 what, info(type).name, info(type).block, head_dim);
 }
 
-// Makes positions of a page zeros, from `first` on.
+// Zeroes the positions of a page from `first` on.
 void forget_positions(const Operand& cache, int64_t first, std::byte* page) {
   const int64_t heads = cache.rows, head_dim = cache.cols / heads;
   const bool keys = cache.layout == Layout::kKeyPages;
@@ -65,8 +65,8 @@ int StateLayout::find_group(const StateAttr& attr) {
     group.ring = options_.kept;
     group.saved = 1;
   } else if (attr.window > 0) {
-    // The first row of a run still needs the window before it while the last one is already
-    // written.
+    // All rows of a run are written before attention runs, so the ring must hold them and the
+    // window before the first one.
     const int32_t needed = pages_for(int64_t{attr.window} + options_.rows) + 1;
     group.ring = std::min(group.ring, needed);
     group.saved = std::min(group.ring, pages_for(attr.window) + 1);
@@ -75,7 +75,7 @@ int StateLayout::find_group(const StateAttr& attr) {
   return static_cast<int>(groups_.size()) - 1;
 }
 
-// The operand of a state, all but its address.
+// Describes the operand of a state, without its address.
 void StateLayout::describe(const Node& node) {
   const auto& attr = node.as<StateAttr>();
   const int group = find_group(attr);
@@ -99,7 +99,7 @@ void StateLayout::describe(const Node& node) {
   states_[node.name] = {operand, place_of(options_.first_layers, node.name), 0};
 }
 
-// How many pages each group has: those of sequences, and those of snapshots.
+// Sets the number of pages of each group: those of sequences and those of snapshots.
 void StateLayout::size_groups() {
   size_t saved = 0;
   for (const Group& group : groups_) saved += static_cast<size_t>(group.saved) * group.page_bytes;

@@ -6,19 +6,19 @@
 
 namespace veery {
 
-/// Shared by plans of which one runs at a time: what a plan has written, its roots among it, holds
-/// until the next of them runs. Must outlive them. Not thread-safe.
+/// Memory shared by plans that run one at a time. The values of a plan, including its roots, are
+/// valid until another of these plans runs. Must outlive the plans. Not thread-safe.
 class Workspace {
  public:
-  /// `device`: whose memory it is; must outlive the workspace.
+  /// `device` provides the memory and must outlive the workspace.
   explicit Workspace(Device& device = host_device()) : device_(&device) {}
 
-  /// At least `size` bytes, whose contents nobody may rely on. Plans keep the addresses, so a block
-  /// that is too small for the next plan stays, and a larger one is taken beside it.
+  /// Returns a block of at least `size` bytes with undefined contents. Plans keep addresses, so a
+  /// block that is too small stays allocated, and a larger one is added.
   std::byte* block(size_t size);
   /// Bytes of the block that holds the largest plan.
   size_t largest() const { return blocks_.empty() ? 0 : blocks_.back().size(); }
-  /// Of all blocks. Of the host's, what was never touched costs no memory.
+  /// Bytes of all blocks. Untouched pages of host memory are counted although they cost nothing.
   size_t bytes() const;
 
  private:

@@ -10,9 +10,9 @@
 
 namespace veery {
 
-/// One number of SamplerOptions. Command-line flags, request fields of the server, the OpenAPI
-/// document, the tables in docs/cli.md and docs/fields.md, `/set` and chat files, the C API and the
-/// recommendations of model files come from these rows. The default is that of the member.
+/// One numeric member of SamplerOptions. Command-line flags, request fields of the server, the
+/// OpenAPI document, the tables in docs/cli.md and docs/fields.md, `/set` and chat files, the C API
+/// and the recommendations of model files come from these rows. The default is that of the member.
 struct SamplingParameter {
   std::string_view name;  ///< as in SamplerOptions, in chat files and in the C API
   float SamplerOptions::*real = nullptr;

@@ -29,8 +29,8 @@ class HeadDraft : public DraftMaker {
   HeadDraft(Model& model, const RunnerOptions& options);
   const Runner& runner() const { return runner_; }
 
-  /// Passes the hidden states, [ids, dim], of tokens of an answer from position `begin` on, and in
-  /// `ids` the token that follows each of them.
+  /// Passes hidden states of an answer, `hidden` [ids, dim], from position `begin` on. ids[i] is
+  /// the token that follows the position of row i.
   void show(const void* answer, int32_t begin, std::span<const int32_t> ids,
             std::span<const float> hidden);
   void forget(const void* answer);

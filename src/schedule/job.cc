@@ -160,8 +160,8 @@ std::optional<ChainRow> Job::chain_row(int32_t most, int32_t context) const {
   return row;
 }
 
-// A chain ends early if the filters leave more candidates than the device knows. This will happen
-// again, so chains pause.
+// A chain ends early if the filters leave more candidates than the device returns. The next chains
+// would probably end early too, so the job pauses chaining, each time for longer.
 void Job::take_chain(const ChainRow& row, std::span<const int32_t> made) {
   constexpr int32_t kLongestPause = 63;
   const bool stopped =

@@ -30,19 +30,21 @@ inline constexpr int32_t kMostSlots = 1024, kMostKept = 1024, kMostQueued = 1 <<
 
 struct SchedulerOptions {
   int32_t slots = 8;     ///< answers that are generated at a time
-  int32_t queue = 1024;  ///< requests that may wait, at most
-  int32_t kept = 16;     ///< cached prefixes, at most
+  int32_t queue = 1024;  ///< the most waiting requests
+  int32_t kept = 16;     ///< the most cached prefixes
   /// Positions of the caches, of all sequences together; 0: as many as fit into `cache_bytes`
   /// (cache_plan.h).
   int32_t positions = 0;
   size_t cache_bytes = size_t{4} << 30;
-  /// If `cache_bytes` are too few for one sequence of the whole context, use what that needs.
+  /// Exceed `cache_bytes` if they are too few for one sequence of the whole context.
   bool at_least_one = true;
   size_t memory_bytes = 0;   ///< weights, caches, activations and drafts together; 0: no limit
   bool fewer_slots = false;  ///< if memory is too small for `slots`, reduce them
-  /// Seconds of a step that runs a prefill chunk besides decoding answers, and of a chained decode.
+  /// The target for the longest seconds of a run with a prefill chunk while answers decode, and of
+  /// a chained decode.
   double longest_step = 0.1;
-  /// Tokens of a draft, at most (draft.h): 0 to kMostDrafted. Drafts are only as long as they pay.
+  /// The most tokens of a draft (draft.h), 0 to kMostDrafted. Shorter drafts are made if longer
+  /// ones would cost more time than they save.
   int32_t draft_tokens = kMostDrafted;
   bool always_draft = false;             ///< make drafts of full length (tests)
   PrefixStoreOptions prefix_store = {};  ///< the prefix cache on disk (prefix_store.h)

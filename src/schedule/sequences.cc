@@ -95,7 +95,7 @@ void Sequences::adopt(int32_t sequence, std::vector<int32_t> ids) {
   keep_in_memory(sequence);
 }
 
-// Evicts cached prefixes until a sequence of so many positions fits, if that is possible.
+// Evicts cached prefixes until a sequence of `positions` positions fits or none is left.
 void Sequences::make_room(int32_t positions) {
   while (!runner_.fits_saved(positions) && drop_oldest()) {
   }

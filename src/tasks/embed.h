@@ -79,9 +79,10 @@ struct PairScore {
   int32_t tokens = 0, cut = 0;  ///< as in TextEmbedding
 };
 
-/// Scores documents by a cross-encoder, which reads query and document as one sequence, or by a
-/// decoder (Qwen3-Reranker, arXiv:2506.05176): the softmax of the next token "yes" against "no", or
-/// the single label of its head. For a decoder, special tokens in the texts are plain text.
+/// Scores documents for a query. The model is a cross-encoder, which reads query and document as
+/// one sequence, or a decoder (Qwen3-Reranker, arXiv:2506.05176). The score of a decoder is the
+/// probability of the next token "yes" against "no", or the single label of its classification
+/// head; special tokens in the texts are plain text then.
 class Reranker {
  public:
   /// Throws as Model does; kUnsupported naming what is missing if the model has no classification

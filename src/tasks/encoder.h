@@ -27,7 +27,7 @@ class Encoder {
 
   /// Allocates the memory for runs of up to `rows` tokens.
   void reserve(int64_t rows);
-  /// Of the workspaces, as far as they were reserved or plans took them.
+  /// Bytes of the workspaces that were reserved or that plans have allocated.
   size_t activation_bytes() const;
 
   /// Runs the sequences together, one row per token, without padding. Throws kInput for an id

@@ -32,9 +32,9 @@ veery_generate_options two_tokens(const c::Model& model) {
   return options;
 }
 
-/// Arguments at random: null or not, counts and numbers that no enumeration has, options with
-/// random bytes behind a right or wrong size. What a caller cannot know to be wrong (a pointer to
-/// nothing, a length beyond its text) is not among them.
+/// Random arguments: null pointers, counts, numbers outside of every enumeration, options of a
+/// right or wrong size with random bytes. Errors that the library cannot detect (dangling pointers,
+/// lengths beyond the text) are not among them.
 class Hostile {
  public:
   Hostile(veery_model* model, uint64_t seed) : random_(seed), model_(model) {}

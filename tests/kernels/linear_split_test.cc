@@ -279,7 +279,7 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   const int64_t height = 500;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     const int64_t rows = seed % 2 == 0 ? 1 : 2 + seed;
-    Problem p({kType}, {height}, cols, rows, {.split = true, .two_terms = true});
+    Problem p({kType}, {height}, cols, rows, {.split = true, .quantises_residual = true});
     Bytes weights = test::random_weight(kType, height, cols, seed);
     std::mt19937 random(seed);
     for (int64_t i = 0; i < height * cols / 32; ++i) {

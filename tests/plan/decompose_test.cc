@@ -1,4 +1,4 @@
-// What an op is made of: its decomposition gives what its reference kernel gives.
+// The decomposition of an op gives the results of its reference kernel.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The rules of each op by itself: vjp and jvp against central differences, and against each other:
-// for any dy and t, dy . (J t) = (J^T dy) . t.
+// The derivatives of each single op: vjp and jvp against central differences and against each
+// other: dy . (J t) = (J^T dy) . t for any dy and t.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 /// A graph of parameters with random numbers, run by the reference kernels.
 class Scene {
  public:
-  /// Of two sequences with so many rows.
+  /// Makes a run with `first` rows of one sequence and `second` rows of another.
   explicit Scene(int first = 3, int second = 4)
       : block(test::usual_inputs(), first + second), pool(2), total(first + second) {
     const std::span<int32_t> tokens = block.input<int32_t>("tokens");
@@ -31,7 +31,8 @@ class Scene {
     block.add_span(1, second, 0);
     block.shape.sequences = 2;
   }
-  /// Values of a run are parameters with a row a token here.
+  /// Adds a parameter with random values. The values of a run are parameters here too, with one row
+  /// per token.
   Array param(const std::string& name, const Shape& shape) {
     const Operand& w = params.add(name, known(shape));
     for (int64_t r = 0; r < w.rows; ++r)
@@ -76,10 +77,11 @@ double dot(const Operand& a, const Operand& b) {
   return sum;
 }
 
-/// y as a function of the parameters that it lists in `wrt`.
+/// Makes y and lists in `wrt` the parameters to differentiate it by.
 using Make = std::function<Array(Scene&, std::vector<Array>& wrt)>;
 
-// dy . (y(w + h t) - y(w - h t)) / 2 h against both rules.
+// Compares the central difference dy . (y(w + h t) - y(w - h t)) / 2 h with vjp and, if `forward`,
+// with jvp.
 void expect_right(const char* what, const Make& make, bool forward = true) {
   SCOPED_TRACE(what);
   Scene s;
@@ -225,13 +227,13 @@ TEST(Derivatives, OfPositionsAndAttention) {
         /*forward=*/false);
 }
 
-/// A kind of recurrence, and the shape of what it needs beside q, k and v.
+/// A kind of recurrence, and its inputs besides q, k and v.
 struct ScanCase {
   const char* name;
   ScanAttr attr;
   bool gate = false;
   bool one_decay = false;  ///< the same for all positions
-  int bonus = 0;           ///< of heads (1) or of channels (2)
+  int bonus = 0;           ///< 1: per head; 2: per channel; 0: none
 };
 const ScanCase kScans[] = {
     {"no decay", {.heads = 3, .key_heads = 3, .decay = Decay::kNone}},
@@ -316,7 +318,8 @@ TEST(Derivatives, OfScans) {
       expect_right(kind.name, [&](Scene& s, auto& wrt) { return scan_of(s, kind, wrt, chunk); });
 }
 
-// By chunks of any size, over several of their borders and with a last one that is not full.
+// The chunkwise form equals the decomposition for any chunk size, across several chunks and with an
+// incomplete last one.
 TEST(ScanChunks, AreTheScan) {
   for (const ScanCase& kind : kScans)
     for (const int32_t chunk : {1, 7, 16, 64, 500}) {
@@ -339,7 +342,8 @@ TEST(ScanChunks, AreTheScan) {
     }
 }
 
-// Both rules are products with the same matrix, also where states are computed again.
+// vjp and jvp are products with the same matrix, also for spans so long that the backward pass
+// recomputes states.
 TEST(Derivatives, OfLongScansAreAdjoint) {
   static_assert(kScanBackPositions == 64);
   for (const ScanCase& kind : kScans) {

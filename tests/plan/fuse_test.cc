@@ -1,4 +1,4 @@
-// Fusion: each rule fires on the pattern it is for, and leaves alone what another node still needs.
+// Fusion: each rule fuses its pattern, but not if another node needs an intermediate value.
 #include "plan/fuse.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Fusion : public testing::Test {
   Array index(const std::string& name) {
     return leaf(op::kInput, name, {Symbol::kRows, 1}, InputAttr{DType::kI32});
   }
-  /// Fuses for these roots, whose shapes and order must stay.
+  /// Fuses the graph for these roots and expects that their shapes and order stay.
   void fuse_for(const std::vector<Array>& wanted) {
     roots.clear();
     for (const Array& array : wanted) roots.push_back(array.value());

@@ -1,5 +1,5 @@
-// The same definitions that are served can be trained: gradients against central differences, a
-// loss that falls, and serving plans that give the logits of the training trace.
+// Definitions for serving can be trained too: gradients equal central differences, the loss falls,
+// and serving plans give the logits of the training trace.
 #include "autodiff/gradient.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kTokens = 11;
 
-// What families with recurrent layers have of them; every other layer of hybrids attends.
+// Sets the recurrent layers of families that have them; in hybrids every other layer is attention.
 void set_recurrent(TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   const std::string& name = c.architecture;
@@ -196,8 +196,8 @@ TEST_P(Definitions, GradientDescentLowersTheLoss) {
   EXPECT_LT(*plan->root(0).row<float>(0), 0.3F * before);
 }
 
-// The proof of one definition: traced for serving, prefilled in two chunks and decoded token by
-// token, fused and not, it gives the logits of the training trace.
+// One definition serves both purposes: traced for serving, prefilled in two chunks and decoded
+// token by token, fused and not fused, it gives the logits of the training trace.
 TEST_P(Definitions, ServingEqualsTraining) {
   Trained m(GetParam());
   const auto reference = m.plan({m.logits}, false);

@@ -1,4 +1,4 @@
-// RunBlock: the inputs of a run by the names that graphs give them, and the rows of a run.
+// RunBlock: the inputs of a run by their names in graphs, and the rows of a run.
 #include "plan/run_block.h"
 
 #include <gtest/gtest.h>

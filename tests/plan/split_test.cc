@@ -39,7 +39,7 @@ struct TwoLayers {
   }
 };
 
-// What follows from the last layers, the head among it, is the back; one value goes over.
+// The back has the nodes of the last layers and the output head; one value crosses.
 TEST(Split, TheBackBeginsAtItsFirstLayer) {
   TwoLayers of;
   const SplitGraph parts = split(of.graph, {of.head}, 1);

@@ -1,4 +1,4 @@
-// Caches: pages of the types that were asked for.
+// KV caches: pages have the requested types.
 #include "plan/states.h"
 
 #include <gtest/gtest.h>

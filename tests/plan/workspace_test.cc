@@ -1,4 +1,4 @@
-// Memory that several plans share: what one leaves there changes nothing of what another gives.
+// Memory that several plans share: the contents that one plan leaves do not affect another plan.
 #include "plan/workspace.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Workspace, BlocksStayWhereTheyAre) {
   EXPECT_EQ(workspace.bytes(), 6000U);
 }
 
-/// Graphs of parameters, whose plans run in one workspace.
+/// Graphs of parameters whose plans run in one workspace.
 class Shared : public ::testing::Test {
  protected:
   static constexpr int kCols = 32;

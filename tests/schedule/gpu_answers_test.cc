@@ -254,8 +254,8 @@ TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
   }
 }
 
-// Constrained answers together with free ones. Few or most tokens may follow, also more than the
-// device returns at first, and a draft is verified token by token.
+// Constrained answers together with free ones: masks that allow few tokens, most tokens, or more
+// than the device returns at first; and a draft that is verified token by token.
 std::vector<GenerateRequest> held_requests(GrammarCompiler& grammars) {
   std::vector<GenerateRequest> all = requests();
   all.resize(6);

@@ -247,7 +247,8 @@ std::string Arguments::Parser::help_text() const {
   return fit_help(text);
 }
 
-// Returns the arguments for CLI11: flags, then words; MODEL as a flag; no collected words.
+// Returns the arguments for CLI11: the flags, then "--" and the positional words. A positional
+// MODEL becomes --model. The words of a text are moved to *words_ instead.
 std::vector<std::string> Arguments::Parser::arrange(Reader& reader) {
   std::vector<std::string>& words = reader.words();
   std::vector<std::string> all = std::move(reader.flags());

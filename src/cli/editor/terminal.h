@@ -39,8 +39,8 @@ class Terminal {
 
   bool moves_cursor() const { return moves_cursor_; }
   bool shows_styles() const { return shows_styles_; }
-  /// Whether input should be echoed: not if the program that runs veery had switched echo off, as
-  /// it then shows the input itself.
+  /// Whether input should be echoed. It should not if echo was already off when veery started,
+  /// because the program that runs veery then shows the input itself.
   bool echoes() const { return echoes_; }
   /// Returns 24 rows of 80 columns if the size is unknown.
   TerminalSize size() const;

@@ -75,7 +75,7 @@ void show_decoder(Model& model, const ModelArguments& flags, const Settings& set
   Plan& plan = reader.plan(settings.rows);
   if (settings.profile) reader.feed(any_tokens(model, static_cast<size_t>(settings.rows)));
   show(plan, {.rows = settings.rows, .outputs = 1, .context = settings.depth + settings.rows},
-       model, flags, settings);
+       flags, settings);
 }
 
 /// The run of one text of settings.rows tokens.
@@ -86,7 +86,7 @@ void show_encoder(Model& model, const ModelArguments& flags, const Settings& set
   const TokenSequence text{tokens, {}};
   encoder.run({&text, 1});
   show(encoder.plan(settings.rows, 1),
-       {.rows = settings.rows, .outputs = settings.rows, .context = settings.rows}, model, flags,
+       {.rows = settings.rows, .outputs = settings.rows, .context = settings.rows}, flags,
        settings);
 }
 

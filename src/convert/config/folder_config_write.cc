@@ -20,7 +20,7 @@ using config::expansion;
 using config::kinds_of_layers;
 using config::Writer;
 
-// Keys that a model type names differently from most types.
+// Keys that have another name in some model types: `usual` is that of most types.
 struct KeyRow {
   std::string_view type;
   const char* usual;
@@ -239,7 +239,7 @@ void write_scales(Writer& w) {
   softcap("final_logit_softcapping", c.logit_softcap);
 }
 
-// Writes experts chosen in groups, with leading dense layers.
+// Writes the keys of expert layers with group-limited routing and leading dense layers.
 void write_grouped_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   w.out["n_routed_experts"] = e.count;

@@ -4,11 +4,12 @@
 
 namespace veery {
 
-/// Which positions p of its sequence a row at position r sees. kCausal: p <= r, with a window those
-/// with r - window < p. kFull: all that the sequence has by the end of the run. kSymmetric: of
-/// those |p - r| <= window. kPrefix (no model that is read has it): p <= r, and all of the first
-/// Span::visible positions.
-/// kSource: the first Span::visible positions of what an encoder gave, whatever r is.
+/// The positions p of its sequence that a row at position r attends to.
+/// - kCausal: p <= r; with a window also r - window < p.
+/// - kFull: all positions of the sequence at the end of the run.
+/// - kSymmetric: those of kFull with |p - r| <= window.
+/// - kPrefix: p <= r, and the first Span::visible positions. No supported model uses it.
+/// - kSource: the first Span::visible positions of the output of an encoder, for any r.
 enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix, kSource };
 
 /// Parameters of attend and attend_back. `window` 0: unlimited. `chunked`: a causal row sees

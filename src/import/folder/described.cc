@@ -358,7 +358,8 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "falcon_h1") normalise_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") normalise_cohere_moe(file, config);
   if (type != nullptr && type->type == "bailing_moe") normalise_bailing(config);
-  // All layers of these types are of one kind, which the list names differently.
+  // All layers of these types are equal, so the list, whose names other types do not use, is
+  // dropped.
   if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
     config.erase("layer_types");
   for (const auto& [theirs, ours] : kOtherNames) {

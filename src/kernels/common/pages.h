@@ -52,8 +52,8 @@ struct PositionRange {
   int64_t first, last;
 };
 
-/// What the row at `position` of a span sees, as AttendAttr::mask says. Both ends grow with the
-/// position.
+/// Returns the positions that the row at `position` of a span attends to, by AttendAttr::mask. Both
+/// ends are non-decreasing in `position`.
 inline PositionRange visible(const AttendAttr& attr, const Span& span, int64_t position) {
   const int64_t window = attr.window, end = span.end_position();
   switch (attr.mask) {

@@ -14,8 +14,8 @@ struct ChainEnd {
   Matrix values{}, mass{};
   bool draws() const { return static_cast<bool>(values); }  ///< whether the table has top_k()
 };
-/// Nothing if the results of a table are something else, or if the machine has no kernel that
-/// continues with them.
+/// Returns the ChainEnd of a table; absent if its results are something else, or if the machine has
+/// no kernel that continues with them.
 std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
                                   std::span<const Operand> results, const TableUse& use);
 /// Bytes that a chain needs after the run inputs.
@@ -29,7 +29,7 @@ class Chain {
   Chain(Machine& machine, const RunInputsLayout& layout, std::byte* inputs,
         std::vector<Launch> step, const ChainEnd& end, int64_t rows);
 
-  int32_t max_tokens() const { return max_tokens_; }  ///< of a row; 0: no room for two steps
+  int32_t max_tokens() const { return max_tokens_; }  ///< per row; 0: no room for two steps
   void run(const RunShape& shape, std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(int64_t row) const;
 

@@ -9,7 +9,7 @@
 namespace veery::gpu {
 
 /// The shape of a run (counts, spans, output rows, page tables) and the inputs that the table
-/// declares. fill() writes the block, and one copy brings it to the device.
+/// declares. fill() writes the block on the host; one copy transfers it to the device.
 class RunInputsLayout {
  public:
   explicit RunInputsLayout(const TableUse& use);
@@ -21,7 +21,8 @@ class RunInputsLayout {
   /// Whether a decode step can write the inputs of the next one: each declares how it advances, and
   /// at most one is advanced in each way that needs a kernel.
   bool can_chain() const;
-  /// What a chain overwrites in the block; the other parameters are not set.
+  /// Returns parameters of chain_advance() with the addresses in the block that a chain overwrites;
+  /// the other parameters are not set.
   ChainAdvanceParams chain_advance(std::byte* base) const;
   /// Copies the shape of a run and its inputs to the block at `base`.
   void fill(const RunShape& shape, std::byte* base) const;

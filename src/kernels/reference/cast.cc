@@ -18,7 +18,8 @@ void store(std::byte* at, int32_t i, T value) {
   std::memcpy(at + static_cast<size_t>(i) * sizeof(T), &value, sizeof(T));
 }
 
-// Towards zero, clamped to the range of T; NaN gives 0. 2^31 is the smallest float above any int32.
+// Converts towards zero, clamped to the range of T; NaN becomes 0. 2^31 is the smallest float above
+// any int32.
 template <typename T>
 T to_integer(float x) {
   constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());

@@ -65,8 +65,8 @@ Entry decode_entry(const ModelFile& file, const TransformerConfig& config);
 bool has_draft_head(const ModelFile& file, const TransformerConfig& config);
 
 /// "draft": the MTP layer, with roots "best" [outputs, 1] and "hidden" [outputs, dim]. Input
-/// "features" [rows, dim]: for each token, the row of "rows" or "hidden" before it. Throws
-/// kUnsupported unless has_draft_head().
+/// "features" [rows, dim]: for each token, the row of "rows" or "hidden" of the preceding position.
+/// Throws kUnsupported unless has_draft_head().
 Entry draft_entry(const ModelFile& file, const TransformerConfig& config);
 
 /// "transcribe": the roots of "decode"; "hidden" [rows, dim], the encoder's output; "source.0" ...

@@ -42,8 +42,8 @@ void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
   c.activation = Activation::kGelu;
 }
 
-// GGUF has no key for the embedding scale, since all published models use sqrt(dim). A key of veery
-// marks others.
+// GGUF has no key for the embedding scale, since all published models use sqrt(dim). veery writes a
+// key of its own for other scales.
 void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (!metadata.number(c.architecture + ".embedding_scale")) complete_gemma(c);
   c.experts.route.sigmoid =

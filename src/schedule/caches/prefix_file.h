@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// What a file holds.
+/// The contents of a file.
 enum class PrefixKind : uint32_t {
   kBlock = 1,  ///< one page (kPagePositions tokens) of every growing KV cache
   /// Everything else that a sequence needs at one position: partly filled pages, sliding windows,

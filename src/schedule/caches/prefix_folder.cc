@@ -46,7 +46,7 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Of the link itself if the path is a link.
+// Gets the status of a path, without following a link.
 bool status_of(const std::string& path, struct stat& status) {
   return ::lstat(path.c_str(), &status) == 0;
 }
@@ -124,9 +124,9 @@ int64_t PrefixFolder::modified() const {
   return ::stat(path_.c_str(), &folder) == 0 ? nanoseconds(folder.st_mtim) : -1;
 }
 
-// Makes a change so that refresh() does not take it for one of another program. Two changes within
-// one tick of the file system's clock have the same time, so a change of another program may hide
-// after an own one: the folder is listed again a little later.
+// Makes a change so that refresh() does not mistake it for a change of another program. Changes
+// within one tick of the file system's clock have the same time, so another program's change
+// shortly after this one may go unnoticed. Therefore the folder is listed again a little later.
 bool PrefixFolder::change_folder(const std::function<bool()>& change) {
   const bool current = modified() == seen_;
   const bool done = change();

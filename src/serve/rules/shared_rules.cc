@@ -5,7 +5,7 @@
 namespace veery::serve {
 namespace {
 
-// The fields beside those of the table of sampling parameters.
+// Fields of generation that are not in the table of sampling parameters.
 constexpr FieldRule kGeneration[] = {
     kept("dry_sequence_breakers"),
     kept("seed"),

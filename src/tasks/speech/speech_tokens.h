@@ -14,7 +14,7 @@
 
 namespace veery {
 
-/// Settings of a model beside its vocabulary (import/folder/speech_keys.h).
+/// Settings of a speech model that its vocabulary does not contain (import/folder/speech_keys.h).
 struct SpeechKeys {
   std::vector<int32_t> suppressed, suppressed_first;
   bool usual = false;                 ///< use the tokens of OpenAI's code, add_usual()

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kReach = 15;  // frames to either side
 
-// Returns the quietest frame in the last third of the first `longest` frames of a range. Of equally
-// quiet frames the latest, since longer windows are fewer.
+// Returns the quietest frame in the last third of the first `longest` frames of a range. Among
+// equally quiet frames it returns the latest, because longer windows mean fewer windows.
 int64_t quietest(const MelSpectrogram& mel, FrameRange range, int64_t longest) {
   const int64_t from = range.first + std::max<int64_t>(longest * 2 / 3, 1);
   const int64_t to = range.first + longest;

@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// What the text after a mark contains.
+/// The kind of text that follows a mark.
 enum class AnswerMode : uint8_t {
   kStart,  ///< content, of which only whitespace has been read so far
   kContent,

@@ -28,7 +28,7 @@ class ChatTemplates {
   const AnswerFormat& answer_format() const { return format_; }
   const Json& special() const { return special_; }
 
-  /// What a template supports, found by rendering test conversations.
+  /// The features of a template, found by rendering test conversations.
   struct Traits {
     bool system = false;          ///< renders a system message at the start
     bool tools = false;           ///< renders tools

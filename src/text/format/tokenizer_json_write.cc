@@ -48,8 +48,8 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-// Reads written tokens and added tokens. Of duplicates only the first is kept, and added tokens
-// take precedence, because text never becomes the others.
+// Reads written tokens and added tokens. Among equal tokens only the first is kept; an added token
+// comes before other tokens, because text with its spelling always becomes the added token.
 void read_tokens(const Vocabulary& vocabulary, bool strip_after, Parts& parts) {
   const auto count = static_cast<size_t>(vocabulary.size());
   parts.tokens.resize(count);

@@ -9,7 +9,7 @@ namespace veery {
 
 /// Returns a tokenizer.json for tokenizer.ggml.* of `file`. It gives the same ids for any text,
 /// except for some texts with U+2581 at the start or beside spaces. Merges are derived from the
-/// scores of SentencePiece BPE. Of duplicate tokens the first is written.
+/// scores of SentencePiece BPE. Only the first of several equal tokens is written.
 /// `tokenizer` is the tokenizer of the file. Throws as make_tokenizer(), kUnsupported naming a
 /// tokenizer that tokenizer.json cannot represent or a token that is not UTF-8, and kLimit for a
 /// token that is far too long.

@@ -63,7 +63,7 @@ GreedyTokenizer::GreedyTokenizer(const Metadata& metadata)
   for (int32_t id = 0; id < vocabulary_.size(); ++id)
     if (vocabulary_.type(id) == TokenType::kNormal && !vocabulary_.bytes(id).empty())
       ordered_.push_back(id);
-  // Of duplicate tokens the first is used.
+  // The sort is stable, so that the first of several duplicates is used.
   std::ranges::stable_sort(ordered_, {}, [&](int32_t id) { return vocabulary_.bytes(id); });
   for (const int32_t id : ordered_)
     ++begins_[static_cast<unsigned char>(vocabulary_.bytes(id)[0]) + size_t{1}];

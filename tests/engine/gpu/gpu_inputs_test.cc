@@ -1,5 +1,5 @@
-// A new input needs one declaration: graphs that declare inputs of their own, of all types, give
-// the same on the CPU and on the GPU kernels of the emulator, as CUDA and as Metal has them.
+// A new input needs only a declaration: graphs with inputs of their own, of all types, give the
+// same results on the CPU and on the emulator, with the CUDA and the Metal kernels.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kRows = 5, kColumns = 8, kTopics = 7;
 
-/// Rows of a table, by an input that no model has, times another one, plus casts of three more.
+/// Selects rows of a table by an input, multiplies them by another one, and adds casts of three
+/// more. No model has these inputs.
 struct InputGraph {
   InputGraph() {
     const Array topic = input(graph, "topic", {Symbol::kRows, 1}, {DType::kI32});
@@ -62,7 +63,7 @@ void fill(const RunBlock& block) {
   for (uint16_t& x : block.input<uint16_t>("brain")) x = f32_to_bf16(random.normal());
 }
 
-/// The bytes of both results.
+/// Returns the bytes of both results, of two runs with different inputs.
 std::vector<std::byte> results(Backend* backend, int32_t rows) {
   InputGraph g;
   RunBlock block(g.graph, kRows);

@@ -33,7 +33,7 @@ enum class KvFormat {
   kF16,
   kBF16,
   kQ8_0,
-  // bf16 products by fma, the odd of two dimensions or positions before the even one:
+  // bf16 products by fma in pairs of dimensions or positions; the odd one is added first:
   kRoundedF32,   // bf16 converted to f32
   kRoundedBF16,  // as in the cache
   // bf16 products by dot product instructions, which multiply such a pair at once:

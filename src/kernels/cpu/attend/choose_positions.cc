@@ -1,8 +1,8 @@
-// Chooses the positions of sparse attention. A score accumulates, sequentially over the heads, the
-// weighted dot products of query and key, each accumulated sequentially over the dimensions; the
-// lowest position wins ties. So the result does not depend on the work split. Rows that see no more
-// positions than may be chosen are not scored. With few rows the positions are split over the
-// workers, and their candidates are merged in a second phase.
+// Chooses the positions of sparse attention. The score of a position is the weighted sum, over the
+// heads, of dot products of query and key. Both sums are sequential, and the lowest position wins
+// ties, so the result does not depend on the work split. Rows that see no more positions than may
+// be chosen are not scored. With few rows the positions are split over the workers, and their
+// candidates are merged in a second phase.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend/choose_positions.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"

@@ -16,7 +16,7 @@ CpuExecutable::CpuExecutable(ThreadPool& pool, std::span<const Step> steps,
 
 void CpuExecutable::start() noexcept {
 #ifndef NDEBUG
-  // Another plan may have left anything there: what is read before it is written shows as NaN.
+  // Fills the values with NaN, so that a kernel that reads a value before it is written shows.
   std::memset(memory_.values.data(), 0xff, memory_.values.size());
 #endif
   for (std::atomic<int32_t>& count : taken_) count.store(0, std::memory_order_relaxed);

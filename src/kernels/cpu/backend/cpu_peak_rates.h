@@ -7,7 +7,8 @@
 
 namespace veery {
 
-/// One measurement, of a few milliseconds. `weights`: what the loop that measures memory reads.
+/// Measures the peak rates once, in a few milliseconds. `weights`: the memory that the loop for
+/// memory bandwidth reads.
 PeakRates measure_cpu_peak_rates(ThreadPool& pool, Target target,
                                  std::span<const MemoryPiece> weights);
 

@@ -59,7 +59,8 @@ void join_strips(const Bytes* in, Bytes* bits) {
   }
 }
 
-// Converts blocks of a type to records (to) and back (from). kFields: bytes of all fields.
+// Conversion of blocks of a type: to() writes a block to a record, from() reads it back. kFields is
+// the size of Record::fields in bytes.
 template <typename Block>
 struct Packing;
 

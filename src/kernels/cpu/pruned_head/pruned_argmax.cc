@@ -61,10 +61,10 @@ void verify_panels(const Dispatch& d, const RunShape& shape, const Worker& worke
   for (int64_t r = 0; r < rows; ++r) multiply_candidates({finish, p}, worker, memory, r);
 }
 
-// Returns whether the run was faster than one without pruning. For one row memory traffic decides.
-// For several rows the latency of the verified panels decides, each of which is fetched for a
-// single row: that costs ten times what pruning saves per panel and row (SmolLM2, 8 rows, two
-// cores with AVX-512 VNNI: 0.53 us, and 0.04 instead of 0.09 us).
+// Returns whether the run was faster than one without pruning. With one row the bytes read decide.
+// With several rows the number of completely multiplied panels decides: each is fetched for a
+// single row, and this latency costs ten times the time that pruning saves per panel and row
+// (SmolLM2, 8 rows, two cores with AVX-512 VNNI: 0.53 us; 0.04 instead of 0.09 us).
 bool pruning_pays(const Product& p, int64_t candidates, int64_t multiplied) {
   const int64_t panels = p.weights[0].panels();
   if (p.outer_rows() > 1) return 10 * multiplied < p.outer_rows() * panels;

@@ -18,7 +18,8 @@ VEERY_GPU float cast_element(CastType type, const VEERY_DEVICE uint8_t* row, int
   return reinterpret_cast<const VEERY_DEVICE float*>(row)[i];
 }
 
-/// Towards zero, clamped to [low, high]; NaN gives 0. `end`: the smallest float above `high`.
+/// Converts towards zero, clamped to [low, high]; NaN becomes 0. `end`: the smallest float above
+/// `high`.
 VEERY_GPU int32_t clamped_to_int(float x, int32_t low, int32_t high, float end) {
   if (!(x > static_cast<float>(low))) return x != x ? 0 : low;
   return x >= end ? high : static_cast<int32_t>(x);

@@ -81,7 +81,8 @@ struct Attend {
   }
   KernelKey key(Family family) const { return key::attend(family, type, a.value_dim > 128); }
   bool is_mma() const { return type == CacheType::kBF16Mma; }
-  // The dimension of which attend_prefill_mma() and attend_flash() have a kernel; 0: another one.
+  // The head dimension, if attend_prefill_mma() and attend_flash() have a kernel for it; otherwise
+  // 0, which selects their kernels for any dimension.
   int common_dim() const {
     const bool common = a.key_dim == a.value_dim && (a.key_dim == 64 || a.key_dim == 128);
     return common ? a.key_dim : 0;
@@ -112,8 +113,8 @@ struct Attend {
             .shared = static_cast<size_t>(attend_flash_smem(a.key_dim, a.value_dim).bytes)},
            a);
   }
-  // Tiles of consecutive positions of one sequence, if there are enough of them to keep the SMs
-  // busy. Sets tile_rows if so.
+  // Attention of tiles, rows at consecutive positions of one sequence, if there are enough of them
+  // to keep the SMs busy. Sets tile_rows if so.
   void record_prefill() {
     const int each = attend_prefill_rows(a.heads, a.kv_heads), parts = head_blocks(attr);
     const int64_t tiles = (rows + each - 1) / each;
@@ -131,8 +132,9 @@ struct Attend {
     size.shared = static_cast<size_t>(attend_prefill_smem(a.key_dim, a.value_dim).bytes);
     to.add(key::attend_prefill(type, a.value_dim > 64), size, a);
   }
-  // The rows that the tiles leave over; in decode steps of several sequences these are all. The
-  // launch has at most one wave of thread blocks if there are many rows.
+  // Attention of the rows that are not in a tile of record_prefill(), which are all rows in decode
+  // steps of several sequences. If there are many rows, the launch is at most one wave of thread
+  // blocks.
   void record_ragged() {
     constexpr int kBlocksPerSm = 4, kManyRows = 256;
     LaunchSize own = size();
@@ -141,7 +143,7 @@ struct Attend {
     a.blocks_per_head = own.blocks_z;
     to.add(key::attend(Family::kAttendRagged, type, false), own, a);
   }
-  // Splits of the positions; the last thread block, or another kernel, merges their states.
+  // Attention with split KV; the last thread block, or another kernel, merges the states.
   void record_split(int splits, const Dispatch* rope) {
     LaunchSize own = size();
     a.staged = is_staged() ? 1 : 0;
@@ -227,7 +229,8 @@ const LaunchRow kRows[] = {
      KernelId::attend_rows_bf16_1, nullptr, attend_scratch},
 };
 
-// A flash kernel of each dimension that common_dim() returns, and what prefill leaves over.
+// There is a flash kernel and a prefill kernel for each result of common_dim(), and a kernel of
+// each cache type for the rows that prefill does not process.
 static_assert(find_kernel(key::attend_flash(0)) && find_kernel(key::attend_flash(64)) &&
               find_kernel(key::attend_flash(128)) && find_kernel(key::attend_prefill_mma(0)) &&
               find_kernel(key::attend_prefill_mma(64)) &&

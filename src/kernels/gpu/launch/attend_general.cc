@@ -119,8 +119,8 @@ void record_general(const Dispatch& d, Recorder& to) {
 
 // Sparse attention: the choice of positions.
 
-// Shared memory: the queries of all heads, padded to four floats, and the weights of the heads,
-// which are recomputed where there is little memory.
+// Bytes of shared memory: the queries of all heads, padded to four floats, and the weights of the
+// heads. Machines that do not stage rows recompute the weights instead.
 size_t choice_smem(const Dispatch& d, const Machine& machine) {
   const int kept = machine.stages_rows() ? 1 : 0;
   return sizeof(float) * static_cast<size_t>(d.as<ChooseAttr>().heads *

@@ -103,7 +103,7 @@ Workspace workspace_of(const Dispatch& d, int64_t rows, GemmMode mode) {
     work.act[at] = work.bytes;
     work.bytes += act_bytes(kind, rows, act_rows, cols, mode);
   }
-  // int4 digits are larger than int8 codes, which take their place if the machine has no wgmma.
+  // A machine without wgmma uses int8 codes in the place of int4 digits, which are larger.
   const auto int8 = static_cast<size_t>(ActivationKind::kInt8Block256);
   if (!made[int8]) work.act[int8] = work.act[static_cast<size_t>(ActivationKind::kInt4Digits)];
   return work;
@@ -287,8 +287,9 @@ struct Gemm {
     to.add(key::gemv(format, terms() == 2), size, a);
   }
 
-  // One panel per warp, of rows that are quantised one by one. gemm_simdgroup() pays from the ninth
-  // row on, as thread blocks of eight rows have no others to share weights with.
+  // One panel per warp; rows are quantised one by one. gemm_simdgroup() is faster from nine rows
+  // on: up to eight rows are one thread block, so that the direct kernels read the weights only
+  // once.
   void launch_direct(const GemmParams& a, WeightFormat format, int64_t max_panels) const {
     const bool gated = a.gated != 0, quantized = is_quantized(format);
     const KernelKey gemv = key::gemv_simdgroup(format, gated);
@@ -375,7 +376,7 @@ struct Gemm {
            3 * size.blocks_x * size.blocks_y >= 2 * to.machine.sm_count();
   }
 
-  // gemm_mma(): small tiles where large ones would leave SMs without any.
+  // gemm_mma(): uses small tiles if there are too few large ones for all SMs.
   void launch_mma(const GemmParams& a, WeightFormat format, int64_t panels) const {
     const auto size_of = [&](bool small) {
       const GemmMmaSmem plan = gemm_mma_smem(format, small);
@@ -390,7 +391,8 @@ struct Gemm {
     };
     const LaunchSize large = size_of(false);
     const GemmMmaSmem plan = gemm_mma_smem(format, false);
-    // Tiles of 64 outputs want more blocks per SM, or small ones would be half of the last wave.
+    // Large tiles are used if there are at least this many per SM. Tiles of 64 outputs need more,
+    // because otherwise a partly filled last wave would cost too much.
     const int blocks_per_sm = format == kBF16 ? 1 : plan.panels == 4 ? 4 : 2;
     const bool small = act_rows() <= 8 * gemm_mma_smem(format, true).groups ||
                        large.blocks_x * large.blocks_y < blocks_per_sm * to.machine.sm_count() ||
@@ -453,7 +455,8 @@ void record_linear(const Dispatch& d, Recorder& to) {
   const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
   record({d, to, rows, workspace_of(d, rows, kMode), false, kMode, to.matrix(d.out())});
 }
-// The largest output of each row, of which the kernels find a key.
+// Argmax of each row: the product kernels find the largest order_key() of the outputs, which
+// argmax_finish() converts to an index.
 void record_argmax_keys(const Dispatch& d, Recorder& to) {
   constexpr GemmMode kMode = GemmMode::kTensorCores;
   const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
@@ -466,7 +469,7 @@ void record_argmax_keys(const Dispatch& d, Recorder& to) {
   to.add(KernelId::argmax_finish, launch_size((rows + 63) / 64, 64),
          ArgmaxFinishParams{to.run, gemm.argmax_keys(), to.matrix(d.out())});
 }
-// The same by way of all outputs, which are in the workspace after the activations.
+// Argmax for kernels without keys: all outputs are written to the workspace, after the activations.
 template <GemmMode kMode>
 size_t argmax_workspace(const Dispatch& d, const RunExtent& run) {
   const int64_t rows = max_rows(d, run);

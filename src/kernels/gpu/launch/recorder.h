@@ -1,4 +1,4 @@
-// recorder.h: what the launch files share: the recorder of launches, and the rows of their tables.
+// recorder.h: the recorder of launches, the rows of launch tables, and helpers of the launch files.
 #pragma once
 #include <map>
 #include <memory>
@@ -45,7 +45,7 @@ struct Recorder {
   Matrix matrix(const Operand& o) const {
     return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
   }
-  /// How a step is carried out.
+  /// The table row that implements a step.
   const LaunchRow* row_of(const Step& step) const;
   /// Token ids, positions or row indices.
   static const int32_t* ids(const Operand& o) { return reinterpret_cast<const int32_t*>(o.data); }
@@ -59,7 +59,7 @@ struct Recorder {
   }
 };
 
-/// A way to carry out an op. Each launch file has a table of them (tables.h).
+/// An implementation of an op. Each launch file has a table of them (tables.h).
 struct LaunchRow {
   Op op;
   bool (*accepts)(const Dispatch&, const KernelChoice&);
@@ -79,15 +79,15 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
 /// Whether there is a row for any operands.
 bool has_row(Op op, const Machine& machine);
 
-// What several launch files share.
+// Constants and helpers of several launch files.
 
-/// Columns of a row that fit into shared memory beside all else.
+/// The most columns of a row that fit into shared memory with the other data of a kernel.
 inline constexpr int kMaxStagedColumns = 32768;
 /// Plans with at least this number of rows use the kernels of --relaxed, if the machine has them.
 inline constexpr int64_t kRelaxedRows = 256;
 /// Up to this number of rows, attention splits the positions of each over thread blocks.
 inline constexpr int kSplitRows = 4;
-/// Thread blocks that share the positions of a row and its KV head, at most.
+/// The most thread blocks that share the positions of a row and its KV head.
 inline constexpr int kMaxSplits = 64;
 /// Pairs of a group in experts_gemm().
 inline constexpr int kFewPairs = 8, kManyPairs = 32;
@@ -148,7 +148,7 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to);
 
 /// Whether fuse_decode_steps() may fuse two successive steps in tables of `rows` rows.
 bool may_fuse_decode(Op first, Op second, int64_t rows);
-/// Finds the RoPE steps of one row that share a launch with the attention step after them.
+/// Finds the RoPE steps of one token row that share a launch with the attention step after them.
 void fuse_decode_steps(std::span<const Step> steps, Recorder& to);
 
 /// Dequantises the weights of the table's relaxed products, or allocates memory for those that each

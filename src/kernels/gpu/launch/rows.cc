@@ -139,7 +139,7 @@ void record_concat(const Dispatch& d, Recorder& to) {
          ConcatParams{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.in[BinaryIn::kB]),
                       to.matrix(d.out())});
 }
-// Not over rows, as gradients need it.
+// Sums over columns only. Sums over rows, which gradients need, have no kernel.
 bool accepts_sum_to(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[BinaryIn::kA]) && is_matrix(d.out()) &&
          d.in[BinaryIn::kA].rows == d.out().rows;

@@ -1,5 +1,5 @@
-// tables.h: the tables of the launch files. Where several rows accept the operands of an op, the
-// first one is used.
+// tables.h: the tables of the launch files. If several rows accept the operands of an op, the first
+// one is used.
 #pragma once
 #include <span>
 

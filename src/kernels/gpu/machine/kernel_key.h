@@ -7,7 +7,7 @@
 
 namespace veery::gpu {
 
-/// What a kernel computes, and how.
+/// The families of kernels: one per operation and method.
 enum class Family : uint8_t {
   kSingle,  ///< kernels without variants, which are launched by their KernelId
   kGemv,
@@ -35,8 +35,8 @@ enum class Family : uint8_t {
   kScan,
 };
 
-/// How many rows of activations (or pairs of rows and experts) a kernel multiplies at a time, where
-/// a family has kernels for several.
+/// The number of activation rows (or pairs of row and expert) that a kernel multiplies at a time,
+/// in families that have kernels for several.
 enum class RowClass : uint8_t { kAny, kOne, kEight, kSixteen, kThirtyTwo, kMany };
 
 /// Element type of the KV cache, and whether tensor cores multiply it.
@@ -45,9 +45,9 @@ enum class CacheType : uint8_t { kBF16, kF16, kF32, kBF16Mma };
 /// Identifies one entry of kernel_list.h. Made by the functions of namespace `key`.
 struct KernelKey {
   Family family = Family::kSingle;
-  uint8_t format = 0;  ///< WeightFormat, ActivationKind, CacheType or ScanKind, as the family says
+  uint8_t format = 0;  ///< WeightFormat, ActivationKind, CacheType or ScanKind, by family
   RowClass rows = RowClass::kAny;
-  uint8_t variant = 0;  ///< what else distinguishes the kernels of a family
+  uint8_t variant = 0;  ///< distinguishes further kernels of a family
 
   friend constexpr bool operator==(const KernelKey&, const KernelKey&) = default;
 };
@@ -71,7 +71,7 @@ constexpr KernelKey gemm_direct(WeightFormat format, bool gated) {
 constexpr KernelKey gemm_skinny(WeightFormat format, bool two_groups) {
   return of(Family::kGemmSkinny, format, two_groups ? RowClass::kSixteen : RowClass::kEight, 0);
 }
-/// `small`: a small tile, for products that would leave SMs without a large one.
+/// `small`: a small tile, for products with fewer large tiles than SMs.
 constexpr KernelKey gemm_mma(WeightFormat format, bool small) {
   return of(Family::kGemmMma, format, RowClass::kMany, small);
 }
@@ -101,7 +101,7 @@ constexpr KernelKey experts_gemv(WeightFormat format, bool gated) {
 constexpr KernelKey experts_gemm(WeightFormat format, RowClass rows, bool gated) {
   return of(Family::kExpertsGemm, format, rows, gated);
 }
-/// `bf16`: as gemm_exact() has it.
+/// `bf16`: as in gemm_exact().
 constexpr KernelKey experts_exact(bool bf16) {
   return of(Family::kExpertsExact, 0, RowClass::kMany, bf16);
 }
@@ -123,8 +123,8 @@ constexpr KernelKey attend_prefill_mma(int dim) {
 constexpr KernelKey attend_flash(int dim) {
   return of(Family::kAttendFlash, static_cast<int>(CacheType::kBF16), RowClass::kMany, dim);
 }
-/// How attend_general is compiled: by the most dimensions of values, and whether subnormal numbers
-/// are 0, as in products of bf16.
+/// Variants of attend_general: the most dimensions of values, and whether subnormal numbers are
+/// flushed to 0, as in bf16 products.
 enum class GeneralForm : uint8_t { k256, k256Flushed, k512, k512Flushed, kLatent };
 constexpr KernelKey attend_general(Family family, GeneralForm form) {
   return of(family, 0, RowClass::kAny, static_cast<int>(form));

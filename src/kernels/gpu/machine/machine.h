@@ -47,7 +47,7 @@ struct Launch {
   }
 };
 
-/// What is copied to the device before the launches of a run, and back after them.
+/// The memory that is copied to the device before the launches of a run, and back after them.
 struct Transfers {
   std::byte* to = nullptr;
   size_t bytes = 0;
@@ -68,8 +68,8 @@ class Recording {
   virtual std::byte* output(size_t i) = 0;
   /// Runs the launches and copies back `bytes[i]` bytes of block i.
   virtual void run(std::span<const size_t> bytes) = 0;
-  /// Starts launches that copy nothing back; the machine may go on with them until the next
-  /// recording has been run.
+  /// Starts a recording that copies nothing back. It may still be running until run() of the next
+  /// recording returns.
   virtual void start() { run({}); }
   /// Seconds of each part in the last run, for Machine::record_parts().
   virtual std::vector<double> seconds() const { return {}; }
@@ -104,8 +104,8 @@ class Machine : public Device {
   /// loops.
   virtual std::unique_ptr<Recording> record_loop(std::vector<Launch> launches,
                                                  const Transfers& transfers, uint32_t* again);
-  /// As record(), but in parts, each of which begins after the one before has ended. Part i ends
-  /// before launch `ends[i]`. Throws kUnsupported if the machine cannot time them.
+  /// As record(), but divided into parts, which are timed and run strictly one after the other.
+  /// Part i ends before launch `ends[i]`. Throws kUnsupported if the machine cannot time them.
   virtual std::unique_ptr<Recording> record_parts(std::vector<Launch> launches,
                                                   const Transfers& transfers,
                                                   std::span<const size_t> ends);

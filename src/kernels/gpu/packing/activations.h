@@ -139,8 +139,8 @@ struct Activations {
   int64_t stride;  ///< bytes of a row, or of a group
   ActivationKind kind;
   int32_t cols;
-  /// Residual quantisation: row 2 r has the codes of token row r, row 2 r + 1 those of what they
-  /// leave over.
+  /// Nonzero: residual quantisation. Row 2 r has the codes of token row r, row 2 r + 1 the codes of
+  /// its quantisation error.
   int32_t residual_rows;
 };
 

@@ -1,5 +1,4 @@
-// run.h: what the parameters of all kernels share: matrices in device memory, and the inputs that
-// change from run to run.
+// run.h: parameters of all kernels: matrices in device memory, and the shape of a run.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 
@@ -22,7 +21,7 @@ struct Norm {
   float eps;
 };
 
-/// veery::Span, without what only CPU kernels need.
+/// veery::Span, without the members that only CPU kernels use.
 struct RunSpan {
   int32_t sequence, first_row, rows, position;
 };
@@ -46,7 +45,7 @@ struct Run {
     const int32_t own = base == -1 ? counts[0] : base == -2 ? counts[1] : counts[2];
     return times > 0 ? own * times : own;
   }
-  /// The code of `times` as many rows as `code` stands for.
+  /// The code for `times` times the rows of `code`.
   static int64_t times(int64_t code, int64_t times) {
     return code >= 0 ? code * times : code - 16 * times;
   }

@@ -284,8 +284,8 @@ void Meaning::collect_evaluated(const Json& node, Evaluated& found, int depth) {
        {"anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies", "contains"}) {
     const Json* value = node.member(keyword);
     if (value == nullptr) continue;
-    // What these subschemas evaluate depends on the value. This is not supported unless everything
-    // is evaluated anyway.
+    // The set that these subschemas evaluate depends on the value. This is not supported unless
+    // everything is evaluated anyway.
     Evaluated part;
     if (keyword == std::string_view("contains"))
       part.items = 1;

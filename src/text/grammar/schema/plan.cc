@@ -164,8 +164,8 @@ void Plans::add_array(Plan& plan, const ArrayForm& form) {
 void Plans::add_object(Plan& plan, const ObjectForm& given) {
   ObjectForm form = given;
   if (!form.some.empty()) {
-    // One of the listed properties satisfies the rule. An unlisted member may too; this is not
-    // supported.
+    // The rule requires a matching member. The grammar accepts only listed properties as that
+    // member, although an unlisted one may match too.
     const ObjectForm::Rule some = form.some.back();
     form.some.pop_back();
     const size_t before = plan.objects.size();

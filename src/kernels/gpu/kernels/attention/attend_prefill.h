@@ -365,7 +365,7 @@ class PrefillAttention : PrefillTile {
 
   AttendPrefillSmem layout_;
   int64_t query_position_,
-      query_first_seen_;  ///< positions: of query lane() % 8, and what it sees first
+      query_first_seen_;  ///< of query lane() % 8: its position, and the first one that it sees
   float block_max_ = kNoScore, block_sum_ = 0;
   float segment_max_ = kNoScore, segment_sum_ = 0, max_score_ = kNoScore, sum_ = 0;
   float segment_[kQueriesPerWarp][kDims] = {}, whole_[kQueriesPerWarp][kDims] = {};

@@ -1,8 +1,8 @@
 // gemm_direct.h: products whose warps read weights and activations from device memory directly, and
-// what all products share: weight panels, mma fragments, the epilogue. Quantised weights give the
-// bits of kernels/cpu: exact integer sums of blocks by tensor cores, accumulated sequentially by
-// fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of 256
-// columns, 16 columns at a time, and the sums of pieces are added in order.
+// the common parts of all products: weight panels, mma fragments, epilogue. Quantised weights give
+// the bits of kernels/cpu: exact integer sums of blocks by tensor cores, accumulated sequentially
+// by fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of
+// 256 columns, 16 columns at a time, and the sums of pieces are added in order.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 

@@ -93,7 +93,7 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
 
   VEERY_GPU void wait_for_k_tile() { wait_for_phase(k_tile_barrier(k_tile_stage_), k_tile_phase_); }
   VEERY_GPU void wait_for_tile() { wait_for_phase(tile_barrier(tile_stage_), tile_phase_); }
-  /// All lanes have loaded the weight tile, so its stage is refilled.
+  /// Refills the stage of the current weight tile, after all lanes have loaded it.
   VEERY_GPU void next_tile() {
     sync_warp();
     if (lane() == 0) copy_tile(tile_stage_);
@@ -106,12 +106,13 @@ class GemmWgmmaBf16 : GemmEpilogue<GemmWgmmaBf16Smem::kWarps, GemmWgmmaBf16Smem:
   VEERY_GPU int previous_stage() const {
     return k_tile_stage_ == 0 ? Plan::kKTileStages - 1 : k_tile_stage_ - 1;
   }
-  /// The warp no longer needs the previous K tile.
+  /// Releases the stage of the previous K tile, which this warp no longer needs.
   VEERY_GPU void release_previous_k_tile() const {
     if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
     if (lane() < cluster_blocks()) arrive_remote(empty_barrier(previous_stage()), lane());
   }
-  /// By now all other warps have probably released it, too.
+  /// Refills that stage, if this warp is its producer. It is called later than the release, when
+  /// the other warps have probably released the stage too.
   VEERY_GPU void refill_k_tile() const {
     if (k_tile_ == 0 || k_tile_ - 1 + Plan::kKTileStages >= k_tiles_) return;
     const int stage = previous_stage();

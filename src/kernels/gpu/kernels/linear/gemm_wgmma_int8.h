@@ -22,7 +22,8 @@ class WgmmaInt8Unit {
   static constexpr ActivationGroupLayout kKTile =
       activation_group_layout(ActivationKind::kInt4Digits, 256);
 
-  /// Integer sums: products of codes, times weight scales. By all warps of a warpgroup.
+  /// Computes the integer sums: products of codes, times weight scales. All warps of a warpgroup
+  /// must call it.
   VEERY_GPU WgmmaInt8Unit(const uint8_t* unit, const uint8_t* act) : unit_(unit), act_(act) {
     const auto scales = load<Four<uint32_t>>(unit + kLayout.scales + lane() / 4 * 16);
     int32_t c[kGroups][4];
@@ -160,7 +161,8 @@ class GemmWgmmaInt8 : GemmEpilogue<GemmWgmmaInt8Smem::kWarps, GemmWgmmaInt8Smem:
     copy_bulk(full_barrier(stage), to, activation_group(a_.act, first_group_).k_tile(8 * u),
               GemmWgmmaInt8Smem::kActBytes);
   }
-  /// The warp has finished unit u; by now the others have probably finished the one before.
+  /// After unit u: releases its stage and refills it with this warp's panel. The rows of unit u - 1
+  /// are refilled only now, when the other warps have probably finished that unit.
   VEERY_GPU void refill(int u, int stage, int previous, int previous_phase) const {
     if (u + kStages < units_) arrive(empty_barrier(stage));
     sync_warp();

@@ -85,7 +85,7 @@ class GemmWgmmaSplitk
     copy_bulk(full_barrier(stage), at(stage) + kPanels * GemmWgmmaInt8Smem::kUnit,
               activation_group(a_.act, first_group_).k_tile(8 * u), GemmWgmmaSplitkSmem::kActBytes);
   }
-  /// The warp has released a stage, which unit u refills. One warp of each set copies the rows.
+  /// Refills a stage that this warp has released with unit u. One warp of each set copies the rows.
   VEERY_GPU void refill(int u, int stage, int phase) const {
     if (u >= units_) return;
     arrive(empty_barrier(stage));

@@ -133,8 +133,9 @@ struct GemvTile {
       }
     }
   }
-  // Without residual: independent mma, from which the needed columns are selected. With residual: B
-  // is 0 except for column s, so that all mma add to the same registers, as there are too few.
+  // Without residual quantisation: independent mma, from whose results the needed columns are
+  // selected. With it there are too few registers for that, so B is 0 except for column s, and all
+  // mma add to the same registers.
   static VEERY_GPU void multiply_sub_block(int32_t (&c)[kHalves][4], const uint32_t (&fragment)[4],
                                            const Two<uint32_t>& own, int s) {
     if constexpr (kTerms == 2) {
@@ -391,7 +392,7 @@ class GemvPanels {
   uint64_t best_ = 0;
 };
 
-/// A product of one row.
+/// GEMV: a matrix times one token row.
 template <WeightFormat kFormat, int kTerms, int kWarps>
 class Gemv {
  public:

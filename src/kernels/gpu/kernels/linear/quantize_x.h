@@ -21,8 +21,8 @@ VEERY_GPU void add_to_lane_sums(const VEERY_DEVICE float* x, int i, int n,
     if (kAll || i + 32 * j + 32 < n) b = term(v[j + 1], b);
   }
 }
-/// Returns the sum of n elements in 64 partial sums: elements i, i + 64, ... are one; lane l has
-/// those of l and of l + 32.
+/// Returns the sum of n elements by 64 partial sums. Partial sum i adds the elements i, i + 64,
+/// ...; lane l computes the partial sums l and l + 32.
 template <typename Term>
 VEERY_GPU float sum_in_lanes(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
   float a = 0, b = 0;
