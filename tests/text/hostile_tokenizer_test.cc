@@ -55,7 +55,7 @@ Json replacement(const char* kind, const std::string& from, const std::string& t
 TEST(HostileTokenizer, NormalizersCannotMultiplyText) {
   const std::string big(1'000'000, 'x');
   expect_refused_text("normalizer", repeated(replacement("String", "a", "aa"), 60, "normalizers"),
-                      "a", {"normalizer 16 (\"Replace\")", "a text of 1;", "65600"});
+                      "a", {"normalizer 16 (\"Replace\")", "a text of 1 bytes;", "65600"});
   expect_refused_text("normalizer", repeated(replacement("Regex", "a", "aa"), 60, "normalizers"),
                       "a", {"normalizer 16 (\"Replace\")"});
   expect_refused_text("normalizer", repeated({{"type", "ByteLevel"}}, 60, "normalizers"), "é",
@@ -115,7 +115,7 @@ TEST(HostileTokenizer, DecodersCannotMultiplyText) {
   Json whole = word_level();
   whole["decoder"] = repeated(replacement("String", "a", "aa"), 60, "decoders");
   const auto tokenizer = make(whole);
-  expect_refused(ErrorKind::kLimit, {"decoder 16 (\"Replace\")", "a text of 1;"},
+  expect_refused(ErrorKind::kLimit, {"decoder 16 (\"Replace\")", "a text of 1 bytes;"},
                  [&] { tokenizer->decode({0}); });
   expect_refused(ErrorKind::kLimit, {"\"Replace\""}, [&] { tokenizer->piece(0); });
 }
