@@ -21,7 +21,8 @@ const std::vector<float> kValues = {
 // The values as `type`.
 Matrix casted(const Matrix& x, DType type) {
   Matrix y(x.operand.rows, x.operand.cols, type);
-  test::run(op::kCast, {x.operand}, y.operand, CastAttr{type}, test::plain_shape(1), {.workers = 2});
+  test::run(op::kCast, {x.operand}, y.operand, CastAttr{type}, test::plain_shape(1),
+            {.workers = 2});
   return y;
 }
 Matrix values() {
@@ -38,9 +39,10 @@ TEST(Cast, RoundsFloatsToNearest) {
     EXPECT_EQ(brain.operand.row<uint16_t>(0)[i], f32_to_bf16(kValues[i])) << kValues[i];
   }
   const Matrix back = casted(half, DType::kF32);
-  for (size_t i = 0; i < kValues.size(); ++i)
-    if (!std::isnan(kValues[i]))
-      EXPECT_EQ(back[0][i], f16_to_f32(f32_to_f16(kValues[i]))) << kValues[i];
+  for (size_t i = 0; i < kValues.size(); ++i) {
+    if (std::isnan(kValues[i])) continue;
+    EXPECT_EQ(back[0][i], f16_to_f32(f32_to_f16(kValues[i]))) << kValues[i];
+  }
 }
 
 TEST(Cast, ClampsIntegersAndDropsTheFraction) {

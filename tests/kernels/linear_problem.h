@@ -170,8 +170,8 @@ class Problem {
   }
   float output(size_t i, int64_t n, const std::vector<float>& x) const {
     const auto at = static_cast<size_t>(n) * byte_size(types_[i], cols_);
-    const float y =
-        test::contract(types_[i], source_[i].data() + at, x, options_.exact, options_.quantises_residual);
+    const float y = test::contract(types_[i], source_[i].data() + at, x, options_.exact,
+                                   options_.quantises_residual);
     return options_.bias ? y + bias_[i][static_cast<size_t>(n)] : y;
   }
   float gate(float v) const {

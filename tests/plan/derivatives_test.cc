@@ -46,7 +46,8 @@ class Scene {
 
   Operand run(Array array) {
     plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{array.value()}, Binding{{{backend.get(), &params}}, nullptr, &block},
+        graph, std::vector<Value>{array.value()},
+        Binding{{{backend.get(), &params}}, nullptr, &block},
         PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
     plans.back()->run();
     Operand root = plans.back()->root(0);

@@ -130,7 +130,8 @@ class Trained {
   std::unique_ptr<Plan> plan(const std::vector<Array>& arrays, bool fuse) {
     std::vector<Value> roots;
     for (const Array& a : arrays) roots.push_back(a.value());
-    return std::make_unique<Plan>(graph, roots, Binding{{{backend.get(), &params}}, nullptr, &block},
+    return std::make_unique<Plan>(graph, roots,
+                                  Binding{{{backend.get(), &params}}, nullptr, &block},
                                   PlanOptions{.rows = kTokens, .outputs = kTokens, .fuse = fuse});
   }
 

@@ -19,7 +19,7 @@ struct Layout_ {
   uint64_t rows, cols;
   int64_t stride;
 };
-struct Wishes_ {
+struct Preference_ {
   uint64_t workspace = 0;
 };
 
@@ -70,9 +70,9 @@ bool fit(const lt::Product_& p, const lt::Layout_& a, const lt::Layout_& b, cons
          (d.type == lt::kF32 || d.type == lt::kBF16);
 }
 
-Status find(lt::Handle, lt::Product p, Layout a, Layout b, Layout c, Layout d, lt::Wishes wishes,
-            int wanted, lt::Found* found, int* count) {
-  if (wanted != 1 || wishes->workspace == 0 || !fit(*p, *a, *b, *c, *d))
+Status find(lt::Handle, lt::Product p, Layout a, Layout b, Layout c, Layout d,
+            lt::Preference preference, int wanted, lt::Found* found, int* count) {
+  if (wanted != 1 || preference->workspace == 0 || !fit(*p, *a, *b, *c, *d))
     return fault("mismatched matrices");
   *count = state.searches++ == state.fail_search ? 0 : 1;
   found->status = kOk;
@@ -126,13 +126,13 @@ CublasLt make_library() {
     return create(to, type, rows, cols, stride);
   };
   l.layout_destroy = [](Layout layout) { return destroy(layout); };
-  l.wishes_create = [](lt::Wishes* to) { return create(to); };
-  l.wishes_set = [](lt::Wishes wishes, int what, const void* value, size_t size) {
-    if (what != lt::kMostWorkspace || size != sizeof wishes->workspace)
+  l.preference_create = [](lt::Preference* to) { return create(to); };
+  l.preference_set = [](lt::Preference preference, int what, const void* value, size_t size) {
+    if (what != lt::kMostWorkspace || size != sizeof preference->workspace)
       return fault("unknown preference");
-    return std::memcpy(&wishes->workspace, value, size), kOk;
+    return std::memcpy(&preference->workspace, value, size), kOk;
   };
-  l.wishes_destroy = [](lt::Wishes wishes) { return destroy(wishes); };
+  l.preference_destroy = [](lt::Preference preference) { return destroy(preference); };
   l.find = find;
   l.multiply = multiply;
   return l;
