@@ -334,8 +334,8 @@ TEST(FolderConfig, ErrorsNameTheKeyAndTheFault) {
       {"rope alpha -1", llama + R"("rope_scaling":{"alpha":-1})", {"alpha is -1"}},
       {"model base", R"("model_type":"minicpm","dim_model_base":0)", {"dim_model_base is 0"}},
       {"rope theta text", llama + R"("rope_theta":"x")", {"rope_theta is \"x\""}},
-      {"odd rotation", llama + R"("partial_rotary_factor":0.4)", {"turns 3 of 8"}},
-      {"no rotation", llama + R"("partial_rotary_factor":0)", {"turns 0 of 8"}},
+      {"odd rotation", llama + R"("partial_rotary_factor":0.4)", {"rotates 3 of 8"}},
+      {"no rotation", llama + R"("partial_rotary_factor":0)", {"rotates 0 of 8"}},
       {"llama3 factors",
        llama + R"("rope_scaling":{"rope_type":"llama3","factor":2,"low_freq_factor":4,)"
                R"("high_freq_factor":4})",

@@ -320,7 +320,7 @@ TEST(CudaRelaxed, FaultsOfTheLibraryAreErrors) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kIo);
     EXPECT_NE(std::string(error.what())
-                  .find("cublasLt: no algorithm for 256 rows of 192 columns "
+                  .find("cublasLt: found no algorithm for 256 rows of 192 columns "
                         "times 256 outputs"),
               std::string::npos)
         << error.what();

@@ -390,7 +390,7 @@ TEST(MetalRefusals, SayThatMetalIsUnavailable) {
 #if !defined(__APPLE__)
   std::string why;
   EXPECT_EQ(message_of([&] { find_backends("metal", why); }),
-            "device metal: there is no Metal but on macOS");
+            "device metal: Metal is available on macOS only");
 #endif
   EXPECT_TRUE(is_device("metal"));
   EXPECT_FALSE(is_device("metal:1"));
