@@ -114,7 +114,7 @@ TEST(CallForm, IsThatBehindTheReasoning) {
 
 TEST(CallForm, WhereThereIsNoneThatIsSaid) {
   for (const auto& [source, part] : std::initializer_list<std::pair<std::string, std::string>>{
-           {"", "it has no chat template"},
+           {"", "the model has no chat template"},
            {chat_template(""), "does not render calls"},
            {"{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}x",
             "refuses calls"},
