@@ -415,7 +415,7 @@ class Models(CliTest):
         (self.place / "adapter_config.json").write_text("{}")
         self.assertIn("adapter", self.error("show", self.place))
         self.assertIn(": no such file or folder", self.error("show", self.place / "gone"))
-        self.assertIn("nothing is fetched", self.error("run", "org/name", "-p", "x"))
+        self.assertIn("downloads it", self.error("run", "org/name", "-p", "x"))
 
 
 class Names(CliTest):

@@ -192,7 +192,7 @@ class Memory(CliTest):
         status, headers, text = server.send("POST", "/v1/chat/completions", chat(model="two"))
         self.assertEqual((status, json.loads(text)["error"]["code"], headers.get("Retry-After")), (503, "model_too_large", None))
         self.assertEqual(self.loaded(server), ["one"])
-        self.assertIn("there are 1000000", self.error("serve", self.paths[0], "--port", 0, "--memory", 1, *self.FLAGS))
+        self.assertIn("the limit is 1000000", self.error("serve", self.paths[0], "--port", 0, "--memory", 1, *self.FLAGS))
         self.assertIn("'three' is not one of", self.error("serve", *self.paths, "--port", 0, "--pin", "three", status=2))
 
     def test_how_long_a_model_stays(self):

@@ -32,7 +32,7 @@ void apply_parameter(GenerateOptions& options, const std::string& name, double v
   }
   const SamplingParameter* row = find_sampling_parameter(name);
   if (row == nullptr)
-    throw Error(ErrorKind::kInput, "{}: there is no parameter '{}'", where, printable(name, 40));
+    throw Error(ErrorKind::kInput, "{}: unknown parameter '{}'", where, printable(name, 40));
   if (!row->accepts(value))
     throw Error(ErrorKind::kInput, "{}: {} is {}, expected {}", where, name, value,
                 row->expected());

@@ -232,7 +232,7 @@ class Bench {
   }
   void refuse_chain() const {
     throw Error(ErrorKind::kUnsupported,
-                "--chain {}: {} makes one token of this model and its settings at a time",
+                "--chain {}: {} decodes one token at a time with this model and its settings",
                 settings_.chain, !model_.backend().runs_on_host() ? "the device" : "the CPU");
   }
 
