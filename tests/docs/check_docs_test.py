@@ -38,7 +38,7 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.violations(other="[a](docs/layout.md#layout) [b](https://example.org/x) `[c](d)`"), [])
 
     def test_broken_link(self):
-        self.assertIn("README.md:2: link to docs/no.md, which is no file", self.violations(other="\n[a](docs/no.md)"))
+        self.assertIn("README.md:2: link to docs/no.md, which is not a file", self.violations(other="\n[a](docs/no.md)"))
         self.assertIn("no such heading", self.violations(other="[a](docs/layout.md#other)")[0])
 
     def test_missing_path(self):

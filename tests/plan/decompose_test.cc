@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
-#include "support/run_inputs.h"
+#include "plan/run_inputs.h"
 
 namespace veery {
 namespace {

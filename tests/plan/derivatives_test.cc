@@ -13,7 +13,7 @@
 #include "graph/ops/recurrence_back.h"
 #include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
-#include "support/run_inputs.h"
+#include "plan/run_inputs.h"
 
 namespace veery {
 namespace {

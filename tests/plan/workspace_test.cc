@@ -10,7 +10,7 @@
 #include "array/array.h"
 #include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
-#include "support/run_inputs.h"
+#include "plan/run_inputs.h"
 
 namespace veery {
 namespace {
