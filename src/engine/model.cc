@@ -145,6 +145,7 @@ void Model::define() {
 
 // Makes the places: the CPU alone, or one or more devices in a pipeline, perhaps after the CPU.
 void Model::find_places() {
+  for (const auto& backend : options_.backends) VEERY_CHECK(backend != nullptr);
   if (options_.backend_layers == 0) options_.backends.clear();
   if (options_.backend_layers && *options_.backend_layers < 0)
     throw Error(ErrorKind::kInput, "{} layers are to be on the device, expected 0 or more",
@@ -192,6 +193,7 @@ void Model::load_params(const ParamStore::Progress& progress) {
     if (options_.layout_only) return params_[place].lay_out(file_, graph, backend);
     params_[place].load(file_, graph, pool_, backend, progress);
   };
+  if (places_.size() == 1) return load(0, entry_.graph);
   std::vector<Value> roots;
   for (const auto& [name, value] : entry_.roots) roots.push_back(value);
   std::vector<Graph> parts(places_.size());

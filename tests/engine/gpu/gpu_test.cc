@@ -24,14 +24,15 @@ using test::SmallModel;
 using test::some_ids;
 
 enum class On { kCpu, kGpu };
-std::shared_ptr<Backend> backend_for(On on) {
-  return on == On::kCpu ? nullptr : gpu::make_backend(gpu::make_emulator());
+std::vector<std::shared_ptr<Backend>> backends_for(On on) {
+  if (on == On::kCpu) return {};
+  return {gpu::make_backend(gpu::make_emulator())};
 }
 LoadOptions options_for(On on, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  options.backends = {backend_for(on)};
+  options.backends = backends_for(on);
   return options;
 }
 
@@ -219,7 +220,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
     LoadOptions options = options_for(On::kCpu, 266);
     options.cache_keys = options.cache_values = cache;
     const auto last = [&](On on) {
-      options.backends = {backend_for(on)};
+      options.backends = backends_for(on);
       Model of(model.path(), options);
       test::Session session(of);
       session.feed(std::span(ids).first(266));
@@ -515,7 +516,7 @@ TEST(GpuRefusals, NameOpAndOperands) {
       .rows = 8, .cols = 64, .dtype = DType::kQ8_0, .layout = Layout::kRowMajor};
   d.attr = LinearAttr{.weights = 1};
   try {
-    backend_for(On::kGpu)->choose(op::kLinear, d, {.exact = true});
+    backends_for(On::kGpu).front()->choose(op::kLinear, d, {.exact = true});
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
