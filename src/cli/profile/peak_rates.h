@@ -35,7 +35,7 @@ class PeakRateMeter {
  public:
   /// Measures the backend of `plan`.
   explicit PeakRateMeter(const Plan& plan);
-  /// Throws as Backend::peak_rates().
+  /// Measures each rate once. Throws as Backend::peak_rates() does.
   void sample();
   Roofline limits() const;
   /// Returns the largest spread_of() of the rates.
@@ -43,7 +43,7 @@ class PeakRateMeter {
 
  private:
   Backend& backend_;
-  std::vector<MemoryPiece> weights_;  ///< each once, in the order in which the plan reads them
+  std::vector<MemoryPiece> weights_;  ///< without duplicates, in the order of the plan
   std::vector<double> memory_, f32_, bf16_, int8_, least_;
 };
 

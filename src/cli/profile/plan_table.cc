@@ -74,7 +74,7 @@ void keep(std::vector<std::vector<double>>& samples, const std::vector<double>& 
 
 PlanTable::PlanTable(Plan& plan, const RunSize& size) : plan_(plan) { add_places(plan, size); }
 
-// The places in order: those of the front first.
+// Adds the places in the order of their layers: the front is the place before the plan's own.
 void PlanTable::add_places(const Plan& plan, const RunSize& size) {
   if (plan.front() != nullptr) {
     add_places(*plan.front(), size);
@@ -100,7 +100,7 @@ void PlanTable::add_part(const Plan& plan, const RunSize& size) {
   parts_.push_back(std::move(part));
 }
 
-// After the rows of the place that computes them.
+// The copies follow the rows of the place that computes the values.
 void PlanTable::add_crossings(const Plan& plan, const RunSize& size) {
   for (const Crossing& crossing : plan.crossings()) {
     const Shape& shape = crossing.type.shape;
@@ -138,7 +138,7 @@ void PlanTable::profile(int32_t repetitions,
     parts_[p].limits = meters[p]->limits();
     parts_[p].spread = meters[p]->spread();
     for (Row& row : parts_[p].rows) {
-      if (row.crosses) continue;  // copied with the inputs of the device's run
+      if (row.crosses) continue;  // not timed: part of the device's run
       row.seconds = median(std::move(samples[next++]));
       row.bound = bound(row.cost, row.products, parts_[p].limits);
     }
@@ -162,18 +162,38 @@ PlanTable::Total PlanTable::total() const {
   return total;
 }
 
+// "cpu" or "gpu"; "gpu0", "gpu1" and so on if there are several.
+std::string PlanTable::label_of(const Part& part) const {
+  if (!part.device) return "cpu";
+  if (std::ranges::count(parts_, true, &Part::device) == 1) return "gpu";
+  const auto before = std::span(parts_).first(static_cast<size_t>(&part - parts_.data()));
+  return fmt::format("gpu{}", std::ranges::count(before, true, &Part::device));
+}
+
+Json PlanTable::places_json() const {
+  Json places = Json::array();
+  for (const Part& part : parts_) {
+    Json place = {{"device", label_of(part)},
+                  {"target", part.name},
+                  {"arena_bytes", part.plan->arena_bytes()}};
+    if (profiled_) place["limits"] = json_of(part.limits);
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
 Json PlanTable::json() const {
   Json list = Json::array();
   for (const Part& part : parts_)
     for (const Row& row : part.rows) {
-      Json item = {{"index", list.size()},      {"device", part.device ? "gpu" : "cpu"},
+      Json item = {{"index", list.size()},      {"device", label_of(part)},
                    {"op", row.label.op},        {"kernel", row.label.kernel},
                    {"phase", row.label.phase},  {"detail", row.label.detail},
                    {"shape", row.shape},        {"dtype", row.types},
                    {"bytes", row.cost.bytes()}, {"weight_bytes", row.cost.weight_bytes},
                    {"flops", row.cost.flops},   {"place", row.place}};
-      if (profiled_) item["seconds"] = row.seconds;
       if (profiled_ && !row.crosses) {
+        item["seconds"] = row.seconds;
         item["limit"] = row.bound.limit;
         item["limit_seconds"] = row.bound.seconds;
         item["share"] = share_of(row.bound.seconds, row.seconds);
@@ -185,15 +205,13 @@ Json PlanTable::json() const {
               {"target", last.name},
               {"arena_bytes", plan_.arena_bytes()},
               {"table", std::move(list)}};
-  if (parts_.size() > 1)
-    all["front"] = {{"target", parts_[0].name}, {"arena_bytes", parts_[0].plan->arena_bytes()}};
+  if (parts_.size() > 1) all["places"] = places_json();
   if (!profiled_) return all;
   const Total total = this->total();
   all["seconds"] = total.seconds;
   all["weight_bytes_per_second"] = giga_rate(total.cost.weight_bytes, total.seconds) * 1e9;
   all["share"] = total.share();
   all["limits"] = json_of(last.limits);
-  if (parts_.size() > 1) all["front"]["limits"] = json_of(parts_[0].limits);
   if (whole_ > 0) all["run_seconds"] = whole_;
   if (const std::vector<std::string> doubts = this->doubts(); !doubts.empty())
     all["warnings"] = doubts;
@@ -257,14 +275,14 @@ std::vector<std::string> PlanTable::lines() const {
   size_t index = 0;
   for (const Part& part : parts_)
     for (const Row& row : part.rows) {
-      lines.push_back(line(widths, std::to_string(index++), part.device ? "gpu" : "cpu", row,
+      lines.push_back(line(widths, std::to_string(index++), label_of(part), row,
                            human_bytes(row.cost.bytes())));
-      if (!profiled_) continue;
+      if (!profiled_ || row.crosses) continue;
       const auto& [limit, least] = row.bound;
       lines.back() +=
           fmt::format(" {:>9.1f} {:>5.1f} {:>7.1f} {:>9.1f} {:>7} {:>5.0f}", row.seconds * 1e6,
                       100 * share_of(row.seconds, all), giga_rate(row.cost.bytes(), row.seconds),
-                      giga_rate(row.cost.flops, row.seconds), row.crosses ? "-" : limit,
+                      giga_rate(row.cost.flops, row.seconds), limit,
                       100 * share_of(least, row.seconds));
     }
   add_sums(lines);
@@ -272,17 +290,13 @@ std::vector<std::string> PlanTable::lines() const {
 }
 
 void PlanTable::add_sums(std::vector<std::string>& lines) const {
-  const bool parted = parts_.size() > 1;
   for (const Part& part : parts_) {
     Total total;
     for (const Row& row : part.rows) total.add(row);
     lines.push_back(fmt::format(
         "{}: {} rows of the table for up to {} tokens, {} ({} of weights), {:.1f} MFLOP, arena {}, "
         "{}",
-        !parted       ? "total"
-        : part.device ? "gpu"
-                      : "cpu",
-        part.rows.size(), plan_.options().rows, human_bytes(total.cost.bytes()),
+        parts_.size() > 1 ? label_of(part) : "total", part.rows.size(), plan_.options().rows, human_bytes(total.cost.bytes()),
         human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
         human_bytes(static_cast<double>(part.plan->arena_bytes())), part.name));
     if (!profiled_) continue;

@@ -10,15 +10,16 @@
 
 namespace veery::cli {
 
-/// The table of a plan of `model`; both must outlive it. If the first layers are on the CPU and the
-/// last ones on a device, rows of the CPU come first, then a copy for each value that crosses to
-/// the device, then rows of the device.
+/// The table of a plan, which must outlive it. If the layers are on several places, such as the CPU
+/// and a device, the rows of each place follow one another in the order of the layers. Before the
+/// rows of a place stands a copy for each value that crosses to it.
 class PlanTable {
  public:
   PlanTable(Plan& plan, const RunSize& size);
 
-  /// Measures all rows, as medians of `repetitions` runs of the plan with its present slots. The
-  /// runs alternate with measurements of the peak rates. Throws as Plan::run_profiled() does.
+  /// Measures all rows except copies, as medians of `repetitions` runs of the plan with its present
+  /// inputs. The runs alternate with measurements of the peak rates. Throws as Plan::run_profiled()
+  /// does.
   void profile(int32_t repetitions, const std::function<void(int32_t done, int32_t all)>& progress);
 
   Json json() const;
@@ -34,11 +35,11 @@ class PlanTable {
     std::string shape, types, place;
     DispatchCost cost;
     Arithmetic products = Arithmetic::kF32;
-    bool crosses = false;  ///< a copy from the CPU to the device
+    bool crosses = false;  ///< a copy to the next place, which is not timed
     double seconds = 0;    ///< of one run
     Bound bound;
   };
-  /// The rows of the CPU or of the device.
+  /// The rows of one place.
   struct Part {
     const Plan* plan = nullptr;
     bool device = false;
@@ -60,6 +61,8 @@ class PlanTable {
   void add_places(const Plan& plan, const RunSize& size);
   void add_part(const Plan& plan, const RunSize& size);
   void add_crossings(const Plan& plan, const RunSize& size);
+  std::string label_of(const Part& part) const;
+  Json places_json() const;
   Total total() const;
   std::string line(const Widths& widths, const std::string& index, std::string_view place,
                    const Row& row, const std::string& bytes) const;
