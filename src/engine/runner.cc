@@ -87,6 +87,7 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       source_positions_(model.config().source.positions) {
+  VEERY_CHECK(std::ssize(features_input_) == features_ * block_.rows());
   block_.shape.tables = pages_.tables();
   block_.shape.sequences = options.sequences;
   for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
@@ -496,18 +497,13 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   return *slot;
 }
 
-bool Runner::writes_input(const Node& input) const {
-  if (input.name == "features") return input.shape().cols() == features_;
-  return input.name == "tokens" || input.name == "positions" || input.name == "output_rows" ||
-         input.name == "is_extended";
-}
-
-// Throws kBug if the roots depend on an input that fill_block() does not write: it would stay zero.
+// Throws kBug if the roots depend on an input that nothing writes: it would stay zero.
 void Runner::check_inputs(const std::vector<Value>& roots) const {
   const Graph& graph = model_.entry().graph;
   const std::vector<bool> needed = needed_for(graph, roots);
   for (NodeId id = 0; id < graph.size(); ++id)
-    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput && !writes_input(graph[id]))
+    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput &&
+        !block_.is_taken(graph[id].name))
       throw Error(ErrorKind::kBug, "runner: nothing writes input {} of {} columns", graph[id].name,
                   graph[id].shape().cols());
 }

@@ -185,7 +185,6 @@ class Runner {
   void finish(std::span<const RunPart> parts);
   void move_on(int32_t sequence, int32_t tokens);
   void fill_block(std::span<const RunPart> parts);
-  bool writes_input(const Node& input) const;
   void check_inputs(const std::vector<Value>& roots) const;
   std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
                                   size_t first_fetched = SIZE_MAX);

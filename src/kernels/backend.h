@@ -99,7 +99,7 @@ struct WeightUse {
 };
 
 /// Runs plans on one device. Owns the choice of weight layouts and kernels, and makes executable
-/// tables. The CPU is a backend too (kernels/cpu/cpu_backend.h).
+/// tables. The CPU is a backend too (kernels/cpu/backend/cpu_backend.h).
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -109,8 +109,6 @@ class Backend {
   virtual bool runs_on_host() const { return false; }
   /// The threads that share the work of a kernel, each with scratch memory of its own.
   virtual int workers() const { return 0; }
-  /// The instruction set of its kernels; empty if there is only one.
-  virtual std::string_view target_name() const { return {}; }
   /// Whether GEMMs sum in an order that differs from the CPU's and depends on the number of rows
   /// (relaxed mode, docs/numerics.md).
   virtual bool relaxed() const { return false; }

@@ -17,11 +17,12 @@ Value aliased(const Node& node) { return node.in[static_cast<size_t>(node.op->al
 class Emitter {
  public:
   Emitter(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
-          const PlanOptions& options)
+          const ReceivedInputs& received, const PlanOptions& options)
       : graph_(graph),
         roots_(roots),
         binding_(binding),
         backend_(binding.backend()),
+        received_(received),
         options_(options),
         needed_(needed_for(graph, roots)),
         used_(needed_.size()),
@@ -106,10 +107,9 @@ class Emitter {
 
   // A device gets a copy of an input in contiguous rows; RunInput names the original.
   Operand describe_input(const Node& node) {
-    const auto* received = binding_.received;
-    const Operand host = received != nullptr && received->contains(node.name)
-                             ? received->at(node.name)
-                             : binding_.block->operand(node.name);
+    const auto received = received_.find(node.name);
+    const Operand host =
+        received != received_.end() ? received->second : binding_.block->operand(node.name);
     if (backend_.runs_on_host()) return host;
     Operand value = row_major(node.outputs.types[0]);
     value.input = static_cast<int16_t>(inputs_.size());
@@ -276,6 +276,7 @@ class Emitter {
   const std::vector<Value>& roots_;
   const Binding& binding_;
   Backend& backend_;
+  const ReceivedInputs& received_;
   const PlanOptions& options_;
   std::vector<bool> needed_;
   OfValues<bool> used_;
@@ -291,8 +292,8 @@ class Emitter {
 }  // namespace
 
 Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
-             const PlanOptions& options, Workspace& workspace) {
-  return Emitter(graph, roots, binding, options).run(workspace);
+             const ReceivedInputs& received, const PlanOptions& options, Workspace& workspace) {
+  return Emitter(graph, roots, binding, received, options).run(workspace);
 }
 
 }  // namespace veery

@@ -21,6 +21,6 @@ struct Emitted {
 /// Chooses kernels for the nodes that `roots` need and places their values in `workspace`. Throws
 /// kUnsupported as Plan does.
 Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
-             const PlanOptions& options, Workspace& workspace);
+             const ReceivedInputs& received, const PlanOptions& options, Workspace& workspace);
 
 }  // namespace veery

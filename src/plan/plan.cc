@@ -33,14 +33,12 @@ std::vector<Value> Plan::make_front(const Graph& graph, const std::vector<Value>
   options.first_fetched = SIZE_MAX;
   front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
   binding_.places.erase(binding_.places.begin(), binding_.places.end() - 1);
-  if (binding_.received != nullptr) received_ = *binding_.received;
   for (size_t i = 0; i < parts.inputs.size(); ++i) {
     const Node& node = parts.front[parts.crossing[i]];
     const ValueType& type = parts.front.type(parts.crossing[i]);
     crossings_.push_back({node.name.empty() ? std::string(node.op->name) : node.name, type});
     received_.emplace(parts.inputs[i], options_.places_only ? row_major(type) : front_->root(i));
   }
-  binding_.received = &received_;
   graph_ = std::move(parts.back);
   std::vector<Value> own;
   for (const SplitGraph::Root& root : parts.roots) {
@@ -52,7 +50,7 @@ std::vector<Value> Plan::make_front(const Graph& graph, const std::vector<Value>
 }
 
 void Plan::compile(const std::vector<Value>& roots) {
-  Emitted emitted = emit(graph_, roots, binding_, options_, workspace());
+  Emitted emitted = emit(graph_, roots, binding_, received_, options_, workspace());
   if (options_.places_only) return;
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);

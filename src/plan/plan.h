@@ -17,6 +17,8 @@
 namespace veery {
 
 struct Emitted;
+/// Inputs of a graph that the places before compute: their rows in the host's memory, by name.
+using ReceivedInputs = std::map<std::string, Operand>;
 
 /// The sizes and options that a plan is compiled for. Everything else that changes between runs is
 /// an input.
@@ -62,8 +64,6 @@ struct Binding {
   std::vector<PlaceBinding> places;    ///< at least one, in the order of layers
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
   RunBlock* block = nullptr;           ///< has every input of the graph
-  /// Inputs that another plan computes, in the host's memory; nullptr: none.
-  const std::map<std::string, Operand>* received = nullptr;
 
   const PlaceBinding& place() const { return places.back(); }
   Backend& backend() const { return *places.back().backend; }
@@ -133,7 +133,7 @@ class Plan {
   Binding binding_;
   std::unique_ptr<Plan> front_;
   std::vector<Crossing> crossings_;  ///< the roots of the front
-  std::map<std::string, Operand> received_;
+  ReceivedInputs received_;
   Memory constants_;
   std::unique_ptr<Workspace> own_;  ///< used if the binding has none
   std::byte* arena_ = nullptr;

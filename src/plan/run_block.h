@@ -2,6 +2,7 @@
 // graph and the shape of a run.
 #pragma once
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,16 +38,20 @@ class RunBlock {
   /// The elements of an input, row by row: T is int32_t, float, uint8_t, or uint16_t for the bits
   /// of f16 and bf16. Throws kBug if no graph declares it, or if it has elements of another type.
   template <typename T>
-  std::span<T> input(std::string_view name) const {
+  std::span<T> input(std::string_view name) {
     const Operand& value = operand(name);
     check_type(name, value, sizeof(T), std::is_integral_v<T>);
+    taken_.emplace(name);
     return {reinterpret_cast<T*>(value.data), elements(value)};
   }
   /// The same; empty if no graph declares it.
   template <typename T>
-  std::span<T> find(std::string_view name) const {
+  std::span<T> find(std::string_view name) {
     return operands_.contains(name) ? input<T>(name) : std::span<T>();
   }
+  /// Whether somebody writes an input: its span was taken, or add_span() and add_output() write it.
+  /// Other inputs stay zero.
+  bool is_taken(std::string_view name) const { return taken_.contains(name); }
   /// Returns an input as an operand. Throws kBug if no graph declares it.
   const Operand& operand(std::string_view name) const;
 
@@ -73,6 +78,7 @@ class RunBlock {
   int32_t rows_;
   Memory memory_;
   std::map<std::string, Operand, std::less<>> operands_;
+  std::set<std::string, std::less<>> taken_ = {"output_rows"};
   std::span<Span> spans_;
   std::span<int32_t> span_of_, output_rows_, positions_;
 };

@@ -42,7 +42,7 @@ size_t Encoder::activation_bytes() const {
 
 void Encoder::reserve(int64_t rows) {
   grow_block(rows);
-  std::deque<Workspace> measured(workspaces_.size());  // of the host, and never touched
+  std::deque<Workspace> measured(workspaces_.size());  // of the host; measured, never written
   const Binding binding = binding_of(model_, measured, nullptr, block_.get());
   for (int64_t size = 1; size <= bucket(rows); size *= 2)
     for (const int64_t sequences : {int64_t{1}, size}) {
@@ -75,11 +75,12 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
   last_ = &plan;
 }
 
-// Plans point into the block: a larger block needs new plans.
+// Plans point into the block, so a larger block needs new plans.
 void Encoder::grow_block(int64_t rows) {
   if (block_ && block_->rows() >= rows) return;
   plans_.clear();
   block_ = std::make_unique<RunBlock>(model_.entry().graph, static_cast<int32_t>(bucket(rows)));
+  std::ranges::fill(block_->find<int32_t>("is_extended"), model_.config().long_context ? 1 : 0);
 }
 
 void Encoder::fill_block(std::span<const TokenSequence> sequences, int64_t rows) {
@@ -88,7 +89,6 @@ void Encoder::fill_block(std::span<const TokenSequence> sequences, int64_t rows)
   RunShape& shape = block_->shape;
   const std::span<int32_t> tokens = block_->input<int32_t>("tokens");
   const std::span<int32_t> types = block_->find<int32_t>("types");
-  std::ranges::fill(block_->find<int32_t>("is_extended"), model_.config().long_context ? 1 : 0);
   for (const TokenSequence& sequence : sequences) {
     const auto first = static_cast<size_t>(shape.rows);
     const auto count = static_cast<int32_t>(sequence.ids.size());

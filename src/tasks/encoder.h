@@ -12,8 +12,8 @@
 
 namespace veery {
 
-/// The tokens of one sequence. `types`: the text of a pair that each token belongs to; empty: all
-/// 0.
+/// The tokens of one sequence. `types`: the index of the text that each token belongs to, in a pair
+/// of texts; empty: all 0.
 struct TokenSequence {
   std::span<const int32_t> ids;
   std::span<const int32_t> types;
@@ -27,7 +27,7 @@ class Encoder {
 
   /// Allocates the memory for runs of up to `rows` tokens.
   void reserve(int64_t rows);
-  /// Bytes of the workspaces that were reserved or that plans have allocated.
+  /// Returns the bytes of the workspaces that were reserved or that plans have allocated.
   size_t activation_bytes() const;
 
   /// Runs the sequences together, one row per token, without padding. Throws kInput for an id
@@ -49,7 +49,7 @@ class Encoder {
   Model& model_;
   std::string root_;
   std::unique_ptr<RunBlock> block_;
-  std::deque<Workspace> workspaces_;  ///< of each place of the model
+  std::deque<Workspace> workspaces_;  ///< one per place of the model
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
   const Plan* last_ = nullptr;
 };

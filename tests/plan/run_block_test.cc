@@ -17,7 +17,7 @@ TEST(RunBlock, LaysOutTheInputsOfAGraph) {
   input(graph, "pixels", {7, 5}, {DType::kU8});
   input(graph, "halves", {Symbol::kOutputs, 2}, {DType::kBF16});
   input(graph, "types", {Symbol::kRows, 1}, {DType::kI32});  // again
-  const RunBlock block(graph, 4);
+  RunBlock block(graph, 4);
   const std::span<int32_t> types = block.input<int32_t>("types");
   ASSERT_EQ(types.size(), 4U);
   EXPECT_EQ(std::ranges::count(types, 0), 4);
@@ -26,6 +26,7 @@ TEST(RunBlock, LaysOutTheInputsOfAGraph) {
   EXPECT_EQ(block.input<float>("features").size(), 12U);
   EXPECT_EQ(block.input<uint8_t>("pixels").size(), 35U);
   EXPECT_EQ(block.input<uint16_t>("halves").size(), 8U);
+  EXPECT_TRUE(block.is_taken("pixels"));
   EXPECT_EQ(block.operand("pixels").stride, 5);
   EXPECT_EQ(block.operand("halves").stride, 4);
 }
@@ -33,10 +34,12 @@ TEST(RunBlock, LaysOutTheInputsOfAGraph) {
 TEST(RunBlock, RefusesUnknownInputsAndOtherTypes) {
   Graph graph;
   input(graph, "features", {Symbol::kRows, 3});
-  const RunBlock block(graph, 4);
+  RunBlock block(graph, 4);
   EXPECT_THROW(block.input<float>("targets"), Error);
   EXPECT_TRUE(block.find<float>("targets").empty());
+  EXPECT_FALSE(block.is_taken("features"));
   EXPECT_THROW(block.input<int32_t>("features"), Error);
+  EXPECT_FALSE(block.is_taken("features"));
   EXPECT_THROW(block.find<uint16_t>("features"), Error);
   input(graph, "features", {Symbol::kRows, 4});
   EXPECT_THROW(inputs_of(graph), Error);

@@ -34,7 +34,7 @@ constexpr double kMaxBytes = 512e6;  // limit of the roots of a plan
 
 ImportanceCollector::ImportanceCollector(Model& model) : model_(model) {
   if (!model.runs_on_host())
-    throw Error(ErrorKind::kUnsupported, "{}: importances are collected on the CPU only",
+    throw Error(ErrorKind::kUnsupported, "{}: importance matrices are computed on the CPU only",
                 model.path());
   entry_ = inspect_entry(model.file(), model.config(), false);
   find_inputs();

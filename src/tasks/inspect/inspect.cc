@@ -237,7 +237,7 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
   RunBlock block(entry_.graph, rows);
   std::ranges::copy(ids, block.input<int32_t>("tokens").begin());
   block.add_span(0, rows, 0);
-  // The set of RoPE divisors that a session of this length takes.
+  // Selects the RoPE divisors for a context of this length.
   std::ranges::fill(block.find<int32_t>("is_extended"),
                     rows > model_.config().rope.original_context ? 1 : 0);
   block.shape.sequences = 1;

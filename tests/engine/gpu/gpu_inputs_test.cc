@@ -53,7 +53,7 @@ struct InputGraph {
   Array y, rounded;
 };
 
-void fill(const RunBlock& block) {
+void fill(RunBlock& block) {
   Random random(11);
   for (int32_t& id : block.input<int32_t>("topic"))
     id = static_cast<int32_t>(random.next() % kTopics);

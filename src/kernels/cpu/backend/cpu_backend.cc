@@ -19,7 +19,6 @@ class CpuBackend : public Backend {
   Device& device() override { return device_; }
   bool runs_on_host() const override { return true; }
   int workers() const override { return pool_.size(); }
-  std::string_view target_name() const override { return name(target_); }
   bool has(Op) const override { return true; }  // every op has a reference kernel
 
   Operand weight(const WeightUse& use) const override {
