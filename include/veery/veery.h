@@ -262,7 +262,7 @@ VEERY_API const char* veery_answer_text(const veery_answer* answer, size_t* leng
 /* Returns all generated ids, with the one that ended the answer; null before the end and for a null
  * answer. Valid as long as the answer. `count` may be null. */
 VEERY_API const int32_t* veery_answer_ids(const veery_answer* answer, size_t* count);
-/* Set `usage->size` before the call. Counts of generated tokens are 0 before the end. */
+/* Set `usage->size` before the call. Only prompt_tokens is set before the end; the rest is 0. */
 VEERY_API veery_status veery_answer_get_usage(const veery_answer* answer, veery_usage* usage);
 /* Returns the score of token `index` of those read, and the `top_count` most probable tokens at its
  * position, most probable first. Requires options.logprobs >= 0. `top` is valid until the next call

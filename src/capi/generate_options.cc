@@ -53,10 +53,14 @@ void set_parameter(const SamplingParameter& parameter, double value, SamplerOpti
   parameter.set(sampling, value);
 }
 
+double value_of(const ParameterMember& member, const Given& given) {
+  if (member.real != nullptr) return given.*member.real;
+  return given.*member.whole;  // not in a conditional expression, which would round it to float
+}
+
 void read_parameters(const Given& given, SamplerOptions& sampling) {
   for (const ParameterMember& member : kMembers)
-    set_parameter(parameter_of(member),
-                  member.real != nullptr ? given.*member.real : given.*member.whole, sampling);
+    set_parameter(parameter_of(member), value_of(member, given), sampling);
   if (given.parameter_count > 0) required(given.parameters, "veery_generate_options: parameters");
   for (size_t i = 0; i < given.parameter_count; ++i) {
     const veery_parameter& one = given.parameters[i];

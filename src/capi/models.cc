@@ -43,9 +43,13 @@ void place(LoadOptions& options, const veery_load_options& given) {
   options.backends = find_backends(device, why, given.relaxed != 0);
   if (given.gpu_layers >= 0) options.backend_layers = given.gpu_layers;
   if (given.device_bytes > 0) {
-    if (device == "cpu") refuse("device_bytes", "one with memory of its own");
+    bool limited = false;
     for (const auto& backend : options.backends)
-      if (MemoryPool* pool = backend->device().pool()) pool->set_limit(given.device_bytes);
+      if (MemoryPool* pool = backend->device().pool()) {
+        pool->set_limit(given.device_bytes);
+        limited = true;
+      }
+    if (!limited && device != "auto") refuse("device_bytes", "one with memory of its own");
   }
   const bool filled = !options.backends.empty() && given.gpu_layers != 0;
   options.chunk = given.chunk > 0 ? given.chunk

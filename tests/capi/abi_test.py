@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the binary interface of include/veery/veery.h with the recorded one, tests/capi/abi.txt.
 
-Recorded are the values of enumerations, sizes, offsets and types of structures, and the declarations of calls, on 64-bit
-platforms. If a shared library is given and built, it must export these calls and no other symbol.
+The record holds the values of enumerations, the sizes, offsets and types of structures, and the declarations of calls,
+for 64-bit platforms. If a shared library is given and built, it must export these calls and no other symbol.
 
 usage: abi_test.py COMPILER [LIBRARY]     status 77 if the platform is not a 64-bit one
        abi_test.py COMPILER --record      writes abi.txt; changes of recorded lines break existing clients

@@ -181,8 +181,18 @@ TEST_F(CApiOptions, MembersOfSamplingParametersHaveTheirDefaultsAndRanges) {
     const SamplingParameter* row = find_sampling_parameter(member.name);
     ASSERT_NE(row, nullptr) << member.name;
     ASSERT_EQ(row->real == nullptr, member.real == nullptr) << member.name;
-    EXPECT_EQ(member.real != nullptr ? defaults.*member.real : defaults.*member.whole, row->get())
-        << member.name;
+    if (member.real != nullptr)
+      EXPECT_EQ(defaults.*member.real, row->get()) << member.name;
+    else
+      EXPECT_EQ(defaults.*member.whole, row->get()) << member.name;
+    for (const double value : {row->low, row->high}) {
+      veery_generate_options options = one_token(model);
+      if (member.real != nullptr)
+        options.*member.real = static_cast<float>(value);
+      else
+        options.*member.whole = static_cast<int32_t>(value);
+      EXPECT_EQ(model.start({3}, &options).wait().ids().size(), 1U) << member.name << " " << value;
+    }
     for (const double value : outside(*row)) {
       veery_generate_options options = one_token(model);
       if (member.real != nullptr)
