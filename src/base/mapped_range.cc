@@ -11,7 +11,7 @@
 
 namespace veery {
 
-// RunShape are reused but never freed, so that the handler can walk the list without a lock.
+// Slots are reused but never freed, so that the handler can walk the list without a lock.
 struct MappedRange::Slot {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> damaged{false};
@@ -27,7 +27,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free &&
 
 struct Handler {
   std::mutex mutex;
-  std::atomic<Slot*> shape{nullptr};
+  std::atomic<Slot*> slots{nullptr};
   int used = 0;
   bool installed = false;
   struct sigaction before {};  // written before the handler is installed
@@ -44,7 +44,7 @@ Handler& handler() {
 std::atomic<Handler*> active{nullptr};
 
 Slot* find(const Handler& all, uintptr_t address) {
-  for (Slot* slot = all.shape.load(std::memory_order_acquire); slot != nullptr; slot = slot->next)
+  for (Slot* slot = all.slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next)
     if (address >= slot->begin.load(std::memory_order_acquire) &&
         address < slot->end.load(std::memory_order_acquire))
       return slot;
@@ -125,12 +125,12 @@ MappedRange::MappedRange(const std::byte* data, size_t size) {
   unblock_bus_errors();
   Handler& all = handler();
   const std::lock_guard lock(all.mutex);
-  slot_ = all.shape.load(std::memory_order_relaxed);
+  slot_ = all.slots.load(std::memory_order_relaxed);
   while (slot_ != nullptr && slot_->used) slot_ = slot_->next;
   if (slot_ == nullptr) {
     slot_ = new Slot;
-    slot_->next = all.shape.load(std::memory_order_relaxed);
-    all.shape.store(slot_, std::memory_order_release);
+    slot_->next = all.slots.load(std::memory_order_relaxed);
+    all.slots.store(slot_, std::memory_order_release);
   }
   slot_->used = true;
   slot_->damaged.store(false, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// kernel_runner.h: matrices, shape and caches for kernel tests; runs one op with any number of
+// kernel_runner.h: matrices, run shapes and caches for kernel tests; runs one op with any number of
 // workers.
 #pragma once
 #include <gtest/gtest.h>

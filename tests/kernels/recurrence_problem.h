@@ -29,7 +29,7 @@ struct Blocks {
   Operand operand;
 };
 
-/// The rows of a run, and shape that assign them to sequences.
+/// The rows of a run, and the spans that assign them to sequences.
 struct RunRows {
   std::vector<Span> spans;
   std::vector<int32_t> span_of;

@@ -21,8 +21,9 @@ namespace veery {
 /// Accumulation order. An output has the same bits for every instruction set, number of rows,
 /// number of workers and position of the row in its batch. qa are the int8 activations. Their scale
 /// sa is the largest magnitude of 32 columns divided by 127, rounding to nearest even. K types have
-/// one scale for 256 columns, doubled 0 to 3 times for each 32 of them as their largest magnitude
-/// allows. Blocks are accumulated in ascending order, in f32:
+/// one scale for 256 columns: an eighth of their largest magnitude / 127. Each 32 of them double it
+/// 0 to 3 times, as often as their own largest magnitude requires. Blocks are accumulated in
+/// ascending order, in f32:
 ///   blocks of 32   (Q4_0 to Q8_0, IQ4_NL, MXFP4; d of MXFP4 is half its scale)
 ///                  D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
 ///                  Outlier blocks (largest magnitude over 2.5 times the mean of the row's blocks):

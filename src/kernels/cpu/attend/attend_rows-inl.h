@@ -24,7 +24,7 @@ HWY_INLINE void store_some(float* out, F32 v, int n) {
   store_first(out, v, n);
 }
 
-// out[c][r] = x[r][c] for 16 x 16 values, of which only `rows` x `cols` exist; others become 0.
+// Transposes: out[c][r] = x[r][c] for r < rows and c < cols. Pads the 16 x 16 output with zeros.
 HWY_INLINE void transpose_some(const float* x, int64_t stride, int rows, int cols, float* out) {
   if (rows >= 16 && cols >= 16) return transpose(x, stride, out, 16);
   alignas(64) float part[256] = {};

@@ -139,7 +139,7 @@ struct PanelSplitQ8_0 {
     high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
   }
 };
-/// Split panels, of which the first kParts (2 or 3) parts are read.
+/// Layout of split panels (split_panels.h). Reads the first kParts parts, 2 or 3.
 template <int kParts>
 struct SplitLayout {
   static constexpr bool kBias = false;

@@ -21,9 +21,9 @@ HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows)
   return kSub == 16 ? g.sums + b * 16 * rows : g.sums32 + b * 8 * rows;
 }
 
-// On targets with 256-bit or 128-bit vectors a fully inlined block has so many instructions that
-// the compiler takes minutes, so there part_dots() is not inlined. It costs nothing: its
-// accumulators do not fit into 16 registers anyway.
+// part_dots() is inlined with 512-bit vectors only. With shorter vectors a fully inlined block is
+// too large: compiling it takes minutes. The call costs nothing, because the accumulators do not
+// fit into 16 registers in either case.
 #undef VEERY_PART_INLINE
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_NEON || \
     HWY_TARGET == HWY_SVE

@@ -56,7 +56,7 @@ class FewRows {
  private:
   static constexpr int kRows = kTileRows;
   using TileType = ByteTiles<T::kOffset == 0, kRows>;
-  static constexpr int kSums = kRingTiles;  // blocks in flight: sum tiles and ring shape
+  static constexpr int kSums = kRingTiles;  // blocks in flight: sum tiles and ring slots
   static constexpr int kAhead = kSums - 1;
   static constexpr int64_t kFetched = 8192;  // prefetch distance, bytes
 

@@ -19,8 +19,8 @@ struct alignas(16) OutlierColumns {
 };
 static_assert(sizeof(OutlierColumns) == OutlierSmem::kColumnBytes);
 
-/// Adds the residuals of kRows rows of activations from group `first` on, of which `rows` exist.
-/// Each warp has one panel and is the only one to add to its sums.
+/// Adds the products with the residuals of outlier blocks, for `rows` <= kRows rows of activations
+/// from group `first` on. Each warp has one panel and is the only one to add to its sums.
 template <WeightFormat kFormat, int kRows, int kPanels>
 class OutlierGemm {
  public:

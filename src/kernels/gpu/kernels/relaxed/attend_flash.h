@@ -54,8 +54,8 @@ class FlashAttention {
   VEERY_GPU int value_dim() const { return kExactDim ? kDim : a_.value_dim; }
   VEERY_STATIC int kTiles = kFlashPositions / 8;
   VEERY_STATIC float kLog2E = 1.44269504F;
-  /// The running maximum may lag behind the true maximum by this many powers of two before the sums
-  /// are rescaled.
+  /// The running maximum may be smaller than the true maximum by up to this much, in log2 units.
+  /// The sums are rescaled only if the difference exceeds it.
   VEERY_STATIC float kSlack = 8;
   VEERY_STATIC float kHidden = -3e38F, kLowest = -1e30F;
 
