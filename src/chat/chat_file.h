@@ -10,7 +10,7 @@ namespace veery {
 
 struct ChatFile {
   std::string model;                    ///< name of the model; empty: unknown
-  Json parameters = Json::object();     ///< sampling parameters by their names in requests: numbers
+  Json parameters = Json::object();     ///< numbers by SamplingParameter::name, max_tokens, seed
   Json template_args = Json::object();  ///< variables of the chat template
   Json tools = nullptr;                 ///< functions in OpenAI's form, or null
   Json messages = Json::array();        ///< the system message first, if there is one

@@ -27,9 +27,9 @@ struct InfillTokens {
 /// Returns nothing if the vocabulary has none.
 std::optional<InfillTokens> find_infill_tokens(const Model& model);
 
-/// Returns the prompt for the text between `prefix` and `suffix`, of which `begun` is the
-/// beginning. Control tokens in these texts are text. Throws kUnsupported if the vocabulary has no
-/// such tokens.
+/// Returns the prompt for the text between `prefix` and `suffix`. `begun`: the part of that text
+/// that is already written; the answer continues it. Control tokens in these texts are text. Throws
+/// kUnsupported if the vocabulary has no fill-in-the-middle tokens.
 std::vector<int32_t> infill_prompt(const Model& model, std::string_view prefix,
                                    std::string_view suffix, std::span<const InfillFile> files = {},
                                    std::string_view begun = {});

@@ -27,8 +27,8 @@ struct XieluNumbers {
   float alpha_p = 0, alpha_n = 0, beta = 0.5F, eps = -1e-6F;
   bool operator==(const XieluNumbers&) const = default;
 };
-/// Where a parameter is stored: a GGUF key with one value per layer, or a tensor per layer of a
-/// model folder (by its internal name).
+/// The storage of a parameter: in GGUF a key with one value per layer, in model folders one tensor
+/// per layer, given by its internal name.
 struct XieluField {
   const char* gguf_key;
   const char* tensor;

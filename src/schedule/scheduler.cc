@@ -213,7 +213,8 @@ bool Scheduler::wait() {
     fresh_.swap(incoming_);
     stop = stop_;
   }
-  // Without the lock, which Ticket::cancel() takes while it holds the lock that end() needs.
+  // Without the scheduler's lock: end() takes the ticket's lock, and Ticket::cancel() takes both,
+  // the ticket's first.
   for (; !fresh_.empty(); fresh_.pop_front()) try {
       waiting_.push(std::move(fresh_.front()));
     } catch (...) {

@@ -60,7 +60,8 @@ struct Progress {
   double first_token = -1;  ///< seconds from submit() to the first token; negative: none yet
 };
 
-/// Safe to use from several threads, of which one calls next() or next_within().
+/// The answer of one request. Safe to use from several threads, except that only one thread may
+/// call next() and next_within().
 class Ticket {
  public:
   explicit Ticket(GenerateRequest request) : request_(std::move(request)) {}

@@ -150,6 +150,7 @@ class Batch {
         {
           const std::lock_guard lock(mutex_);
           replies_[index] = &reply;
+          if (error_) reply.leave();  // fail() came between next() and here
         }
         finish(index, answer(index, reply));
       } catch (...) {  // memory is short

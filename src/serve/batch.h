@@ -22,8 +22,8 @@ struct BatchCounts {
 };
 
 /// Answers the requests of `lines`. A line is a JSON object {"custom_id", "method": "POST", "url",
-/// "body"}, of which only the body is required (default URL: /v1/chat/completions), or a string:
-/// the message of a user. Passes one line per request to `take`, in order, in the format of
+/// "body"} or a string, the message of a user. Only the body of an object is required; the default
+/// URL is /v1/chat/completions. Passes one line per request to `take`, in order, in the format of
 /// OpenAI's output files: {"id", "custom_id", "response": {"status_code", "request_id", "body"},
 /// "error"}. An invalid line gives an error in its place and does not affect the others. `first`:
 /// the number of the first line, for messages. Throws what `take` throws, after it has cancelled

@@ -101,7 +101,7 @@ TEST(MlxLmEngine, AThrowingCallbackLeavesTheNextAnswerWhole) {
   EXPECT_EQ(backend.generate("def", {}).text, "def");
 }
 
-TEST(MlxLmEngine, WhatItRefusesIsSaidAndItGoesOn) {
+TEST(MlxLmEngine, ErrorsAreReportedAndTheNextRequestWorks) {
   const Fake fake(
       "    if request['prompt'] == 'bad':\n        say(error='ValueError: no')\n        continue\n"
       "    say(done=True, finish_reason='length', prompt_tokens=1, tokens=0)\n");
@@ -134,7 +134,7 @@ TEST(MlxLmEngine, ProgramsThatFailAreNamed) {
       "its output is 'Loading model ...', expected a JSON object");
 }
 
-TEST(MlxLmEngine, WhatCannotBeStartedIsNamed) {
+TEST(MlxLmEngine, ProgramsThatCannotStartAreNamed) {
   const std::string gone =
       message_of([] { MlxLmEngine("x", {.python = "/no/python"}); }, ErrorKind::kIo);
   EXPECT_NE(gone.find("/no/python: cannot start the program"), std::string::npos) << gone;

@@ -410,7 +410,7 @@ class Models(CliTest):
         self.assertIn("is not a model, expected", self.error("run", folder / "tokenizer.json", "-p", "x"))
         self.assertIn("contains no model", self.error("run", folder, "-p", "x"))
 
-    def test_what_is_no_model_is_told(self):
+    def test_paths_without_a_model_are_errors(self):
         self.assertIn("contains no model", self.error("show", self.place))
         (self.place / "adapter_config.json").write_text("{}")
         self.assertIn("adapter", self.error("show", self.place))

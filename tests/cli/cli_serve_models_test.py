@@ -280,7 +280,7 @@ class Tls(CliTest):
         big = {"content": "x" * 200_000}
         self.assertEqual(self.server.send("POST", "/v1/tokenize", big, connection=connection)[0], 200)
 
-    def test_who_does_not_speak_tls_holds_nothing_up(self):
+    def test_clients_without_tls_block_nothing(self):
         with self.server.raw() as plain:
             plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertNotIn(b"200", plain.recv(100))

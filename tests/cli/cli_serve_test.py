@@ -415,7 +415,7 @@ class Serve(CliTest):
         for stream in halves:
             stream.close()
 
-    def test_who_may_ask(self):
+    def test_access_control(self):
         _, headers, _ = self.server.send("GET", "/v1/models", headers={"Origin": f"http://127.0.0.1:{self.server.port}"})
         self.assertIn("Access-Control-Allow-Origin", headers)
         self.assertEqual(self.server.send("GET", "/v1/models", headers={"Origin": "http://evil.example"})[0], 403)
@@ -425,7 +425,7 @@ class Serve(CliTest):
         body = {"max_tokens": 8, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}], "system": "Be brief", "temperature": 0}
         message = self.server.post("/v1/messages", body)
         self.assertEqual((message["type"], message["role"]), ("message", "assistant"))
-        self.assertEqual(message["usage"]["output_tokens"], 8 if message["stop_reason"] == "max_tokens" else message["usage"]["output_tokens"])
+        self.assertIn(message["usage"]["output_tokens"], {8} if message["stop_reason"] == "max_tokens" else range(1, 9))
         _, _, text = self.server.send("POST", "/v1/messages", {**body, "stream": True})
         parts = [json.loads(line) for line in events(text)]
         self.assertEqual([parts[0]["type"], parts[-1]["type"]], ["message_start", "message_stop"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Requests that schemathesis makes of the server's OpenAPI document, each against a server of its own for a model that
-answers, one that embeds, one that scores and one that listens: no 5xx, and every reply as the document says.
+"""Sends requests that schemathesis generates from the server's OpenAPI document to four servers: with a model for text,
+for embeddings, for scores and for transcripts. No reply has status 5xx, and every reply matches the document.
 
 usage: openapi_test.py VEERY [unittest arguments]
 Skipped (status 77) where schemathesis, of PyPI, is not installed.

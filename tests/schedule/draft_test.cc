@@ -354,7 +354,7 @@ TEST(DraftsOfText, StopStringsAndTheContextEndAnswersAllTheSame) {
   }
 }
 
-TEST(DraftsOfText, WhatAGrammarForcesIsTestedTogether) {
+TEST(DraftsOfText, ForcedTextIsVerifiedAsADraft) {
   if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
   test::TinyModel file;
   Model model(file.path(), {.threads = 1});

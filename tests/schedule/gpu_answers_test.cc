@@ -109,7 +109,7 @@ TEST(GpuAnswers, FailWhereMemoryEndsAndGoOnWhenThereIsSome) {
 }
 
 // Greedy answers use chained decode; some chained tokens are after the end of an answer.
-TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
+TEST(GpuAnswers, GreedyChainsEqualTheCpu) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all(3);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -131,7 +131,7 @@ TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
 
 // So do sampled answers with penalties, together with greedy ones. Sometimes one needs more than
 // the most probable tokens.
-TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
+TEST(GpuAnswers, SampledChainsEqualTheCpu) {
   const test::SmallModel model(DType::kQ8_0);
   std::vector<GenerateRequest> all = requests();
   all.resize(6);
@@ -155,7 +155,7 @@ TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
 }
 
 // An answer ends on the device while others continue.
-TEST(GpuAnswers, OfChainsEndAtTokensThatEndThem) {
+TEST(GpuAnswers, ChainsEndAtEndTokens) {
   const test::SmallModel model(DType::kQ8_0);
   const int32_t end = Model(model.path(), options_for(false)).tokenizer().special().ends.at(0);
   std::vector<GenerateRequest> all(6);

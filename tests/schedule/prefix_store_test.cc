@@ -221,7 +221,7 @@ TEST_P(OnePrefixFolder, OtherCachesAreNotFound) {
   EXPECT_GT(reused(files_.path(), load), 290U);
 }
 
-TEST_P(OnePrefixFolder, WhatIsNoFolderIsRefusedByName) {
+TEST_P(OnePrefixFolder, PathsThatAreNotFoldersAreRefusedByName) {
   const auto refusal = [](const std::string& path) {
     try {
       check_prefix_folder(path);

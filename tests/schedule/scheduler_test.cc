@@ -93,7 +93,7 @@ TEST_P(Schedule, PromptsThatBeginAlikeAreNotComputedAgain) {
 }
 
 // Memory for three sequences and eight answers: some are preempted and computed again.
-TEST_P(Schedule, WhatIsInterruptedGivesTheSame) {
+TEST_P(Schedule, PreemptedAnswersAreTheSame) {
   std::vector<GenerateRequest> requests;
   for (uint64_t i = 0; i < 8; ++i)
     requests.push_back(request_of(random_ids(60, i), 40, i % 2 == 0 ? 0.0F : 1.0F, i));

@@ -112,7 +112,7 @@ TEST(CallForm, IsThatBehindTheReasoning) {
   EXPECT_EQ(form_of(chat_template(calls, "<think>\n\n</think>\n\n")).open, "{\"name\": \"");
 }
 
-TEST(CallForm, WhereThereIsNoneThatIsSaid) {
+TEST(CallForm, TemplatesWithoutAFormSayWhy) {
   for (const auto& [source, part] : std::initializer_list<std::pair<std::string, std::string>>{
            {"", "the model has no chat template"},
            {chat_template(""), "does not render calls"},

@@ -42,7 +42,7 @@ TEST(ApiKeys, JsonHasNamesAndLimits) {
   EXPECT_EQ(keys[1].name, "key 2");
 }
 
-TEST(ApiKeys, WhatIsWrongIsNamed) {
+TEST(ApiKeys, ErrorsNameTheirCause) {
   for (const auto& [text, said] : {
            std::pair{"", "the file has no key"},
            {"\n \n", "the file has no key"},

@@ -58,7 +58,7 @@ TEST(LogLine, NoValueLooksLikeAnotherLine) {
   EXPECT_EQ(json.at("level").string(), "warn");
 }
 
-TEST(LogLine, OfARequestHasWhatIsKnown) {
+TEST(LogLine, ARequestHasItsFields) {
   RequestRecord record;
   record.id = "x";
   record.client = "127.0.0.1";
@@ -200,7 +200,7 @@ TEST_F(LogFiles, APipeThatNobodyReadsHoldsNobodyUp) {
   }
 }
 
-TEST_F(LogFiles, WhatCannotBeOpenedIsNamed) {
+TEST_F(LogFiles, FilesThatCannotBeOpenedAreNamed) {
   try {
     const Log log({.file = (folder_ / "none" / "log").string()});
     FAIL();

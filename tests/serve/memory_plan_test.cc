@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryPlans,
                            return name;
                          });
 
-TEST(MemoryBudgets, WhatIsLeftOpenIsReduced) {
+TEST(MemoryBudgets, SettingsWithoutAFlagAreReduced) {
   const LongModel files("tiny/gemma3");
   ModelSource source = files.source(8);
   source.load.context = 0;

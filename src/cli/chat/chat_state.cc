@@ -51,7 +51,7 @@ ChatFile chat_file_of(const ChatState& state) {
     const bool shown = row.name == "temperature" || row.name == "top_k" || row.name == "top_p" ||
                        row.name == "min_p";
     if (!shown && value == row.get()) continue;
-    // A float as it was written: 0.7, not the double next to it.
+    // text() is the shortest decimal of a float: 0.7, not 0.699999988.
     file.parameters[row.name] = row.whole != nullptr ? Json(static_cast<int64_t>(value))
                                                      : parse_json(row.text(value), "number");
   }

@@ -280,8 +280,8 @@ void refuse_others(const JsonFields& fields, const FolderType& type, const Trans
                 fields.where(), narrow, c.dim);
 }
 
-// Reads settings of encoders. Windows are stated as a total, of which a layer sees half on each
-// side; only EmbeddingGemma 2 states the size of one side.
+// Reads settings of encoders. A window in config.json is the total of both sides, so it is halved;
+// only EmbeddingGemma 2 states the size of one side.
 void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderType& type,
                   TransformerConfig& c) {
   // A string states whether images or the whole input attend in both directions.

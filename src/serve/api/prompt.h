@@ -69,8 +69,8 @@ void constrain_to_schema(const Json& schema, ServedModel& model, const AnswerPar
 /// `field`: the field of the prompt.
 void check_context(size_t prompt, const Scheduler& scheduler, const char* field,
                    Family family = Family::kOpenAi);
-/// The same for all strings in `json` before they are encoded, if their length alone suffices to
-/// know.
+/// The same for a prompt that is not encoded yet: throws if the length of all strings in `json`
+/// alone proves that they do not fit.
 void check_texts(const Json& json, ServedModel& model, const char* field,
                  Family family = Family::kOpenAi);
 

@@ -306,7 +306,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_return co_await refuse(connection, refusal_of(why, options_.body_bytes), std::move(record));
   }
 
-  // Returns false: the connection must be closed, as the begin of the next request is unknown.
+  // Returns false: the connection must be closed, as the beginning of the next request is unknown.
   asio::awaitable<bool> refuse(Connection& connection, Refusal refusal, RequestRecord record) {
     error_code code;
     http::response<http::string_body> response(refusal.status, 11);

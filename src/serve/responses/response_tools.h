@@ -24,9 +24,9 @@ class ResponseTools {
   /// describes the tools. Throws ApiError for a tool without a name.
   void add(const Json& tools, const std::string& where, bool shown);
 
-  /// Return functions in the format of templates, or null: those in the prompt; those that may be
-  /// called.
+  /// Returns the functions in the prompt, in the format of templates; null if there are none.
   const Json& shown() const { return shown_; }
+  /// Returns the functions that the model may call, in the same format; null if there are none.
   const Json& callable() const { return callable_; }
   /// Returns the tool of a function; a tool of the same name if the function is unknown.
   Tool find(const std::string& function) const;
