@@ -7,7 +7,7 @@ Checks of the pages and folders in HELD fail the run:
 - "behind" is not used for time or order;
 - words for which docs/glossary.md has a term are not used;
 - commit subjects since BASE have at most 72 characters.
-For all other pages and folders of src it prints how many findings remain. A finding that is good English belongs into
+For all other pages and folders of src it prints how many findings remain. A finding that is good English belongs in
 EXCEPTIONS, with a reason.
 
 usage: check_prose.py [REPOSITORY] [--list PATH...]    --list: also prints the findings below these paths

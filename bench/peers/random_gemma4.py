@@ -3,8 +3,8 @@
 
     bench/peers/random_gemma4.py OUT.gguf [--type q4_0|q4_k]
 
-More than half of it is the table of per-layer embeddings, of which a token reads one row. For
-runs on token ids: `veery bench`, `llama-bench`. Requires only Python 3.11.
+More than half of the file is the table of per-layer embeddings. A token reads one row of it. The
+file is for runs on token ids: `veery bench`, `llama-bench`. Requires only Python 3.11.
 """
 
 import argparse
