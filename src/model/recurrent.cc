@@ -44,7 +44,7 @@ Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
             .gate = beta,
             .state = t.recurrent_state("ssm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
-  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norms.eps, r.heads);
   return project(t, "ssm_out", activate(z, Activation::kSilu) * y, c.dim);
 }
 
@@ -72,7 +72,7 @@ Array kda_block(Trace& t, const TransformerConfig& c, Array h) {
             .state = t.recurrent_state("ssm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
   const Array gate = project(t, "ssm_g_b", project(t, "ssm_g_a", h, r.value_size), r.values());
-  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norms.eps, r.heads);
   return project(t, "attn_output", activate(gate, Activation::kSigmoid) * y, c.dim);
 }
 
@@ -130,7 +130,7 @@ Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
   if (!r.norm_first) y = gate * y;
   if (t.has_weight("ssm_norm")) {
     const int64_t size = r.values() / r.groups;
-    y = rms_norm(y, t.constant({1, size}, 1), c.norm_eps, r.groups) *
+    y = rms_norm(y, t.constant({1, size}, 1), c.norms.eps, r.groups) *
         t.vector("ssm_norm", r.values());
   }
   if (r.norm_first) y = gate * y;
@@ -168,7 +168,7 @@ Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
             .state = t.recurrent_state("mlstm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
   y = layer_norm(t.name("scan", y), t.vector("mlstm_norm", r.values()),
-                 t.has_bias("mlstm_norm") ? t.bias("mlstm_norm", r.values()) : Array{}, c.norm_eps,
+                 t.has_bias("mlstm_norm") ? t.bias("mlstm_norm", r.values()) : Array{}, c.norms.eps,
                  r.heads);
   const Array o = activate(project(t, "mlstm_ogate", h, r.values()), Activation::kSigmoid);
   return project(t, "mlstm_out", o * y, c.dim);

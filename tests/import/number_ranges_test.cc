@@ -72,13 +72,13 @@ const std::vector<std::pair<const char*, MetaValue>> kMixture = {
 TEST(NumbersOfGguf, FactorWithoutTypeIsLinear) {
   for (const char* key : {"rope.scale_linear", "rope.scaling.factor"}) {
     const TransformerConfig c = read_config(gguf_with({"llama", key, {}, {}}, 4));
-    EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear) << key;
-    EXPECT_EQ(c.rope.factor, 4) << key;
+    EXPECT_EQ(c.positions.rope.scaling, RopeScaling::kLinear) << key;
+    EXPECT_EQ(c.positions.rope.factor, 4) << key;
     const TransformerConfig same = read_config(gguf_with({"llama", key, {}, {}}, 1));
-    EXPECT_EQ(same.rope.scaling, RopeScaling::kNone) << key;
+    EXPECT_EQ(same.positions.rope.scaling, RopeScaling::kNone) << key;
   }
   const Case both{"llama", "rope.scale_linear", {}, {}, {{"rope.scaling.factor", 8.0}}};
-  EXPECT_EQ(read_config(gguf_with(both, 4)).rope.factor, 8);
+  EXPECT_EQ(read_config(gguf_with(both, 4)).positions.rope.factor, 8);
 }
 
 TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {

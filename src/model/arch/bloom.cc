@@ -11,15 +11,15 @@ Array bloom(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); 
 
 void complete_bloom(TransformerConfig& c) {
   complete_gpt(c);
-  c.alibi = 8;
+  c.positions.alibi = 8;
 }
 
 void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.activation = Activation::kGeluErf;
+  c.feed_forward.activation = Activation::kGeluErf;
   constexpr const char* kMost = "mpt.attention.max_alibi_bias";
   const auto most = checked_number(metadata, kMost);
   if (!most) throw Error(ErrorKind::kUnsupported, "metadata: {} is missing", kMost);
-  c.alibi = static_cast<float>(*most);
+  c.positions.alibi = static_cast<float>(*most);
 }
 
 }  // namespace veery

@@ -6,7 +6,7 @@
 namespace veery {
 
 Array falcon(Trace& t, const TransformerConfig& c) {
-  if (!c.parallel) return plain_decoder(t, c);
+  if (!c.residual.parallel) return plain_decoder(t, c);
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
     const Array a = t.has_weight("attn_norm_2") ? norm(t, c, "attn_norm_2", x) : h;
@@ -16,8 +16,8 @@ Array falcon(Trace& t, const TransformerConfig& c) {
 }
 
 void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.activation = Activation::kGeluErf;
-  c.parallel = metadata.boolean("falcon.use_parallel_residual").value_or(true);
+  c.feed_forward.activation = Activation::kGeluErf;
+  c.residual.parallel = metadata.boolean("falcon.use_parallel_residual").value_or(true);
 }
 
 }  // namespace veery

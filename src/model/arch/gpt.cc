@@ -15,7 +15,7 @@ namespace veery {
 Array gpt2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 Array gptneox(Trace& t, const TransformerConfig& c) {
-  if (!c.parallel) return plain_decoder(t, c);
+  if (!c.residual.parallel) return plain_decoder(t, c);
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
     const Array f = feed_forward(t, c, norm(t, c, "ffn_norm", x));
@@ -26,34 +26,38 @@ Array gptneox(Trace& t, const TransformerConfig& c) {
 Array starcoder2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 Array stablelm(Trace& t, const TransformerConfig& c) {
-  return c.parallel ? parallel_decoder(t, c) : plain_decoder(t, c);
+  return c.residual.parallel ? parallel_decoder(t, c) : plain_decoder(t, c);
 }
 
 Array opt(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 Array phi2(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
 
-void complete_opt_gguf(TransformerConfig& c, const Metadata&) { c.activation = Activation::kRelu; }
+void complete_opt_gguf(TransformerConfig& c, const Metadata&) {
+  c.feed_forward.activation = Activation::kRelu;
+}
 
 void complete_stablelm(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.head_norm = HeadNorm::kOwn;
+  c.norms.kind = Norm::kLayer;
+  c.norms.qk = QkNorm::kOwn;
 }
 
 void complete_gpt(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.gated = false;
+  c.norms.kind = Norm::kLayer;
+  c.feed_forward.gated = false;
 }
 
 void complete_gptj(TransformerConfig& c) {
   complete_gpt(c);
-  c.rope_interleaved = true;
+  c.positions.interleaved = true;
 }
 
-void complete_gpt_gguf(TransformerConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
+void complete_gpt_gguf(TransformerConfig& c, const Metadata&) {
+  c.feed_forward.activation = Activation::kGelu;
+}
 
 void complete_gptneox_gguf(TransformerConfig& c, const Metadata&) {
-  c.activation = Activation::kGeluErf;
+  c.feed_forward.activation = Activation::kGeluErf;
 }
 
 }  // namespace veery

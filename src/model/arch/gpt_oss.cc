@@ -16,9 +16,10 @@ void complete_gpt_oss(TransformerConfig& c) {
 
 // In GGUF files the ramp of YaRN is not truncated to whole pairs unless stated.
 void complete_gpt_oss_gguf(TransformerConfig& c, const Metadata& metadata) {
-  if (c.rope.scaling != RopeScaling::kYarn) return;
-  c.rope.truncate = metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
-  c.local_rope = c.rope;
+  if (c.positions.rope.scaling != RopeScaling::kYarn) return;
+  c.positions.rope.truncate =
+      metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
+  c.positions.local_rope = c.positions.rope;
 }
 
 }  // namespace veery

@@ -22,6 +22,6 @@ Array lfm3(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_lfm3(TransformerConfig& c) { c.gated_heads = true; }
+void complete_lfm3(TransformerConfig& c) { c.attention.gated_heads = true; }
 
 }  // namespace veery

@@ -20,18 +20,18 @@ namespace veery {
 Array llama(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 // In model folders, too; GGUF has no such files.
-void complete_helium(TransformerConfig& c) { c.rope_interleaved = true; }
+void complete_helium(TransformerConfig& c) { c.positions.interleaved = true; }
 
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata&) {
-  c.unrotated = local_pattern(c.layers, 4);
-  c.unrotated.flip();
+  c.positions.unrotated = local_pattern(c.layers, 4);
+  c.positions.unrotated.flip();
 }
 
 // This family divides logits by logit_scale.
 void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.logit_scale = 1 / c.logit_scale;
+  c.output.scale = 1 / c.output.scale;
   if (!metadata.boolean(c.architecture + ".rope.scaling.finetuned").value_or(true))
-    c.unrotated.assign(static_cast<size_t>(c.layers), true);
+    c.positions.unrotated.assign(static_cast<size_t>(c.layers), true);
 }
 
 void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata) {
@@ -43,24 +43,26 @@ void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata) {
 void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_granitemoe_gguf(c, metadata);
   const auto shared = metadata.integer("granitehybrid.expert_shared_feed_forward_length");
-  if (c.experts.count == 0 && shared && *shared > 0 && *shared <= kMaxSize) c.hidden = *shared;
+  if (c.experts.count == 0 && shared && *shared > 0 && *shared <= kMaxSize)
+    c.feed_forward.hidden = *shared;
 }
 
 void complete_ernie_moe(TransformerConfig& c) {
-  c.rope_interleaved = true;
+  c.positions.interleaved = true;
   c.experts.route.sigmoid = false;
   c.experts.route.normalise = true;
 }
 
-void complete_hunyuan(TransformerConfig& c) { c.head_norm_after_rope = true; }
+void complete_hunyuan(TransformerConfig& c) { c.norms.qk_after_rope = true; }
 
 // This family divides logits by logit_scale. Old files have none of the three keys.
 void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata) {
   const auto has = [&](const char* key) { return metadata.number(key).has_value(); };
-  if (!has("minicpm.embedding_scale")) c.embedding_scale = 12;
+  if (!has("minicpm.embedding_scale")) c.input.scale = 12;
   if (!has("minicpm.residual_scale"))
-    c.residual_scale = static_cast<float>(1.4 / std::sqrt(static_cast<double>(c.layers)));
-  c.logit_scale = has("minicpm.logit_scale") ? 1 / c.logit_scale : 256 / static_cast<float>(c.dim);
+    c.residual.scale = static_cast<float>(1.4 / std::sqrt(static_cast<double>(c.layers)));
+  c.output.scale =
+      has("minicpm.logit_scale") ? 1 / c.output.scale : 256 / static_cast<float>(c.dim);
 }
 
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata) {

@@ -12,14 +12,14 @@ namespace veery {
 Array nemotron(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 void complete_nemotron(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.gated = false;
+  c.norms.kind = Norm::kLayer;
+  c.feed_forward.gated = false;
 }
 
-void complete_arcee(TransformerConfig& c) { c.gated = false; }
+void complete_arcee(TransformerConfig& c) { c.feed_forward.gated = false; }
 
 void complete_relu_squared_gguf(TransformerConfig& c, const Metadata&) {
-  c.activation = Activation::kReluSquared;
+  c.feed_forward.activation = Activation::kReluSquared;
 }
 
 }  // namespace veery

@@ -20,19 +20,21 @@ Array olmo2(Trace& t, const TransformerConfig& c) {
 
 Array olmoe(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_olmo(TransformerConfig& c) { c.norm = Norm::kPlainLayer; }
+void complete_olmo(TransformerConfig& c) { c.norms.kind = Norm::kPlainLayer; }
 
-void complete_olmo2(TransformerConfig& c) { c.head_norm = HeadNorm::kTogether; }
+void complete_olmo2(TransformerConfig& c) { c.norms.qk = QkNorm::kTogether; }
 
 void complete_exaone4(TransformerConfig& c) {
-  if (c.window == 0) return;
-  for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
+  if (c.attention.window == 0) return;
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    c.positions.unrotated.push_back(!c.is_local(layer));
 }
 
 void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata) {
-  if (c.window == 0) return;
-  const double theta = checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.rope.theta);
-  c.local_rope = {.dims = c.rope.dims, .theta = theta};
+  if (c.attention.window == 0) return;
+  const double theta =
+      checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.positions.rope.theta);
+  c.positions.local_rope = {.dims = c.positions.rope.dims, .theta = theta};
 }
 
 }  // namespace veery

@@ -15,11 +15,11 @@ Array phi3(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {
   const double magnitude =
       checked_number(metadata, c.architecture + ".rope.scaling.attn_factor").value_or(1);
-  if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
-  c.local_rope = c.rope;
+  if (c.positions.rope.scaling == RopeScaling::kNone) c.positions.rope.attention_factor = magnitude;
+  c.positions.local_rope = c.positions.rope;
 }
 
-void complete_phimoe(TransformerConfig& c) { c.norm = Norm::kLayer; }
+void complete_phimoe(TransformerConfig& c) { c.norms.kind = Norm::kLayer; }
 
 void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_phi3_gguf(c, metadata);
