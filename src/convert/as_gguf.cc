@@ -77,7 +77,7 @@ void write_head(ModelFile& file, const TransformerConfig& c) {
 
 void pair_rows(ModelFile& file, const TransformerConfig& c) {
   const Architecture& written = find_architecture(gguf_architecture(c.architecture));
-  if (!written.gguf_interleaved || c.positions.interleaved) return;
+  if (!written.gguf_interleaved_rope || c.positions.interleaved) return;
   if (c.latent.rank > 0)
     throw Error(ErrorKind::kUnsupported, "{}: GGUF supports {} with interleaved RoPE pairs only",
                 file.path, c.architecture);

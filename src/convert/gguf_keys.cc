@@ -507,7 +507,8 @@ Config in_gguf(Config c) {
   if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
   if (c.architecture == "gemma3" && c.attention.mask != Mask::kCausal)
     c.architecture = "gemma-embedding";
-  if (find_architecture(c.architecture).joint_mixers) {  // multipliers are folded into the weights
+  if (find_architecture(c.architecture)
+          .parallel_mixers) {  // multipliers are folded into the weights
     c.multipliers = {};
     c.input.scale = c.output.scale = 1;
   }

@@ -197,7 +197,7 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
 }  // namespace
 
 void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
-  if (!find_architecture(c.architecture).joint_mixers) return;
+  if (!find_architecture(c.architecture).parallel_mixers) return;
   if (c.output.tied && (c.input.scale != 1 || c.output.scale != 1)) {
     TensorView head = file.at("token_embd.weight");
     head.name = "output.weight";

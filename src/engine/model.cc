@@ -286,7 +286,7 @@ void trace_states(Graph& graph, const TransformerConfig& config) {
 bool is_endless(const TransformerConfig& config) {
   return config.recurrent.mixer != Mixer::kNone &&
          std::ranges::count(config.recurrent.layers, false) == 0 &&
-         !find_architecture(config.architecture).joint_mixers;
+         !find_architecture(config.architecture).parallel_mixers;
 }
 
 }  // namespace

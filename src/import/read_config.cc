@@ -322,7 +322,7 @@ void read_recurrent_layers(const Keys& keys, const ModelFile& file, TransformerC
         r.layers[i] = r.layers[i] && !c.feed_forward.alone[i];
     }
   } else if (c.positions.kind != Positions::kNone &&
-             !find_architecture(c.architecture).joint_mixers) {
+             !find_architecture(c.architecture).parallel_mixers) {
     r.mixer = Mixer::kNone;  // the same number of key heads in each layer: no recurrent layers
   }
   if (!r.layers.empty() && std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
@@ -475,7 +475,7 @@ TransformerConfig read_config(const ModelFile& file) {
   if (c.positions.kind == Positions::kRope) read_rope(keys, c);
   c.attention.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
   if (c.attention.window > 0)
-    c.attention.local = read_local(c, file.metadata, architecture.window_period);
+    c.attention.local = read_local(c, file.metadata, architecture.gguf_global_period);
   if (architecture.layer_sizes) read_layer_sizes(keys, file, c);
   c.attention.scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.attention.head_dim))));
@@ -485,7 +485,7 @@ TransformerConfig read_config(const ModelFile& file) {
   c.residual.parallel = keys.flag_or("use_parallel_residual", false);
   if (const double clamp = keys.number_or("attention.clamp_kqv", 0); clamp != 0)
     throw Error(ErrorKind::kUnsupported, "metadata: {}.attention.clamp_kqv is {}", *name, clamp);
-  c.positions.interleaved = architecture.gguf_interleaved;
+  c.positions.interleaved = architecture.gguf_interleaved_rope;
   c.attention.softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.output.softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.positions.local_rope = c.positions.rope;

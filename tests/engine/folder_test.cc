@@ -294,7 +294,7 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   const double theta = read_config(open_model(folder_of(GetParam()))).positions.rope.theta;
   // Sums over value heads have another order, and factors are merged into weights.
   const bool tiled = name.starts_with("qwen35") || name == "falcon-h1";
-  const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved &&
+  const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved_rope &&
                          !written.metadata.number(name + ".rope.scaling.attn_factor") &&
                          theta == double{static_cast<float>(theta)};
   for (const Json& prompt : prompts_of(GetParam())) {

@@ -55,7 +55,7 @@ TransformerConfig tiny(const std::string& architecture) {
   c.context = kTokens;
   c.positions.kind = find_architecture(architecture).positions;
   if (c.positions.kind != Positions::kRope) c.positions.rope = c.positions.local_rope = {};
-  c.positions.interleaved = find_architecture(architecture).gguf_interleaved;
+  c.positions.interleaved = find_architecture(architecture).gguf_interleaved_rope;
   if (architecture == "granite") c.residual.scale = 0.7F, c.output.scale = 1.3F;
   if (architecture == "gptneox")
     c.residual.parallel = true, c.feed_forward.activation = Activation::kGeluErf;

@@ -121,7 +121,7 @@ Json recurrent_json(const TransformerConfig& config) {
   int32_t count = 0;
   for (int32_t layer = 0; layer < config.layers; ++layer) count += config.is_recurrent(layer);
   return {{"kind", name(r.mixer)},
-          {"beside_attention", find_architecture(config.architecture).joint_mixers},
+          {"beside_attention", find_architecture(config.architecture).parallel_mixers},
           {"layers", count},
           {"which", layer_ranges(config.layers, [&](int32_t i) { return config.is_recurrent(i); })},
           {"heads", r.heads},

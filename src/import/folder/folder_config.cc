@@ -420,7 +420,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
-  if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.parallel_mixers) read_multipliers(fields, c);
   if (architecture.mixer == Mixer::kXlstmBlocks) find_xlstm_sizes(file, c);
   if (architecture.mixer == Mixer::kRwkv7) find_rwkv7_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
