@@ -80,14 +80,17 @@ Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates)
   return e.latent > 0 ? project(t, "ffn_latent_up", y, c.dim) : y;
 }
 
-Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
-  if (!t.has_weight("ffn_gate_inp")) return dense_feed_forward(t, c, h);
+Array mixture_of_experts(Trace& t, const TransformerConfig& c, Array h) {
   const ExpertConfig& e = c.experts;
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
   const Array all = t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
   return e.scale == 1 ? all : scale(all, e.scale);
+}
+
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
+  return t.has_weight("ffn_gate_inp") ? mixture_of_experts(t, c, h) : dense_feed_forward(t, c, h);
 }
 
 }  // namespace veery

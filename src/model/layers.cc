@@ -33,11 +33,6 @@ Array rotate(const TransformerConfig& c, Array x, Array angles, int32_t heads) {
   return angles ? rope(x, angles, {heads, c.positions.rope.dims, c.positions.interleaved}) : x;
 }
 
-// Returns x + residual_scale * part.
-Array add_part(const TransformerConfig& c, Array x, Array part) {
-  return x + scaled(part, c.residual.scale);
-}
-
 // Frequency divisors of RoPE: those of Llama 3.1 (which GGUF converters write to the file), or the
 // short and long factors of LongRoPE.
 struct Divisors {
@@ -181,19 +176,6 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   return project(t, "attn_output", h, c.dim);
 }
 
-Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer) {
-  const Multipliers& m = c.multipliers;
-  const Array y = recurrent_block(t, c, scaled(h, m.recurrent_in));
-  const Array a = attention_block(t, c, scaled(h, m.attention_in), angles, layer);
-  return scaled(y, m.recurrent_out) + scaled(a, m.attention_out);
-}
-
-Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer) {
-  return c.is_recurrent(layer) ? recurrent_block(t, c, h) : attention_block(t, c, h, angles, layer);
-}
-
 Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
               const std::function<void(Array)>& before) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
@@ -215,9 +197,9 @@ MtpRows mtp_rows(Trace& t, const TransformerConfig& c) {
   t.block_at(c.layers, [&] {
     x = concat(norm(t, c, "nextn.enorm", token), norm(t, c, "nextn.hnorm", before));
     x = project(t, "nextn.eh_proj", x, c.dim);
-    x = add_part(c, x, attention_block(t, c, norm(t, c, "attn_norm", x), rope, c.layers));
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), rope, c.layers);
     x = t.select_outputs(x);
-    x = add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+    x = x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
     own_norm = t.has_weight(kLast);
     if (own_norm) x = norm(t, c, kLast, x);
   });
@@ -231,28 +213,6 @@ Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   if (t.has_weight("output_norm")) x = norm(t, c, "output_norm", x);
   return t.name("hidden", x);
-}
-
-Array plain_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = mixer_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
-    x = add_part(c, x, h);
-    return add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
-  });
-}
-
-Array recurrent_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles&, int32_t) {
-    return add_part(c, x, recurrent_block(t, c, norm(t, c, "attn_norm", x)));
-  });
-}
-
-Array parallel_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = norm(t, c, "attn_norm", x);
-    x = x + attention_block(t, c, h, angles, layer);
-    return x + feed_forward(t, c, h);
-  });
 }
 
 }  // namespace veery

@@ -1,5 +1,7 @@
 // recurrent.cc: layers with a recurrent state: linear recurrences (the op scan) and gated short
 // convolutions.
+#include "model/recurrent.h"
+
 #include <cmath>
 
 #include "model/layers.h"
@@ -23,9 +25,11 @@ Array unit_heads(Trace& t, Array x, int32_t heads, float factor) {
   return rms_norm(x, t.constant({1, size}, factor / std::sqrt(n)), kEps / n, heads);
 }
 
+}  // namespace
+
 // Gated DeltaNet: q, k and v after a short convolution, decay and step (beta) per head, then a
 // gated norm.
-Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
+Array gated_delta_block(Trace& t, const TransformerConfig& c, Array h) {
   const RecurrentConfig& r = c.recurrent;
   const Array qkv = short_conv(t, "ssm_conv1d", project(t, "ssm_qkv", h, 2 * r.keys() + r.values()),
                                r.conv_width, Activation::kSilu);
@@ -172,23 +176,6 @@ Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
                  r.heads);
   const Array o = activate(project(t, "mlstm_ogate", h, r.values()), Activation::kSigmoid);
   return project(t, "mlstm_out", o * y, c.dim);
-}
-
-}  // namespace
-
-Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
-  switch (c.recurrent.mixer) {
-    case Mixer::kNone:
-    case Mixer::kXlstmBlocks:
-    case Mixer::kRwkv7: break;  // these models have their own layers
-    case Mixer::kDelta: return delta_block(t, c, h);
-    case Mixer::kMamba1: return mamba1_block(t, c, h);
-    case Mixer::kMamba2: return mamba2_block(t, c, h);
-    case Mixer::kKda: return kda_block(t, c, h);
-    case Mixer::kMlstm: return mlstm_block(t, c, h);
-    case Mixer::kShortConv: return short_conv_block(t, c, h);
-  }
-  throw Error(ErrorKind::kBug, "{}: has no recurrent layers", c.architecture);
 }
 
 }  // namespace veery

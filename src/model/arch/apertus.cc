@@ -6,7 +6,12 @@
 
 namespace veery {
 
-Array apertus(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array apertus(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_apertus(TransformerConfig& c) { c.feed_forward.gated = false; }
 

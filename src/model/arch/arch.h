@@ -12,11 +12,14 @@ void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_helium(TransformerConfig& c);  ///< also for Ernie 4.5 and GLM
 void complete_ernie_moe(TransformerConfig& c);
 void complete_hunyuan(TransformerConfig& c);
-void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata& metadata);
+
+Array granite(Trace& t, const TransformerConfig& c);
+Array granite_hybrid(Trace& t, const TransformerConfig& c);
 void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array llama4(Trace& t, const TransformerConfig& c);
 void complete_llama4(TransformerConfig& c);
@@ -32,7 +35,7 @@ void complete_apertus(TransformerConfig& c);
 void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array mamba2(Trace& t, const TransformerConfig& c);
-
+Array jamba(Trace& t, const TransformerConfig& c);
 Array nemotron_h(Trace& t, const TransformerConfig& c);
 void complete_nemotron_h(TransformerConfig& c);
 Array falcon_h1(Trace& t, const TransformerConfig& c);
@@ -56,14 +59,12 @@ void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);
 Array falcon(Trace& t, const TransformerConfig& c);
 void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array bloom(Trace& t, const TransformerConfig& c);
-void complete_bloom(TransformerConfig& c);
-void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
-
 Array qwen(Trace& t, const TransformerConfig& c);
+Array qwen3_next(Trace& t, const TransformerConfig& c);
 void complete_minimax_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array deepseek(Trace& t, const TransformerConfig& c);
+Array kimi_linear(Trace& t, const TransformerConfig& c);
 void complete_deepseek(TransformerConfig& c);
 void complete_mistral4(TransformerConfig& c);
 void complete_glm_dsa_gguf(TransformerConfig& c, const Metadata& metadata);
@@ -121,6 +122,7 @@ Array whisper(Trace& t, const TransformerConfig& c);
 std::vector<Array> whisper_encoder(Trace& t, const TransformerConfig& c);
 
 Array gpt2(Trace& t, const TransformerConfig& c);
+Array gptj(Trace& t, const TransformerConfig& c);
 Array gptneox(Trace& t, const TransformerConfig& c);
 Array stablelm(Trace& t, const TransformerConfig& c);
 Array starcoder2(Trace& t, const TransformerConfig& c);
@@ -130,5 +132,8 @@ void complete_gpt(TransformerConfig& c);
 void complete_gptj(TransformerConfig& c);
 void complete_gpt_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gptneox_gguf(TransformerConfig& c, const Metadata& metadata);
+Array bloom(Trace& t, const TransformerConfig& c);
+void complete_bloom(TransformerConfig& c);
+void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
 
 }  // namespace veery

@@ -10,7 +10,13 @@
 
 namespace veery {
 
-Array cohere(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
+Array cohere(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + attention_block(t, c, h, angles, layer);
+    return x + feed_forward(t, c, h);
+  });
+}
 
 void complete_cohere(TransformerConfig& c) {
   c.norms.kind = Norm::kLayer;

@@ -13,6 +13,7 @@
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"
+#include "model/recurrent.h"
 
 namespace veery {
 namespace {
@@ -118,10 +119,19 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 Array deepseek(Trace& t, const TransformerConfig& c) {
   const Array factor = temperature(t, c);
   Array chosen;
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + latent_attention(t, c, h, angles.global, factor, chosen);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
+Array kimi_linear(Trace& t, const TransformerConfig& c) {
+  Array chosen;
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
-    x = x + (c.is_recurrent(layer) ? recurrent_block(t, c, h)
-                                   : latent_attention(t, c, h, angles.global, factor, chosen));
+    x = x + (c.is_recurrent(layer) ? kda_block(t, c, h)
+                                   : latent_attention(t, c, h, angles.global, {}, chosen));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }

@@ -23,7 +23,13 @@ void scale_by_share(TransformerConfig& c, const Metadata& metadata) {
 
 }  // namespace
 
-Array gemma(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array gemma(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
 Array gemma2(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);

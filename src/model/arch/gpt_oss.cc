@@ -5,7 +5,12 @@
 
 namespace veery {
 
-Array gpt_oss(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array gpt_oss(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + mixture_of_experts(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // Defaults; config.json may override them, GGUF has no keys for them.
 void complete_gpt_oss(TransformerConfig& c) {

@@ -7,7 +7,12 @@
 
 namespace veery {
 
-Array llama4(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array llama4(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_llama4(TransformerConfig& c) {
   c.positions.interleaved = true;

@@ -9,7 +9,12 @@
 
 namespace veery {
 
-Array nemotron(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array nemotron(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_nemotron(TransformerConfig& c) {
   c.norms.kind = Norm::kLayer;

@@ -18,7 +18,12 @@ Array olmo2(Trace& t, const TransformerConfig& c) {
   });
 }
 
-Array olmoe(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array olmoe(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + mixture_of_experts(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_olmo(TransformerConfig& c) { c.norms.kind = Norm::kPlainLayer; }
 

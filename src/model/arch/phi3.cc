@@ -9,7 +9,12 @@
 
 namespace veery {
 
-Array phi3(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array phi3(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // GGUF has a separate key for the magnitude of LongRoPE angles.
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {

@@ -79,31 +79,31 @@ const std::vector<Architecture>& architectures() {
       // 2024).
       {
           .name = "minicpm",
-          .define = llama,
+          .define = granite,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_minicpm_gguf,
       },
       {
           .name = "granite",
-          .define = llama,
+          .define = granite,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granite_gguf,
       },
       {
           .name = "granitemoe",
-          .define = llama,
+          .define = granite,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitemoe_gguf,
       },
       {
           .name = "granite_swa",
-          .define = llama,
+          .define = granite,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitemoe_gguf,
       },
       {
           .name = "granitehybrid",
-          .define = llama,
+          .define = granite_hybrid,
           .mixer = Mixer::kMamba2,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitehybrid_gguf,
@@ -111,7 +111,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "bamba",
           .gguf_name = "granitehybrid",
-          .define = llama,
+          .define = granite_hybrid,
           .mixer = Mixer::kMamba2,
       },
       // Llama 4 (Meta, 2025).
@@ -157,14 +157,14 @@ const std::vector<Architecture>& architectures() {
       // Qwen3-Next and Qwen 3.5 (Qwen Team, 2025, 2026).
       {
           .name = "qwen3next",
-          .define = qwen,
+          .define = qwen3_next,
           .mixer = Mixer::kDelta,
           .complete_gguf = complete_mixture_gguf,
       },
-      {.name = "qwen35", .define = qwen, .mixer = Mixer::kDelta},
+      {.name = "qwen35", .define = qwen3_next, .mixer = Mixer::kDelta},
       {
           .name = "qwen35moe",
-          .define = qwen,
+          .define = qwen3_next,
           .mixer = Mixer::kDelta,
           .complete_gguf = complete_mixture_gguf,
       },
@@ -217,7 +217,7 @@ const std::vector<Architecture>& architectures() {
       },
       {
           .name = "kimi-linear",
-          .define = deepseek,
+          .define = kimi_linear,
           .positions = Positions::kNone,
           .mixer = Mixer::kKda,
           .complete = complete_deepseek,
@@ -350,7 +350,7 @@ const std::vector<Architecture>& architectures() {
       },
       {
           .name = "gptj",
-          .define = phi2,
+          .define = gptj,
           .gguf_interleaved_rope = true,
           .complete = complete_gptj,
           .complete_gguf = complete_gpt_gguf,
@@ -407,7 +407,7 @@ const std::vector<Architecture>& architectures() {
       },
       {
           .name = "jamba",
-          .define = llama,
+          .define = jamba,
           .positions = Positions::kNone,
           .mixer = Mixer::kMamba1,
       },

@@ -6,6 +6,7 @@
 
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/recurrent.h"
 
 namespace veery {
 namespace {
@@ -88,7 +89,12 @@ void complete_xlstm_lm(TransformerConfig& c) {
   c.feed_forward.activation = Activation::kGeluErf;
 }
 
-Array xlstm(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array xlstm(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles&, int32_t) {
+    x = x + mlstm_block(t, c, norm(t, c, "attn_norm", x));
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // Files contain an output head even if their configuration says that it is tied.
 void complete_xlstm(TransformerConfig& c) { c.output.tied = false; }
