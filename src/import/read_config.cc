@@ -498,6 +498,7 @@ TransformerConfig read_config(const ModelFile& file) {
   read_recurrent(keys, file, c);
   architecture.complete_gguf(c, file.metadata);
   architecture.complete(c);
+  check_residual_scale(c, "metadata");
   if (const auto rotated = layer_flags(c, file.metadata, ".attention.rope_pattern")) {
     c.positions.unrotated = *rotated;
     c.positions.unrotated.flip();

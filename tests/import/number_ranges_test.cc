@@ -101,7 +101,7 @@ TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
       {"llama", "attention.temperature_scale", {0, 0.1}, {-0.1, huge}, kYarn},
       {"llama", "attention.scale", {0.0078125, 0.125}, {0, -1, huge}},
       {"llama", "embedding_scale", {12, 1}, {0, -12, huge}},
-      {"llama", "residual_scale", {0.22, 0.246}, {0, -0.2, huge}},
+      {"granite", "residual_scale", {0.22, 0.246}, {0, -0.2, huge}},
       {"granite", "logit_scale", {8, 16, 6}, {0, -8, tiny}},
       {"command-r", "logit_scale", {0.0625}, {0, -1, huge}},
       {"minicpm", "logit_scale", {9}, {0, -1}},

@@ -431,6 +431,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
     c.positions.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
   if (c.positions.kind == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
+  check_residual_scale(c, fields.where());
   read_encoder(fields, file, *type, c);
   read_index(fields, c);
   if (c.architecture == "jina-bert-v2") check_jina(fields, file);

@@ -80,24 +80,28 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "minicpm",
           .define = granite,
+          .scaled_residuals = true,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_minicpm_gguf,
       },
       {
           .name = "granite",
           .define = granite,
+          .scaled_residuals = true,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granite_gguf,
       },
       {
           .name = "granitemoe",
           .define = granite,
+          .scaled_residuals = true,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitemoe_gguf,
       },
       {
           .name = "granite_swa",
           .define = granite,
+          .scaled_residuals = true,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitemoe_gguf,
       },
@@ -105,6 +109,7 @@ const std::vector<Architecture>& architectures() {
           .name = "granitehybrid",
           .define = granite_hybrid,
           .mixer = Mixer::kMamba2,
+          .scaled_residuals = true,
           .gguf_interleaved_rope = true,
           .complete_gguf = complete_granitehybrid_gguf,
       },
@@ -524,6 +529,12 @@ const Architecture& find_architecture(std::string_view name) {
   }
   throw Error(ErrorKind::kUnsupported, "unknown architecture {}, expected one of: {}",
               printable(name), known);
+}
+
+void check_residual_scale(const TransformerConfig& c, const std::string& where) {
+  if (c.residual.scale != 1 && !find_architecture(c.architecture).scaled_residuals)
+    throw Error(ErrorKind::kUnsupported, "{}: the residual scale is {}, but {} models have none",
+                where, c.residual.scale, c.architecture);
 }
 
 }  // namespace veery

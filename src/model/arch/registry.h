@@ -1,5 +1,6 @@
 // registry.h: the supported architectures, by their name in files.
 #pragma once
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Architecture {
   bool parallel_mixers = false;  ///< recurrent layers have attention in parallel
   /// Layers may differ in head size, number of key heads and width of the feed-forward layer.
   bool layer_sizes = false;
+  bool scaled_residuals = false;  ///< the definition applies ResidualConfig::scale
   /// In GGUF files RoPE pairs adjacent elements, because the model does or because converters
   /// permute the rows of q and k.
   bool gguf_interleaved_rope = false;
@@ -41,5 +43,9 @@ const std::vector<Architecture>& architectures();
 
 /// Throws kUnsupported, naming the architecture and the supported ones.
 const Architecture& find_architecture(std::string_view name);
+
+/// Throws kUnsupported, naming `where`, if the configuration has a residual scale that the
+/// architecture's definition does not apply.
+void check_residual_scale(const TransformerConfig& c, const std::string& where);
 
 }  // namespace veery
