@@ -97,12 +97,8 @@ class FolderTensorBuilder {
  private:
   // For some families, GGUF files have interleaved RoPE pairs, folders have split ones.
   bool permuted() const {
-    if (file_.container != Container::kGguf || !c_.positions.interleaved || c_.latent.rank > 0)
-      return false;
-    TransformerConfig folder = c_;
-    folder.positions.interleaved = false;
-    find_architecture(c_.architecture).complete(folder);
-    return !folder.positions.interleaved;
+    return file_.container == Container::kGguf && c_.positions.interleaved && c_.latent.rank == 0 &&
+           !find_architecture(c_.architecture).positions.interleaved;
   }
 
   void restore(TensorView& tensor) {

@@ -466,12 +466,10 @@ TransformerConfig read_config(const ModelFile& file) {
   if (!name) throw Error(ErrorKind::kFormat, "metadata: missing general.architecture");
   const Architecture& architecture = find_architecture(*name);
   const Keys keys(file.metadata, *name);
-  TransformerConfig c;
-  c.architecture = *name;
+  TransformerConfig c = initial_config(architecture);
   read_sizes(keys, file, c);
   c.norms.eps = static_cast<float>(
       keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
-  c.positions.kind = architecture.positions;
   if (c.positions.kind == Positions::kRope) read_rope(keys, c);
   c.attention.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
   if (c.attention.window > 0)
@@ -485,7 +483,7 @@ TransformerConfig read_config(const ModelFile& file) {
   c.residual.parallel = keys.flag_or("use_parallel_residual", false);
   if (const double clamp = keys.number_or("attention.clamp_kqv", 0); clamp != 0)
     throw Error(ErrorKind::kUnsupported, "metadata: {}.attention.clamp_kqv is {}", *name, clamp);
-  c.positions.interleaved = architecture.gguf_interleaved_rope;
+  if (architecture.gguf_interleaved_rope) c.positions.interleaved = true;
   c.attention.softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.output.softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.positions.local_rope = c.positions.rope;

@@ -38,8 +38,7 @@ void set_recurrent(TransformerConfig& c) {
 }
 
 TransformerConfig tiny(const std::string& architecture) {
-  TransformerConfig c;
-  c.architecture = architecture;
+  TransformerConfig c = initial_config(find_architecture(architecture));
   c.vocab = 23;
   c.dim = 12;
   c.feed_forward.hidden = 20;
@@ -53,9 +52,8 @@ TransformerConfig tiny(const std::string& architecture) {
   c.output.tied = true;
   c.positions.local_rope = c.positions.rope;
   c.context = kTokens;
-  c.positions.kind = find_architecture(architecture).positions;
   if (c.positions.kind != Positions::kRope) c.positions.rope = c.positions.local_rope = {};
-  c.positions.interleaved = find_architecture(architecture).gguf_interleaved_rope;
+  if (find_architecture(architecture).gguf_interleaved_rope) c.positions.interleaved = true;
   if (architecture == "granite") c.residual.scale = 0.7F, c.output.scale = 1.3F;
   if (architecture == "gptneox")
     c.residual.parallel = true, c.feed_forward.activation = Activation::kGeluErf;

@@ -367,7 +367,7 @@ FolderLayers folder_layers(const ModelFile& file) {
 
 RopeFactors folder_rope_factors(const ModelFile& file) {
   const FolderType* type = find_folder_type(file);
-  if (type == nullptr || find_architecture(type->architecture).positions != Positions::kRope)
+  if (type == nullptr || find_architecture(type->architecture).positions.kind != Positions::kRope)
     return {};
   const Described text = described(file);
   const RopeSets sets = rope_sets(fields_of(file, text, type), *type);
@@ -402,8 +402,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   const Architecture& architecture = find_architecture(type->architecture);
   const Described text = described(file);
   const JsonFields fields = fields_of(file, text, type);
-  TransformerConfig c;
-  c.architecture = type->architecture;
+  TransformerConfig c = initial_config(architecture);
   read_sizes(fields, file, c);
   c.norms.eps = static_cast<float>(fields.number("rms_norm_eps"));
   // Cohere 2 mixture models have either kind of norm; the name of the epsilon tells which.
@@ -426,9 +425,8 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);
-  c.positions.kind = architecture.positions;
   if (c.positions.kind == Positions::kAlibi)
-    c.positions.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
+    c.positions.alibi = static_cast<float>(fields.number_or("alibi_bias_max", c.positions.alibi));
   if (c.positions.kind == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
   check_residual_scale(c, fields.where());

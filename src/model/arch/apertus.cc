@@ -13,8 +13,6 @@ Array apertus(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_apertus(TransformerConfig& c) { c.feed_forward.gated = false; }
-
 // GGUF stores the parameters of the activation as lists with one value per layer.
 void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.feed_forward.activation = Activation::kXielu;

@@ -25,35 +25,8 @@ Array modern_bert(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_bert(TransformerConfig& c) {
-  c.attention.mask = Mask::kFull;
-  c.norms.kind = Norm::kLayer;
-  c.feed_forward.gated = false;
-}
-
-void complete_bert_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kGeluErf;
-}
-
-void complete_nomic_bert(TransformerConfig& c) {
-  complete_bert(c);
-  c.feed_forward.gated = true;
-}
-
-// The slope of ALiBi is given in the paper, not in files.
-void complete_jina_bert(TransformerConfig& c) {
-  complete_nomic_bert(c);
-  c.positions.alibi = 8;
-}
-
-void complete_modern_bert(TransformerConfig& c) {
-  complete_bert(c);
-  c.feed_forward.gated = true;
-}
-
 // The key counts all positions visible in a local layer, on both sides.
 void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_bert_gguf(c, metadata);
   c.attention.window /= 2;
   c.positions.local_rope.theta =
       checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);

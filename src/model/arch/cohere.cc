@@ -18,20 +18,10 @@ Array cohere(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_cohere(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.norms.qk = QkNorm::kOwn;
-  c.positions.interleaved = true;
-}
-
 void complete_cohere2(TransformerConfig& c) {
-  complete_cohere(c);
   for (int32_t layer = 0; layer < c.layers; ++layer)
     c.positions.unrotated.push_back(!c.is_local(layer));
 }
-
-// The type of norm depends on the file.
-void complete_cohere_moe(TransformerConfig& c) { c.positions.interleaved = true; }
 
 // llama.cpp always averages shared and routed experts. A key of veery marks models that add them.
 void complete_cohere_moe_gguf(TransformerConfig& c, const Metadata& metadata) {

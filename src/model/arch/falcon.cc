@@ -19,7 +19,6 @@ Array falcon(Trace& t, const TransformerConfig& c) {
 }
 
 void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.feed_forward.activation = Activation::kGeluErf;
   c.residual.parallel = metadata.boolean("falcon.use_parallel_residual").value_or(true);
 }
 

@@ -45,10 +45,6 @@ void complete_gemma(TransformerConfig& c) {
   c.input.scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
 }
 
-void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kGelu;
-}
-
 // GGUF has no key for the embedding scale, since all published models use sqrt(dim). veery writes a
 // key of its own for other scales.
 void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
@@ -58,12 +54,10 @@ void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
 }
 
 void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
   if (c.layers == 46) scale_by_share(c, metadata);
 }
 
 void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
   if (!metadata.number(c.architecture + ".rope.freq_base")) c.positions.rope.theta = 1e6;
   const std::string local_base = c.architecture + ".rope.freq_base_swa";
   c.positions.local_rope = AnglesAttr{

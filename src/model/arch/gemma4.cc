@@ -144,13 +144,7 @@ void complete_gemma4(TransformerConfig& c) {
   c.experts.route.normalise = true;
 }
 
-void complete_embedding_gemma2(TransformerConfig& c) {
-  complete_gemma4(c);
-  c.attention.mask = Mask::kFull;
-}
-
 void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
   c.positions.local_rope = AnglesAttr{
       .dims = c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim,
       .theta = checked_number(metadata, "gemma4.rope.freq_base_swa").value_or(10000)};

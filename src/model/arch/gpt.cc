@@ -58,40 +58,7 @@ Array stablelm(Trace& t, const TransformerConfig& c) {
   return c.residual.parallel ? parallel(t, c) : sequential(t, c);
 }
 
-void complete_opt_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kRelu;
-}
-
-void complete_stablelm(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.norms.qk = QkNorm::kOwn;
-}
-
-void complete_gpt(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.feed_forward.gated = false;
-}
-
-void complete_gptj(TransformerConfig& c) {
-  complete_gpt(c);
-  c.positions.interleaved = true;
-}
-
-void complete_gpt_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kGelu;
-}
-
-void complete_gptneox_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kGeluErf;
-}
-
-void complete_bloom(TransformerConfig& c) {
-  complete_gpt(c);
-  c.positions.alibi = 8;
-}
-
 void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.feed_forward.activation = Activation::kGeluErf;
   constexpr const char* kMost = "mpt.attention.max_alibi_bias";
   const auto most = checked_number(metadata, kMost);
   if (!most) throw Error(ErrorKind::kUnsupported, "metadata: {} is missing", kMost);

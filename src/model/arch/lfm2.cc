@@ -31,6 +31,4 @@ Array lfm3(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_lfm3(TransformerConfig& c) { c.attention.gated_heads = true; }
-
 }  // namespace veery

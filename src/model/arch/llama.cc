@@ -19,21 +19,15 @@ Array llama(Trace& t, const TransformerConfig& c) {
   });
 }
 
-// In model folders, too; GGUF has no such files.
-void complete_helium(TransformerConfig& c) { c.positions.interleaved = true; }
-
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata&) {
   c.positions.unrotated = local_pattern(c.layers, 4);
   c.positions.unrotated.flip();
 }
 
 void complete_ernie_moe(TransformerConfig& c) {
-  c.positions.interleaved = true;
   c.experts.route.sigmoid = false;
   c.experts.route.normalise = true;
 }
-
-void complete_hunyuan(TransformerConfig& c) { c.norms.qk_after_rope = true; }
 
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.experts.route.normalise =

@@ -15,7 +15,6 @@ Array llama4(Trace& t, const TransformerConfig& c) {
 }
 
 void complete_llama4(TransformerConfig& c) {
-  c.positions.interleaved = true;
   c.experts.route.sigmoid = true;
   c.experts.moe.gate_input = true;
 }

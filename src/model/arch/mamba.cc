@@ -36,8 +36,6 @@ Array nemotron_h(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_nemotron_h(TransformerConfig& c) { c.feed_forward.gated = false; }
-
 Array falcon_h1(Trace& t, const TransformerConfig& c) {
   const Multipliers& m = c.multipliers;
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {

@@ -16,15 +16,4 @@ Array nemotron(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_nemotron(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.feed_forward.gated = false;
-}
-
-void complete_arcee(TransformerConfig& c) { c.feed_forward.gated = false; }
-
-void complete_relu_squared_gguf(TransformerConfig& c, const Metadata&) {
-  c.feed_forward.activation = Activation::kReluSquared;
-}
-
 }  // namespace veery

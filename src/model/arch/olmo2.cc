@@ -25,10 +25,6 @@ Array olmoe(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_olmo(TransformerConfig& c) { c.norms.kind = Norm::kPlainLayer; }
-
-void complete_olmo2(TransformerConfig& c) { c.norms.qk = QkNorm::kTogether; }
-
 void complete_exaone4(TransformerConfig& c) {
   if (c.attention.window == 0) return;
   for (int32_t layer = 0; layer < c.layers; ++layer)

@@ -24,8 +24,6 @@ void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.positions.local_rope = c.positions.rope;
 }
 
-void complete_phimoe(TransformerConfig& c) { c.norms.kind = Norm::kLayer; }
-
 void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_phi3_gguf(c, metadata);
   c.experts.route.jitter =

@@ -38,41 +38,26 @@ const std::vector<Architecture>& architectures() {
           .name = "helium",
           .gguf_name = "llama",
           .define = llama,
-          .complete = complete_helium,
+          .positions = {.interleaved = true},
       },
-      {
-          .name = "chatglm",
-          .define = llama,
-          .gguf_interleaved_rope = true,
-          .complete = complete_helium,
-      },
-      {
-          .name = "glm4",
-          .define = gemma2,
-          .gguf_interleaved_rope = true,
-          .complete = complete_helium,
-      },
-      {
-          .name = "ernie4_5",
-          .define = llama,
-          .gguf_interleaved_rope = true,
-          .complete = complete_helium,
-      },
+      {.name = "chatglm", .define = llama, .positions = {.interleaved = true}},
+      {.name = "glm4", .define = gemma2, .positions = {.interleaved = true}},
+      {.name = "ernie4_5", .define = llama, .positions = {.interleaved = true}},
       {
           .name = "ernie4_5-moe",
           .define = llama,
-          .gguf_interleaved_rope = true,
+          .positions = {.interleaved = true},
           .complete = complete_ernie_moe,
       },
       // Exaone 3 (LG AI Research, 2024), InternLM 2 (Shanghai AI Lab, arXiv:2403.17297).
       {.name = "exaone", .define = llama},
       {.name = "internlm2", .define = llama, .gguf_interleaved_rope = true},
       // HunYuan (Tencent, 2025).
-      {.name = "hunyuan-dense", .define = llama, .complete = complete_hunyuan},
+      {.name = "hunyuan-dense", .define = llama, .norms = {.qk_after_rope = true}},
       {
           .name = "hunyuan-moe",
           .define = llama,
-          .complete = complete_hunyuan,
+          .norms = {.qk_after_rope = true},
           .complete_gguf = complete_mixture_gguf,
       },
       // MiniCPM (Hu et al., arXiv:2404.06395), Granite 3 and 4 (IBM, 2024 and 2025), Bamba (IBM,
@@ -123,7 +108,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "llama4",
           .define = llama4,
-          .gguf_interleaved_rope = true,
+          .positions = {.interleaved = true},
           .gguf_global_period = 4,
           .complete = complete_llama4,
           .complete_gguf = complete_llama4_gguf,
@@ -133,22 +118,25 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "arcee",
           .define = llama,
+          .feed_forward = {.gated = false, .activation = Activation::kReluSquared},
           .gguf_interleaved_rope = true,
-          .complete = complete_arcee,
-          .complete_gguf = complete_relu_squared_gguf,
       },
       {.name = "bitnet", .define = llama},
-      {.name = "bitnet-b1.58", .define = llama, .complete_gguf = complete_relu_squared_gguf},
+      {
+          .name = "bitnet-b1.58",
+          .define = llama,
+          .feed_forward = {.activation = Activation::kReluSquared},
+      },
       {
           .name = "nemotron",
           .define = nemotron,
-          .complete = complete_nemotron,
-          .complete_gguf = complete_relu_squared_gguf,
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kReluSquared},
       },
       {
           .name = "apertus",
           .define = apertus,
-          .complete = complete_apertus,
+          .feed_forward = {.gated = false},
           .complete_gguf = complete_apertus_gguf,
       },
       // Qwen 2, 2.5 and 3 (Qwen Team, arXiv:2407.10671, arXiv:2412.15115, arXiv:2505.09388).
@@ -181,7 +169,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "minimax-m2",
           .define = qwen,
-          .complete = complete_olmo2,
+          .norms = {.qk = QkNorm::kTogether},
           .complete_gguf = complete_minimax_gguf,
       },
       {
@@ -223,7 +211,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "kimi-linear",
           .define = kimi_linear,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kKda,
           .complete = complete_deepseek,
       },
@@ -240,12 +228,13 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "gemma",
           .define = gemma,
+          .feed_forward = {.activation = Activation::kGelu},
           .complete = complete_gemma,
-          .complete_gguf = complete_gemma_gguf,
       },
       {
           .name = "gemma2",
           .define = gemma2,
+          .feed_forward = {.activation = Activation::kGelu},
           .gguf_global_period = 2,
           .complete = complete_gemma,
           .complete_gguf = complete_gemma2_gguf,
@@ -253,6 +242,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "gemma3",
           .define = gemma3,
+          .feed_forward = {.activation = Activation::kGelu},
           .gguf_global_period = 6,
           .complete = complete_gemma,
           .complete_gguf = complete_gemma3_gguf,
@@ -260,6 +250,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "gemma-embedding",
           .define = gemma3,
+          .feed_forward = {.activation = Activation::kGelu},
           .gguf_global_period = 6,
           .complete = complete_gemma,
           .complete_gguf = complete_gemma_embedding_gguf,
@@ -267,6 +258,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "gemma4",
           .define = gemma4,
+          .feed_forward = {.activation = Activation::kGelu},
           .layer_sizes = true,
           .complete = complete_gemma4,
           .complete_gguf = complete_gemma4_gguf,
@@ -274,8 +266,9 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "embedding-gemma2",
           .define = gemma4,
+          .attention = {.mask = Mask::kFull},
           .layer_sizes = true,
-          .complete = complete_embedding_gemma2,
+          .complete = complete_gemma4,
       },
       // AFMoE (Arcee AI, 2025).
       {
@@ -290,7 +283,7 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "phimoe",
           .define = phi3,
-          .complete = complete_phimoe,
+          .norms = {.kind = Norm::kLayer},
           .complete_gguf = complete_phimoe_gguf,
       },
       // OLMo, OLMoE, OLMo 2 and 3 (arXiv:2402.00838, arXiv:2409.02060, arXiv:2501.00656, 2025),
@@ -298,15 +291,15 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "olmo",
           .define = llama,
+          .norms = {.kind = Norm::kPlainLayer},
           .gguf_interleaved_rope = true,
-          .complete = complete_olmo,
       },
-      {.name = "olmoe", .define = olmoe, .complete = complete_olmo2},
+      {.name = "olmoe", .define = olmoe, .norms = {.qk = QkNorm::kTogether}},
       {
           .name = "olmo2",
           .define = olmo2,
+          .norms = {.qk = QkNorm::kTogether},
           .gguf_global_period = 4,
-          .complete = complete_olmo2,
           .complete_gguf = complete_olmo2_gguf,
       },
       {
@@ -319,22 +312,22 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "command-r",
           .define = cohere,
-          .gguf_interleaved_rope = true,
-          .complete = complete_cohere,
+          .positions = {.interleaved = true},
+          .norms = {.kind = Norm::kLayer, .qk = QkNorm::kOwn},
       },
       {
           .name = "cohere2",
           .define = cohere,
-          .gguf_interleaved_rope = true,
+          .positions = {.interleaved = true},
+          .norms = {.kind = Norm::kLayer, .qk = QkNorm::kOwn},
           .gguf_global_period = 4,
           .complete = complete_cohere2,
       },
       {
           .name = "cohere2moe",
           .define = cohere,
-          .gguf_interleaved_rope = true,
+          .positions = {.interleaved = true},
           .gguf_global_period = 4,
-          .complete = complete_cohere_moe,
           .complete_gguf = complete_cohere_moe_gguf,
       },
       // GPT-2 (Radford et al., 2019), GPT-NeoX (Black et al., arXiv:2204.06745), GPT-J (Wang and
@@ -343,63 +336,65 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "gpt2",
           .define = gpt2,
-          .positions = Positions::kTable,
-          .complete = complete_gpt,
-          .complete_gguf = complete_gpt_gguf,
+          .positions = {.kind = Positions::kTable},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGelu},
       },
       {
           .name = "gptneox",
           .define = gptneox,
-          .complete = complete_gpt,
-          .complete_gguf = complete_gptneox_gguf,
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
       },
       {
           .name = "gptj",
           .define = gptj,
-          .gguf_interleaved_rope = true,
-          .complete = complete_gptj,
-          .complete_gguf = complete_gpt_gguf,
+          .positions = {.interleaved = true},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGelu},
       },
       {
           .name = "opt",
           .define = opt,
-          .positions = Positions::kTable,
-          .complete = complete_gpt,
-          .complete_gguf = complete_opt_gguf,
+          .positions = {.kind = Positions::kTable},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kRelu},
       },
       {
           .name = "starcoder2",
           .define = starcoder2,
-          .complete = complete_gpt,
-          .complete_gguf = complete_gpt_gguf,
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGelu},
       },
       {
           .name = "phi2",
           .define = phi2,
-          .complete = complete_gpt,
-          .complete_gguf = complete_gpt_gguf,
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGelu},
       },
-      {.name = "stablelm", .define = stablelm, .complete = complete_stablelm},
+      {.name = "stablelm", .define = stablelm, .norms = {.kind = Norm::kLayer, .qk = QkNorm::kOwn}},
       // Falcon (Almazrouei et al., arXiv:2311.16867); BLOOM (BigScience, 2022) and MPT (MosaicML,
       // 2023) with ALiBi.
       {
           .name = "falcon",
           .define = falcon,
-          .complete = complete_gpt,
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
           .complete_gguf = complete_falcon_gguf,
       },
       {
           .name = "bloom",
           .define = bloom,
-          .positions = Positions::kAlibi,
-          .complete = complete_bloom,
-          .complete_gguf = complete_gpt_gguf,
+          .positions = {.kind = Positions::kAlibi, .alibi = 8},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGelu},
       },
       {
           .name = "mpt",
           .define = bloom,
-          .positions = Positions::kAlibi,
-          .complete = complete_gpt,
+          .positions = {.kind = Positions::kAlibi},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
           .complete_gguf = complete_mpt_gguf,
       },
       // Mamba-2 (Dao and Gu, arXiv:2405.21060), Jamba (AI21 Labs, arXiv:2403.19887), Nemotron-H and
@@ -407,30 +402,28 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "mamba2",
           .define = mamba2,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kMamba2,
       },
       {
           .name = "jamba",
           .define = jamba,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kMamba1,
       },
       {
           .name = "nemotron_h",
           .define = nemotron_h,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kMamba2,
-          .complete = complete_nemotron_h,
-          .complete_gguf = complete_relu_squared_gguf,
+          .feed_forward = {.gated = false, .activation = Activation::kReluSquared},
       },
       {
           .name = "nemotron_h_moe",
           .define = nemotron_h,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kMamba2,
-          .complete = complete_nemotron_h,
-          .complete_gguf = complete_relu_squared_gguf,
+          .feed_forward = {.gated = false, .activation = Activation::kReluSquared},
       },
       {
           .name = "falcon-h1",
@@ -449,30 +442,32 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "lfm3",
           .define = lfm3,
+          .attention = {.gated_heads = true},
           .mixer = Mixer::kShortConv,
-          .complete = complete_lfm3,
       },
       // RWKV-7 (Peng et al., arXiv:2503.14456), xLSTM (Beck et al., arXiv:2405.04517,
       // arXiv:2503.13427).
       {
           .name = "rwkv7",
           .define = rwkv7,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
+          .norms = {.kind = Norm::kLayer},
           .mixer = Mixer::kRwkv7,
+          .feed_forward = {.activation = Activation::kReluSquared},
           .complete = complete_rwkv7,
-          .complete_gguf = complete_relu_squared_gguf,
       },
       {
           .name = "xlstm",
           .define = xlstm,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
           .mixer = Mixer::kMlstm,
           .complete = complete_xlstm,
       },
       {
           .name = "xlstm-lm",
           .define = xlstm_lm,
-          .positions = Positions::kNone,
+          .positions = {.kind = Positions::kNone},
+          .norms = {.kind = Norm::kLayer},
           .mixer = Mixer::kXlstmBlocks,
           .complete = complete_xlstm_lm,
       },
@@ -481,31 +476,41 @@ const std::vector<Architecture>& architectures() {
       {
           .name = "bert",
           .define = bert,
-          .positions = Positions::kTable,
-          .complete = complete_bert,
-          .complete_gguf = complete_bert_gguf,
+          .positions = {.kind = Positions::kTable},
+          .norms = {.kind = Norm::kLayer},
+          .attention = {.mask = Mask::kFull},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
       },
       {
           .name = "xlm-roberta",
           .gguf_name = "bert",
           .define = bert,
-          .positions = Positions::kTable,
-          .complete = complete_bert,
-          .complete_gguf = complete_bert_gguf,
+          .positions = {.kind = Positions::kTable},
+          .norms = {.kind = Norm::kLayer},
+          .attention = {.mask = Mask::kFull},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
       },
-      {.name = "nomic-bert", .define = bert, .complete = complete_nomic_bert},
+      {
+          .name = "nomic-bert",
+          .define = bert,
+          .norms = {.kind = Norm::kLayer},
+          .attention = {.mask = Mask::kFull},
+      },
       {
           .name = "jina-bert-v2",
           .define = bert,
-          .positions = Positions::kAlibi,
-          .complete = complete_jina_bert,
-          .complete_gguf = complete_bert_gguf,
+          .positions = {.kind = Positions::kAlibi, .alibi = 8},
+          .norms = {.kind = Norm::kLayer},
+          .attention = {.mask = Mask::kFull},
+          .feed_forward = {.activation = Activation::kGeluErf},
       },
       {
           .name = "modern-bert",
           .define = modern_bert,
+          .norms = {.kind = Norm::kLayer},
+          .attention = {.mask = Mask::kFull},
+          .feed_forward = {.activation = Activation::kGeluErf},
           .gguf_global_period = 3,
-          .complete = complete_modern_bert,
           .complete_gguf = complete_modern_bert_gguf,
       },
       // Whisper (Radford et al., arXiv:2212.04356).
@@ -513,12 +518,22 @@ const std::vector<Architecture>& architectures() {
           .name = "whisper",
           .define = whisper,
           .encoder = whisper_encoder,
-          .positions = Positions::kTable,
-          .complete = complete_gpt,
-          .complete_gguf = complete_gptneox_gguf,
+          .positions = {.kind = Positions::kTable},
+          .norms = {.kind = Norm::kLayer},
+          .feed_forward = {.gated = false, .activation = Activation::kGeluErf},
       },
   };
   return table;
+}
+
+TransformerConfig initial_config(const Architecture& row) {
+  TransformerConfig c;
+  c.architecture = row.name;
+  c.positions = row.positions;
+  c.norms = row.norms;
+  c.attention = row.attention;
+  c.feed_forward = row.feed_forward;
+  return c;
 }
 
 const Architecture& find_architecture(std::string_view name) {

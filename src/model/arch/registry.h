@@ -20,19 +20,22 @@ struct Architecture {
   /// The encoder, for decoders with cross-attention: its hidden states [rows, dim], and the keys
   /// and values written for each decoder layer.
   std::vector<Array> (*encoder)(Trace&, const TransformerConfig&) = nullptr;
-  Positions positions = Positions::kRope;
+  // Hyperparameters that files leave out, by part. Files may override them.
+  PositionConfig positions;
+  NormConfig norms;
+  AttentionConfig attention;
   Mixer mixer = Mixer::kNone;    ///< type of its recurrent layers
   bool parallel_mixers = false;  ///< recurrent layers have attention in parallel
+  FeedForwardConfig feed_forward;
   /// Layers may differ in head size, number of key heads and width of the feed-forward layer.
   bool layer_sizes = false;
   bool scaled_residuals = false;  ///< the definition applies ResidualConfig::scale
-  /// In GGUF files RoPE pairs adjacent elements, because the model does or because converters
-  /// permute the rows of q and k.
+  /// GGUF converters permute the rows of q and k, so that RoPE pairs adjacent elements.
   bool gguf_interleaved_rope = false;
   /// For GGUF files with a window but without a list of local layers: the period of layers with
   /// global attention; 0: all layers are local.
   int32_t gguf_global_period = 0;
-  /// Sets hyperparameters that no file format specifies.
+  /// Sets hyperparameters that no file format specifies and that depend on others.
   void (*complete)(TransformerConfig&) = [](TransformerConfig&) {};
   /// Sets hyperparameters that GGUF does not specify. Called before `complete`.
   void (*complete_gguf)(TransformerConfig&, const Metadata&) = [](TransformerConfig&,
@@ -40,6 +43,9 @@ struct Architecture {
 };
 
 const std::vector<Architecture>& architectures();
+
+/// Returns a configuration with the name and the hyperparameters of a row, for a reader to fill.
+TransformerConfig initial_config(const Architecture& row);
 
 /// Throws kUnsupported, naming the architecture and the supported ones.
 const Architecture& find_architecture(std::string_view name);

@@ -104,9 +104,6 @@ Array rwkv7(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_rwkv7(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.output.tied = false;
-}
+void complete_rwkv7(TransformerConfig& c) { c.output.tied = false; }
 
 }  // namespace veery

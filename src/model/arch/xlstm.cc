@@ -84,10 +84,7 @@ Array xlstm_lm(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_xlstm_lm(TransformerConfig& c) {
-  c.norms.kind = Norm::kLayer;
-  c.feed_forward.activation = Activation::kGeluErf;
-}
+void complete_xlstm_lm(TransformerConfig& c) { c.feed_forward.activation = Activation::kGeluErf; }
 
 Array xlstm(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles&, int32_t) {
