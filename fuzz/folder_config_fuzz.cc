@@ -31,18 +31,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!json.is_object()) return 0;
     const veery::ModelFile file = folder_with(std::move(json));
     const veery::TransformerConfig c = veery::read_config(file);
-    if (c.head_dim < 1 || c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) std::abort();
-    if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
-    if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();
-    if (!c.unrotated.empty() && c.unrotated.size() != static_cast<size_t>(c.layers)) std::abort();
+    if (c.attention.head_dim < 1 || c.attention.heads < 1 || c.attention.kv_heads < 1 ||
+        c.attention.heads % c.attention.kv_heads != 0)
+      std::abort();
+    if (c.positions.rope.dims > c.attention.head_dim || c.positions.rope.dims % 2 != 0)
+      std::abort();
+    if (!c.attention.local.empty() && c.attention.local.size() != static_cast<size_t>(c.layers))
+      std::abort();
+    if (!c.positions.unrotated.empty() &&
+        c.positions.unrotated.size() != static_cast<size_t>(c.layers))
+      std::abort();
     const auto one_each = [&](const auto& list) {
       return list.empty() || list.size() == static_cast<size_t>(c.layers);
     };
-    if (!one_each(c.thetas) || !one_each(c.only_feeds) || !one_each(c.recurrent.layers))
+    if (!one_each(c.positions.thetas) || !one_each(c.feed_forward.alone) ||
+        !one_each(c.recurrent.layers))
       std::abort();
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       if (c.head_dim_of(layer) < 1 || c.hidden_of(layer) < 1 || c.keys_of(layer) < 0) std::abort();
-      if (c.kv_heads_of(layer) < 1 || c.heads % c.kv_heads_of(layer) != 0) std::abort();
+      if (c.kv_heads_of(layer) < 1 || c.attention.heads % c.kv_heads_of(layer) != 0) std::abort();
     }
     veery::folder_rope_factors(file);
   } catch (const veery::Error& error) {

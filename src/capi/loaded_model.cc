@@ -25,7 +25,7 @@ Makes made_for(const std::string& path) {
   const TransformerConfig config = read_config(file);
   if (config.source.layers > 0) return Makes::kTranscripts;
   if (makes_scores(file, config)) return Makes::kScores;
-  return config.mask == Mask::kCausal ? Makes::kTexts : Makes::kEmbeddings;
+  return config.attention.mask == Mask::kCausal ? Makes::kTexts : Makes::kEmbeddings;
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ constexpr std::string_view kOwnHead[] = {"phi2",    "gptneox",  "olmo2",      "q
                                          "apertus", "phimoe",   "bailingmoe2"};
 
 void write_head(ModelFile& file, const TransformerConfig& c) {
-  if (!c.tied) return;
+  if (!c.output.tied) return;
   std::erase_if(file.tensors,
                 [](const TensorView& tensor) { return tensor.name == "output.weight"; });
   if (std::ranges::find(kOwnHead, c.architecture) == std::end(kOwnHead)) return;
@@ -77,14 +77,14 @@ void write_head(ModelFile& file, const TransformerConfig& c) {
 
 void pair_rows(ModelFile& file, const TransformerConfig& c) {
   const Architecture& written = find_architecture(gguf_architecture(c.architecture));
-  if (!written.gguf_interleaved || c.rope_interleaved) return;
+  if (!written.gguf_interleaved_rope || c.positions.interleaved) return;
   if (c.latent.rank > 0)
     throw Error(ErrorKind::kUnsupported, "{}: GGUF supports {} with interleaved RoPE pairs only",
                 file.path, c.architecture);
   for (TensorView& tensor : file.tensors)
     for (const char* part : {".attn_q.", ".attn_k."})
       if (tensor.name.find(part) != std::string::npos)
-        tensor = paired_rows(tensor, c.head_dim, c.rope.dims);
+        tensor = paired_rows(tensor, c.attention.head_dim, c.positions.rope.dims);
 }
 
 // Projections that files of an architecture store as one matrix.
@@ -150,14 +150,14 @@ void rename(ModelFile& file, std::string_view from, std::string_view to) {
 // Per-head norms become matrices.
 void shape_head_norms(ModelFile& file, const TransformerConfig& c) {
   for (TensorView& tensor : file.tensors)
-    for (const auto& [end, heads] :
-         {std::pair(".attn_q_norm.weight", c.heads), std::pair(".attn_k_norm.weight", c.kv_heads)})
-      if (tensor.name.ends_with(end) && tensor.elements() == int64_t{heads} * c.head_dim)
-        tensor = reshaped(tensor, {heads, c.head_dim});
+    for (const auto& [end, heads] : {std::pair(".attn_q_norm.weight", c.attention.heads),
+                                     std::pair(".attn_k_norm.weight", c.attention.kv_heads)})
+      if (tensor.name.ends_with(end) && tensor.elements() == int64_t{heads} * c.attention.head_dim)
+        tensor = reshaped(tensor, {heads, c.attention.head_dim});
 }
 
 void add_divisors(ModelFile& file, const TransformerConfig& c) {
-  const std::vector<float> divisors = llama3_divisors(c.rope);
+  const std::vector<float> divisors = llama3_divisors(c.positions.rope);
   if (divisors.empty()) return;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(divisors));
   TensorView tensor{"rope_freqs.weight", DType::kF32, {std::ssize(divisors)}, {}};
@@ -190,7 +190,7 @@ void add_dense(ModelFile& file, const SentenceSetup& setup, const std::string& p
 // Adds the pooling and scoring settings with llama.cpp's keys and names. GGUF has no keys for the
 // maximum text length and for prompts.
 void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
-  const bool encoder = c.mask != Mask::kCausal;
+  const bool encoder = c.attention.mask != Mask::kCausal;
   if (c.source.layers > 0) return;
   const bool scores = makes_scores(file, c);
   const SentenceSetup setup = read_sentence_setup(file, c);
@@ -208,8 +208,8 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
   add_dense(file, setup, prefix, metadata);
   metadata.set(prefix + "pooling_type", scores ? int64_t{4} : type->second);
   if (encoder) metadata.set(prefix + "attention.causal", false);
-  if (c.token_types > 0)
-    metadata.set("tokenizer.ggml.token_type_count", static_cast<int64_t>(c.token_types));
+  if (c.input.token_types > 0)
+    metadata.set("tokenizer.ggml.token_type_count", static_cast<int64_t>(c.input.token_types));
   if (scores && c.architecture == "modern-bert")
     metadata.set(prefix + "classifier.pooling_type",
                  int64_t{setup.score.pooling == Pooling::kMean ? 1 : 2});
@@ -218,11 +218,12 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
 // Stores the rows of the output head for "yes" and "no" as a classifier, as llama.cpp does for
 // Qwen3-Reranker.
 void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
-  if (c.mask != Mask::kCausal || !makes_scores(file, c) || file.find("cls.output.weight")) return;
+  if (c.attention.mask != Mask::kCausal || !makes_scores(file, c) || file.find("cls.output.weight"))
+    return;
   const std::vector<std::string_view>* tokens = metadata.texts("tokenizer.ggml.tokens");
   const SentenceConfig files = read_sentence_folder(file.path);
   std::vector<TensorView> rows;
-  const TensorView head = file.at(c.tied ? "token_embd.weight" : "output.weight");
+  const TensorView head = file.at(c.output.tied ? "token_embd.weight" : "output.weight");
   for (const auto& [word, given] : {std::pair("yes", files.yes), std::pair("no", files.no)}) {
     int64_t id = given;
     for (int64_t i = 0; id < 0 && tokens != nullptr && i < std::ssize(*tokens); ++i)
@@ -251,15 +252,15 @@ void make_gguf(ModelFile& file, const std::string& path) {
   pair_rows(file, c);
   Metadata metadata = gguf_keys(c, file);
   if (has_draft_head(file, c)) {
-    metadata.set(c.architecture + ".block_count", int64_t{c.layers} + c.further_layers);
-    metadata.set(c.architecture + ".nextn_predict_layers", int64_t{c.further_layers});
+    metadata.set(c.architecture + ".block_count", int64_t{c.layers} + c.mtp_layers);
+    metadata.set(c.architecture + ".nextn_predict_layers", int64_t{c.mtp_layers});
   }
   add_sentence_keys(file, c, metadata);
   join_projections(file, c);
   name_recurrent(file, c);
   for (const RenameRow& row : kRenamed)
     if (row.architecture == c.architecture) rename(file, row.from, row.to);
-  if (c.head_norm == HeadNorm::kOwn) shape_head_norms(file, c);
+  if (c.norms.qk == QkNorm::kOwn) shape_head_norms(file, c);
   add_divisors(file, c);
   for (TensorView& tensor : file.tensors) tensor = in_ggml_type(tensor);
   in_order(file);

@@ -142,7 +142,7 @@ class Estimate {
     const std::optional<std::vector<Layer>> layers = find_layers();
     if (!layers) return {};
     stream_ = columns_of(*embedding);
-    for (double& energy : stream_) energy *= squared(config_.embedding_scale);
+    for (double& energy : stream_) energy *= squared(config_.input.scale);
     for (size_t i = 0; i < layers->size(); ++i) pass((*layers)[i], fmt::format("blk.{}.", i));
     const TensorView* head = find("output");
     feed("", {head != nullptr ? "output" : "token_embd"}, normed(stream_, *last_norm));
@@ -176,7 +176,7 @@ class Estimate {
     return is_norm(layer.attention_norm) && is_norm(layer.feed_forward_norm) &&
            is_norm_or_absent(layer.after_attention) &&
            is_norm_or_absent(layer.after_feed_forward) && has_shape(layer.value, values, dim) &&
-           has_shape(layer.output, dim, outputs) && values % config_.kv_heads == 0 &&
+           has_shape(layer.output, dim, outputs) && values % config_.attention.kv_heads == 0 &&
            outputs % values == 0 && has_shape(layer.gate, hidden, dim) &&
            has_shape(layer.up, hidden, dim) && has_shape(layer.down, dim, hidden);
   }
@@ -221,7 +221,7 @@ class Estimate {
 
   // Repeats each key head's values for the query heads that it serves.
   Energies attended(const Energies& values, int64_t columns) const {
-    const auto size = values.size() / static_cast<size_t>(config_.kv_heads);
+    const auto size = values.size() / static_cast<size_t>(config_.attention.kv_heads);
     const auto served = static_cast<size_t>(columns) / values.size();
     Energies result;
     for (size_t i = 0; i < static_cast<size_t>(columns); ++i)
@@ -233,7 +233,7 @@ class Estimate {
   void add(Energies part, const TensorView* norm) {
     if (norm != nullptr) part = normed(part, *norm);
     for (size_t i = 0; i < stream_.size(); ++i)
-      stream_[i] += squared(config_.residual_scale) * part[i];
+      stream_[i] += squared(config_.residual.scale) * part[i];
   }
 
   void feed(const std::string& prefix, std::initializer_list<const char*> matrices,
@@ -267,8 +267,8 @@ std::optional<TransformerConfig> config_of(const ModelFile& file) {
 
 ImportanceMatrix estimate_importance(const ModelFile& file, ThreadPool& pool) {
   const std::optional<TransformerConfig> config = config_of(file);
-  if (!config || config->norm != Norm::kRms || config->parallel || !config->gated ||
-      config->experts.count > 0)
+  if (!config || config->norms.kind != Norm::kRms || config->residual.parallel ||
+      !config->feed_forward.gated || config->experts.count > 0)
     return {};
   return Estimate(file, *config, pool).run();
 }

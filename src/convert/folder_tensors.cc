@@ -52,10 +52,10 @@ class FolderTensorBuilder {
     });
     std::erase_if(tensors_, [&](const TensorView& tensor) {
       return std::ranges::find(kInConfig, tensor.name) != std::end(kInConfig) ||
-             (c.tied && tensor.name.starts_with("output."));
+             (c.output.tied && tensor.name.starts_with("output."));
     });
     // mlx-lm's class always has a separate output head.
-    if (c.tied && type.type == "gpt_oss" && kind == FolderKind::kMlx) {
+    if (c.output.tied && type.type == "gpt_oss" && kind == FolderKind::kMlx) {
       tensors_.push_back(file.at("token_embd.weight"));
       tensors_.back().name = "output.weight";
     }
@@ -97,12 +97,8 @@ class FolderTensorBuilder {
  private:
   // For some families, GGUF files have interleaved RoPE pairs, folders have split ones.
   bool permuted() const {
-    if (file_.container != Container::kGguf || !c_.rope_interleaved || c_.latent.rank > 0)
-      return false;
-    TransformerConfig folder = c_;
-    folder.rope_interleaved = false;
-    find_architecture(c_.architecture).complete(folder);
-    return !folder.rope_interleaved;
+    return file_.container == Container::kGguf && c_.positions.interleaved && c_.latent.rank == 0 &&
+           !find_architecture(c_.architecture).positions.interleaved;
   }
 
   void restore(TensorView& tensor) {
@@ -110,15 +106,16 @@ class FolderTensorBuilder {
       return tensor.name.find(part) != std::string::npos;
     };
     if (permuted() && (is(".attn_q.") || is(".attn_k.")))
-      tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
+      tensor = reordered_rows(tensor,
+                              halves(is(".attn_q.") ? c_.attention.heads : c_.attention.kv_heads));
     // mlx-lm keeps the added 1 in the norms of Qwen 3.5.
     const bool less_one = (c_.architecture.starts_with("gemma") && c_.architecture != "gemma4") ||
                           c_.architecture == "nemotron" ||
                           (c_.recurrent.mixer == Mixer::kDelta && kind_ != FolderKind::kMlx);
     if (less_one && tensor.name.ends_with("norm.weight") && !is(".ssm_norm."))
       tensor = with_added(tensor, -1);
-    if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
-      tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
+    if (c_.norms.qk == QkNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
+      tensor = reshaped(tensor, {tensor.elements() / c_.attention.head_dim, c_.attention.head_dim});
     if (is(".xielu_beta.") || is(".xielu_eps.")) tensor.shape.clear();
     if (type_.type == "gpt2" && kind_ == FolderKind::kHuggingFace &&
         (is(".attn_output.w") || is(".ffn_up.w") || is(".ffn_down.w")))
@@ -127,12 +124,13 @@ class FolderTensorBuilder {
 
   std::vector<int64_t> halves(int32_t heads) const {
     std::vector<int64_t> order;
-    const int64_t half = c_.rope.dims / 2;
+    const int64_t half = c_.positions.rope.dims / 2;
     for (int64_t head = 0; head < heads; ++head) {
       for (int64_t part = 0; part < 2; ++part)
         for (int64_t pair = 0; pair < half; ++pair)
-          order.push_back(head * c_.head_dim + 2 * pair + part);
-      for (int64_t i = 2 * half; i < c_.head_dim; ++i) order.push_back(head * c_.head_dim + i);
+          order.push_back(head * c_.attention.head_dim + 2 * pair + part);
+      for (int64_t i = 2 * half; i < c_.attention.head_dim; ++i)
+        order.push_back(head * c_.attention.head_dim + i);
     }
     return order;
   }
@@ -316,8 +314,9 @@ class FolderTensorBuilder {
     if (r.mixer == Mixer::kMamba2 && c_.is_recurrent(layer)) return restore_mamba2(prefix);
     if (r.mixer != Mixer::kDelta) return;
     if (!c_.is_recurrent(layer))
-      return join_groups(prefix, {"attn_q", "attn_gate"}, "attn_q",
-                         parts_of_groups(c_.heads, {c_.head_dim, c_.head_dim}));
+      return join_groups(
+          prefix, {"attn_q", "attn_gate"}, "attn_q",
+          parts_of_groups(c_.attention.heads, {c_.attention.head_dim, c_.attention.head_dim}));
     if (r.map == HeadMap::kTiled) group_value_heads(prefix);
     restore_convolution(prefix + "ssm_conv1d.weight");
     if (auto steps = take(prefix + "ssm_alpha.bias")) {
@@ -339,7 +338,7 @@ class FolderTensorBuilder {
       for (int64_t head = 0; all && head < all->shape.at(0); ++head)
         tensors_.push_back(reshaped(
             slice_rows(*all, fmt::format("{}{}.{}.weight", prefix, part, head), head, head + 1),
-            {c_.head_dim}));
+            {c_.attention.head_dim}));
     }
   }
 
@@ -364,13 +363,13 @@ class FolderTensorBuilder {
     const LatentConfig& l = c_.latent;
     std::vector<TensorView> parts = {transposed(*keys), std::move(*values)};
     make_alike(parts);
-    parts[0].shape = {c_.heads * l.plain, l.rank};
-    parts[1].shape = {c_.heads * l.value, l.rank};
+    parts[0].shape = {c_.attention.heads * l.plain, l.rank};
+    parts[1].shape = {c_.attention.heads * l.value, l.rank};
     std::vector<int64_t> order;
-    for (int64_t head = 0; head < c_.heads; ++head) {
+    for (int64_t head = 0; head < c_.attention.heads; ++head) {
       for (int64_t i = 0; i < l.plain; ++i) order.push_back(head * l.plain + i);
       for (int64_t i = 0; i < l.value; ++i)
-        order.push_back(c_.heads * l.plain + head * l.value + i);
+        order.push_back(c_.attention.heads * l.plain + head * l.value + i);
     }
     const TensorView joint = join_rows(std::move(parts), prefix + "attn_kv_b.weight");
     tensors_.push_back(reordered_rows(joint, order));
@@ -381,10 +380,10 @@ class FolderTensorBuilder {
   // q, then all k, then all v.
   std::vector<int64_t> by_head() const {
     std::vector<int64_t> order;
-    for (int64_t head = 0; head < c_.heads; ++head)
+    for (int64_t head = 0; head < c_.attention.heads; ++head)
       for (int64_t part = 0; part < 3; ++part)
-        for (int64_t i = 0; i < c_.head_dim; ++i)
-          order.push_back((part * c_.heads + head) * c_.head_dim + i);
+        for (int64_t i = 0; i < c_.attention.head_dim; ++i)
+          order.push_back((part * c_.attention.heads + head) * c_.attention.head_dim + i);
     return order;
   }
 
@@ -465,7 +464,7 @@ class FolderTensorBuilder {
 // Returns whether a folder type of the right architecture can represent the model.
 bool fits(const FolderType& type, const TransformerConfig& c) {
   const bool mixture = c.experts.count > 0;
-  if (type.window == WindowRule::kNone && c.window > 0) return false;
+  if (type.window == WindowRule::kNone && c.attention.window > 0) return false;
   if (type.type == "granitemoehybrid") return !mixture || c.recurrent.mixer != Mixer::kNone;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
@@ -487,7 +486,7 @@ const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig&
     if (gguf_architecture(type.architecture) == c.architecture && fits(type, c)) return type;
   throw Error(ErrorKind::kUnsupported,
               "{}: no folder type supports {} with {} experts and a window of {}", file.path,
-              c.architecture, c.experts.count, c.window);
+              c.architecture, c.experts.count, c.attention.window);
 }
 
 FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,

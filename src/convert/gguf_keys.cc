@@ -36,15 +36,16 @@ KeyValue if_sized(const Config& c, int64_t value) {
   return find_architecture(c.architecture).layer_sizes ? size(value) : KeyValue();
 }
 int64_t local_head_dim(const Config& c) {
-  return c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+  return c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim;
 }
 
-bool is_scaled(const Config& c) { return c.rope.scaling != RopeScaling::kNone; }
+bool is_scaled(const Config& c) { return c.positions.rope.scaling != RopeScaling::kNone; }
 
 // Returns the factor of YaRN's magnitude beyond the one implied by its scaling factor.
 double extra_magnitude(const Config& c) {
-  const bool yarn = c.rope.scaling == RopeScaling::kYarn && c.latent.yarn_magnitude == 1;
-  return c.rope.attention_factor / (yarn ? yarn_magnitude(c.rope.factor, 1) : 1);
+  const bool yarn = c.positions.rope.scaling == RopeScaling::kYarn && c.latent.yarn_magnitude == 1;
+  return c.positions.rope.attention_factor /
+         (yarn ? yarn_magnitude(c.positions.rope.factor, 1) : 1);
 }
 
 // Compares with the precision of a 32-bit float.
@@ -58,7 +59,7 @@ bool same_angles(const AnglesAttr& a, const AnglesAttr& b) {
 }
 
 // Returns the size of a cached value, and of a cached key without its rotated part.
-int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.head_dim; }
+int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.attention.head_dim; }
 
 // Recurrent layers have 0 key heads, unless another key lists the recurrent layers.
 int64_t key_heads(const Config& c, int32_t layer) {
@@ -97,7 +98,7 @@ constexpr KeyRow kKeys[] = {
        return of_layers(c, [&](int32_t i) { return c.feeds(i) ? c.hidden_of(i) : 0; });
      }},
     {"attention.head_count",
-     [](const Config& c) { return size(has<Mixer::kRwkv7>(c) ? 0 : c.heads); }},
+     [](const Config& c) { return size(has<Mixer::kRwkv7>(c) ? 0 : c.attention.heads); }},
     {"attention.head_count_kv",
      [](const Config& c) { return of_layers(c, [&](int32_t i) { return key_heads(c, i); }); }},
     {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
@@ -107,11 +108,12 @@ constexpr KeyRow kKeys[] = {
     {"attention.sliding_window_pattern",
      [](const Config& c) {
        const bool sized = find_architecture(c.architecture).layer_sizes;
-       return sized && c.window > 0 ? flags(c.local) : KeyValue();
+       return sized && c.attention.window > 0 ? flags(c.attention.local) : KeyValue();
      }},
-    {"attention.shared_kv_layers", [](const Config& c) { return if_sized(c, c.shared_kv_layers); }},
+    {"attention.shared_kv_layers",
+     [](const Config& c) { return if_sized(c, c.attention.shared_kv_layers); }},
     {"embedding_length_per_layer_input",
-     [](const Config& c) { return if_sized(c, c.layer_input); }},
+     [](const Config& c) { return if_sized(c, c.input.layer_input); }},
     {"attention.key_length_mla",
      [](const Config& c) { return positive(c.latent.plain + c.latent.turned); }},
     {"attention.value_length_mla", [](const Config& c) { return positive(c.latent.value); }},
@@ -126,25 +128,29 @@ constexpr KeyRow kKeys[] = {
        return all ? KeyValue() : flags(c.index.layers);
      }},
     {"attention.layer_norm_rms_epsilon",
-     [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
+     [](const Config& c) { return c.norms.kind == Norm::kRms ? number(c.norms.eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
      [](const Config& c) {  // llama.cpp requires it for Nemotron-H
        const bool asked = c.architecture.starts_with("nemotron_h");
-       return c.norm != Norm::kRms || asked ? number(c.norm_eps) : KeyValue();
+       return c.norms.kind != Norm::kRms || asked ? number(c.norms.eps) : KeyValue();
      }},
     // Layers of encoders attend to half of the window on each side.
     {"attention.sliding_window",
      [](const Config& c) {
-       return positive(c.mask == Mask::kCausal ? c.window : int64_t{2} * c.window);
+       return positive(c.attention.mask == Mask::kCausal ? c.attention.window
+                                                         : int64_t{2} * c.attention.window);
      }},
     {"attention.temperature_scale",
      [](const Config& c) {
-       return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
+       return unless(c.positions.unrotated_period > 0 ? c.positions.unrotated_temperature
+                                                      : c.positions.rope.temperature,
+                     0);
      }},
     {"attention.temperature_length",
      [](const Config& c) {
-       const bool latent = c.latent.rank > 0 && c.rope.temperature != 0;
-       return positive(latent ? static_cast<int64_t>(c.rope.original_context) : c.unrotated_period);
+       const bool latent = c.latent.rank > 0 && c.positions.rope.temperature != 0;
+       return positive(latent ? static_cast<int64_t>(c.positions.rope.original_context)
+                              : c.positions.unrotated_period);
      }},
     {"encoder.block_count", [](const Config& c) { return positive(c.source.layers); }},
     {"encoder.attention.head_count", [](const Config& c) { return positive(c.source.heads); }},
@@ -152,34 +158,37 @@ constexpr KeyRow kKeys[] = {
     {"encoder.context_length", [](const Config& c) { return positive(c.source.positions); }},
     {"encoder.num_mel_bins", [](const Config& c) { return positive(c.source.bands); }},
     {"rope.dimension_count",
-     [](const Config& c) { return positive(std::max(c.rope.dims, c.latent.turned)); }},
-    {"rope.dimension_count_swa", [](const Config& c) { return if_sized(c, c.local_rope.dims); }},
+     [](const Config& c) { return positive(std::max(c.positions.rope.dims, c.latent.turned)); }},
+    {"rope.dimension_count_swa",
+     [](const Config& c) { return if_sized(c, c.positions.local_rope.dims); }},
     {"rope.freq_base_swa",
      [](const Config& c) {
        const bool sized = find_architecture(c.architecture).layer_sizes;
-       return sized ? number(c.local_rope.theta) : KeyValue();
+       return sized ? number(c.positions.local_rope.theta) : KeyValue();
      }},
     {"rope.freq_base",
-     [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : KeyValue(); }},
+     [](const Config& c) {
+       return c.positions.rope.dims > 0 ? number(c.positions.rope.theta) : KeyValue();
+     }},
     {"rope.scaling.type",
      [](const Config& c) {
-       const bool yarn = c.rope.scaling == RopeScaling::kYarn;
+       const bool yarn = c.positions.rope.scaling == RopeScaling::kYarn;
        return is_scaled(c) ? KeyValue(std::string(yarn ? "yarn" : "linear")) : KeyValue();
      }},
     {"rope.scaling.factor",
-     [](const Config& c) { return is_scaled(c) ? number(c.rope.factor) : KeyValue(); }},
+     [](const Config& c) { return is_scaled(c) ? number(c.positions.rope.factor) : KeyValue(); }},
     {"rope.scaling.original_context_length",
      [](const Config& c) {
-       const double context = c.rope.original_context;
+       const double context = c.positions.rope.original_context;
        return is_scaled(c) || context != AnglesAttr{}.original_context
                   ? size(static_cast<int64_t>(context))
                   : KeyValue();
      }},
     {"rope.scaling.attn_factor", [](const Config& c) { return unless(extra_magnitude(c), 1); }},
     {"rope.scaling.yarn_beta_fast",
-     [](const Config& c) { return unless(c.rope.beta_fast, AnglesAttr{}.beta_fast); }},
+     [](const Config& c) { return unless(c.positions.rope.beta_fast, AnglesAttr{}.beta_fast); }},
     {"rope.scaling.yarn_beta_slow",
-     [](const Config& c) { return unless(c.rope.beta_slow, AnglesAttr{}.beta_slow); }},
+     [](const Config& c) { return unless(c.positions.rope.beta_slow, AnglesAttr{}.beta_slow); }},
     {"rope.scaling.finetuned",
      [](const Config& c) {
        const bool granite = c.architecture.starts_with("granite");
@@ -188,22 +197,25 @@ constexpr KeyRow kKeys[] = {
     {"rope.scaling.yarn_log_multiplier",
      [](const Config& c) {
        const double magnitude = c.latent.yarn_magnitude;
-       return magnitude == 1 ? KeyValue() : number((magnitude - 1) / std::log(c.rope.factor));
+       return magnitude == 1 ? KeyValue()
+                             : number((magnitude - 1) / std::log(c.positions.rope.factor));
      }},
     {"logit_scale",
      [](const Config& c) {
        const bool divides = c.architecture.starts_with("granite") || c.architecture == "minicpm";
-       return divides ? number(1 / double{c.logit_scale}) : unless(c.logit_scale, 1);
+       return divides ? number(1 / double{c.output.scale}) : unless(c.output.scale, 1);
      }},
-    {"attn_logit_softcapping", [](const Config& c) { return unless(c.attention_softcap, 0); }},
-    {"final_logit_softcapping", [](const Config& c) { return unless(c.logit_softcap, 0); }},
+    {"attn_logit_softcapping", [](const Config& c) { return unless(c.attention.softcap, 0); }},
+    {"final_logit_softcapping", [](const Config& c) { return unless(c.output.softcap, 0); }},
     {"use_parallel_residual",
      [](const Config& c) {
        const bool either = c.architecture == "gptneox" || c.architecture == "stablelm";
-       return either ? KeyValue(c.parallel) : KeyValue();
+       return either ? KeyValue(c.residual.parallel) : KeyValue();
      }},
     {"attention.max_alibi_bias",
-     [](const Config& c) { return c.architecture == "mpt" ? number(c.alibi) : KeyValue(); }},
+     [](const Config& c) {
+       return c.architecture == "mpt" ? number(c.positions.alibi) : KeyValue();
+     }},
     {"expert_count", [](const Config& c) { return positive(c.experts.count); }},
     {"expert_used_count",
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : KeyValue(); }},
@@ -250,7 +262,7 @@ constexpr KeyRow kKeys[] = {
     {"rope.dimension_sections",
      [](const Config& c) {
        if (!has<Mixer::kDelta>(c) || c.architecture == "qwen3next") return KeyValue();
-       const int64_t pairs = c.rope.dims / 2;
+       const int64_t pairs = c.positions.rope.dims / 2;
        return KeyValue(std::in_place,
                        std::vector<int64_t>{(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0});
      }},
@@ -274,7 +286,7 @@ constexpr KeyRow kKeys[] = {
     // Not a key of llama.cpp, which uses the number of attention heads.
     {"kda.head_count",
      [](const Config& c) {
-       const bool own = has<Mixer::kKda>(c) && c.recurrent.heads != c.heads;
+       const bool own = has<Mixer::kKda>(c) && c.recurrent.heads != c.attention.heads;
        return own ? size(c.recurrent.heads) : KeyValue();
      }},
     {"shortconv.l_cache",
@@ -317,9 +329,10 @@ struct FieldRow {
   const char* key = nullptr;
   KeyValue (*value)(const Config&) = nullptr;
 };
-template <auto Member>
+// Compares a member, given by the pointers that lead to it.
+template <auto... Path>
 bool same(const Config& a, const Config& b) {
-  return a.*Member == b.*Member;
+  return (a.*....*Path) == (b.*....*Path);
 }
 template <auto Member>
 bool same_route(const Config& a, const Config& b) {
@@ -345,7 +358,7 @@ constexpr FieldRow kFields[] = {
          if (a.is_local(layer) != b.is_local(layer)) return false;
        return true;
      },
-     "attention.sliding_window_pattern", [](const Config& c) { return flags(c.local); }},
+     "attention.sliding_window_pattern", [](const Config& c) { return flags(c.attention.local); }},
     {"the layers without RoPE",
      [](const Config& a, const Config& b) {
        for (int32_t layer = 0; layer < a.layers; ++layer)
@@ -368,20 +381,23 @@ constexpr FieldRow kFields[] = {
            return false;
        return true;
      }},
-    {"values that equal keys", same<&Config::values_are_keys>},
-    {"per-layer token inputs", same<&Config::layer_input>},
-    {"the attention scale", same<&Config::attention_scale>, "attention.scale",
-     [](const Config& c) { return number(c.attention_scale); }},
-    {"the scale of the embedding", same<&Config::embedding_scale>, "embedding_scale",
-     [](const Config& c) { return number(c.embedding_scale); }},
+    {"values that equal keys", same<&Config::attention, &AttentionConfig::values_are_keys>},
+    {"per-layer token inputs", same<&Config::input, &InputConfig::layer_input>},
+    {"the attention scale", same<&Config::attention, &AttentionConfig::scale>, "attention.scale",
+     [](const Config& c) { return number(c.attention.scale); }},
+    {"the scale of the embedding", same<&Config::input, &InputConfig::scale>, "embedding_scale",
+     [](const Config& c) { return number(c.input.scale); }},
     {"the scale of logits",
-     [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
+     [](const Config& a, const Config& b) { return near(a.output.scale, b.output.scale); }},
     {"sigmoid expert scores", same_route<&RouteAttr::sigmoid>},
     {"normalised expert weights", same_route<&RouteAttr::normalise>},
     // Not a key of llama.cpp, which always truncates.
     {"YaRN's ramp",
-     [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },
-     "rope.scaling.yarn_truncate", [](const Config& c) { return KeyValue(c.rope.truncate); }},
+     [](const Config& a, const Config& b) {
+       return a.positions.rope.truncate == b.positions.rope.truncate;
+     },
+     "rope.scaling.yarn_truncate",
+     [](const Config& c) { return KeyValue(c.positions.rope.truncate); }},
     // Not a key of llama.cpp.
     {"the jitter of expert scores", same_route<&RouteAttr::jitter>, "expert_jitter",
      [](const Config& c) { return number(c.experts.route.jitter); }},
@@ -392,37 +408,43 @@ constexpr FieldRow kFields[] = {
      [](const Config& a, const Config& b) { return a.experts.scale == b.experts.scale; },
      "expert_sum_scale", [](const Config& c) { return number(c.experts.scale); }},
     // Not a key of llama.cpp.
-    {"per-layer RoPE bases", same<&Config::thetas>, "rope.freq_base_layers",
+    {"per-layer RoPE bases", same<&Config::positions, &PositionConfig::thetas>,
+     "rope.freq_base_layers",
      [](const Config& c) {
        std::vector<double> rounded;
-       for (const double theta : c.thetas) rounded.push_back(double{static_cast<float>(theta)});
+       for (const double theta : c.positions.thetas)
+         rounded.push_back(double{static_cast<float>(theta)});
        return KeyValue(std::in_place, std::move(rounded));
      }},
     {"RoPE of layers with a window",
      [](const Config& a, const Config& b) {
-       const bool unused = a.window == 0 || std::ranges::find(a.local, true) == a.local.end();
-       return unused || same_angles(a.local_rope, b.local_rope);
+       const bool unused = a.attention.window == 0 ||
+                           std::ranges::find(a.attention.local, true) == a.attention.local.end();
+       return unused || same_angles(a.positions.local_rope, b.positions.local_rope);
      },
-     "rope.freq_base_swa", [](const Config& c) { return number(c.local_rope.theta); }},
-    {"RoPE", [](const Config& a, const Config& b) { return same_angles(a.rope, b.rope); }},
-    {"the activation", same<&Config::activation>, "hidden_activation",
+     "rope.freq_base_swa", [](const Config& c) { return number(c.positions.local_rope.theta); }},
+    {"RoPE", [](const Config& a,
+                const Config& b) { return same_angles(a.positions.rope, b.positions.rope); }},
+    {"the activation", same<&Config::feed_forward, &FeedForwardConfig::activation>,
+     "hidden_activation",
      [](const Config& c) {
-       return KeyValue(std::string(c.activation == Activation::kSilu ? "silu" : "gelu"));
+       return KeyValue(
+           std::string(c.feed_forward.activation == Activation::kSilu ? "silu" : "gelu"));
      }},
-    {"the feed-forward part", same<&Config::gated>},
-    {"the kind of norm", same<&Config::norm>},
-    {"the epsilon of norms", same<&Config::norm_eps>},
-    {"norms of heads", same<&Config::head_norm>},
-    {"the place of norms of heads", same<&Config::head_norm_after_rope>},
-    {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
-     [](const Config& c) { return KeyValue(c.parallel); }},
-    {"the residual scale", same<&Config::residual_scale>, "residual_scale",
-     [](const Config& c) { return number(c.residual_scale); }},
-    {"the soft cap of attention scores", same<&Config::attention_softcap>},
-    {"the soft cap of logits", same<&Config::logit_softcap>},
-    {"the kind of position encoding", same<&Config::positions>},
-    {"the ALiBi slopes", same<&Config::alibi>},
-    {"the activation parameters", same<&Config::xielu>},
+    {"the feed-forward part", same<&Config::feed_forward, &FeedForwardConfig::gated>},
+    {"the kind of norm", same<&Config::norms, &NormConfig::kind>},
+    {"the epsilon of norms", same<&Config::norms, &NormConfig::eps>},
+    {"norms of heads", same<&Config::norms, &NormConfig::qk>},
+    {"the place of norms of heads", same<&Config::norms, &NormConfig::qk_after_rope>},
+    {"the residual stream", same<&Config::residual, &ResidualConfig::parallel>,
+     "use_parallel_residual", [](const Config& c) { return KeyValue(c.residual.parallel); }},
+    {"the residual scale", same<&Config::residual, &ResidualConfig::scale>, "residual_scale",
+     [](const Config& c) { return number(c.residual.scale); }},
+    {"the soft cap of attention scores", same<&Config::attention, &AttentionConfig::softcap>},
+    {"the soft cap of logits", same<&Config::output, &OutputConfig::softcap>},
+    {"the kind of position encoding", same<&Config::positions, &PositionConfig::kind>},
+    {"the ALiBi slopes", same<&Config::positions, &PositionConfig::alibi>},
+    {"the activation parameters", same<&Config::feed_forward, &FeedForwardConfig::xielu>},
     {"groups of experts",
      [](const Config& a, const Config& b) {
        return same_route<&RouteAttr::groups>(a, b) && same_route<&RouteAttr::groups_used>(a, b) &&
@@ -444,7 +466,7 @@ constexpr FieldRow kFields[] = {
      },
      "attention.latent_rms_epsilon", [](const Config& c) { return number(c.latent.norm_eps); }},
     {"recurrent layers", same_recurrent},
-    {"layers of one part", same<&Config::only_feeds>},
+    {"layers of one part", same<&Config::feed_forward, &FeedForwardConfig::alone>},
     {"norms before gates",
      [](const Config& a, const Config& b) {
        return a.recurrent.norm_first == b.recurrent.norm_first;
@@ -464,12 +486,12 @@ constexpr FieldRow kFields[] = {
               near(a.recurrent.most_step, b.recurrent.most_step);
      },
      "ssm.time_step_ceiling", [](const Config& c) { return number(c.recurrent.most_step); }},
-    {"chunks", same<&Config::chunked>},
-    {"the output projection of an encoder", same<&Config::projected>},
+    {"chunks", same<&Config::attention, &AttentionConfig::chunked>},
+    {"the output projection of an encoder", same<&Config::output, &OutputConfig::projected>},
     {"the temperature of layers without RoPE",
      [](const Config& a, const Config& b) {
-       return a.unrotated_period == b.unrotated_period &&
-              near(a.unrotated_temperature, b.unrotated_temperature);
+       return a.positions.unrotated_period == b.positions.unrotated_period &&
+              near(a.positions.unrotated_temperature, b.positions.unrotated_temperature);
      }},
     {"the activation limit of experts",
      [](const Config& a, const Config& b) {
@@ -483,12 +505,14 @@ constexpr FieldRow kFields[] = {
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
   if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
-  if (c.architecture == "gemma3" && c.mask != Mask::kCausal) c.architecture = "gemma-embedding";
-  if (find_architecture(c.architecture).joint_mixers) {  // multipliers are folded into the weights
+  if (c.architecture == "gemma3" && c.attention.mask != Mask::kCausal)
+    c.architecture = "gemma-embedding";
+  if (find_architecture(c.architecture)
+          .parallel_mixers) {  // multipliers are folded into the weights
     c.multipliers = {};
-    c.embedding_scale = c.logit_scale = 1;
+    c.input.scale = c.output.scale = 1;
   }
-  for (AnglesAttr* rope : {&c.rope, &c.local_rope}) {
+  for (AnglesAttr* rope : {&c.positions.rope, &c.positions.local_rope}) {
     if (rope->scaling == RopeScaling::kLlama3) *rope = {.dims = rope->dims, .theta = rope->theta};
     if (rope->scaling == RopeScaling::kNone) rope->factor = 1;
   }
@@ -551,7 +575,7 @@ Metadata gguf_keys(const TransformerConfig& folder_config, const ModelFile& file
     written.metadata.set(prefix + "interleave_moe_layer_step", mixture_step(file, c));
   for (const XieluField& field : kXieluFields) {
     std::vector<double> values;
-    for (const XieluNumbers& layer : c.xielu) values.push_back(layer.*field.member);
+    for (const XieluNumbers& layer : c.feed_forward.xielu) values.push_back(layer.*field.member);
     if (!values.empty()) written.metadata.set(field.gguf_key, std::move(values));
   }
   for (const FieldRow& row : kFields) {

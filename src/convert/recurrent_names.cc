@@ -102,7 +102,9 @@ void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
       const std::string q = std::string("attn_q") + kind;
       const bool gated = layer.find(std::string("attn_gate") + kind) != nullptr;
       layer.join({q, std::string("attn_gate") + kind}, q);
-      if (gated) layer.reorder(q, groups_of_parts(c.heads, {c.head_dim, c.head_dim}));
+      if (gated)
+        layer.reorder(
+            q, groups_of_parts(c.attention.heads, {c.attention.head_dim, c.attention.head_dim}));
     }
     return;
   }
@@ -195,8 +197,8 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
 }  // namespace
 
 void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
-  if (!find_architecture(c.architecture).joint_mixers) return;
-  if (c.tied && (c.embedding_scale != 1 || c.logit_scale != 1)) {
+  if (!find_architecture(c.architecture).parallel_mixers) return;
+  if (c.output.tied && (c.input.scale != 1 || c.output.scale != 1)) {
     TensorView head = file.at("token_embd.weight");
     head.name = "output.weight";
     file.tensors.push_back(std::move(head));
@@ -218,8 +220,8 @@ void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
                       {"ffn_gate", 1, m.gate},
                       {"ffn_down", 1, m.down}};
   for (TensorView& tensor : file.tensors) {
-    if (tensor.name == "token_embd.weight") tensor = with_factor(tensor, c.embedding_scale);
-    if (tensor.name == "output.weight") tensor = with_factor(tensor, c.logit_scale);
+    if (tensor.name == "token_embd.weight") tensor = with_factor(tensor, c.input.scale);
+    if (tensor.name == "output.weight") tensor = with_factor(tensor, c.output.scale);
     if (!tensor.name.starts_with("blk.")) continue;
     // The parts of this projection are joined later, so they need one type.
     if (tensor.name.find(".ssm_gate.") != std::string::npos ||
@@ -237,7 +239,7 @@ void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
 
 void name_recurrent(ModelFile& file, const TransformerConfig& c) {
   const RecurrentConfig& r = c.recurrent;
-  const int32_t further = r.mixer == Mixer::kDelta ? c.further_layers : 0;
+  const int32_t further = r.mixer == Mixer::kDelta ? c.mtp_layers : 0;
   for (int32_t i = 0; i < c.layers + further && r.mixer != Mixer::kNone; ++i) {
     const Layer layer(file, i);
     const bool recurrent = i < c.layers && c.is_recurrent(i);

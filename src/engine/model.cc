@@ -63,7 +63,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
 void Model::load(const LoadOptions& options) {
   config_ = read_config(file_);
   options_.context = run_context(config_, options);
-  config_.long_context = options_.context > config_.rope.original_context;
+  config_.long_context = options_.context > config_.positions.rope.original_context;
   config_.sparse = config_.is_sparse_at(options_.context);
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
@@ -286,7 +286,7 @@ void trace_states(Graph& graph, const TransformerConfig& config) {
 bool is_endless(const TransformerConfig& config) {
   return config.recurrent.mixer != Mixer::kNone &&
          std::ranges::count(config.recurrent.layers, false) == 0 &&
-         !find_architecture(config.architecture).joint_mixers;
+         !find_architecture(config.architecture).parallel_mixers;
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ int32_t Runner::open(int32_t positions) {
 }
 
 bool Runner::would_extend(int32_t positions) const {
-  return (positions > 0 ? positions : context_) > model_.config().rope.original_context;
+  return (positions > 0 ? positions : context_) > model_.config().positions.rope.original_context;
 }
 
 int32_t Runner::fork(int32_t sequence, int32_t positions) {

@@ -23,14 +23,15 @@ void split_latent(ModelFile& file) {
       tensors.push_back(std::move(tensor));
       continue;
     }
-    if (tensor.shape.size() != 2 || tensor.shape[0] != c.heads * each || tensor.shape[1] != l.rank)
+    if (tensor.shape.size() != 2 || tensor.shape[0] != c.attention.heads * each ||
+        tensor.shape[1] != l.rank)
       throw Error(ErrorKind::kFormat, "{}: tensor '{}' does not fit {} heads of {} + {} from {}",
-                  file.path, printable(tensor.name), c.heads, l.plain, l.value, l.rank);
+                  file.path, printable(tensor.name), c.attention.heads, l.plain, l.value, l.rank);
     const std::string layer = tensor.name.substr(0, tensor.name.size() - kJoint.size());
-    tensors.push_back(transposed(
-        pick_rows(tensor, layer + "attn_k_b.weight", {c.heads, l.plain, l.rank}, {each, 0, 1})));
-    tensors.push_back(pick_rows(tensor, layer + "attn_v_b.weight", {c.heads, l.value, l.rank},
-                                {each, l.plain, 1}));
+    tensors.push_back(transposed(pick_rows(tensor, layer + "attn_k_b.weight",
+                                           {c.attention.heads, l.plain, l.rank}, {each, 0, 1})));
+    tensors.push_back(pick_rows(tensor, layer + "attn_v_b.weight",
+                                {c.attention.heads, l.value, l.rank}, {each, l.plain, 1}));
   }
   file.tensors = std::move(tensors);
 }

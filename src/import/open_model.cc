@@ -177,15 +177,15 @@ void transpose_conv1d(ModelFile& file) {
 // it to all queries, all keys, all values.
 void gather_heads(ModelFile& file) {
   const TransformerConfig c = read_config(file);
-  const int64_t queries = c.heads / c.kv_heads;
+  const int64_t queries = c.attention.heads / c.attention.kv_heads;
   std::vector<int64_t> order;
   const auto add = [&](int64_t group, int64_t head) {
-    for (int64_t i = 0; i < c.head_dim; ++i)
-      order.push_back((group * (queries + 2) + head) * c.head_dim + i);
+    for (int64_t i = 0; i < c.attention.head_dim; ++i)
+      order.push_back((group * (queries + 2) + head) * c.attention.head_dim + i);
   };
-  for (int64_t head = 0; head < c.heads; ++head) add(head / queries, head % queries);
+  for (int64_t head = 0; head < c.attention.heads; ++head) add(head / queries, head % queries);
   for (const int64_t part : {queries, queries + 1})
-    for (int64_t group = 0; group < c.kv_heads; ++group) add(group, part);
+    for (int64_t group = 0; group < c.attention.kv_heads; ++group) add(group, part);
   for (TensorView& tensor : file.tensors)
     if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
 }
@@ -260,7 +260,7 @@ void drop_unread_values(ModelFile& file) {
   const TransformerConfig c = read_config(file);
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
     const auto layer = static_cast<int32_t>(layer_part(tensor.name).first);
-    return c.values_are_keys && layer >= 0 && layer < c.layers && !c.is_local(layer) &&
+    return c.attention.values_are_keys && layer >= 0 && layer < c.layers && !c.is_local(layer) &&
            tensor.name.find(".attn_v.") != std::string::npos;
   });
 }
@@ -431,7 +431,7 @@ void split_joint(ModelFile& file) {
   if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
   const TransformerConfig c = read_config(file);
   for (int32_t layer = 0; layer < c.layers; ++layer) {
-    const int64_t q = int64_t{c.heads} * c.head_dim_of(layer);
+    const int64_t q = int64_t{c.attention.heads} * c.head_dim_of(layer);
     const int64_t kv = int64_t{c.kv_heads_of(layer)} * c.head_dim_of(layer);
     for (const char* kind : {".weight", ".bias"}) {
       const auto part = [&](const char* which) {
@@ -440,13 +440,14 @@ void split_joint(ModelFile& file) {
       const std::pair<std::string, int64_t> qkv[] = {
           {part("attn_q"), q}, {part("attn_k"), kv}, {part("attn_v"), kv}};
       split(file, part("attn_qkv"), qkv);
-      const std::pair<std::string, int64_t> ffn[] = {{part("ffn_gate"), c.hidden},
-                                                     {part("ffn_up"), c.hidden}};
+      const std::pair<std::string, int64_t> ffn[] = {{part("ffn_gate"), c.feed_forward.hidden},
+                                                     {part("ffn_up"), c.feed_forward.hidden}};
       const std::string joint = part("ffn_gate_up");
       split(file, joint, ffn);
       // GGUF names the joint gate and up matrix "up".
       const TensorView* up = file.find(part("ffn_up"));
-      if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, part("ffn_up"), ffn);
+      if (phi && up != nullptr && up->shape[0] == 2 * c.feed_forward.hidden)
+        split(file, part("ffn_up"), ffn);
     }
   }
 }

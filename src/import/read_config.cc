@@ -124,12 +124,13 @@ void read_rope_scaling(const Keys& keys, const TransformerConfig& c, AnglesAttr&
 }
 
 void read_rope(const Keys& keys, TransformerConfig& c) {
-  c.rope.theta = keys.number_or("rope.freq_base", 10000);
-  c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
-  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim)
+  c.positions.rope.theta = keys.number_or("rope.freq_base", 10000);
+  c.positions.rope.dims =
+      static_cast<int32_t>(keys.size_or("rope.dimension_count", c.attention.head_dim));
+  if (c.positions.rope.dims % 2 != 0 || c.positions.rope.dims > c.attention.head_dim)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected an even number up to {}, a head",
-                keys.name("rope.dimension_count"), c.rope.dims, c.head_dim);
-  read_rope_scaling(keys, c, c.rope);
+                keys.name("rope.dimension_count"), c.positions.rope.dims, c.attention.head_dim);
+  read_rope_scaling(keys, c, c.positions.rope);
 }
 
 // Reads the sizes of MLA. Newer files use the keys of older ones for the head as cached, and
@@ -148,15 +149,15 @@ void read_latent(const Keys& keys, TransformerConfig& c) {
   if (l.plain < 1)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, a head",
                 keys.name("rope.dimension_count"), l.turned, l.plain + l.turned);
-  c.head_dim = l.plain + l.turned;
-  c.kv_heads = 1;
+  c.attention.head_dim = l.plain + l.turned;
+  c.attention.kv_heads = 1;
 }
 
 void check_key_heads(const Keys& keys, const TransformerConfig& c, int64_t kv_heads) {
-  if (c.heads % kv_heads != 0)
+  if (c.attention.heads % kv_heads != 0)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
                 keys.name("attention.head_count_kv"), kv_heads, keys.name("attention.head_count"),
-                c.heads);
+                c.attention.heads);
 }
 
 // Reduces one number per layer to one for each of two kinds of layers.
@@ -176,28 +177,28 @@ void take_two(const Keys& keys, const char* key, const TransformerConfig& c,
 }
 
 // Reads sizes that differ between layers with and without a window, and the layers that share the
-// KV cache of others. c.local must be set.
+// KV cache of others. c.attention.local must be set.
 void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   const int64_t shared = keys.size_or_zero("attention.shared_kv_layers");
   if (shared >= c.layers)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
                 keys.name("attention.shared_kv_layers"), shared, keys.name("block_count"),
                 c.layers);
-  c.shared_kv_layers = static_cast<int32_t>(shared);
+  c.attention.shared_kv_layers = static_cast<int32_t>(shared);
   check_shared_kv(c, "metadata");
-  c.layer_input = keys.size_or_zero("embedding_length_per_layer_input");
+  c.input.layer_input = keys.size_or_zero("embedding_length_per_layer_input");
   find_layer_input_rows(file, c);
-  int64_t kv = c.kv_heads, local_kv = 0;
+  int64_t kv = c.attention.kv_heads, local_kv = 0;
   take_two(
       keys, "attention.head_count_kv", c, [&](int32_t i) { return c.is_local(i); }, kv, local_kv);
-  c.kv_heads = static_cast<int32_t>(kv > 0 ? kv : local_kv);
-  c.local_kv_heads = static_cast<int32_t>(local_kv);
-  for (const int32_t heads : {c.kv_heads, c.local_kv_heads})
+  c.attention.kv_heads = static_cast<int32_t>(kv > 0 ? kv : local_kv);
+  c.attention.local_kv_heads = static_cast<int32_t>(local_kv);
+  for (const int32_t heads : {c.attention.kv_heads, c.attention.local_kv_heads})
     if (heads > 0) check_key_heads(keys, c, heads);
   take_two(
-      keys, "feed_forward_length", c, [&](int32_t i) { return c.shares_kv(i); }, c.hidden,
-      c.shared_kv_hidden);
-  const int64_t local = keys.size_or("attention.key_length_swa", c.head_dim);
+      keys, "feed_forward_length", c, [&](int32_t i) { return c.shares_kv(i); },
+      c.feed_forward.hidden, c.feed_forward.shared_kv_hidden);
+  const int64_t local = keys.size_or("attention.key_length_swa", c.attention.head_dim);
   if (const int64_t value = keys.size_or("attention.value_length_swa", local); value != local)
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
                 keys.name("attention.value_length_swa"), value, local,
@@ -205,11 +206,11 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
   if (const int64_t dims = keys.size_or("rope.dimension_count_swa", local); dims != local)
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, a whole head",
                 keys.name("rope.dimension_count_swa"), dims, local);
-  c.local_head_dim = local == c.head_dim ? 0 : static_cast<int32_t>(local);
-  for (int32_t layer = 0; layer < c.layers - c.shared_kv_layers; ++layer)
+  c.attention.local_head_dim = local == c.attention.head_dim ? 0 : static_cast<int32_t>(local);
+  for (int32_t layer = 0; layer < c.layers - c.attention.shared_kv_layers; ++layer)
     if (!c.is_local(layer))
-      c.values_are_keys = !file.find(fmt::format("blk.{}.attn_v.weight", layer)) &&
-                          !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
+      c.attention.values_are_keys = !file.find(fmt::format("blk.{}.attn_v.weight", layer)) &&
+                                    !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
 }
 
 // Reads the width of feed-forward parts, which files may omit if all layers have experts.
@@ -229,12 +230,12 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
                 keys.name("nextn_predict_layers"), further, keys.name("block_count"), all);
   c.layers = static_cast<int32_t>(all - further);
-  c.further_layers = static_cast<int32_t>(further);
+  c.mtp_layers = static_cast<int32_t>(further);
   // Files of models without attention or feed-forward parts have zeros.
   const Mixer mixer = find_architecture(c.architecture).mixer;
   const bool attends = mixer != Mixer::kMlstm && mixer != Mixer::kRwkv7 &&
                        mixer != Mixer::kXlstmBlocks && c.architecture != "mamba2";
-  c.heads = static_cast<int32_t>(
+  c.attention.heads = static_cast<int32_t>(
       attends ? keys.size("attention.head_count")
               : std::max<int64_t>(1, keys.size_or_zero("attention.head_count")));
   const bool may_differ = find_architecture(c.architecture).layer_sizes;
@@ -242,18 +243,20 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
     return may_differ && !keys.different(key, c.layers).empty();
   };
   if (!differs("attention.head_count_kv"))
-    c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
+    c.attention.kv_heads =
+        static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.attention.heads));
   if (!differs("feed_forward_length"))
-    c.hidden = read_hidden(keys, attends || mixer == Mixer::kRwkv7);
+    c.feed_forward.hidden = read_hidden(keys, attends || mixer == Mixer::kRwkv7);
   c.context = static_cast<int32_t>(keys.size("context_length"));
-  c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
-  const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
+  c.attention.head_dim =
+      static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.attention.heads));
+  const int64_t value_dim = keys.size_or("attention.value_length", c.attention.head_dim);
   read_latent(keys, c);
-  if (c.latent.rank == 0 && value_dim != c.head_dim)
+  if (c.latent.rank == 0 && value_dim != c.attention.head_dim)
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
-                keys.name("attention.value_length"), value_dim, c.head_dim,
+                keys.name("attention.value_length"), value_dim, c.attention.head_dim,
                 keys.name("attention.key_length"));
-  if (c.kv_heads > 0) check_key_heads(keys, c, c.kv_heads);
+  if (c.attention.kv_heads > 0) check_key_heads(keys, c, c.attention.kv_heads);
   const TensorView& embedding = file.at("token_embd.weight");
   if (embedding.shape.size() != 2)
     throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
@@ -262,11 +265,11 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
     const TensorView* tensor = file.find(name);
     return tensor == nullptr || tensor->shape.size() != 2 ? 0 : tensor->shape[0];
   };
-  c.token_types = static_cast<int32_t>(rows_of("token_types.weight"));
+  c.input.token_types = static_cast<int32_t>(rows_of("token_types.weight"));
   if (const int64_t rows = rows_of("position_embd.weight"); rows > 0)
     c.context = static_cast<int32_t>(rows);
   c.vocab = embedding.shape[0];  // some files omit vocab_size; the tensor is always present
-  c.tied = file.find("output.weight") == nullptr;
+  c.output.tied = file.find("output.weight") == nullptr;
 }
 
 // Returns a flag per layer; nullopt if the key does not exist.
@@ -278,7 +281,7 @@ std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const M
     return std::nullopt;
   const auto& flags = std::get<std::vector<int64_t>>(*value);
   if (flags.size() != static_cast<size_t>(c.layers) &&
-      flags.size() != static_cast<size_t>(c.layers + c.further_layers))
+      flags.size() != static_cast<size_t>(c.layers + c.mtp_layers))
     throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
                 flags.size(), c.layers);
   return std::vector<bool>(flags.begin(), flags.begin() + c.layers);
@@ -314,10 +317,12 @@ void read_recurrent_layers(const Keys& keys, const ModelFile& file, TransformerC
     r.layers.flip();
     // Each layer has one part; feed-forward layers have a non-zero width.
     if (const auto feeds = layer_flags(c, file.metadata, ".feed_forward_length")) {
-      c.only_feeds = *feeds;
-      for (size_t i = 0; i < r.layers.size(); ++i) r.layers[i] = r.layers[i] && !c.only_feeds[i];
+      c.feed_forward.alone = *feeds;
+      for (size_t i = 0; i < r.layers.size(); ++i)
+        r.layers[i] = r.layers[i] && !c.feed_forward.alone[i];
     }
-  } else if (c.positions != Positions::kNone && !find_architecture(c.architecture).joint_mixers) {
+  } else if (c.positions.kind != Positions::kNone &&
+             !find_architecture(c.architecture).parallel_mixers) {
     r.mixer = Mixer::kNone;  // the same number of key heads in each layer: no recurrent layers
   }
   if (!r.layers.empty() && std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
@@ -354,7 +359,7 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   }
   r.conv_width = size("ssm.conv_kernel");
   if (r.mixer == Mixer::kKda) {
-    r.heads = r.key_heads = static_cast<int32_t>(keys.size_or("kda.head_count", c.heads));
+    r.heads = r.key_heads = static_cast<int32_t>(keys.size_or("kda.head_count", c.attention.heads));
     r.key_size = r.value_size = size("kda.head_dim");
     return;
   }
@@ -380,7 +385,7 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
   if (e.count == 0) return;
   e.route.used = static_cast<int32_t>(keys.size("expert_used_count"));
   e.hidden = keys.size_or_zero("expert_feed_forward_length");
-  if (e.hidden == 0) e.hidden = c.hidden;
+  if (e.hidden == 0) e.hidden = c.feed_forward.hidden;
   const auto shared = std::ranges::find_if(file.tensors, [](const TensorView& tensor) {
     return tensor.name.ends_with("ffn_up_shexp.weight") && tensor.shape.size() == 2;
   });
@@ -439,7 +444,7 @@ void read_layer_thetas(const Metadata& metadata, TransformerConfig& c) {
                 list->size(), c.layers);
   for (const double theta : *list)
     if (theta != 0) check_number("metadata", key, "rope_theta", theta);
-  c.thetas = *list;
+  c.positions.thetas = *list;
 }
 
 // These keys are our own: no other program writes such files.
@@ -461,29 +466,28 @@ TransformerConfig read_config(const ModelFile& file) {
   if (!name) throw Error(ErrorKind::kFormat, "metadata: missing general.architecture");
   const Architecture& architecture = find_architecture(*name);
   const Keys keys(file.metadata, *name);
-  TransformerConfig c;
-  c.architecture = *name;
+  TransformerConfig c = initial_config(architecture);
   read_sizes(keys, file, c);
-  c.norm_eps = static_cast<float>(
+  c.norms.eps = static_cast<float>(
       keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
-  c.positions = architecture.positions;
-  if (c.positions == Positions::kRope) read_rope(keys, c);
-  c.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
-  if (c.window > 0) c.local = read_local(c, file.metadata, architecture.window_period);
+  if (c.positions.kind == Positions::kRope) read_rope(keys, c);
+  c.attention.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
+  if (c.attention.window > 0)
+    c.attention.local = read_local(c, file.metadata, architecture.gguf_global_period);
   if (architecture.layer_sizes) read_layer_sizes(keys, file, c);
-  c.attention_scale = static_cast<float>(
-      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim))));
-  c.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
-  c.residual_scale = static_cast<float>(keys.number_or("residual_scale", 1));
-  c.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1));
-  c.parallel = keys.flag_or("use_parallel_residual", false);
+  c.attention.scale = static_cast<float>(
+      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.attention.head_dim))));
+  c.input.scale = static_cast<float>(keys.number_or("embedding_scale", 1));
+  c.residual.scale = static_cast<float>(keys.number_or("residual_scale", 1));
+  c.output.scale = static_cast<float>(keys.number_or("logit_scale", 1));
+  c.residual.parallel = keys.flag_or("use_parallel_residual", false);
   if (const double clamp = keys.number_or("attention.clamp_kqv", 0); clamp != 0)
     throw Error(ErrorKind::kUnsupported, "metadata: {}.attention.clamp_kqv is {}", *name, clamp);
-  c.rope_interleaved = architecture.gguf_interleaved;
-  c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
-  c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
-  c.local_rope = c.rope;
-  c.local_rope.theta = keys.number_or("rope.freq_base_swa", c.rope.theta);
+  if (architecture.gguf_interleaved_rope) c.positions.interleaved = true;
+  c.attention.softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
+  c.output.softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
+  c.positions.local_rope = c.positions.rope;
+  c.positions.local_rope.theta = keys.number_or("rope.freq_base_swa", c.positions.rope.theta);
   read_layer_thetas(file.metadata, c);
   read_experts(keys, file, c);
   if (architecture.encoder != nullptr) read_source(keys, c);
@@ -492,9 +496,10 @@ TransformerConfig read_config(const ModelFile& file) {
   read_recurrent(keys, file, c);
   architecture.complete_gguf(c, file.metadata);
   architecture.complete(c);
+  check_residual_scale(c, "metadata");
   if (const auto rotated = layer_flags(c, file.metadata, ".attention.rope_pattern")) {
-    c.unrotated = *rotated;
-    c.unrotated.flip();
+    c.positions.unrotated = *rotated;
+    c.positions.unrotated.flip();
   }
   if (c.experts.count > 0)
     check_experts(c.experts,

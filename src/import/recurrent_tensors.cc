@@ -102,10 +102,12 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
   if (layer >= c.layers || !c.is_recurrent(layer)) {  // gated attention
-    const int64_t rows = int64_t{c.heads} * c.head_dim;
+    const int64_t rows = int64_t{c.attention.heads} * c.attention.head_dim;
     for (const char* kind : {".weight", ".bias"})
-      tensors.split(name("attn_q") + kind, parts_of_groups(c.heads, {c.head_dim, c.head_dim}),
-                    {{name("attn_q") + kind, rows}, {name("attn_gate") + kind, rows}});
+      tensors.split(
+          name("attn_q") + kind,
+          parts_of_groups(c.attention.heads, {c.attention.head_dim, c.attention.head_dim}),
+          {{name("attn_q") + kind, rows}, {name("attn_gate") + kind, rows}});
     return;
   }
   const int64_t group = r.heads / r.key_heads;  // value heads of a key head
@@ -308,7 +310,7 @@ void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t lay
 
 void arrange_recurrent(ModelFile& file) {
   const TransformerConfig c = read_config(file);
-  int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.further_layers : 0;
+  int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.mtp_layers : 0;
   if (further > 0 && !has_draft_head(file, c)) {
     drop_layers(file, c.layers, c.layers + further);
     further = 0;

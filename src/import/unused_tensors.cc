@@ -38,7 +38,7 @@ bool is_unread(const TransformerConfig& config, std::string_view name, int64_t l
 }
 
 bool is_beyond(const TransformerConfig& config, int64_t layer) {
-  return layer >= int64_t{config.layers} + config.further_layers;
+  return layer >= int64_t{config.layers} + config.mtp_layers;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
     if (node.op == op::kParam) used.insert(node.name);
   UnusedTensors unused;
   for (const TensorView& tensor : file.tensors) {
-    const bool repeats_embedding = tensor.name == "output.weight" && config.tied;
+    const bool repeats_embedding = tensor.name == "output.weight" && config.output.tied;
     if (used.contains(tensor.name) || repeats_embedding) continue;
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))
@@ -84,7 +84,7 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
 
 Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   Graph graph;
-  const bool decoder = config.mask == Mask::kCausal;
+  const bool decoder = config.attention.mask == Mask::kCausal;
   Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
               [&](const std::string& weight) { return file.find(weight) != nullptr; });
   const Architecture& architecture = find_architecture(config.architecture);

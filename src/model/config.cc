@@ -43,8 +43,8 @@ const char* name(Mixer mixer) {
 }
 
 ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
-  if (activation != Activation::kXielu) return activation;
-  const XieluNumbers& x = xielu.at(static_cast<size_t>(layer));
+  if (feed_forward.activation != Activation::kXielu) return feed_forward.activation;
+  const XieluNumbers& x = feed_forward.xielu.at(static_cast<size_t>(layer));
   for (const XieluField& field : kXieluFields)
     check_number(fmt::format("layer {}", layer), field.gguf_key, field.gguf_key, x.*field.member);
   const auto softplus = [](double a) {
@@ -56,7 +56,7 @@ ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
 
 int32_t TransformerConfig::keys_of(int32_t layer) const {
   if (!shares_kv(layer)) return layer;
-  int32_t from = layers - shared_kv_layers - 1;
+  int32_t from = layers - attention.shared_kv_layers - 1;
   while (from >= 0 && is_local(from) != is_local(layer)) --from;
   return from;
 }
@@ -67,7 +67,8 @@ void check_shared_kv(const TransformerConfig& c, const std::string& where) {
       throw Error(ErrorKind::kFormat,
                   "{}: layer {} is one of {} layers that share keys and values, but none of the {} "
                   "layers before them {}",
-                  where, layer, c.shared_kv_layers, c.layers - c.shared_kv_layers,
+                  where, layer, c.attention.shared_kv_layers,
+                  c.layers - c.attention.shared_kv_layers,
                   c.is_local(layer) ? "has a sliding window" : "has global attention");
 }
 
@@ -89,10 +90,11 @@ void check_source(const TransformerConfig& c, const std::string& where) {
   if (c.dim % s.heads != 0)
     throw Error(ErrorKind::kFormat, "{}: the encoder has {} heads, expected a divisor of {}", where,
                 s.heads, c.dim);
-  if (int64_t{c.heads} * c.head_dim != c.dim || c.kv_heads != c.heads)
+  if (int64_t{c.attention.heads} * c.attention.head_dim != c.dim ||
+      c.attention.kv_heads != c.attention.heads)
     throw Error(ErrorKind::kFormat,
-                "{}: the decoder has {} heads of size {}, expected a total of {}", where, c.heads,
-                c.head_dim, c.dim);
+                "{}: the decoder has {} heads of size {}, expected a total of {}", where,
+                c.attention.heads, c.attention.head_dim, c.dim);
   // 90 s of sound; published models process at most 30 s at a time.
   constexpr int32_t kMostPositions = 4500, kMostBands = 512;
   if (s.positions > kMostPositions || s.bands > kMostBands)
@@ -103,14 +105,14 @@ void check_source(const TransformerConfig& c, const std::string& where) {
 
 // The embedding may have been truncated to the existing tokens and the per-layer table not.
 void find_layer_input_rows(const ModelFile& file, TransformerConfig& c) {
-  c.layer_input_rows = c.vocab;
+  c.input.layer_input_rows = c.vocab;
   const TensorView* table = file.find("per_layer_token_embd.weight");
-  if (c.layer_input == 0 || table == nullptr || table->shape.size() != 2) return;
-  c.layer_input_rows = table->shape[0];
-  if (c.layer_input_rows < c.vocab)
+  if (c.input.layer_input == 0 || table == nullptr || table->shape.size() != 2) return;
+  c.input.layer_input_rows = table->shape[0];
+  if (c.input.layer_input_rows < c.vocab)
     throw Error(ErrorKind::kFormat,
                 "{}: tensor {} has {} rows, expected at least {}, one per row of the embedding",
-                file.path, table->name, c.layer_input_rows, c.vocab);
+                file.path, table->name, c.input.layer_input_rows, c.vocab);
 }
 
 void find_rwkv7_ranks(const ModelFile& file, TransformerConfig& c) {
@@ -173,7 +175,7 @@ void find_xlstm_sizes(const ModelFile& file, TransformerConfig& c) {
     r.blocks.cells.push_back(file.find(fmt::format("blk.{}.slstm_r.weight", layer)) != nullptr);
     if (!r.blocks.cells.back()) file.at(fmt::format("blk.{}.heads_q.weight", layer));
   }
-  c.hidden = std::max<int64_t>(1, shape("ffn_up").second[0]);
+  c.feed_forward.hidden = std::max<int64_t>(1, shape("ffn_up").second[0]);
 }
 
 double yarn_magnitude(double factor, double weight) {

@@ -9,13 +9,13 @@ namespace {
 Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
                  const std::string& end) {
   const ActivateAttr activation = c.activation_of(t.layer());
-  Array x = project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden);
+  Array x = project(t, (c.feed_forward.gated ? "ffn_gate" : "ffn_up") + end, h, hidden);
   x = activate(scaled(x, c.multipliers.gate), activation);
-  if (c.gated) x = x * project(t, "ffn_up" + end, h, hidden);
+  if (c.feed_forward.gated) x = x * project(t, "ffn_up" + end, h, hidden);
   if (t.has_weight("ffn_sub_norm" + end)) x = norm(t, c, "ffn_sub_norm" + end, x);
   // Activations before `down` have the widest range, and quantising them causes most of the error
   // of quantised encoders. An embedding is a single row, so later tokens cannot compensate.
-  const bool encoder = c.mask != Mask::kCausal;
+  const bool encoder = c.attention.mask != Mask::kCausal;
   x = project(t, "ffn_down" + end, x, c.dim, encoder ? Precision::kHigh : Precision::kUsual);
   return scaled(x, c.multipliers.down);
 }
@@ -31,7 +31,7 @@ Experts experts(Trace& t, const TransformerConfig& c, const ExpertSizes& s,
   const auto bias = [&](const std::string& name, int64_t size) {
     return t.has_bias(name) ? t.stacked_bias(name, s.count, size) : Array{};
   };
-  const std::string gate = (c.gated ? "ffn_gate" : "ffn_up") + end;
+  const std::string gate = (c.feed_forward.gated ? "ffn_gate" : "ffn_up") + end;
   return {t.stack(gate, {s.count, s.hidden, s.width}),
           t.stack("ffn_up" + end, {s.count, s.hidden, s.width}),
           t.stack("ffn_down" + end, {s.count, s.width, s.hidden}),
@@ -43,7 +43,7 @@ Experts experts(Trace& t, const TransformerConfig& c, const ExpertSizes& s,
 // Without a gate, max(x, 0)^2 equals max(x, 0) x: a gated expert whose gate is `up`.
 ActivateAttr expert_activation(const TransformerConfig& c, int32_t layer) {
   const ActivateAttr activation = c.activation_of(layer);
-  if (c.gated) return activation;
+  if (c.feed_forward.gated) return activation;
   if (activation != Activation::kReluSquared)
     throw Error(ErrorKind::kUnsupported,
                 "{}: experts without a gate are supported only with the activation ReLU squared",
@@ -80,14 +80,17 @@ Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates)
   return e.latent > 0 ? project(t, "ffn_latent_up", y, c.dim) : y;
 }
 
-Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
-  if (!t.has_weight("ffn_gate_inp")) return dense_feed_forward(t, c, h);
+Array mixture_of_experts(Trace& t, const TransformerConfig& c, Array h) {
   const ExpertConfig& e = c.experts;
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
   const Array all = t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
   return e.scale == 1 ? all : scale(all, e.scale);
+}
+
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
+  return t.has_weight("ffn_gate_inp") ? mixture_of_experts(t, c, h) : dense_feed_forward(t, c, h);
 }
 
 }  // namespace veery

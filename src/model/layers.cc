@@ -9,31 +9,28 @@ namespace {
 Array norm_parts(Trace& t, const TransformerConfig& c, const std::string& name, Array x,
                  int64_t size, int groups) {
   const Array weight =
-      c.norm == Norm::kPlainLayer ? t.constant({1, size}, 1) : t.vector(name, size);
-  if (c.norm == Norm::kRms) {
-    const Array y = rms_norm(x, weight, c.norm_eps, groups);
+      c.norms.kind == Norm::kPlainLayer ? t.constant({1, size}, 1) : t.vector(name, size);
+  if (c.norms.kind == Norm::kRms) {
+    const Array y = rms_norm(x, weight, c.norms.eps, groups);
     return t.has_bias(name) ? y + t.bias(name, size) : y;
   }
-  return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norm_eps, groups);
+  return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norms.eps,
+                    groups);
 }
 
 // QK norm of queries or keys, if the model has one.
 Array norm_heads(Trace& t, const TransformerConfig& c, const std::string& name, Array x,
                  int32_t heads, bool rotated) {
-  if (c.head_norm == HeadNorm::kUnweighted && rotated)
-    return rms_norm(x, t.constant({1, c.head_dim}, 1), c.norm_eps, heads);
+  if (c.norms.qk == QkNorm::kUnweighted && rotated)
+    return rms_norm(x, t.constant({1, c.attention.head_dim}, 1), c.norms.eps, heads);
   if (!t.has_weight(name)) return x;
-  return norm_parts(t, c, name, x, c.head_norm == HeadNorm::kShared ? c.head_dim : x.shape().cols(),
-                    c.head_norm == HeadNorm::kTogether ? 1 : heads);
+  return norm_parts(t, c, name, x,
+                    c.norms.qk == QkNorm::kShared ? c.attention.head_dim : x.shape().cols(),
+                    c.norms.qk == QkNorm::kTogether ? 1 : heads);
 }
 
 Array rotate(const TransformerConfig& c, Array x, Array angles, int32_t heads) {
-  return angles ? rope(x, angles, {heads, c.rope.dims, c.rope_interleaved}) : x;
-}
-
-// Returns x + residual_scale * part.
-Array add_part(const TransformerConfig& c, Array x, Array part) {
-  return x + scaled(part, c.residual_scale);
+  return angles ? rope(x, angles, {heads, c.positions.rope.dims, c.positions.interleaved}) : x;
 }
 
 // Frequency divisors of RoPE: those of Llama 3.1 (which GGUF converters write to the file), or the
@@ -43,7 +40,7 @@ struct Divisors {
 };
 Divisors divisors(Trace& t, const TransformerConfig& c) {
   const auto find = [&](const char* name) {
-    return t.has_weight(name) ? t.vector(name, c.rope.dims / 2) : Array{};
+    return t.has_weight(name) ? t.vector(name, c.positions.rope.dims / 2) : Array{};
   };
   if (Array freqs = find("rope_freqs")) return {freqs, {}};
   const Array shorter = find("rope_factors_short");
@@ -66,26 +63,28 @@ LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
 
 // Angles of NoPE layers: no rotation, scaled by the temperature.
 Array temperature_angles(Trace& t, const TransformerConfig& c) {
-  if (c.unrotated_period == 0) return {};
-  return rope_angles(t.positions(), {.dims = c.rope.dims,
-                                     .scaling = RopeScaling::kLinear,
-                                     .factor = std::numeric_limits<double>::infinity(),
-                                     .original_context = static_cast<double>(c.unrotated_period),
-                                     .temperature = c.unrotated_temperature,
-                                     .temperature_shift = 1});
+  if (c.positions.unrotated_period == 0) return {};
+  return rope_angles(t.positions(),
+                     {.dims = c.positions.rope.dims,
+                      .scaling = RopeScaling::kLinear,
+                      .factor = std::numeric_limits<double>::infinity(),
+                      .original_context = static_cast<double>(c.positions.unrotated_period),
+                      .temperature = c.positions.unrotated_temperature,
+                      .temperature_shift = 1});
 }
 
 Angles angles(Trace& t, const TransformerConfig& c) {
-  if (c.rope.dims == 0) return {};
+  if (c.positions.rope.dims == 0) return {};
   Angles result;
-  result.global = layer_angles(t, c, c.rope, divisors(t, c));
+  result.global = layer_angles(t, c, c.positions.rope, divisors(t, c));
   result.unrotated.query = temperature_angles(t, c);
-  const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
-  result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
+  const bool same = c.attention.window == 0 || c.attention.local.empty() ||
+                    c.positions.local_rope == c.positions.rope;
+  result.local = same ? result.global : layer_angles(t, c, c.positions.local_rope, {});
   std::map<double, LayerAngles> by_theta;
-  for (const double theta : c.thetas) {
+  for (const double theta : c.positions.thetas) {
     LayerAngles& own = by_theta[theta];
-    AnglesAttr attr = c.rope;
+    AnglesAttr attr = c.positions.rope;
     attr.theta = theta;
     if (theta > 0 && !own.key) own = layer_angles(t, c, attr, divisors(t, c));
     result.layers.push_back(own);
@@ -94,23 +93,23 @@ Angles angles(Trace& t, const TransformerConfig& c) {
 }
 
 Array input(Trace& t, const TransformerConfig& c, Array embedding) {
-  Array x = embed(t.tokens(), embedding, c.embedding_scale);
-  if (c.token_types > 0)
-    x = x + embed(t.token_types(), t.weight("token_types", {c.token_types, c.dim}));
-  if (c.positions == Positions::kTable)
+  Array x = embed(t.tokens(), embedding, c.input.scale);
+  if (c.input.token_types > 0)
+    x = x + embed(t.token_types(), t.weight("token_types", {c.input.token_types, c.dim}));
+  if (c.positions.kind == Positions::kTable)
     x = x + embed(t.positions(), t.weight("position_embd", {c.context, c.dim}));
   return t.has_weight("token_embd_norm") ? norm(t, c, "token_embd_norm", x) : x;
 }
 
 Array output_head(Trace& t, const TransformerConfig& c, Array x, Array embedding) {
-  const Array head = c.tied ? embedding : t.weight("output", {c.vocab, c.dim});
+  const Array head = c.output.tied ? embedding : t.weight("output", {c.vocab, c.dim});
   // High precision: quantising this row would cause a quarter of the squared error of all quantised
   // activations. It costs little, since decoding is limited by the bandwidth of the head's weights
   // and a prefill needs logits of one row only.
   const Array bias = t.has_bias("output") ? t.bias("output", c.vocab) : Array{};
   Array logits = linear(x, head, bias, Precision::kHigh);
-  if (c.logit_scale != 1) logits = scale(logits, c.logit_scale);
-  if (c.logit_softcap > 0) logits = softcap(logits, c.logit_softcap);
+  if (c.output.scale != 1) logits = scale(logits, c.output.scale);
+  if (c.output.softcap > 0) logits = softcap(logits, c.output.softcap);
   return t.name("logits", logits);
 }
 
@@ -126,40 +125,43 @@ Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array 
 }
 
 Mask mask_of(const TransformerConfig& c, int32_t window) {
-  return c.mask == Mask::kCausal ? Mask::kCausal : window > 0 ? Mask::kSymmetric : Mask::kFull;
+  return c.attention.mask == Mask::kCausal ? Mask::kCausal
+         : window > 0                      ? Mask::kSymmetric
+                                           : Mask::kFull;
 }
 
 Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
                 int32_t window) {
-  const int64_t q_dim = int64_t{c.heads} * c.head_dim;
-  const int64_t kv_dim = int64_t{c.kv_heads} * c.head_dim;
+  const int64_t q_dim = int64_t{c.attention.heads} * c.attention.head_dim;
+  const int64_t kv_dim = int64_t{c.attention.kv_heads} * c.attention.head_dim;
   Array q = project(t, "attn_q", h, q_dim);
   Array k = scaled(project(t, "attn_k", h, kv_dim), c.multipliers.keys);
   const Array v = project(t, "attn_v", h, kv_dim);
   const bool rotated = static_cast<bool>(angles.key);
   const auto placed = [&](const char* name, Array x, Array turn, int32_t heads) {
-    if (c.head_norm_after_rope)
+    if (c.norms.qk_after_rope)
       return norm_heads(t, c, name, rotate(c, x, turn, heads), heads, rotated);
     return rotate(c, norm_heads(t, c, name, x, heads, rotated), turn, heads);
   };
-  q = placed("attn_q_norm", q, angles.query, c.heads);
-  k = placed("attn_k_norm", k, angles.key, c.kv_heads);
-  const Array keys = t.cached("attn.k", k, {StateKind::kKeys, c.kv_heads, window});
-  const Array values = t.cached("attn.v", v, {StateKind::kValues, c.kv_heads, window});
-  const Array out = attend(t.name("attn.q", q), keys, values,
-                           {.heads = c.heads,
-                            .kv_heads = c.kv_heads,
-                            .scale = c.attention_scale,
-                            .window = window,
-                            .chunked = c.chunked,
-                            .softcap = c.attention_softcap,
-                            .alibi = c.alibi,
-                            .mask = mask_of(c, window)},
-                           t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{});
+  q = placed("attn_q_norm", q, angles.query, c.attention.heads);
+  k = placed("attn_k_norm", k, angles.key, c.attention.kv_heads);
+  const Array keys = t.cached("attn.k", k, {StateKind::kKeys, c.attention.kv_heads, window});
+  const Array values = t.cached("attn.v", v, {StateKind::kValues, c.attention.kv_heads, window});
+  const Array out =
+      attend(t.name("attn.q", q), keys, values,
+             {.heads = c.attention.heads,
+              .kv_heads = c.attention.kv_heads,
+              .scale = c.attention.scale,
+              .window = window,
+              .chunked = c.attention.chunked,
+              .softcap = c.attention.softcap,
+              .alibi = c.positions.alibi,
+              .mask = mask_of(c, window)},
+             t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.attention.heads) : Array{});
   if (!t.has_weight("attn_gate")) return t.name("attn.out", out);
-  const int64_t gates = c.gated_heads ? c.heads : q_dim;
+  const int64_t gates = c.attention.gated_heads ? c.attention.heads : q_dim;
   const Array gate = activate(project(t, "attn_gate", h, gates), Activation::kSigmoid);
-  return t.name("attn.out", c.gated_heads ? out * gate : gate * out);
+  return t.name("attn.out", c.attention.gated_heads ? out * gate : gate * out);
 }
 
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
@@ -168,22 +170,10 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   const LayerAngles& own = !angles.layers.empty() ? angles.layers[static_cast<size_t>(layer)]
                            : local                ? angles.local
                                                   : angles.global;
-  h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
+  h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated,
+                local ? c.attention.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
-}
-
-Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer) {
-  const Multipliers& m = c.multipliers;
-  const Array y = recurrent_block(t, c, scaled(h, m.recurrent_in));
-  const Array a = attention_block(t, c, scaled(h, m.attention_in), angles, layer);
-  return scaled(y, m.recurrent_out) + scaled(a, m.attention_out);
-}
-
-Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer) {
-  return c.is_recurrent(layer) ? recurrent_block(t, c, h) : attention_block(t, c, h, angles, layer);
 }
 
 Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
@@ -207,9 +197,9 @@ MtpRows mtp_rows(Trace& t, const TransformerConfig& c) {
   t.block_at(c.layers, [&] {
     x = concat(norm(t, c, "nextn.enorm", token), norm(t, c, "nextn.hnorm", before));
     x = project(t, "nextn.eh_proj", x, c.dim);
-    x = add_part(c, x, attention_block(t, c, norm(t, c, "attn_norm", x), rope, c.layers));
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), rope, c.layers);
     x = t.select_outputs(x);
-    x = add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+    x = x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
     own_norm = t.has_weight(kLast);
     if (own_norm) x = norm(t, c, kLast, x);
   });
@@ -223,28 +213,6 @@ Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   if (t.has_weight("output_norm")) x = norm(t, c, "output_norm", x);
   return t.name("hidden", x);
-}
-
-Array plain_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = mixer_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
-    x = add_part(c, x, h);
-    return add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
-  });
-}
-
-Array recurrent_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles&, int32_t) {
-    return add_part(c, x, recurrent_block(t, c, norm(t, c, "attn_norm", x)));
-  });
-}
-
-Array parallel_decoder(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = norm(t, c, "attn_norm", x);
-    x = x + attention_block(t, c, h, angles, layer);
-    return x + feed_forward(t, c, h);
-  });
 }
 
 }  // namespace veery

@@ -45,22 +45,13 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer);
 
-/// A recurrent layer of type c.recurrent.mixer on the normalised input `h` [rows, dim].
-Array recurrent_block(Trace& t, const TransformerConfig& c, Array h);
-
-/// Attention and recurrence in parallel on the same input; returns their sum.
-Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer);
-
-/// Attention or recurrence, depending on the layer.
-Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
-                  int32_t layer);
-
 /// Feed-forward layer: down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))) without a
-/// gate, with a norm before `down` if the model has one. Uses experts if the layer has a router.
-Array feed_forward(Trace& t, const TransformerConfig& c, Array h);
-/// The dense feed-forward layer only, without experts.
+/// gate, with a norm before `down` if the model has one.
 Array dense_feed_forward(Trace& t, const TransformerConfig& c, Array h);
+/// Routed experts, and the shared expert if the model has one (Shazeer et al., 2017).
+Array mixture_of_experts(Trace& t, const TransformerConfig& c, Array h);
+/// Experts if the layer has a router, otherwise a dense feed-forward layer.
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h);
 /// The routed experts of the layer; `gates` [rows, experts] are their weights.
 Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates);
 
@@ -84,14 +75,5 @@ MtpRows mtp_rows(Trace& t, const TransformerConfig& c);
 
 /// An encoder: embedding, layers and a final norm if the model has one. Returns all hidden states.
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer);
-
-/// A pre-norm decoder: x + mixer(norm(x)), x + ffn(norm(x)).
-Array plain_decoder(Trace& t, const TransformerConfig& c);
-
-/// A pre-norm decoder of recurrent layers without feed-forward layers: x + mixer(norm(x)).
-Array recurrent_decoder(Trace& t, const TransformerConfig& c);
-
-/// A decoder with parallel parts and one norm: x + attention(norm(x)) + ffn(norm(x)).
-Array parallel_decoder(Trace& t, const TransformerConfig& c);
 
 }  // namespace veery

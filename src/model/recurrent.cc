@@ -1,5 +1,7 @@
 // recurrent.cc: layers with a recurrent state: linear recurrences (the op scan) and gated short
 // convolutions.
+#include "model/recurrent.h"
+
 #include <cmath>
 
 #include "model/layers.h"
@@ -23,9 +25,11 @@ Array unit_heads(Trace& t, Array x, int32_t heads, float factor) {
   return rms_norm(x, t.constant({1, size}, factor / std::sqrt(n)), kEps / n, heads);
 }
 
+}  // namespace
+
 // Gated DeltaNet: q, k and v after a short convolution, decay and step (beta) per head, then a
 // gated norm.
-Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
+Array gated_delta_block(Trace& t, const TransformerConfig& c, Array h) {
   const RecurrentConfig& r = c.recurrent;
   const Array qkv = short_conv(t, "ssm_conv1d", project(t, "ssm_qkv", h, 2 * r.keys() + r.values()),
                                r.conv_width, Activation::kSilu);
@@ -44,7 +48,7 @@ Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
             .gate = beta,
             .state = t.recurrent_state("ssm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
-  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norms.eps, r.heads);
   return project(t, "ssm_out", activate(z, Activation::kSilu) * y, c.dim);
 }
 
@@ -72,7 +76,7 @@ Array kda_block(Trace& t, const TransformerConfig& c, Array h) {
             .state = t.recurrent_state("ssm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
   const Array gate = project(t, "ssm_g_b", project(t, "ssm_g_a", h, r.value_size), r.values());
-  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norms.eps, r.heads);
   return project(t, "attn_output", activate(gate, Activation::kSigmoid) * y, c.dim);
 }
 
@@ -130,7 +134,7 @@ Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
   if (!r.norm_first) y = gate * y;
   if (t.has_weight("ssm_norm")) {
     const int64_t size = r.values() / r.groups;
-    y = rms_norm(y, t.constant({1, size}, 1), c.norm_eps, r.groups) *
+    y = rms_norm(y, t.constant({1, size}, 1), c.norms.eps, r.groups) *
         t.vector("ssm_norm", r.values());
   }
   if (r.norm_first) y = gate * y;
@@ -168,27 +172,10 @@ Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
             .state = t.recurrent_state("mlstm_state", scan_state(attr, r.key_size, r.value_size))},
            attr);
   y = layer_norm(t.name("scan", y), t.vector("mlstm_norm", r.values()),
-                 t.has_bias("mlstm_norm") ? t.bias("mlstm_norm", r.values()) : Array{}, c.norm_eps,
+                 t.has_bias("mlstm_norm") ? t.bias("mlstm_norm", r.values()) : Array{}, c.norms.eps,
                  r.heads);
   const Array o = activate(project(t, "mlstm_ogate", h, r.values()), Activation::kSigmoid);
   return project(t, "mlstm_out", o * y, c.dim);
-}
-
-}  // namespace
-
-Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
-  switch (c.recurrent.mixer) {
-    case Mixer::kNone:
-    case Mixer::kXlstmBlocks:
-    case Mixer::kRwkv7: break;  // these models have their own layers
-    case Mixer::kDelta: return delta_block(t, c, h);
-    case Mixer::kMamba1: return mamba1_block(t, c, h);
-    case Mixer::kMamba2: return mamba2_block(t, c, h);
-    case Mixer::kKda: return kda_block(t, c, h);
-    case Mixer::kMlstm: return mlstm_block(t, c, h);
-    case Mixer::kShortConv: return short_conv_block(t, c, h);
-  }
-  throw Error(ErrorKind::kBug, "{}: has no recurrent layers", c.architecture);
 }
 
 }  // namespace veery

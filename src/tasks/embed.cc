@@ -87,7 +87,7 @@ std::vector<Encoding> encode_all(ThreadPool& pool, size_t count, const Encode& e
 }  // namespace
 
 Entry text_entry(ModelFile& file, const TransformerConfig& config) {
-  if (config.mask == Mask::kCausal) return any_decode_entry(file, config);
+  if (config.attention.mask == Mask::kCausal) return any_decode_entry(file, config);
   const bool scores = makes_scores(file, config);
   const SentenceSetup setup = read_sentence_setup(file, config);
   // Keeps the files mapped: the weights are loaded after this call.
@@ -155,7 +155,7 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
              with_entry(load,
                         [setup = setup_](ModelFile& file, const TransformerConfig& transformer) {
                           *setup = read_sentence_setup(file, transformer);
-                          const bool decoder = transformer.mask == Mask::kCausal;
+                          const bool decoder = transformer.attention.mask == Mask::kCausal;
                           if (decoder && !setup->yes_no && makes_scores(file, transformer))
                             throw Error(ErrorKind::kUnsupported,
                                         "{}: a {} model with a classification head: the prompt "

@@ -22,7 +22,7 @@ void check_types(const Model& model, const TokenSequence& sequence) {
     throw Error(ErrorKind::kInput,
                 "found {} tokens and {} token types, expected one type per token",
                 sequence.ids.size(), sequence.types.size());
-  const int32_t rows = model.config().token_types;
+  const int32_t rows = model.config().input.token_types;
   for (const int32_t type : sequence.types)
     if (rows > 0 && (type < 0 || type >= rows))
       throw Error(ErrorKind::kInput, "found token type {}, expected 0 to {}", type, rows - 1);

@@ -24,26 +24,26 @@ bool has_norms_of_heads(const ModelFile& file, const TransformerConfig&) {
   return file.find("blk.0.attn_q_norm.weight") && file.find("blk.0.attn_k_norm.weight");
 }
 bool has_no_caps(const ModelFile&, const TransformerConfig& c) {
-  return c.attention_softcap == 0 && c.logit_softcap == 0;
+  return c.attention.softcap == 0 && c.output.softcap == 0;
 }
 
 constexpr Fact kFacts[] = {
     {"gemma2", "a soft cap of attention scores",
-     [](const ModelFile&, const TransformerConfig& c) { return c.attention_softcap > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.attention.softcap > 0; },
      "missing soft cap: attn_logit_softcapping is 50 in published models"},
     {"gemma2", "a soft cap of logits",
-     [](const ModelFile&, const TransformerConfig& c) { return c.logit_softcap > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.output.softcap > 0; },
      "missing soft cap: final_logit_softcapping is 30 in published models"},
     {"gemma2", "layers with a window",
-     [](const ModelFile&, const TransformerConfig& c) { return c.window > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.attention.window > 0; },
      "the size of the sliding window is missing"},
     {"gemma3", "no soft caps", has_no_caps, "the configuration is that of Gemma 2"},
     {"gemma3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"gemma4", "a soft cap of logits",
-     [](const ModelFile&, const TransformerConfig& c) { return c.logit_softcap > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.output.softcap > 0; },
      "missing soft cap: final_logit_softcapping is 30 in published models"},
     {"gemma4", "layers with a window",
-     [](const ModelFile&, const TransformerConfig& c) { return c.window > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.attention.window > 0; },
      "the size of the sliding window is missing"},
     {"gemma4", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"qwen3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
@@ -110,26 +110,27 @@ struct Range {
 };
 
 void check_ranges(const TransformerConfig& c, Report& report) {
-  const double usual = 1 / std::sqrt(static_cast<double>(c.head_dim));
-  const double theta = c.rope.dims > 0 ? c.rope.theta : 1e4;
-  const Range ranges[] = {{"norm epsilon", c.norm_eps, 1e-13, 1e-2},
+  const double usual = 1 / std::sqrt(static_cast<double>(c.attention.head_dim));
+  const double theta = c.positions.rope.dims > 0 ? c.positions.rope.theta : 1e4;
+  const Range ranges[] = {{"norm epsilon", c.norms.eps, 1e-13, 1e-2},
                           {"RoPE base", theta, 1e2, 1e10},
-                          {"attention scale", c.attention_scale, usual / 64, usual * 64},
-                          {"embedding scale", c.embedding_scale, 1e-2, 1e4},
-                          {"residual scale", c.residual_scale, 1e-2, 1e2},
-                          {"logit scale", c.logit_scale, 1e-4, 1e2},
-                          {"RoPE factor", c.rope.factor, 1, 1e4}};
+                          {"attention scale", c.attention.scale, usual / 64, usual * 64},
+                          {"embedding scale", c.input.scale, 1e-2, 1e4},
+                          {"residual scale", c.residual.scale, 1e-2, 1e2},
+                          {"logit scale", c.output.scale, 1e-4, 1e2},
+                          {"RoPE factor", c.positions.rope.factor, 1, 1e4}};
   std::vector<std::string> odd;
   for (const Range& range : ranges)
     if (!(range.value >= range.low && range.value <= range.high))
       odd.push_back(fmt::format("{} {:.3g} (usual: {:.3g} to {:.3g})", range.what, range.value,
                                 range.low, range.high));
-  if (c.window > c.context)
-    odd.push_back(fmt::format("window {} (context: {})", c.window, c.context));
+  if (c.attention.window > c.context)
+    odd.push_back(fmt::format("window {} (context: {})", c.attention.window, c.context));
   if (odd.empty())
     report.ok("numbers",
               fmt::format("{} layers of width {}, {} heads of {}, {} for keys, context {}",
-                          c.layers, c.dim, c.heads, c.head_dim, c.kv_heads, c.context));
+                          c.layers, c.dim, c.attention.heads, c.attention.head_dim,
+                          c.attention.kv_heads, c.context));
   else
     report.add({"numbers", CheckState::kWarn, some_of(odd), "usual sizes",
                 "a key of the configuration is wrong or read as another unit"});

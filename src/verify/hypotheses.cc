@@ -52,13 +52,14 @@ class Builder {
 
 void add_pairing(Builder& b) {
   const TransformerConfig& c = b.config();
-  if (c.rope.dims == 0) return;
+  if (c.positions.rope.dims == 0) return;
   b.config("wrong RoPE pairing",
-           c.rope_interleaved ? "RoPE pairs are split halves of a head (i, i + d/2): the rows of Q "
-                                "and K in this file are not permuted"
-                              : "RoPE pairs are interleaved (2i, 2i + 1): the rows of Q and K "
-                                "in this file are permuted",
-           [](TransformerConfig& d) { d.rope_interleaved = !d.rope_interleaved; });
+           c.positions.interleaved
+               ? "RoPE pairs are split halves of a head (i, i + d/2): the rows of Q "
+                 "and K in this file are not permuted"
+               : "RoPE pairs are interleaved (2i, 2i + 1): the rows of Q and K "
+                 "in this file are permuted",
+           [](TransformerConfig& d) { d.positions.interleaved = !d.positions.interleaved; });
   struct Kind {
     const char* what;
     std::vector<std::string> parts;
@@ -67,7 +68,7 @@ void add_pairing(Builder& b) {
       {"Q and K", {"attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias"}},
       {"Q", {"attn_q.weight", "attn_q.bias"}},
       {"K", {"attn_k.weight", "attn_k.bias"}}};
-  for (const bool to_neighbours : {c.rope_interleaved, !c.rope_interleaved})
+  for (const bool to_neighbours : {c.positions.interleaved, !c.positions.interleaved})
     for (const auto& [what, parts] : kinds)
       b.tensors("wrong RoPE pairing",
                 fmt::format("the rows of {} are permuted from {}", what,
@@ -95,64 +96,70 @@ void add_scaling(Builder& b) {
         b.config("missing or wrong RoPE scaling",
                  fmt::format("RoPE is scaled {} by {}{}", name, factor, length),
                  [=, scaling = scaling](TransformerConfig& d) {
-                   const bool same = d.window == 0 || d.local_rope == d.rope;
-                   d.rope.scaling = scaling;
-                   d.rope.factor = factor;
-                   d.rope.original_context = from;
-                   d.rope.attention_factor =
+                   const bool same =
+                       d.attention.window == 0 || d.positions.local_rope == d.positions.rope;
+                   d.positions.rope.scaling = scaling;
+                   d.positions.rope.factor = factor;
+                   d.positions.rope.original_context = from;
+                   d.positions.rope.attention_factor =
                        scaling == RopeScaling::kYarn ? yarn_magnitude(factor, 1) : 1;
-                   if (same) d.local_rope = d.rope;
+                   if (same) d.positions.local_rope = d.positions.rope;
                  });
       }
 }
 
 void add_rope(Builder& b) {
   const TransformerConfig& c = b.config();
-  if (c.rope.dims == 0) return;
+  if (c.positions.rope.dims == 0) return;
   const bool freqs = has_part(b.file(), "rope_freqs.weight");
   const bool factors = has_part(b.file(), "rope_factors_short.weight");
-  if (c.rope.scaling != RopeScaling::kNone || freqs || factors)
+  if (c.positions.rope.scaling != RopeScaling::kNone || freqs || factors)
     b.file("unexpected RoPE scaling", "RoPE has no scaling",
            [](ModelFile& file, TransformerConfig& d) {
              drop_parts(file, {"rope_freqs.weight", "rope_factors_short.weight",
                                "rope_factors_long.weight"});
-             d.rope.scaling = d.local_rope.scaling = RopeScaling::kNone;
-             d.rope.attention_factor = d.local_rope.attention_factor = 1;
+             d.positions.rope.scaling = d.positions.local_rope.scaling = RopeScaling::kNone;
+             d.positions.rope.attention_factor = d.positions.local_rope.attention_factor = 1;
            });
   for (const double theta : {1e4, 5e5, 1e6, 1e5, 1e7, 5e6, 1.5e5, 5e4, 8e6}) {
     const std::string when = fmt::format("the RoPE base is {:.0f}", theta);
-    if (theta != c.rope.theta)
-      b.config("wrong RoPE base", when + fmt::format(", not {:.0f}", c.rope.theta),
+    if (theta != c.positions.rope.theta)
+      b.config("wrong RoPE base", when + fmt::format(", not {:.0f}", c.positions.rope.theta),
                [theta](TransformerConfig& d) {
-                 if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = theta;
-                 d.rope.theta = theta;
+                 if (d.positions.local_rope.theta == d.positions.rope.theta)
+                   d.positions.local_rope.theta = theta;
+                 d.positions.rope.theta = theta;
                });
-    if (c.window > 0 && !c.local.empty() && theta != c.local_rope.theta)
+    if (c.attention.window > 0 && !c.attention.local.empty() &&
+        theta != c.positions.local_rope.theta)
       b.config("wrong RoPE base in layers with a window",
-               when + fmt::format(", not {:.0f}", c.local_rope.theta),
-               [theta](TransformerConfig& d) { d.local_rope.theta = theta; });
-    if (c.window > 0 && theta != c.rope.theta)
+               when + fmt::format(", not {:.0f}", c.positions.local_rope.theta),
+               [theta](TransformerConfig& d) { d.positions.local_rope.theta = theta; });
+    if (c.attention.window > 0 && theta != c.positions.rope.theta)
       b.config("wrong RoPE base in layers with full attention",
-               when + fmt::format(", not {:.0f}", c.rope.theta),
-               [theta](TransformerConfig& d) { d.rope.theta = theta; });
+               when + fmt::format(", not {:.0f}", c.positions.rope.theta),
+               [theta](TransformerConfig& d) { d.positions.rope.theta = theta; });
   }
   if (!freqs && !factors) add_scaling(b);
-  if (c.rope.attention_factor != 1)
+  if (c.positions.rope.attention_factor != 1)
     b.config("wrong RoPE magnitude", "RoPE has magnitude 1", [](TransformerConfig& d) {
-      d.rope.attention_factor = d.local_rope.attention_factor = 1;
+      d.positions.rope.attention_factor = d.positions.local_rope.attention_factor = 1;
     });
-  if (!(c.local_rope == c.rope))
+  if (!(c.positions.local_rope == c.positions.rope))
     b.config("unexpected RoPE in layers with a window", "RoPE is the same in all layers",
-             [](TransformerConfig& d) { d.local_rope = d.rope; });
+             [](TransformerConfig& d) { d.positions.local_rope = d.positions.rope; });
   for (const int part : {1, 2, 4})
-    if (c.rope.dims != c.head_dim / part && c.head_dim / part % 2 == 0 && !freqs && !factors)
-      b.config(
-          "wrong number of rotated dimensions",
-          fmt::format("RoPE rotates {} of {} dimensions", c.head_dim / part, c.head_dim),
-          [part](TransformerConfig& d) { d.rope.dims = d.local_rope.dims = d.head_dim / part; });
-  if (!c.unrotated.empty())
+    if (c.positions.rope.dims != c.attention.head_dim / part &&
+        c.attention.head_dim / part % 2 == 0 && !freqs && !factors)
+      b.config("wrong number of rotated dimensions",
+               fmt::format("RoPE rotates {} of {} dimensions", c.attention.head_dim / part,
+                           c.attention.head_dim),
+               [part](TransformerConfig& d) {
+                 d.positions.rope.dims = d.positions.local_rope.dims = d.attention.head_dim / part;
+               });
+  if (!c.positions.unrotated.empty())
     b.config("unexpected layers without RoPE", "all layers have RoPE",
-             [](TransformerConfig& d) { d.unrotated.clear(); });
+             [](TransformerConfig& d) { d.positions.unrotated.clear(); });
 }
 
 // A numeric setting and the values found in models; 0 means absent, if the setting can be absent.
@@ -160,49 +167,53 @@ struct FloatRow {
   const char* present;  ///< name of the defect if the setting should be absent, or nullptr
   const char* missing;  ///< name of the defect if another value is right
   const char* what;
-  float TransformerConfig::*member;
+  float& (*member)(TransformerConfig&);
   std::vector<double> values;
 };
 
 void add_floats(Builder& b) {
-  const TransformerConfig& c = b.config();
+  TransformerConfig c = b.config();
   const double dim = static_cast<double>(c.dim);
-  const double head = c.head_dim;
-  const FloatRow rows[] = {
-      {"unexpected soft cap",
-       "missing soft cap",
-       "soft cap of logits",
-       &TransformerConfig::logit_softcap,
-       {0, 30, 50, 15}},
-      {"unexpected soft cap",
-       "missing soft cap",
-       "soft cap of attention scores",
-       &TransformerConfig::attention_softcap,
-       {0, 50, 30, 15}},
-      {nullptr,
-       "wrong embedding scale",
-       "embedding scale",
-       &TransformerConfig::embedding_scale,
-       {1, std::sqrt(dim), 12}},
-      {nullptr,
-       "wrong attention scale",
-       "attention scale",
-       &TransformerConfig::attention_scale,
-       {1 / std::sqrt(head), std::sqrt(c.heads / dim), 1 / std::sqrt(dim), 1 / head, 1, 1.0 / 16}},
-      {nullptr,
-       "wrong logit scale",
-       "logit scale",
-       &TransformerConfig::logit_scale,
-       {1, 0.0625, 0.125}},
-      {nullptr, "wrong residual scale", "residual scale", &TransformerConfig::residual_scale, {1}},
-      {nullptr,
-       "wrong norm epsilon",
-       "norm epsilon",
-       &TransformerConfig::norm_eps,
-       {1e-5, 1e-6, 1e-8, 1e-12, 1e-3}}};
+  const double head = c.attention.head_dim;
+  const FloatRow rows[] = {{"unexpected soft cap",
+                            "missing soft cap",
+                            "soft cap of logits",
+                            [](TransformerConfig& d) -> float& { return d.output.softcap; },
+                            {0, 30, 50, 15}},
+                           {"unexpected soft cap",
+                            "missing soft cap",
+                            "soft cap of attention scores",
+                            [](TransformerConfig& d) -> float& { return d.attention.softcap; },
+                            {0, 50, 30, 15}},
+                           {nullptr,
+                            "wrong embedding scale",
+                            "embedding scale",
+                            [](TransformerConfig& d) -> float& { return d.input.scale; },
+                            {1, std::sqrt(dim), 12}},
+                           {nullptr,
+                            "wrong attention scale",
+                            "attention scale",
+                            [](TransformerConfig& d) -> float& { return d.attention.scale; },
+                            {1 / std::sqrt(head), std::sqrt(c.attention.heads / dim),
+                             1 / std::sqrt(dim), 1 / head, 1, 1.0 / 16}},
+                           {nullptr,
+                            "wrong logit scale",
+                            "logit scale",
+                            [](TransformerConfig& d) -> float& { return d.output.scale; },
+                            {1, 0.0625, 0.125}},
+                           {nullptr,
+                            "wrong residual scale",
+                            "residual scale",
+                            [](TransformerConfig& d) -> float& { return d.residual.scale; },
+                            {1}},
+                           {nullptr,
+                            "wrong norm epsilon",
+                            "norm epsilon",
+                            [](TransformerConfig& d) -> float& { return d.norms.eps; },
+                            {1e-5, 1e-6, 1e-8, 1e-12, 1e-3}}};
   for (const FloatRow& row : rows)
     for (const double value : row.values) {
-      const float now = c.*row.member;
+      const float now = row.member(c);
       const auto wanted = static_cast<float>(value);
       if (wanted == now) continue;
       const bool none = value == 0;
@@ -210,7 +221,7 @@ void add_floats(Builder& b) {
                none ? fmt::format("there is no {}", row.what)
                     : fmt::format("the {} is {}, not {}", row.what, number_text(value),
                                   now == 0 ? "absent" : number_text(now)),
-               [member = row.member, wanted](TransformerConfig& d) { d.*member = wanted; });
+               [member = row.member, wanted](TransformerConfig& d) { member(d) = wanted; });
     }
 }
 
@@ -269,9 +280,11 @@ void add_activation(Builder& b) {
                              {Activation::kRelu, "ReLU"},
                              {Activation::kReluSquared, "squared ReLU"}};
   for (const auto& [activation, name] : kKinds)
-    if (activation != b.config().activation)
+    if (activation != b.config().feed_forward.activation)
       b.config("wrong activation", fmt::format("the activation is {}", name),
-               [activation = activation](TransformerConfig& d) { d.activation = activation; });
+               [activation = activation](TransformerConfig& d) {
+                 d.feed_forward.activation = activation;
+               });
 }
 
 // Returns patterns of layers with a window: all, all except every n-th, or all from some layer on
@@ -302,8 +315,8 @@ void add_missing_window(Builder& b, int32_t first) {
   const auto add = [&](int32_t size, const std::string& who, const std::vector<bool>& local) {
     b.config("missing window", fmt::format("{} a window of {}", who, size),
              [=](TransformerConfig& d) {
-               d.window = size;
-               d.local = local;
+               d.attention.window = size;
+               d.attention.local = local;
              });
   };
   const auto patterns = window_patterns(b.config());
@@ -315,25 +328,30 @@ void add_missing_window(Builder& b, int32_t first) {
 
 void add_window(Builder& b, int32_t first) {
   const TransformerConfig& c = b.config();
-  if (c.window == 0) return add_missing_window(b, first);
+  if (c.attention.window == 0) return add_missing_window(b, first);
   b.config("unexpected window", "no layer has a window",
-           [](TransformerConfig& d) { d.window = 0; });
-  for (const int32_t size : {c.window + 1, c.window - 1, first, c.window / 2, c.window * 2})
+           [](TransformerConfig& d) { d.attention.window = 0; });
+  for (const int32_t size : {c.attention.window + 1, c.attention.window - 1, first,
+                             c.attention.window / 2, c.attention.window * 2})
     if (size > 0 && size < c.context)
-      b.config("wrong window size", fmt::format("the window is {}, not {}", size, c.window),
-               [size](TransformerConfig& d) { d.window = size; });
+      b.config("wrong window size",
+               fmt::format("the window is {}, not {}", size, c.attention.window),
+               [size](TransformerConfig& d) { d.attention.window = size; });
   constexpr int32_t kMostShift = 7;
-  const bool varies = !c.local.empty() && std::ranges::find(c.local, !c.local[0]) != c.local.end();
+  const bool varies =
+      !c.attention.local.empty() &&
+      std::ranges::find(c.attention.local, !c.attention.local[0]) != c.attention.local.end();
   for (int32_t by = 1; varies && by < std::min(c.layers, kMostShift); ++by)
     b.config("wrong window pattern",
              fmt::format("the pattern of layers with a window begins {} layer{} later", by,
                          by == 1 ? "" : "s"),
              [by](TransformerConfig& d) {
-               std::rotate(d.local.rbegin(), d.local.rbegin() + by, d.local.rend());
+               std::rotate(d.attention.local.rbegin(), d.attention.local.rbegin() + by,
+                           d.attention.local.rend());
              });
   for (auto& [who, local] : window_patterns(c))
     b.config("wrong window pattern", who + " the window",
-             [local = std::move(local)](TransformerConfig& d) { d.local = local; });
+             [local = std::move(local)](TransformerConfig& d) { d.attention.local = local; });
 }
 
 void add_matrices(Builder& b) {
@@ -360,12 +378,12 @@ void add_matrices(Builder& b) {
     if (has_part(b.file(), part))
       b.file("unexpected tensor", fmt::format("there is no {}", part),
              [part](ModelFile& file, TransformerConfig&) { drop_parts(file, {part}); });
-  if (!b.config().tied && has_part(b.file(), "output.weight"))
+  if (!b.config().output.tied && has_part(b.file(), "output.weight"))
     b.config("wrong output head", "the output head is the embedding",
-             [](TransformerConfig& d) { d.tied = true; });
-  if (b.config().tied && has_part(b.file(), "output.weight"))
+             [](TransformerConfig& d) { d.output.tied = true; });
+  if (b.config().output.tied && has_part(b.file(), "output.weight"))
     b.config("wrong output head", "the output head is output.weight, not the embedding",
-             [](TransformerConfig& d) { d.tied = false; });
+             [](TransformerConfig& d) { d.output.tied = false; });
 }
 
 // Adds defects of single layers, as after an interrupted and resumed conversion or a merge of two
@@ -380,8 +398,8 @@ void add_layers(Builder& b) {
       {"Q and K", {"attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias"}},
       {"Q", {"attn_q.weight", "attn_q.bias"}},
       {"K", {"attn_k.weight", "attn_k.bias"}}};
-  for (int32_t layer = 0; layer < c.layers && c.rope.dims > 0; ++layer)
-    for (const bool to_neighbours : {c.rope_interleaved, !c.rope_interleaved})
+  for (int32_t layer = 0; layer < c.layers && c.positions.rope.dims > 0; ++layer)
+    for (const bool to_neighbours : {c.positions.interleaved, !c.positions.interleaved})
       for (const auto& [what, parts] : kinds) {
         std::vector<std::string> names;
         for (const char* part : parts) names.push_back(fmt::format("blk.{}.{}", layer, part));
@@ -405,9 +423,9 @@ void add_experts(Builder& b) {
   const TransformerConfig& c = b.config();
   if (c.architecture == "gptneox")
     b.config("wrong residual structure",
-             c.parallel ? "attention and feed-forward part run in sequence"
-                        : "attention and feed-forward part read the same input",
-             [](TransformerConfig& d) { d.parallel = !d.parallel; });
+             c.residual.parallel ? "attention and feed-forward part run in sequence"
+                                 : "attention and feed-forward part read the same input",
+             [](TransformerConfig& d) { d.residual.parallel = !d.residual.parallel; });
   const ExpertConfig& e = c.experts;
   if (e.count == 0) return;
   b.config("wrong expert weights",
@@ -456,31 +474,33 @@ std::vector<Hypothesis> hypotheses(const Model& model, std::span<const Reference
 
 std::vector<Knob> knobs(const Model& model) {
   const TransformerConfig& c = model.config();
-  const double scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  const double scale = 1 / std::sqrt(static_cast<double>(c.attention.head_dim));
   const auto cap = [](double now) { return now == 0 ? "missing soft cap" : "wrong soft cap"; };
   std::vector<Knob> all{
-      {"wrong attention scale", "the attention scale", scale / 32, scale * 32, c.attention_scale,
-       [](TransformerConfig& d, double v) { d.attention_scale = static_cast<float>(v); }},
-      {cap(c.logit_softcap), "the soft cap of logits", 1, 500, c.logit_softcap,
-       [](TransformerConfig& d, double v) { d.logit_softcap = static_cast<float>(v); }},
-      {cap(c.attention_softcap), "the soft cap of attention scores", 0.5, 500, c.attention_softcap,
-       [](TransformerConfig& d, double v) { d.attention_softcap = static_cast<float>(v); }},
-      {"wrong embedding scale", "the embedding scale", 0.05, 500, c.embedding_scale,
-       [](TransformerConfig& d, double v) { d.embedding_scale = static_cast<float>(v); }},
-      {"wrong logit scale", "the logit scale", 1e-3, 100, c.logit_scale,
-       [](TransformerConfig& d, double v) { d.logit_scale = static_cast<float>(v); }},
-      {"wrong residual scale", "the residual scale", 0.05, 20, c.residual_scale,
-       [](TransformerConfig& d, double v) { d.residual_scale = static_cast<float>(v); }}};
-  if (c.rope.dims == 0) return all;
-  all.push_back({"wrong RoPE base", "the RoPE base", 1e2, 1e9, c.rope.theta,
+      {"wrong attention scale", "the attention scale", scale / 32, scale * 32, c.attention.scale,
+       [](TransformerConfig& d, double v) { d.attention.scale = static_cast<float>(v); }},
+      {cap(c.output.softcap), "the soft cap of logits", 1, 500, c.output.softcap,
+       [](TransformerConfig& d, double v) { d.output.softcap = static_cast<float>(v); }},
+      {cap(c.attention.softcap), "the soft cap of attention scores", 0.5, 500, c.attention.softcap,
+       [](TransformerConfig& d, double v) { d.attention.softcap = static_cast<float>(v); }},
+      {"wrong embedding scale", "the embedding scale", 0.05, 500, c.input.scale,
+       [](TransformerConfig& d, double v) { d.input.scale = static_cast<float>(v); }},
+      {"wrong logit scale", "the logit scale", 1e-3, 100, c.output.scale,
+       [](TransformerConfig& d, double v) { d.output.scale = static_cast<float>(v); }},
+      {"wrong residual scale", "the residual scale", 0.05, 20, c.residual.scale,
+       [](TransformerConfig& d, double v) { d.residual.scale = static_cast<float>(v); }}};
+  if (c.positions.rope.dims == 0) return all;
+  all.push_back({"wrong RoPE base", "the RoPE base", 1e2, 1e9, c.positions.rope.theta,
                  [](TransformerConfig& d, double v) {
-                   if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = v;
-                   d.rope.theta = v;
+                   if (d.positions.local_rope.theta == d.positions.rope.theta)
+                     d.positions.local_rope.theta = v;
+                   d.positions.rope.theta = v;
                  }});
-  all.push_back({"wrong RoPE scaling", "the RoPE factor", 1, 256, c.rope.factor,
+  all.push_back({"wrong RoPE scaling", "the RoPE factor", 1, 256, c.positions.rope.factor,
                  [](TransformerConfig& d, double v) {
-                   if (d.rope.scaling == RopeScaling::kNone) d.rope.scaling = RopeScaling::kLinear;
-                   d.rope.factor = v;
+                   if (d.positions.rope.scaling == RopeScaling::kNone)
+                     d.positions.rope.scaling = RopeScaling::kLinear;
+                   d.positions.rope.factor = v;
                  }});
   return all;
 }

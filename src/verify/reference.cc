@@ -111,7 +111,7 @@ Difference compare_set(Model& model, const ReferenceSet& set, size_t most, IdEdi
 // Returns whether longrope would switch its divisors during the continuation.
 bool changes_divisors(const Model& model, const ReferenceText& text) {
   const auto length = static_cast<double>(text.ids.size());
-  const double limit = model.config().rope.original_context;
+  const double limit = model.config().positions.rope.original_context;
   return model.file().find("rope_factors_long.weight") != nullptr && length <= limit &&
          length + static_cast<double>(text.greedy.size()) > limit;
 }
@@ -200,8 +200,8 @@ void write_reference(Model& model, const std::string& path, const OutputRules& r
   const auto steps = static_cast<size_t>(std::min(kSteps, context - length));
   Json texts = Json::array({recorded(model, ids, length, steps)});
   texts.push_back(recorded(model, any_ids(model, std::min(kShort, context)), kShort, 0));
-  const int64_t beyond = int64_t{model.config().window} + kBeyond;
-  if (model.config().window > 0 && beyond <= std::min(context, kLongest))
+  const int64_t beyond = int64_t{model.config().attention.window} + kBeyond;
+  if (model.config().attention.window > 0 && beyond <= std::min(context, kLongest))
     texts.push_back(recorded(model, any_ids(model, beyond), kShown, 0));
   Json all = {{"made_by", "veery verify --record"},
               {"architecture", model.config().architecture},

@@ -103,7 +103,7 @@ void swap_layers(ModelFile& file, int32_t one, int32_t other) {
 }
 
 TensorChange pair_order(const TransformerConfig& config, bool to_neighbours) {
-  return [head = int64_t{config.head_dim}, dims = int64_t{config.rope.dims},
+  return [head = int64_t{config.attention.head_dim}, dims = int64_t{config.positions.rope.dims},
           to_neighbours](const TensorView& tensor) {
     const int64_t rows = tensor.shape[0];
     if (rows % head != 0)

@@ -63,7 +63,7 @@ void check_presence(const ModelFile& file, const Graph& graph,
 void check_left_over(const ModelFile& file, const TransformerConfig& config,
                      const UnusedTensors& unused, Report& report) {
   const bool head =
-      file.container == Container::kFolder && !config.tied && says_tied_head(file) == true;
+      file.container == Container::kFolder && !config.output.tied && says_tied_head(file) == true;
   if (head)
     report.add({"tied head", CheckState::kWarn,
                 "the configuration says that the output head is the embedding, but the file has "
@@ -96,7 +96,7 @@ bool needs_part(const TransformerConfig& config, int32_t layer, std::string_view
       return !cell || config.recurrent.blocks.cell_conv_width > 0;
   }
   const bool value = part.starts_with("attn_v.");
-  if (value && config.values_are_keys && !config.is_local(layer)) return false;
+  if (value && config.attention.values_are_keys && !config.is_local(layer)) return false;
   const bool key = part.starts_with("attn_k.") || part.starts_with("attn_k_norm.");
   return !config.shares_kv(layer) || !(key || value);
 }

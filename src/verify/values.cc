@@ -203,7 +203,7 @@ void check_values(const ModelFile& file, const TransformerConfig& config, const 
     done += static_cast<double>(tensor.elements());
   }
   report_values(findings, names.size(), report);
-  if (config.norm == Norm::kRms && findings.norms.count > 0 && findings.norms.bad == 0)
+  if (config.norms.kind == Norm::kRms && findings.norms.count > 0 && findings.norms.bad == 0)
     report_norms(findings, report);
 }
 

@@ -291,11 +291,12 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   EXPECT_EQ(folder.entries(), 1);
   const ModelFile written = open_gguf(path);
   const std::string name = *written.metadata.text("general.architecture");
-  const double theta = read_config(open_model(folder_of(GetParam()))).rope.theta;
+  const double theta = read_config(open_model(folder_of(GetParam()))).positions.rope.theta;
   // Sums over value heads have another order, and factors are merged into weights.
   const bool tiled = name.starts_with("qwen35") || name == "falcon-h1";
-  const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved &&
+  const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved_rope &&
                          !written.metadata.number(name + ".rope.scaling.attn_factor") &&
+                         !written.metadata.number(name + ".attention.temperature_scale") &&
                          theta == double{static_cast<float>(theta)};
   for (const Json& prompt : prompts_of(GetParam())) {
     const auto ids = prompt["ids"].get<std::vector<int32_t>>();
@@ -321,12 +322,12 @@ class OlderDeepSeek {
       tensor.data = data;
       tensor.source = nullptr;
     }
-    join(c.latent, c.heads);
+    join(c.latent, c.attention.heads);
     const LatentConfig& l = c.latent;
     for (const auto& [key, value] :
-         {std::pair("head_count_kv", c.heads), std::pair("key_length", l.plain + l.turned),
-          std::pair("value_length", l.value), std::pair("key_length_mla", 0),
-          std::pair("value_length_mla", 0)})
+         {std::pair("head_count_kv", c.attention.heads),
+          std::pair("key_length", l.plain + l.turned), std::pair("value_length", l.value),
+          std::pair("key_length_mla", 0), std::pair("value_length_mla", 0)})
       file_.metadata.set(fmt::format("deepseek2.attention.{}", key), int64_t{value});
   }
   void write(const std::string& path) const {
@@ -566,9 +567,9 @@ TEST(GgufKeys, OlderFilesOfMiniCpmHaveTheScalesOfTheFirstOne) {
     if (!key.ends_with("_scale")) older.set(key, value);
   file.metadata = std::move(older);
   const TransformerConfig c = read_config(file);
-  EXPECT_EQ(c.embedding_scale, 12);
-  EXPECT_FLOAT_EQ(c.residual_scale, 1.4F / std::sqrt(2.0F));
-  EXPECT_EQ(c.logit_scale, 256.0F / 32);
+  EXPECT_EQ(c.input.scale, 12);
+  EXPECT_FLOAT_EQ(c.residual.scale, 1.4F / std::sqrt(2.0F));
+  EXPECT_EQ(c.output.scale, 256.0F / 32);
 }
 
 TEST(FolderModel, WithoutATokenizerOnlyIdsAreTaken) {

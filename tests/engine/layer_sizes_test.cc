@@ -101,7 +101,7 @@ TEST(LayerSizes, TheTableOfLayersMayHaveMoreRowsThanTheEmbedding) {
       std::ranges::find(file.tensors, "per_layer_token_embd.weight", &TensorView::name);
   const TensorView whole = *table;
   table->shape[0] += 5;
-  EXPECT_EQ(read_config(file).layer_input_rows, whole.shape[0] + 5);
+  EXPECT_EQ(read_config(file).input.layer_input_rows, whole.shape[0] + 5);
   *table = slice_rows(whole, whole.name, 0, whole.shape[0] - 1);
   EXPECT_THROW(read_config(file), Error);
 }

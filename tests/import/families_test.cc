@@ -39,13 +39,15 @@ std::string error_of(const std::string& type, const std::string& more) {
 using Flags = std::vector<bool>;
 
 TEST(FamilyConfig, WindowsDefaultToThoseOfTheClass) {
-  EXPECT_EQ(read("afmoe", R"(,"global_attn_every_n_layers":3)").local, local_pattern(6, 3));
-  EXPECT_EQ(read("granite_swa", "").local, (Flags{false, true, true, true, false, true}));
-  EXPECT_EQ(read("cohere2_moe", R"(,"first_k_dense_replace":1,"sliding_window_pattern":2)").local,
+  EXPECT_EQ(read("afmoe", R"(,"global_attn_every_n_layers":3)").attention.local,
+            local_pattern(6, 3));
+  EXPECT_EQ(read("granite_swa", "").attention.local, (Flags{false, true, true, true, false, true}));
+  EXPECT_EQ(read("cohere2_moe", R"(,"first_k_dense_replace":1,"sliding_window_pattern":2)")
+                .attention.local,
             (Flags{false, true, false, true, false, true}));
   const TransformerConfig lfm3 = read("lfm3", "");
   EXPECT_EQ(lfm3.recurrent.layers, (Flags{true, true, false, true, false, true}));
-  EXPECT_EQ(lfm3.local, (Flags{false, false, false, false, true, false}));
+  EXPECT_EQ(lfm3.attention.local, (Flags{false, false, false, false, true, false}));
 }
 
 // Some published folders contain incomplete MTP layers.
@@ -57,21 +59,24 @@ TEST(FamilyTensors, DropsIncompleteMtpLayers) {
   file.tensors.push_back({"blk.4.nextn.eh_proj.weight", DType::kF32, {36, 72}, {}});
   file.tensors.push_back({"blk.4.attn_q.weight", DType::kF32, {8, 36}, {}});
   file.tensors.push_back({"blk.5.attn_norm.weight", DType::kF32, {36}, {}});
-  ASSERT_EQ(read_config(file).further_layers, 1);
+  ASSERT_EQ(read_config(file).mtp_layers, 1);
   arrange_recurrent(file);
   EXPECT_EQ(file.find("blk.4.attn_q.weight"), nullptr);
-  EXPECT_EQ(read_config(file).further_layers, 0);
+  EXPECT_EQ(read_config(file).mtp_layers, 0);
   EXPECT_NE(file.find("blk.3.attn_norm.weight"), nullptr);
   EXPECT_NE(file.find("blk.5.attn_norm.weight"), nullptr);  // rejected later by its number
 }
 
 TEST(FamilyConfig, DenseLayersOfCohereUseRopeUnlessTheyHaveAPeriod) {
   const std::string dense = R"(,"first_k_dense_replace":2,"sliding_window_pattern":2)";
-  EXPECT_EQ(read("cohere2_moe", dense).unrotated, (Flags{false, false, false, true, false, true}));
-  EXPECT_EQ(read("cohere2_moe", dense + R"(,"prefix_dense_sliding_window_pattern":2)").unrotated,
+  EXPECT_EQ(read("cohere2_moe", dense).positions.unrotated,
+            (Flags{false, false, false, true, false, true}));
+  EXPECT_EQ(read("cohere2_moe", dense + R"(,"prefix_dense_sliding_window_pattern":2)")
+                .positions.unrotated,
             (Flags{false, true, false, true, false, true}));
-  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5)").norm, Norm::kLayer);
-  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5,"rms_norm_eps":0.25)").norm, Norm::kRms);
+  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5)").norms.kind, Norm::kLayer);
+  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5,"rms_norm_eps":0.25)").norms.kind,
+            Norm::kRms);
 }
 
 TEST(FamilyConfig, PerLayerRopeBasesAreReducedToTwoIfPossible) {
@@ -81,11 +86,11 @@ TEST(FamilyConfig, PerLayerRopeBasesAreReducedToTwoIfPossible) {
         "layer_rope_theta":)") + list);
   };
   const TransformerConfig two = bases("[0,100,100,1000,100,0]");
-  EXPECT_EQ(two.rope.theta, 1000);
-  EXPECT_EQ(two.local_rope.theta, 100);
-  EXPECT_TRUE(two.thetas.empty());
-  EXPECT_EQ(two.unrotated, (Flags{true, false, false, false, false, true}));
-  EXPECT_EQ(bases("[0,100,200,1000,100,100]").thetas,
+  EXPECT_EQ(two.positions.rope.theta, 1000);
+  EXPECT_EQ(two.positions.local_rope.theta, 100);
+  EXPECT_TRUE(two.positions.thetas.empty());
+  EXPECT_EQ(two.positions.unrotated, (Flags{true, false, false, false, false, true}));
+  EXPECT_EQ(bases("[0,100,200,1000,100,100]").positions.thetas,
             (std::vector<double>{0, 100, 200, 1000, 100, 100}));
 }
 
@@ -95,7 +100,7 @@ TEST(FamilyConfig, LayerLettersOfNemotronMatchLayerNames) {
       read("nemotron_h", sizes + R"(,"hybrid_override_pattern":"M-*EM")");
   EXPECT_EQ(letters.layers, 5);
   EXPECT_EQ(letters.recurrent.layers, (Flags{true, false, false, false, true}));
-  EXPECT_EQ(letters.only_feeds, (Flags{false, true, false, true, false}));
+  EXPECT_EQ(letters.feed_forward.alone, (Flags{false, true, false, true, false}));
   EXPECT_EQ(letters.experts.count, 8);
   const TransformerConfig names = read(
       "nemotron_h", sizes + R"(,"layers_block_type":["linear_attention","mlp","full_attention"])");
@@ -106,9 +111,9 @@ TEST(FamilyConfig, LayerLettersOfNemotronMatchLayerNames) {
 TEST(FamilyConfig, LingReadsTheRotatedPartFromEitherKey) {
   const std::string sizes = R"(,"head_dim":16,"num_experts":8,"num_experts_per_tok":2)"
                             R"(,"n_group":4,"topk_group":2,"moe_intermediate_size":9)";
-  EXPECT_EQ(read("bailing_moe", sizes).rope.dims, 16);
-  EXPECT_EQ(read("bailing_moe", sizes + R"(,"partial_rotary_factor":0.5)").rope.dims, 8);
-  EXPECT_EQ(read("bailing_moe_v2", sizes + R"(,"rotary_dim":4)").rope.dims, 4);
+  EXPECT_EQ(read("bailing_moe", sizes).positions.rope.dims, 16);
+  EXPECT_EQ(read("bailing_moe", sizes + R"(,"partial_rotary_factor":0.5)").positions.rope.dims, 8);
+  EXPECT_EQ(read("bailing_moe_v2", sizes + R"(,"rotary_dim":4)").positions.rope.dims, 4);
   const TransformerConfig c = read(
       "bailing_moe", sizes + R"(,"num_shared_experts":2,"moe_shared_expert_intermediate_size":9)");
   EXPECT_EQ(c.architecture, "bailingmoe2");

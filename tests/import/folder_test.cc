@@ -85,13 +85,13 @@ std::string with(const std::string& more) {
 
 TEST(FolderConfig, DerivesOmittedSizesFromTheWeights) {
   const TransformerConfig c = read_config(folder_with(with(R"("model_type":"llama")")));
-  EXPECT_EQ(c.head_dim, 8);
-  EXPECT_EQ(c.kv_heads, 2);
+  EXPECT_EQ(c.attention.head_dim, 8);
+  EXPECT_EQ(c.attention.kv_heads, 2);
   EXPECT_EQ(c.vocab, 61);
   EXPECT_EQ(c.context, 128);
-  EXPECT_TRUE(c.tied);
-  EXPECT_FALSE(c.rope_interleaved);
-  EXPECT_FLOAT_EQ(c.attention_scale, 1 / std::sqrt(8.0F));
+  EXPECT_TRUE(c.output.tied);
+  EXPECT_FALSE(c.positions.interleaved);
+  EXPECT_FLOAT_EQ(c.attention.scale, 1 / std::sqrt(8.0F));
 }
 
 TEST(FolderConfig, DistinguishesQwenVersionsByTheirWeights) {
@@ -109,11 +109,11 @@ TEST(FolderConfig, OldAndNewRopeKeysAreEquivalent) {
   const std::string type = R"("model_type":"llama",)";
   const AnglesAttr old_keys =
       read_config(folder_with(with(type + R"("rope_theta":5e5,"rope_scaling":{)" + scaling + "}")))
-          .rope;
+          .positions.rope;
   const AnglesAttr new_keys =
       read_config(
           folder_with(with(type + R"("rope_parameters":{"rope_theta":5e5,)" + scaling + "}")))
-          .rope;
+          .positions.rope;
   EXPECT_EQ(old_keys, new_keys);
   EXPECT_EQ(old_keys.scaling, RopeScaling::kLlama3);
   EXPECT_EQ(old_keys.theta, 5e5);
@@ -125,14 +125,15 @@ TEST(FolderConfig, ReadsGemmaLayerKindsInThreeNotations) {
   const std::vector<bool> third{true, true, false, true, true, false};
   const char* listed = R"("layer_types":["sliding_attention","sliding_attention","full_attention",)"
                        R"("sliding_attention","sliding_attention","full_attention"])";
-  EXPECT_EQ(read_config(folder_with(with(type + listed))).local, third);
-  EXPECT_EQ(read_config(folder_with(with(type + R"("sliding_window_pattern":3)"))).local, third);
+  EXPECT_EQ(read_config(folder_with(with(type + listed))).attention.local, third);
+  EXPECT_EQ(read_config(folder_with(with(type + R"("sliding_window_pattern":3)"))).attention.local,
+            third);
   const TransformerConfig c = read_config(folder_with(with(type + R"("rope_theta":1e6)")));
-  EXPECT_EQ(c.local, local_pattern(6, 6));
-  EXPECT_EQ(c.local_rope.theta, 1e4);
-  EXPECT_EQ(c.rope.theta, 1e6);
-  EXPECT_FLOAT_EQ(c.embedding_scale, 6);
-  EXPECT_FLOAT_EQ(c.attention_scale, 1.0F / 16);
+  EXPECT_EQ(c.attention.local, local_pattern(6, 6));
+  EXPECT_EQ(c.positions.local_rope.theta, 1e4);
+  EXPECT_EQ(c.positions.rope.theta, 1e6);
+  EXPECT_FLOAT_EQ(c.input.scale, 6);
+  EXPECT_FLOAT_EQ(c.attention.scale, 1.0F / 16);
 }
 
 // The first five layers have a window, the last one uses full attention.
@@ -151,11 +152,11 @@ TEST(FolderConfig, ReadsLayerSizesInThreeNotations) {
     EXPECT_EQ(c.head_dim_of(5), 12);
     EXPECT_EQ(c.kv_heads_of(4), 2);
     EXPECT_EQ(c.kv_heads_of(5), 1);
-    EXPECT_EQ(c.rope.dims, 12);
-    EXPECT_EQ(c.rope.theta, 1e6);
-    EXPECT_EQ(c.local_rope.dims, 8);
-    EXPECT_EQ(c.local_rope.theta, 1e4);
-    EXPECT_EQ(c.attention_scale, 1);
+    EXPECT_EQ(c.positions.rope.dims, 12);
+    EXPECT_EQ(c.positions.rope.theta, 1e6);
+    EXPECT_EQ(c.positions.local_rope.dims, 8);
+    EXPECT_EQ(c.positions.local_rope.theta, 1e4);
+    EXPECT_EQ(c.attention.scale, 1);
   }
   // Without attention_k_eq_v, num_global_key_value_heads is ignored.
   EXPECT_EQ(read(R"("num_global_key_value_heads":1)").kv_heads_of(5), 2);
@@ -178,40 +179,42 @@ TEST(FolderConfig, EmptyTextConfigUsesTheDefaultsOfItsType) {
   file.tensors.resize(1);
   const TransformerConfig c = read_config(file);
   EXPECT_EQ(c.architecture, "gemma3");
-  EXPECT_EQ(c.heads, 8);
-  EXPECT_EQ(c.kv_heads, 4);
-  EXPECT_EQ(c.head_dim, 256);
+  EXPECT_EQ(c.attention.heads, 8);
+  EXPECT_EQ(c.attention.kv_heads, 4);
+  EXPECT_EQ(c.attention.head_dim, 256);
   EXPECT_EQ(c.context, 131072);
-  EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear);
-  EXPECT_EQ(c.local_rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(c.positions.rope.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(c.positions.local_rope.scaling, RopeScaling::kNone);
 }
 
 TEST(FolderConfig, QwenWindowStartsAtMaxWindowLayers) {
   const std::string type = R"("model_type":"qwen2","sliding_window":9,"max_window_layers":4,)";
   const TransformerConfig off =
       read_config(folder_with(with(type + R"("use_sliding_window":false)")));
-  EXPECT_EQ(off.window, 0);
+  EXPECT_EQ(off.attention.window, 0);
   const TransformerConfig on =
       read_config(folder_with(with(type + R"("use_sliding_window":true)")));
-  EXPECT_EQ(on.window, 9);
-  EXPECT_EQ(on.local, (std::vector<bool>{false, false, false, false, true, true}));
+  EXPECT_EQ(on.attention.window, 9);
+  EXPECT_EQ(on.attention.local, (std::vector<bool>{false, false, false, false, true, true}));
 }
 
 TEST(FolderConfig, ReadsLayersWithoutRopeFromListsAndIntervals) {
   const std::string type = R"("model_type":"smollm3",)";
   const std::vector<bool> listed{true, false, false, true, false, true};
-  EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layers":[0,1,1,0,1,0,1])"))).unrotated,
+  EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layers":[0,1,1,0,1,0,1])")))
+                .positions.unrotated,
             listed);
-  EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layer_interval":3)"))).unrotated,
-            (std::vector<bool>{false, false, true, false, false, true}));
+  EXPECT_EQ(
+      read_config(folder_with(with(type + R"("no_rope_layer_interval":3)"))).positions.unrotated,
+      (std::vector<bool>{false, false, true, false, false, true}));
   const TransformerConfig c = read_config(folder_with(
       with(type + R"("use_sliding_window":true,"sliding_window":5,"no_rope_layer_interval":2)")));
-  EXPECT_EQ(c.local, c.unrotated);
+  EXPECT_EQ(c.attention.local, c.positions.unrotated);
   const TransformerConfig cohere = read_config(
       folder_with(with(R"("model_type":"cohere2","sliding_window":5,"sliding_window_pattern":2)")));
-  EXPECT_EQ(cohere.local, local_pattern(6, 2));
-  EXPECT_EQ(cohere.unrotated, (std::vector<bool>{false, true, false, true, false, true}));
-  EXPECT_FLOAT_EQ(cohere.logit_scale, 0.0625F);
+  EXPECT_EQ(cohere.attention.local, local_pattern(6, 2));
+  EXPECT_EQ(cohere.positions.unrotated, (std::vector<bool>{false, true, false, true, false, true}));
+  EXPECT_FLOAT_EQ(cohere.output.scale, 0.0625F);
 }
 
 TEST(FolderConfig, Olmo3ScalingDoesNotApplyToLocalLayers) {
@@ -219,10 +222,10 @@ TEST(FolderConfig, Olmo3ScalingDoesNotApplyToLocalLayers) {
                               R"("original_max_position_embeddings":32,"truncate":false})";
   const TransformerConfig c =
       read_config(folder_with(with(R"("model_type":"olmo3","sliding_window":7,)" + scaling)));
-  EXPECT_EQ(c.rope.scaling, RopeScaling::kYarn);
-  EXPECT_FALSE(c.rope.truncate);
-  EXPECT_EQ(c.local_rope, (AnglesAttr{.dims = 8, .theta = 5e5}));
-  EXPECT_EQ(c.local, local_pattern(6, 4));
+  EXPECT_EQ(c.positions.rope.scaling, RopeScaling::kYarn);
+  EXPECT_FALSE(c.positions.rope.truncate);
+  EXPECT_EQ(c.positions.local_rope, (AnglesAttr{.dims = 8, .theta = 5e5}));
+  EXPECT_EQ(c.attention.local, local_pattern(6, 4));
 }
 
 TEST(FolderConfig, OldGptKeyNamesAreEquivalent) {
@@ -230,22 +233,22 @@ TEST(FolderConfig, OldGptKeyNamesAreEquivalent) {
       R"({"model_type":"gpt2","n_embd":36,"n_inner":44,"n_layer":3,"n_head":6,"n_positions":64,)"
       R"("activation_function":"gelu","layer_norm_epsilon":0.5})"));
   EXPECT_EQ(c.layers, 3);
-  EXPECT_EQ(c.hidden, 44);
+  EXPECT_EQ(c.feed_forward.hidden, 44);
   EXPECT_EQ(c.context, 64);
-  EXPECT_EQ(c.activation, Activation::kGeluErf);
-  EXPECT_EQ(c.norm_eps, 0.5F);
-  EXPECT_EQ(c.rope.dims, 0);
+  EXPECT_EQ(c.feed_forward.activation, Activation::kGeluErf);
+  EXPECT_EQ(c.norms.eps, 0.5F);
+  EXPECT_EQ(c.positions.rope.dims, 0);
   const TransformerConfig neox = read_config(
       folder_with(with(R"("model_type":"gpt_neox","rotary_pct":0.5,"rotary_emb_base":77)")));
-  EXPECT_EQ(neox.rope.dims, 4);
-  EXPECT_EQ(neox.rope.theta, 77);
-  EXPECT_TRUE(neox.parallel);
+  EXPECT_EQ(neox.positions.rope.dims, 4);
+  EXPECT_EQ(neox.positions.rope.theta, 77);
+  EXPECT_TRUE(neox.residual.parallel);
 }
 
 // The activations that transformers' Gemma classes derive from these keys.
 TEST(FolderConfig, ReadsGemmaActivations) {
   const auto activation = [](const std::string& more) {
-    return read_config(folder_with(with(R"("head_dim":8,)" + more))).activation;
+    return read_config(folder_with(with(R"("head_dim":8,)" + more))).feed_forward.activation;
   };
   const std::string first = R"("model_type":"gemma")", second = R"("model_type":"gemma2")",
                     third = R"("model_type":"gemma3_text")";
@@ -266,12 +269,12 @@ TEST(FolderConfig, FalconHeadCountsDependOnOtherKeys) {
     std::erase_if(file.tensors, [](const TensorView& t) { return t.name.starts_with("blk."); });
     return read_config(file);
   };
-  EXPECT_EQ(read(R"("multi_query":true)").kv_heads, 1);
-  EXPECT_EQ(read(R"("multi_query":false)").kv_heads, 6);
+  EXPECT_EQ(read(R"("multi_query":true)").attention.kv_heads, 1);
+  EXPECT_EQ(read(R"("multi_query":false)").attention.kv_heads, 6);
   const TransformerConfig newer = read(R"("new_decoder_architecture":true,"parallel_attn":false)");
-  EXPECT_EQ(newer.kv_heads, 2);
-  EXPECT_TRUE(newer.parallel);
-  EXPECT_FALSE(read(R"("parallel_attn":false)").parallel);
+  EXPECT_EQ(newer.attention.kv_heads, 2);
+  EXPECT_TRUE(newer.residual.parallel);
+  EXPECT_FALSE(read(R"("parallel_attn":false)").residual.parallel);
 }
 
 TEST(FolderConfig, AcceptsPerLayerListsOfOneRepeatedNumber) {
@@ -330,6 +333,10 @@ TEST(FolderConfig, ErrorsNameTheKeyAndTheFault) {
       {"rope factor", llama + R"("rope_scaling":{"type":"linear","factor":0})", {"factor is 0"}},
       {"rope theta", llama + R"("rope_theta":-1)", {"rope_theta is -1"}},
       {"clip", R"("model_type":"olmo","clip_qkv":8.0)", {"clip_qkv"}, ErrorKind::kUnsupported},
+      {"residuals",
+       R"("model_type":"llama","residual_multiplier":0.5)",
+       {"residual scale is 0.5", "llama"},
+       ErrorKind::kUnsupported},
       {"rope alpha", llama + R"("rope_scaling":{"alpha":1e300})", {"rope_theta becomes inf"}},
       {"rope alpha -1", llama + R"("rope_scaling":{"alpha":-1})", {"alpha is -1"}},
       {"model base", R"("model_type":"minicpm","dim_model_base":0)", {"dim_model_base is 0"}},
@@ -508,7 +515,7 @@ TEST(Config, HeadInTheFileOverridesTiedEmbeddings) {
     if (head != nullptr)
       file.tensors.push_back(
           {"output.weight", DType::kF32, {61, 36}, std::as_bytes(std::span(*head))});
-    return read_config(file).tied;
+    return read_config(file).output.tied;
   };
   const std::vector<float> same(size_t{61} * 36, 1);
   std::vector<float> other = same;

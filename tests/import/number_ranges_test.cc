@@ -72,13 +72,13 @@ const std::vector<std::pair<const char*, MetaValue>> kMixture = {
 TEST(NumbersOfGguf, FactorWithoutTypeIsLinear) {
   for (const char* key : {"rope.scale_linear", "rope.scaling.factor"}) {
     const TransformerConfig c = read_config(gguf_with({"llama", key, {}, {}}, 4));
-    EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear) << key;
-    EXPECT_EQ(c.rope.factor, 4) << key;
+    EXPECT_EQ(c.positions.rope.scaling, RopeScaling::kLinear) << key;
+    EXPECT_EQ(c.positions.rope.factor, 4) << key;
     const TransformerConfig same = read_config(gguf_with({"llama", key, {}, {}}, 1));
-    EXPECT_EQ(same.rope.scaling, RopeScaling::kNone) << key;
+    EXPECT_EQ(same.positions.rope.scaling, RopeScaling::kNone) << key;
   }
   const Case both{"llama", "rope.scale_linear", {}, {}, {{"rope.scaling.factor", 8.0}}};
-  EXPECT_EQ(read_config(gguf_with(both, 4)).rope.factor, 8);
+  EXPECT_EQ(read_config(gguf_with(both, 4)).positions.rope.factor, 8);
 }
 
 TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
@@ -101,7 +101,7 @@ TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
       {"llama", "attention.temperature_scale", {0, 0.1}, {-0.1, huge}, kYarn},
       {"llama", "attention.scale", {0.0078125, 0.125}, {0, -1, huge}},
       {"llama", "embedding_scale", {12, 1}, {0, -12, huge}},
-      {"llama", "residual_scale", {0.22, 0.246}, {0, -0.2, huge}},
+      {"granite", "residual_scale", {0.22, 0.246}, {0, -0.2, huge}},
       {"granite", "logit_scale", {8, 16, 6}, {0, -8, tiny}},
       {"command-r", "logit_scale", {0.0625}, {0, -1, huge}},
       {"minicpm", "logit_scale", {9}, {0, -1}},

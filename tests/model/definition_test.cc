@@ -10,14 +10,14 @@ TEST(Definition, TrainingTraceHasNoState) {
   TransformerConfig c;
   c.vocab = 32;
   c.dim = 16;
-  c.hidden = 24;
+  c.feed_forward.hidden = 24;
   c.layers = 2;
-  c.heads = 4;
-  c.kv_heads = 2;
-  c.head_dim = 4;
-  c.rope.dims = 4;
-  c.attention_scale = 0.5F;
-  c.tied = true;
+  c.attention.heads = 4;
+  c.attention.kv_heads = 2;
+  c.attention.head_dim = 4;
+  c.positions.rope.dims = 4;
+  c.attention.scale = 0.5F;
+  c.output.tied = true;
   for (TraceMode mode : {TraceMode::kServe, TraceMode::kTrain}) {
     Graph graph;
     Trace t(graph, mode, [](const std::string&) { return false; });

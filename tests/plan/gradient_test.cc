@@ -38,49 +38,50 @@ void set_recurrent(TransformerConfig& c) {
 }
 
 TransformerConfig tiny(const std::string& architecture) {
-  TransformerConfig c;
-  c.architecture = architecture;
+  TransformerConfig c = initial_config(find_architecture(architecture));
   c.vocab = 23;
   c.dim = 12;
-  c.hidden = 20;
+  c.feed_forward.hidden = 20;
   c.layers = 2;
-  c.heads = 3;
-  c.kv_heads = 1;
-  c.head_dim = 6;
-  c.norm_eps = 1e-5F;
-  c.rope = {.dims = 6, .theta = 100};
-  c.attention_scale = 1 / std::sqrt(6.0F);
-  c.tied = true;
-  c.local_rope = c.rope;
+  c.attention.heads = 3;
+  c.attention.kv_heads = 1;
+  c.attention.head_dim = 6;
+  c.norms.eps = 1e-5F;
+  c.positions.rope = {.dims = 6, .theta = 100};
+  c.attention.scale = 1 / std::sqrt(6.0F);
+  c.output.tied = true;
+  c.positions.local_rope = c.positions.rope;
   c.context = kTokens;
-  c.positions = find_architecture(architecture).positions;
-  if (c.positions != Positions::kRope) c.rope = c.local_rope = {};
-  c.rope_interleaved = find_architecture(architecture).gguf_interleaved;
-  if (architecture == "granite") c.residual_scale = 0.7F, c.logit_scale = 1.3F;
-  if (architecture == "gptneox") c.parallel = true, c.activation = Activation::kGeluErf;
-  if (architecture == "cohere2") c.window = 4, c.local = local_pattern(c.layers, 2);
-  if (architecture == "nemotron") c.activation = Activation::kReluSquared;
+  if (c.positions.kind != Positions::kRope) c.positions.rope = c.positions.local_rope = {};
+  if (find_architecture(architecture).gguf_interleaved_rope) c.positions.interleaved = true;
+  if (architecture == "granite") c.residual.scale = 0.7F, c.output.scale = 1.3F;
+  if (architecture == "gptneox")
+    c.residual.parallel = true, c.feed_forward.activation = Activation::kGeluErf;
+  if (architecture == "cohere2")
+    c.attention.window = 4, c.attention.local = local_pattern(c.layers, 2);
+  if (architecture == "nemotron") c.feed_forward.activation = Activation::kReluSquared;
   if (architecture == "apertus")
-    c.activation = Activation::kXielu, c.xielu = {{0.2F, -0.5F, 0.5F, -1e-6F}, {-1, 0.7F, 0.4F}};
+    c.feed_forward.activation = Activation::kXielu,
+    c.feed_forward.xielu = {{0.2F, -0.5F, 0.5F, -1e-6F}, {-1, 0.7F, 0.4F}};
   find_architecture(architecture).complete(c);
   set_recurrent(c);
   if (architecture == "gemma3") {
-    c.window = 4;
-    c.local = local_pattern(c.layers, 2);
-    c.rope.theta = 1000;
-    c.local_rope.theta = 50;
+    c.attention.window = 4;
+    c.attention.local = local_pattern(c.layers, 2);
+    c.positions.rope.theta = 1000;
+    c.positions.local_rope.theta = 50;
   }
   if (architecture == "gemma4") {
-    c.window = 4;
+    c.attention.window = 4;
     c.layers = 4;
-    c.local = local_pattern(c.layers, 2);
-    c.local_head_dim = 4;
-    c.local_kv_heads = 3;
-    c.local_rope = {.dims = 4, .theta = 50};
-    c.shared_kv_layers = 2;
-    c.shared_kv_hidden = 28;
-    c.layer_input = 5;
-    c.layer_input_rows = c.vocab;
+    c.attention.local = local_pattern(c.layers, 2);
+    c.attention.local_head_dim = 4;
+    c.attention.local_kv_heads = 3;
+    c.positions.local_rope = {.dims = 4, .theta = 50};
+    c.attention.shared_kv_layers = 2;
+    c.feed_forward.shared_kv_hidden = 28;
+    c.input.layer_input = 5;
+    c.input.layer_input_rows = c.vocab;
   }
   return c;
 }

@@ -19,8 +19,8 @@ inline std::string ggml_speech(const std::string& folder, const TransformerConfi
   };
   for (const int64_t value :
        {int64_t{0x67676d6c}, c.vocab, int64_t{c.source.positions}, c.dim, int64_t{c.source.heads},
-        int64_t{c.source.layers}, int64_t{c.context}, c.dim, int64_t{c.heads}, int64_t{c.layers},
-        c.source.bands, int64_t{0}, int64_t{2}, int64_t{3}})
+        int64_t{c.source.layers}, int64_t{c.context}, c.dim, int64_t{c.attention.heads},
+        int64_t{c.layers}, c.source.bands, int64_t{0}, int64_t{2}, int64_t{3}})
     number(value);
   out.append(2 * 3 * 4, '\0');  // mel filters, which the reader skips
   number(std::ssize(tokens));

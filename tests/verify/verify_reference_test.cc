@@ -273,7 +273,7 @@ TEST(VerifyReference, DetectsMissingAndDoubleBos) {
 TEST(VerifyReference, FindsNumbersOutsideTheTables) {
   const TinyModel tiny;
   Model model(tiny.path(), {.threads = 1, .exact = true});
-  Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention_scale = 0.1234F; });
+  Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention.scale = 0.1234F; });
   test::Session session(other);
   const std::vector<int32_t> ids{9, 200, 3, 77, 31, 6};
   ReferenceText text{ids, {}, {}};

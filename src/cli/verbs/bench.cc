@@ -418,7 +418,7 @@ void measure_decoder(Model& model, const Settings& settings, const Sweep& sweep,
 std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
   const auto depths = list_or(sweep.depths, settings.depth);
   const auto lengths = list_or(sweep.lengths, settings.prompt);
-  const bool encoder = read_config(open_model(flags.path)).mask != Mask::kCausal;
+  const bool encoder = read_config(open_model(flags.path)).attention.mask != Mask::kCausal;
   LoadOptions options;
   if (encoder)
     options.entry = text_entry;

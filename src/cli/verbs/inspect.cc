@@ -127,7 +127,7 @@ InspectedText read_text(const Flags& flags, const Model& model) {
     std::string input = flags.text.read();
     if (flags.text.file && input.ends_with('\n')) input.pop_back();
     LostBytes lost;
-    text.ids = model.config().mask == Mask::kCausal
+    text.ids = model.config().attention.mask == Mask::kCausal
                    ? encode_prompt(model.tokenizer(), input, &lost)
                    : model.tokenizer().encode(input, {.lost = &lost});
     warn_lost(lost, "the text");
@@ -185,7 +185,7 @@ void inspect_verb(std::vector<std::string> arguments) {
   };
   Model model = flags.common.load(std::move(load));
   check_below(flags.options.layers, model.config().layers, "--layers");
-  check_below(flags.options.heads, model.config().heads, "--heads");
+  check_below(flags.options.heads, model.config().attention.heads, "--heads");
   Inspector inspector(model);
   const InspectedText text = read_text(flags, model);
   InspectWhat& what = flags.options.what;

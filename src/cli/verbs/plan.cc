@@ -145,7 +145,7 @@ void plan_verb(std::vector<std::string> arguments) {
   options.context = std::max(settings.depth + settings.rows, 16);
   options.chunk = std::max(settings.rows, options.chunk);
   Model model = flags.load(options);
-  if (model.config().mask == Mask::kCausal)
+  if (model.config().attention.mask == Mask::kCausal)
     show_decoder(model, flags, settings);
   else
     show_encoder(model, flags, settings);

@@ -112,15 +112,15 @@ void write_sizes(Writer& w) {
   w.out["model_type"] = w.type.type;
   w.out["vocab_size"] = c.vocab;
   w.out["hidden_size"] = c.dim;
-  w.out["intermediate_size"] = c.hidden;
+  w.out["intermediate_size"] = c.feed_forward.hidden;
   w.out["num_hidden_layers"] = c.layers;
-  w.out["num_attention_heads"] = c.heads;
-  w.out["num_key_value_heads"] = c.kv_heads;
-  w.out["head_dim"] = c.head_dim;
+  w.out["num_attention_heads"] = c.attention.heads;
+  w.out["num_key_value_heads"] = c.attention.kv_heads;
+  w.out["head_dim"] = c.attention.head_dim;
   w.out["max_position_embeddings"] = c.context;
-  w.out["rms_norm_eps"] = shortest(c.norm_eps);
-  w.out["hidden_act"] = activation_name(c.activation);
-  w.out["tie_word_embeddings"] = c.tied;
+  w.out["rms_norm_eps"] = shortest(c.norms.eps);
+  w.out["hidden_act"] = activation_name(c.feed_forward.activation);
+  w.out["tie_word_embeddings"] = c.output.tied;
   for (const char* role : {"bos", "eos"})
     w.out[fmt::format("{}_token_id", role)] = token_id(w.file, role);
   w.out["pad_token_id"] = token_id(w.file, "padding");
@@ -160,18 +160,20 @@ int32_t period_of(const std::vector<bool>& local, int32_t usual) {
 
 void write_window(Writer& w) {
   const TransformerConfig& c = w.c;
-  const bool windowed = c.window > 0;
+  const bool windowed = c.attention.window > 0;
   if (w.type.window == WindowRule::kNone) {
     if (windowed) w.refuse("a sliding window");
     return;
   }
   const bool chunked = w.type.window == WindowRule::kChunked;
-  if (windowed && c.chunked != chunked) w.refuse("this kind of window (sliding or chunked)");
-  w.out[chunked ? "attention_chunk_size" : "sliding_window"] = windowed ? Json(c.window) : Json();
+  if (windowed && c.attention.chunked != chunked)
+    w.refuse("this kind of window (sliding or chunked)");
+  w.out[chunked ? "attention_chunk_size" : "sliding_window"] =
+      windowed ? Json(c.attention.window) : Json();
   if (w.type.window == WindowRule::kFrom || w.type.window == WindowRule::kUnrotated)
     w.out["use_sliding_window"] = windowed;
   if (!windowed) return;
-  const auto seen = std::ranges::count(c.local, false);
+  const auto seen = std::ranges::count(c.attention.local, false);
   if (w.type.window == WindowRule::kAll) {
     if (seen > 0) w.refuse("a sliding window in some layers only");
     return;
@@ -179,10 +181,11 @@ void write_window(Writer& w) {
   if (w.type.window == WindowRule::kFrom) w.out["max_window_layers"] = seen;
   Json types = Json::array();
   const char* in_window = chunked ? "chunked_attention" : "sliding_attention";
-  for (const bool local : c.local) types.push_back(local ? in_window : "full_attention");
+  for (const bool local : c.attention.local) types.push_back(local ? in_window : "full_attention");
   w.out["layer_types"] = std::move(types);
   if (w.type.window != WindowRule::kPattern) return;
-  const int32_t period = period_of(c.local, w.defaults.value("sliding_window_pattern", 0));
+  const int32_t period =
+      period_of(c.attention.local, w.defaults.value("sliding_window_pattern", 0));
   if (period == 0) return;
   w.out["sliding_window_pattern"] = period;
   w.out["_sliding_window_pattern"] = period;
@@ -191,10 +194,10 @@ void write_window(Writer& w) {
 void write_unrotated(Writer& w) {
   if (w.is({"granitemoehybrid"}))
     w.out["position_embedding_type"] = w.c.is_rotated(0) ? "rope" : "nope";
-  if (w.c.unrotated.empty() || w.is({"cohere2", "exaone4", "granitemoehybrid"})) return;
+  if (w.c.positions.unrotated.empty() || w.is({"cohere2", "exaone4", "granitemoehybrid"})) return;
   if (!w.is({"smollm3", "llama4_text"})) w.refuse("layers without RoPE");
   Json rotated = Json::array();
-  for (const bool unrotated : w.c.unrotated) rotated.push_back(unrotated ? 0 : 1);
+  for (const bool unrotated : w.c.positions.unrotated) rotated.push_back(unrotated ? 0 : 1);
   w.out["no_rope_layers"] = std::move(rotated);
 }
 
@@ -209,7 +212,7 @@ void write_scales(Writer& w) {
       w.refuse(fmt::format("a {} of {}", key, value));
   };
   const bool granite = w.type.type.starts_with("granite");
-  const double scale = c.attention_scale;
+  const double scale = c.attention.scale;
   if (w.type.architecture == "gemma4") {
     if (!near(scale, 1)) w.refuse(fmt::format("an attention scale of {}", scale));
   } else if (w.is({"gemma2", "gemma3_text"})) {
@@ -218,25 +221,25 @@ void write_scales(Writer& w) {
     w.out["query_pre_attn_scalar"] =
         std::abs(scalar - whole) < 1e-4 * scalar ? Json(static_cast<int64_t>(whole)) : Json(scalar);
   } else if (c.latent.rank == 0 && (!w.is({"gpt2"}) || !near(scale, 1))) {
-    write(granite, "attention_multiplier", scale, 1 / std::sqrt(1.0 * c.head_dim));
+    write(granite, "attention_multiplier", scale, 1 / std::sqrt(1.0 * c.attention.head_dim));
   }
   if (w.is({"gpt2"})) w.out["scale_attn_weights"] = !near(scale, 1);
   const bool gemma = w.type.architecture.starts_with("gemma");
-  if (!gemma) write(granite, "embedding_multiplier", c.embedding_scale, 1);
-  write(granite, "residual_multiplier", c.residual_scale, 1);
+  if (!gemma) write(granite, "embedding_multiplier", c.input.scale, 1);
+  write(granite, "residual_multiplier", c.residual.scale, 1);
   if (granite)
-    w.out["logits_scaling"] = shortest(1 / c.logit_scale);
+    w.out["logits_scaling"] = shortest(1 / c.output.scale);
   else
-    write(w.is({"cohere", "cohere2"}), "logit_scale", c.logit_scale, 1);
+    write(w.is({"cohere", "cohere2"}), "logit_scale", c.output.scale, 1);
   const auto softcap = [&](const char* key, const float& value) {
-    const bool gemma4 = w.type.architecture == "gemma4" && &value == &c.logit_softcap;
+    const bool gemma4 = w.type.architecture == "gemma4" && &value == &c.output.softcap;
     if (w.is({"gemma2", "gemma3_text"}) || gemma4)
       w.out[key] = value > 0 ? Json(shortest(value)) : Json();
     else if (value > 0)
       w.refuse(fmt::format("a {} of {}", key, value));
   };
-  softcap("attn_logit_softcapping", c.attention_softcap);
-  softcap("final_logit_softcapping", c.logit_softcap);
+  softcap("attn_logit_softcapping", c.attention.softcap);
+  softcap("final_logit_softcapping", c.output.softcap);
 }
 
 // Writes the keys of expert layers with group-limited routing and leading dense layers.
@@ -263,13 +266,13 @@ void write_grouped_experts(Writer& w) {
 void write_deepseek(Writer& w) {
   const LatentConfig& l = w.c.latent;
   w.out["head_dim"] = l.turned;
-  w.out["num_key_value_heads"] = w.c.heads;
+  w.out["num_key_value_heads"] = w.c.attention.heads;
   w.out["kv_lora_rank"] = l.rank;
   w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
   w.out["qk_nope_head_dim"] = l.plain;
   w.out["qk_rope_head_dim"] = l.turned;
   w.out["v_head_dim"] = l.value;
-  w.out["rope_interleave"] = w.c.rope_interleaved;
+  w.out["rope_interleave"] = w.c.positions.interleaved;
   write_grouped_experts(w);
 }
 
@@ -280,8 +283,8 @@ void write_latent_rope(Writer& w) {
   Json& set = w.out["rope_parameters"];
   set.erase("partial_rotary_factor");
   const double magnitude = w.c.latent.yarn_magnitude;
-  if (magnitude == 1 || w.c.rope.scaling != RopeScaling::kYarn) return;
-  const double weight = (magnitude - 1) / (0.1 * std::log(w.c.rope.factor));
+  if (magnitude == 1 || w.c.positions.rope.scaling != RopeScaling::kYarn) return;
+  const double weight = (magnitude - 1) / (0.1 * std::log(w.c.positions.rope.factor));
   set["mscale"] = set["mscale_all_dim"] = shortest(static_cast<float>(weight));
   set.erase("attention_factor");
 }
@@ -315,7 +318,7 @@ void write_granite_experts(Writer& w) {
   }
   if (e.count > 0) return;
   w.out["num_local_experts"] = w.out["num_experts_per_tok"] = 0;
-  w.out["shared_intermediate_size"] = w.c.hidden;
+  w.out["shared_intermediate_size"] = w.c.feed_forward.hidden;
 }
 
 void write_llama4_experts(Writer& w) {
@@ -323,18 +326,18 @@ void write_llama4_experts(Writer& w) {
   w.out["num_local_experts"] = e.count;
   w.out["num_experts_per_tok"] = e.route.used;
   w.out["intermediate_size"] = e.hidden;
-  w.out["intermediate_size_mlp"] = std::max(w.c.hidden, e.hidden);
+  w.out["intermediate_size_mlp"] = std::max(w.c.feed_forward.hidden, e.hidden);
   Json mixtures = Json::array();
   const Json dense = dense_layers(w);
   for (int32_t layer = 0; layer < w.c.layers; ++layer)
     if (std::ranges::find(dense, Json(layer)) == dense.end()) mixtures.push_back(layer);
   w.out["interleave_moe_layer_step"] = mixtures.empty() ? 1 : mixtures[0].get<int>() + 1;
   w.out["moe_layers"] = std::move(mixtures);
-  w.out["use_qk_norm"] = w.c.head_norm == HeadNorm::kUnweighted;
-  w.out["attn_temperature_tuning"] = w.c.unrotated_period > 0;
-  if (w.c.unrotated_period == 0) return;
-  w.out["floor_scale"] = w.c.unrotated_period;
-  w.out["attn_scale"] = shortest(static_cast<float>(w.c.unrotated_temperature));
+  w.out["use_qk_norm"] = w.c.norms.qk == QkNorm::kUnweighted;
+  w.out["attn_temperature_tuning"] = w.c.positions.unrotated_period > 0;
+  if (w.c.positions.unrotated_period == 0) return;
+  w.out["floor_scale"] = w.c.positions.unrotated_period;
+  w.out["attn_scale"] = shortest(static_cast<float>(w.c.positions.unrotated_temperature));
 }
 
 // Writes sizes that differ between layers: with mlx-lm's keys for all layers, and with
@@ -342,23 +345,29 @@ void write_llama4_experts(Writer& w) {
 void write_layer_sizes(Writer& w) {
   const TransformerConfig& c = w.c;
   const ExpertConfig& e = c.experts;
-  const int32_t local = c.local_kv_heads > 0 ? c.local_kv_heads : c.kv_heads;
-  w.out["head_dim"] = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+  const int32_t local =
+      c.attention.local_kv_heads > 0 ? c.attention.local_kv_heads : c.attention.kv_heads;
+  w.out["head_dim"] =
+      c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim;
   w.out["num_key_value_heads"] = local;
-  w.out["global_head_dim"] = c.head_dim;
-  w.out["num_global_key_value_heads"] = c.kv_heads == local ? Json() : Json(c.kv_heads);
+  w.out["global_head_dim"] = c.attention.head_dim;
+  w.out["num_global_key_value_heads"] =
+      c.attention.kv_heads == local ? Json() : Json(c.attention.kv_heads);
   Json each = Json::object();
   for (int32_t layer = 0; layer < c.layers; ++layer)
     if (!c.is_local(layer))
-      each[std::to_string(layer)] = {{"head_dim", c.head_dim}, {"num_key_value_heads", c.kv_heads}};
+      each[std::to_string(layer)] = {{"head_dim", c.attention.head_dim},
+                                     {"num_key_value_heads", c.attention.kv_heads}};
   w.out["per_layer_config"] = std::move(each);
-  w.out["attention_k_eq_v"] = c.values_are_keys;
-  w.out["num_kv_shared_layers"] = c.shared_kv_layers;
-  w.out["use_double_wide_mlp"] = c.shared_kv_hidden > 0;
-  if (c.shared_kv_hidden > 0 && c.shared_kv_hidden != 2 * c.hidden)
-    w.refuse(fmt::format("feed-forward widths of both {} and {}", c.shared_kv_hidden, c.hidden));
-  w.out["hidden_size_per_layer_input"] = c.layer_input;
-  w.out["vocab_size_per_layer_input"] = c.layer_input_rows;
+  w.out["attention_k_eq_v"] = c.attention.values_are_keys;
+  w.out["num_kv_shared_layers"] = c.attention.shared_kv_layers;
+  w.out["use_double_wide_mlp"] = c.feed_forward.shared_kv_hidden > 0;
+  if (c.feed_forward.shared_kv_hidden > 0 &&
+      c.feed_forward.shared_kv_hidden != 2 * c.feed_forward.hidden)
+    w.refuse(fmt::format("feed-forward widths of both {} and {}", c.feed_forward.shared_kv_hidden,
+                         c.feed_forward.hidden));
+  w.out["hidden_size_per_layer_input"] = c.input.layer_input;
+  w.out["vocab_size_per_layer_input"] = c.input.layer_input_rows;
   w.out["enable_moe_block"] = e.count > 0;
   if (e.count == 0) return;
   w.out["num_experts"] = e.count;
@@ -397,7 +406,7 @@ void write_experts(Writer& w) {
 }
 
 void write_rest(Writer& w) {
-  if (w.is({"gpt_neox"})) w.out["use_parallel_residual"] = w.c.parallel;
+  if (w.is({"gpt_neox"})) w.out["use_parallel_residual"] = w.c.residual.parallel;
   const bool head_norms = w.has("blk.0.attn_q_norm.weight");
   if (w.is({"cohere", "glm4_moe", "bailing_moe"})) w.out["use_qk_norm"] = head_norms;
   if (w.is({"bailing_moe"}))
@@ -420,7 +429,7 @@ Json described(const ModelFile& file, const TransformerConfig& c, const FolderTy
   if (gguf && recurrent) {
     write_sizes(w);
     if (config::write_recurrent(w)) {
-      if (c.positions == Positions::kRope)
+      if (c.positions.kind == Positions::kRope)
         w.out["rope_parameters"] = rope_parameters(file, c, type);
       return std::move(w.out);
     }
@@ -442,7 +451,8 @@ Json described(const ModelFile& file, const TransformerConfig& c, const FolderTy
   write_unrotated(w);
   write_scales(w);
   write_experts(w);
-  if (c.positions == Positions::kRope) w.out["rope_parameters"] = rope_parameters(file, c, type);
+  if (c.positions.kind == Positions::kRope)
+    w.out["rope_parameters"] = rope_parameters(file, c, type);
   write_latent_rope(w);
   write_rest(w);
   return std::move(w.out);
@@ -456,7 +466,7 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
   if (file.container == Container::kFolder) {
     Json own = text_config(*file.config);
     for (const char* key : {"quantization", "quantization_config", "_name_or_path"}) own.erase(key);
-    if (c.positions == Positions::kRope)
+    if (c.positions.kind == Positions::kRope)
       own["rope_parameters"] = folder_rope_parameters(file, type);
     for (const auto& [key, value] : config.items())
       if (!own.contains(key)) own[key] = value;
@@ -466,7 +476,7 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
   }
   // Gemma 4 and LFM3 were published after the older keys fell out of use.
   const bool young = type.architecture == "gemma4" || type.architecture == "lfm3";
-  if (c.positions == Positions::kRope && !young) add_old_rope_keys(config, type);
+  if (c.positions.kind == Positions::kRope && !young) add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;
   return config;

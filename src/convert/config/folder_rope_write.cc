@@ -118,20 +118,22 @@ std::optional<double> turning_part(const std::vector<float>& divisors, int32_t d
 
 Json global_set(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   if (const std::vector<float> freqs = values_of(file, "rope_freqs.weight"); !freqs.empty()) {
-    if (const auto part = turning_part(freqs, c.rope.dims); part && type.architecture == "gemma4") {
-      Json set = set_of(c.rope, c.head_dim);
+    if (const auto part = turning_part(freqs, c.positions.rope.dims);
+        part && type.architecture == "gemma4") {
+      Json set = set_of(c.positions.rope, c.attention.head_dim);
       set["rope_type"] = "proportional";
       set["partial_rotary_factor"] = *part;
       return set;
     }
-    if (const auto found = find_llama3(c.rope, freqs)) return set_of(*found, c.head_dim);
-    return longrope(c.rope, c.head_dim, freqs, freqs, c.context, c.context);
+    if (const auto found = find_llama3(c.positions.rope, freqs))
+      return set_of(*found, c.attention.head_dim);
+    return longrope(c.positions.rope, c.attention.head_dim, freqs, freqs, c.context, c.context);
   }
   const std::vector<float> shorter = values_of(file, "rope_factors_short.weight");
   const std::vector<float> longer = values_of(file, "rope_factors_long.weight");
-  if (shorter.empty() || longer.empty()) return set_of(c.rope, c.head_dim);
-  return longrope(c.rope, c.head_dim, shorter, longer,
-                  static_cast<int64_t>(c.rope.original_context), c.context);
+  if (shorter.empty() || longer.empty()) return set_of(c.positions.rope, c.attention.head_dim);
+  return longrope(c.positions.rope, c.attention.head_dim, shorter, longer,
+                  static_cast<int64_t>(c.positions.rope.original_context), c.context);
 }
 
 // Returns whether config.json of a type implies a scaling when it states none.
@@ -156,21 +158,23 @@ double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   const bool parts =
       std::string_view(type.defaults).find("partial_rotary_factor") != std::string_view::npos;
-  if (file.container == Container::kGguf && c.latent.rank == 0 && c.rope.dims != c.head_dim &&
-      !parts)
+  if (file.container == Container::kGguf && c.latent.rank == 0 &&
+      c.positions.rope.dims != c.attention.head_dim && !parts)
     throw Error(ErrorKind::kUnsupported,
                 "{}: config.json of {} cannot represent RoPE over {} of {} dimensions", file.path,
-                type.type, c.rope.dims, c.head_dim);
+                type.type, c.positions.rope.dims, c.attention.head_dim);
   Json global = global_set(file, c, type);
   if (type.local_rope == LocalRope::kShared) {
-    if (c.window > 0 && !c.local.empty() && !(c.local_rope == c.rope))
+    if (c.attention.window > 0 && !c.attention.local.empty() &&
+        !(c.positions.local_rope == c.positions.rope))
       throw Error(ErrorKind::kUnsupported,
                   "{}: config.json of {} cannot represent different RoPE of local layers",
                   file.path, type.type);
     return global;
   }
-  const int32_t local = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
-  return {{kGlobal, std::move(global)}, {kLocal, set_of(c.local_rope, local)}};
+  const int32_t local =
+      c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim;
+  return {{kGlobal, std::move(global)}, {kLocal, set_of(c.positions.local_rope, local)}};
 }
 
 void add_old_rope_keys(Json& config, const FolderType& type) {

@@ -47,7 +47,7 @@ void write_mamba2(Writer& w) {
   w.out["n_groups"] = r.key_heads;
   w.out["conv_kernel"] = r.conv_width;
   w.out["expand"] = expansion(w);
-  w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
+  w.out["layer_norm_epsilon"] = shortest(w.c.norms.eps);
   w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
   w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
   w.out["time_step_rank"] = (w.c.dim + 15) / 16;  // required but unused
@@ -57,10 +57,10 @@ void write_mamba2(Writer& w) {
 void write_lfm2(Writer& w) {
   w.out.erase("head_dim");
   w.out.erase("rms_norm_eps");
-  if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
-    w.refuse(
-        fmt::format("{} heads of {} with a model width of {}", w.c.heads, w.c.head_dim, w.c.dim));
-  w.out["norm_eps"] = shortest(w.c.norm_eps);
+  if (int64_t{w.c.attention.heads} * w.c.attention.head_dim != w.c.dim)
+    w.refuse(fmt::format("{} heads of {} with a model width of {}", w.c.attention.heads,
+                         w.c.attention.head_dim, w.c.dim));
+  w.out["norm_eps"] = shortest(w.c.norms.eps);
   w.out["block_auto_adjust_ff_dim"] = false;
   w.out["conv_L_cache"] = w.c.recurrent.conv_width;
   w.out["conv_bias"] = w.any_layer_has("shortconv.conv.bias");
@@ -124,12 +124,12 @@ void write_xlstm(Writer& w) {
   w.out["num_heads"] = r.heads;
   w.out["qk_dim_factor"] = factor_of(r.keys(), w.c.dim);
   w.out["v_dim_factor"] = factor_of(r.values(), w.c.dim);
-  w.out["ffn_proj_factor"] = factor_of(w.c.hidden, w.c.dim);
+  w.out["ffn_proj_factor"] = factor_of(w.c.feed_forward.hidden, w.c.dim);
   w.out["ffn_round_up_to_multiple_of"] = 1;
   w.out["eps"] = shortest(r.divisor_eps);
-  w.out["norm_eps"] = shortest(w.c.norm_eps);
+  w.out["norm_eps"] = shortest(w.c.norms.eps);
   w.out["gate_soft_cap"] = shortest(r.gate_softcap);
-  w.out["output_logit_soft_cap"] = shortest(w.c.logit_softcap);
+  w.out["output_logit_soft_cap"] = shortest(w.c.output.softcap);
   w.out["use_bias"] = w.any_layer_has("mlstm_q.bias");
   w.out["weight_mode"] = "single";
   w.out["add_out_norm"] = true;
@@ -145,7 +145,7 @@ void write_rwkv7(Writer& w) {
   w.out["a_low_rank_dim"] = r.ranks.step;
   w.out["v_low_rank_dim"] = r.ranks.value;
   w.out["gate_low_rank_dim"] = r.ranks.gate;
-  w.out["norm_eps"] = shortest(w.c.norm_eps);
+  w.out["norm_eps"] = shortest(w.c.norms.eps);
   w.out["norm_first"] = w.out["norm_bias"] = true;
   w.out["hidden_act"] = "sqrelu";
   w.out["attn"] = nullptr;
@@ -159,8 +159,8 @@ void write_kimi(Writer& w) {
   const LatentConfig& l = w.c.latent;
   if (e.count == 0 || !e.route.sigmoid) w.refuse("this method of expert selection");
   w.out["model_max_length"] = w.c.context;
-  w.out["num_key_value_heads"] = w.c.heads;
-  w.out["head_dim"] = w.c.dim / w.c.heads;  // required but unused
+  w.out["num_key_value_heads"] = w.c.attention.heads;
+  w.out["head_dim"] = w.c.dim / w.c.attention.heads;  // required but unused
   w.out["kv_lora_rank"] = l.rank;
   w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
   w.out["qk_nope_head_dim"] = l.plain;
@@ -206,7 +206,7 @@ void write_nemotron_h(Writer& w) {
   }
   w.out["hybrid_override_pattern"] = letters;
   w.out["layers_block_type"] = std::move(names);
-  w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
+  w.out["layer_norm_epsilon"] = shortest(w.c.norms.eps);
   w.out["mlp_hidden_act"] = "relu2";
   w.out["mamba_num_heads"] = r.heads;
   w.out["mamba_head_dim"] = r.value_size;
@@ -248,9 +248,9 @@ void write_jamba(Writer& w) {
   const RecurrentConfig& r = w.c.recurrent;
   const ExpertConfig& e = w.c.experts;
   w.out.erase("head_dim");
-  if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
-    w.refuse(
-        fmt::format("{} heads of {} with a model width of {}", w.c.heads, w.c.head_dim, w.c.dim));
+  if (int64_t{w.c.attention.heads} * w.c.attention.head_dim != w.c.dim)
+    w.refuse(fmt::format("{} heads of {} with a model width of {}", w.c.attention.heads,
+                         w.c.attention.head_dim, w.c.dim));
   const auto attends = period_of(
       w, [&](int32_t i) { return !w.c.is_recurrent(i); }, "this pattern of attention layers");
   w.out["attn_layer_period"] = attends.first;

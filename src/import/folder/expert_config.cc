@@ -28,10 +28,10 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
   e.count = static_cast<int32_t>(
       size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
   const int64_t shared = size_of(fields, {"shared_intermediate_size"});
-  if (e.count == 0 && shared > 0) c.hidden = shared;
+  if (e.count == 0 && shared > 0) c.feed_forward.hidden = shared;
   if (e.count == 0) return;
   e.hidden = size_of(fields, {"moe_intermediate_size"});
-  if (e.hidden == 0) e.hidden = c.hidden;
+  if (e.hidden == 0) e.hidden = c.feed_forward.hidden;
   e.shared_hidden = shared > 0 ? shared : size_of(fields, {"shared_expert_intermediate_size"});
   const int64_t together = size_of(fields, {"moe_shared_expert_intermediate_size"});
   if (const int64_t parts = fields.size_or_zero("n_shared_experts"); parts > 0)
@@ -39,11 +39,11 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
   if (together > 0) e.shared_hidden = together;
   e.latent = size_of(fields, {"moe_latent_size"});
   if (fields.has("intermediate_size_mlp")) {
-    e.hidden = e.shared_hidden = c.hidden;
-    c.hidden = fields.size("intermediate_size_mlp");
+    e.hidden = e.shared_hidden = c.feed_forward.hidden;
+    c.feed_forward.hidden = fields.size("intermediate_size_mlp");
   }
   if (fields.has("prefix_dense_intermediate_size"))
-    c.hidden = fields.size("prefix_dense_intermediate_size");
+    c.feed_forward.hidden = fields.size("prefix_dense_intermediate_size");
   e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
   e.route.normalise = fields.flag_or("norm_topk_prob", false);
   e.route.scale = static_cast<float>(fields.number_or("routed_scaling_factor", 1));

@@ -5,8 +5,8 @@
 
 namespace veery {
 
-/// Fills in c.experts, and c.hidden if the file states the width of dense layers separately. Throws
-/// kFormat naming file and key if numbers are missing or inconsistent.
+/// Fills in c.experts, and c.feed_forward.hidden if the file states the width of dense layers
+/// separately. Throws kFormat naming file and key if numbers are missing or inconsistent.
 void read_experts(const JsonFields& fields, TransformerConfig& c);
 
 }  // namespace veery

@@ -41,40 +41,40 @@ int64_t adjusted_hidden(const JsonFields& fields, int64_t hidden) {
 void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
   c.dim = fields.size("hidden_size");
   const int64_t up_rows = rows_of(file, "blk.0.ffn_up.weight");
-  c.hidden = up_rows > 0 && !fields.has("intermediate_size")
-                 ? up_rows
-                 : adjusted_hidden(fields, fields.size("intermediate_size"));
+  c.feed_forward.hidden = up_rows > 0 && !fields.has("intermediate_size")
+                              ? up_rows
+                              : adjusted_hidden(fields, fields.size("intermediate_size"));
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
-  c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
+  c.mtp_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
   // Folders that store the MTP layer under its own prefix may not state it in config.json.
   if (rows_of(file, fmt::format("blk.{}.nextn.eh_proj.weight", c.layers).c_str()) > 0)
-    c.further_layers = 1;
-  c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
+    c.mtp_layers = 1;
+  c.attention.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
   c.context = static_cast<int32_t>(fields.size("max_position_embeddings"));
   const int64_t q_rows = rows_of(file, "blk.0.attn_q.weight");
   const int64_t k_rows = rows_of(file, "blk.0.attn_k.weight");
-  int64_t head_dim = c.dim / c.heads;
+  int64_t head_dim = c.dim / c.attention.heads;
   if (fields.given("head_dim"))
     head_dim = fields.size("head_dim");
   else if (q_rows > 0)
-    head_dim = q_rows / c.heads;
+    head_dim = q_rows / c.attention.heads;
   else if (fields.has("head_dim"))
     head_dim = fields.size("head_dim");
   if (head_dim < 1)
-    throw Error(ErrorKind::kFormat, "{}: {} heads for a width of {}", fields.where(), c.heads,
-                c.dim);
-  c.head_dim = static_cast<int32_t>(head_dim);
-  int64_t kv_heads = c.heads;
+    throw Error(ErrorKind::kFormat, "{}: {} heads for a width of {}", fields.where(),
+                c.attention.heads, c.dim);
+  c.attention.head_dim = static_cast<int32_t>(head_dim);
+  int64_t kv_heads = c.attention.heads;
   if (fields.given("num_key_value_heads"))
     kv_heads = fields.size("num_key_value_heads");
   else if (k_rows >= head_dim)
     kv_heads = k_rows / head_dim;
   else if (fields.has("num_key_value_heads"))
     kv_heads = fields.size("num_key_value_heads");
-  c.kv_heads = static_cast<int32_t>(kv_heads);
-  if (c.heads % c.kv_heads != 0)
+  c.attention.kv_heads = static_cast<int32_t>(kv_heads);
+  if (c.attention.heads % c.attention.kv_heads != 0)
     throw Error(ErrorKind::kFormat, "{}: {} heads do not divide among {} key heads", fields.where(),
-                c.heads, c.kv_heads);
+                c.attention.heads, c.attention.kv_heads);
   const TensorView& embedding = file.at("token_embd.weight");
   if (embedding.shape.size() != 2)
     throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected 2", file.path,
@@ -130,7 +130,7 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields,
 // no_rope_layers has a 1 for each layer with RoPE and a 0 for each without.
 void read_unrotated(const JsonFields& fields, TransformerConfig& c) {
   if (fields.text_or("position_embedding_type", "rope") == "nope")
-    c.unrotated.assign(static_cast<size_t>(c.layers), true);
+    c.positions.unrotated.assign(static_cast<size_t>(c.layers), true);
   const Json* list = fields.find("no_rope_layers");
   if (list != nullptr && !list->empty()) {
     if (!list->is_array() || list->size() < static_cast<size_t>(c.layers))
@@ -139,40 +139,40 @@ void read_unrotated(const JsonFields& fields, TransformerConfig& c) {
                   list->is_array() ? list->size() : 0, c.layers);
     for (size_t i = 0; i < static_cast<size_t>(c.layers); ++i) {
       const Json& item = (*list)[i];
-      c.unrotated.push_back(item == 0 || item == false);
+      c.positions.unrotated.push_back(item == 0 || item == false);
     }
   } else if (fields.has("no_rope_layer_interval")) {
-    c.unrotated =
+    c.positions.unrotated =
         local_pattern(c.layers, static_cast<int32_t>(fields.size("no_rope_layer_interval")));
-    c.unrotated.flip();
+    c.positions.unrotated.flip();
   }
 }
 
 void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c) {
   const bool optional = rule == WindowRule::kFrom || rule == WindowRule::kUnrotated;
-  c.chunked = rule == WindowRule::kChunked;
-  const char* window = c.chunked                       ? "attention_chunk_size"
+  c.attention.chunked = rule == WindowRule::kChunked;
+  const char* window = c.attention.chunked             ? "attention_chunk_size"
                        : fields.has("local_attention") ? "local_attention"
                                                        : "sliding_window";
   if (rule == WindowRule::kNone || fields.find(window) == nullptr ||
       (optional && !fields.flag_or("use_sliding_window", false)))
     return;
-  c.window = static_cast<int32_t>(fields.size(window));
+  c.attention.window = static_cast<int32_t>(fields.size(window));
   if (auto listed = listed_layers(fields, c)) {
-    c.local = std::move(*listed);
+    c.attention.local = std::move(*listed);
   } else if (rule == WindowRule::kLeading) {
     const int64_t period = fields.size("global_attn_every_n_layers");
-    for (int32_t i = 0; i < c.layers; ++i) c.local.push_back(i % period != 0);
+    for (int32_t i = 0; i < c.layers; ++i) c.attention.local.push_back(i % period != 0);
   } else if (rule == WindowRule::kPattern) {
     const char* key = fields.has("_sliding_window_pattern") ? "_sliding_window_pattern"
                                                             : "sliding_window_pattern";
-    c.local = local_pattern(c.layers, static_cast<int32_t>(fields.size(key)));
+    c.attention.local = local_pattern(c.layers, static_cast<int32_t>(fields.size(key)));
   } else if (rule == WindowRule::kUnrotated || rule == WindowRule::kChunked) {
-    c.local = c.unrotated;
-    if (c.chunked) c.local.flip();
+    c.attention.local = c.positions.unrotated;
+    if (c.attention.chunked) c.attention.local.flip();
   } else {
     const int64_t first = rule == WindowRule::kFrom ? fields.size_or_zero("max_window_layers") : 0;
-    for (int32_t i = 0; i < c.layers; ++i) c.local.push_back(i >= first);
+    for (int32_t i = 0; i < c.layers; ++i) c.attention.local.push_back(i >= first);
   }
 }
 
@@ -180,32 +180,33 @@ void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c
 void read_unrotated_temperature(const JsonFields& fields, TransformerConfig& c) {
   const Json* tuning = fields.find("attn_temperature_tuning");
   if (tuning == nullptr) return;
-  if (fields.flag_or("use_qk_norm", false)) c.head_norm = HeadNorm::kUnweighted;
+  if (fields.flag_or("use_qk_norm", false)) c.norms.qk = QkNorm::kUnweighted;
   if (*tuning == false || *tuning == 0) return;
-  c.unrotated_period = static_cast<int32_t>(fields.size("floor_scale"));
-  c.unrotated_temperature = fields.number("attn_scale");
+  c.positions.unrotated_period = static_cast<int32_t>(fields.size("floor_scale"));
+  c.positions.unrotated_temperature = fields.number("attn_scale");
 }
 
 // Reads the scale factors of some families, and settings that affect attention scores.
 void read_scales(const JsonFields& fields, TransformerConfig& c) {
-  const double plain = fields.flag_or("scale_attn_weights", true)
-                           ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.head_dim))
-                           : 1;
-  c.attention_scale = static_cast<float>(fields.number_or("attention_multiplier", plain));
+  const double plain =
+      fields.flag_or("scale_attn_weights", true)
+          ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.attention.head_dim))
+          : 1;
+  c.attention.scale = static_cast<float>(fields.number_or("attention_multiplier", plain));
   const bool scaled = fields.flag_or("mup_enabled", false);
-  c.embedding_scale = static_cast<float>(
+  c.input.scale = static_cast<float>(
       fields.number_or("embedding_multiplier", scaled ? std::sqrt(static_cast<double>(c.dim)) : 1));
-  c.residual_scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
-  c.logit_scale = static_cast<float>(fields.number_or("logit_scale", 1) /
-                                     fields.number_or("logits_scaling", 1));
+  c.residual.scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
+  c.output.scale = static_cast<float>(fields.number_or("logit_scale", 1) /
+                                      fields.number_or("logits_scaling", 1));
   if (fields.has("scale_depth"))
-    c.residual_scale =
+    c.residual.scale =
         static_cast<float>(fields.number("scale_depth") / std::sqrt(static_cast<double>(c.layers)));
   if (fields.has("dim_model_base"))
-    c.logit_scale =
+    c.output.scale =
         static_cast<float>(fields.number("dim_model_base") / static_cast<double>(c.dim));
-  c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
-  c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
+  c.attention.softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
+  c.output.softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
   if (fields.has("clip_qkv"))
     throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is set, which is not supported",
                 fields.where());
@@ -224,14 +225,15 @@ void read_latent(const JsonFields& fields, const FolderType& type, TransformerCo
   l.turned = static_cast<int32_t>(fields.size("qk_rope_head_dim"));
   l.value = static_cast<int32_t>(fields.size("v_head_dim"));
   l.yarn_magnitude = read_yarn_magnitude(fields, type);
-  c.rope_interleaved = fields.flag_or("rope_interleave", true);
-  c.head_dim = l.plain + l.turned;
-  c.kv_heads = 1;
+  c.positions.interleaved = fields.flag_or("rope_interleave", true);
+  c.attention.head_dim = l.plain + l.turned;
+  c.attention.kv_heads = 1;
 }
 
 // Reads the learned xIELU parameters of all layers. Only the alphas are required.
 void read_xielu(const ModelFile& file, TransformerConfig& c) {
-  for (int32_t layer = 0; c.activation == Activation::kXielu && layer < c.layers; ++layer) {
+  for (int32_t layer = 0; c.feed_forward.activation == Activation::kXielu && layer < c.layers;
+       ++layer) {
     XieluNumbers numbers;
     for (const XieluField& field : kXieluFields) {
       const std::string name = fmt::format("blk.{}.{}", layer, field.tensor);
@@ -244,7 +246,7 @@ void read_xielu(const ModelFile& file, TransformerConfig& c) {
       std::vector<std::byte> buffer;
       decode(tensor.dtype, tensor.read(buffer), {&(numbers.*field.member), 1});
     }
-    c.xielu.push_back(numbers);
+    c.feed_forward.xielu.push_back(numbers);
   }
 }
 
@@ -291,15 +293,15 @@ void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderT
   if (is_text && fields.text_or(kBoth, "") != "vision")
     throw Error(ErrorKind::kUnsupported, "{}: {} is '{}', expected vision", fields.where(), kBoth,
                 printable(fields.text_or(kBoth, "")));
-  if (!is_text && fields.flag_or(kBoth, false)) c.mask = Mask::kFull;
-  if (c.mask == Mask::kCausal) return;
+  if (!is_text && fields.flag_or(kBoth, false)) c.attention.mask = Mask::kFull;
+  if (c.attention.mask == Mask::kCausal) return;
   if (type.architecture == "embedding-gemma2") {
-    c.projected = fields.size("embedding_dim");
-    c.layer_input_rows = 0;
+    c.output.projected = fields.size("embedding_dim");
+    c.input.layer_input_rows = 0;
   } else {
-    c.window /= 2;
+    c.attention.window /= 2;
   }
-  c.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
+  c.input.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
   if (const int64_t rows = rows_of(file, "position_embd.weight"); rows > 0)
     c.context = static_cast<int32_t>(rows);
   constexpr const char* kKind = "position_embedding_type";
@@ -365,7 +367,7 @@ FolderLayers folder_layers(const ModelFile& file) {
 
 RopeFactors folder_rope_factors(const ModelFile& file) {
   const FolderType* type = find_folder_type(file);
-  if (type == nullptr || find_architecture(type->architecture).positions != Positions::kRope)
+  if (type == nullptr || find_architecture(type->architecture).positions.kind != Positions::kRope)
     return {};
   const Described text = described(file);
   const RopeSets sets = rope_sets(fields_of(file, text, type), *type);
@@ -400,35 +402,34 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   const Architecture& architecture = find_architecture(type->architecture);
   const Described text = described(file);
   const JsonFields fields = fields_of(file, text, type);
-  TransformerConfig c;
-  c.architecture = type->architecture;
+  TransformerConfig c = initial_config(architecture);
   read_sizes(fields, file, c);
-  c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
+  c.norms.eps = static_cast<float>(fields.number("rms_norm_eps"));
   // Cohere 2 mixture models have either kind of norm; the name of the epsilon tells which.
   const bool rms = fields.given("rms_norm_eps") && fields.name("rms_norm_eps") == "rms_norm_eps";
-  if (c.architecture == "cohere2moe" && !rms) c.norm = Norm::kLayer;
+  if (c.architecture == "cohere2moe" && !rms) c.norms.kind = Norm::kLayer;
   read_latent(fields, *type, c);
-  c.tied = read_tied(fields, file);
+  c.output.tied = read_tied(fields, file);
   refuse_others(fields, *type, c);
-  c.activation = read_activation(fields, type->architecture);
+  c.feed_forward.activation = read_activation(fields, type->architecture);
   read_xielu(file, c);
-  c.parallel = fields.flag_or("use_parallel_residual", false);
+  c.residual.parallel = fields.flag_or("use_parallel_residual", false);
   read_scales(fields, c);
   read_unrotated(fields, c);
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
-  if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.parallel_mixers) read_multipliers(fields, c);
   if (architecture.mixer == Mixer::kXlstmBlocks) find_xlstm_sizes(file, c);
   if (architecture.mixer == Mixer::kRwkv7) find_rwkv7_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);
-  c.positions = architecture.positions;
-  if (c.positions == Positions::kAlibi)
-    c.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
-  if (c.positions == Positions::kRope) read_rope(fields, *type, c);
+  if (c.positions.kind == Positions::kAlibi)
+    c.positions.alibi = static_cast<float>(fields.number_or("alibi_bias_max", c.positions.alibi));
+  if (c.positions.kind == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
+  check_residual_scale(c, fields.where());
   read_encoder(fields, file, *type, c);
   read_index(fields, c);
   if (c.architecture == "jina-bert-v2") check_jina(fields, file);

@@ -32,8 +32,8 @@ FolderLayers folder_layers(const ModelFile& file);
 const FolderType* find_folder_type(const ModelFile& file);
 
 /// Fills in the sizes that differ between layers with and without a window, and the layers that
-/// share the KV cache of other layers. c.layers, c.local, c.heads and the sizes of heads must be
-/// set to those of most layers. Throws kUnsupported if layers of one kind differ.
+/// share the KV cache of other layers. c.layers, c.attention.local, c.attention.heads and the sizes
+/// of heads must be set to those of most layers. Throws kUnsupported if layers of one kind differ.
 void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c);
 
 /// Returns whether config.json states, or its type implies, that the output head is the embedding;

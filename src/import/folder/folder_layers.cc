@@ -59,8 +59,8 @@ void read_global_layers(const JsonFields& fields, const ModelFile& file, const T
     HeadSizes& layer = sizes[static_cast<size_t>(i)];
     const TensorView* queries = file.find(fmt::format("blk.{}.attn_q.weight", i));
     const int64_t rows = queries == nullptr || queries->shape.size() != 2 ? 0 : queries->shape[0];
-    layer.head_dim = !fields.given("global_head_dim") && rows >= c.heads
-                         ? rows / c.heads
+    layer.head_dim = !fields.given("global_head_dim") && rows >= c.attention.heads
+                         ? rows / c.attention.heads
                          : fields.size("global_head_dim");
     const bool own_heads =
         fields.flag_or("attention_k_eq_v", false) || c.architecture == "embedding-gemma2";
@@ -77,9 +77,9 @@ HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool loca
   for (int32_t i = 0; i < c.layers; ++i) {
     if (c.is_local(i) != local) continue;
     const HeadSizes& own = sizes[static_cast<size_t>(i)];
-    if (c.heads % own.kv_heads != 0)
+    if (c.attention.heads % own.kv_heads != 0)
       throw Error(ErrorKind::kFormat, "{}: {} heads do not divide among {} key heads of layer {}",
-                  fields.where(), c.heads, own.kv_heads, i);
+                  fields.where(), c.attention.heads, own.kv_heads, i);
     if (found != nullptr && own != *found)
       throw Error(ErrorKind::kUnsupported,
                   "{}: layer {} has {} key heads of {} dimensions, expected {} of {}, as in "
@@ -94,18 +94,20 @@ HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool loca
 }  // namespace
 
 void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
-  if (c.window > 0) c.local.back() = false;  // as in transformers, regardless of layer_types
+  if (c.attention.window > 0)
+    c.attention.local.back() = false;  // as in transformers, regardless of layer_types
   const int64_t shared = fields.size_or_zero("num_kv_shared_layers");
   if (shared >= c.layers)
     throw Error(ErrorKind::kFormat, "{}: num_kv_shared_layers is {}, expected less than {}, all",
                 fields.where(), shared, c.layers);
-  c.shared_kv_layers = static_cast<int32_t>(shared);
+  c.attention.shared_kv_layers = static_cast<int32_t>(shared);
   check_shared_kv(c, fields.where());
-  if (shared > 0 && fields.flag_or("use_double_wide_mlp", false)) c.shared_kv_hidden = 2 * c.hidden;
-  c.layer_input = fields.size_or_zero("hidden_size_per_layer_input");
+  if (shared > 0 && fields.flag_or("use_double_wide_mlp", false))
+    c.feed_forward.shared_kv_hidden = 2 * c.feed_forward.hidden;
+  c.input.layer_input = fields.size_or_zero("hidden_size_per_layer_input");
   find_layer_input_rows(file, c);
-  c.values_are_keys = fields.flag_or("attention_k_eq_v", false);
-  const HeadSizes usual{c.head_dim, c.kv_heads};
+  c.attention.values_are_keys = fields.flag_or("attention_k_eq_v", false);
+  const HeadSizes usual{c.attention.head_dim, c.attention.kv_heads};
   std::vector<HeadSizes> sizes(static_cast<size_t>(c.layers), usual);
   if (fields.has(kPerLayer))
     read_single_layers(fields, c, sizes);
@@ -113,10 +115,12 @@ void read_layer_sizes(const JsonFields& fields, const ModelFile& file, Transform
     read_global_layers(fields, file, c, sizes);
   const HeadSizes global = common(fields, c, false, sizes, usual);
   const HeadSizes local = common(fields, c, true, sizes, global);
-  c.head_dim = static_cast<int32_t>(global.head_dim);
-  c.kv_heads = static_cast<int32_t>(global.kv_heads);
-  if (local.head_dim != global.head_dim) c.local_head_dim = static_cast<int32_t>(local.head_dim);
-  if (local.kv_heads != global.kv_heads) c.local_kv_heads = static_cast<int32_t>(local.kv_heads);
+  c.attention.head_dim = static_cast<int32_t>(global.head_dim);
+  c.attention.kv_heads = static_cast<int32_t>(global.kv_heads);
+  if (local.head_dim != global.head_dim)
+    c.attention.local_head_dim = static_cast<int32_t>(local.head_dim);
+  if (local.kv_heads != global.kv_heads)
+    c.attention.local_kv_heads = static_cast<int32_t>(local.kv_heads);
 }
 
 }  // namespace veery

@@ -242,7 +242,7 @@ void read_layer_thetas(const JsonFields& fields, TransformerConfig& c) {
                 fields.where(), kKey, list->is_array() ? list->size() : 0, c.layers);
   double bases[2] = {0, 0};
   bool simple = true;
-  c.unrotated.clear();
+  c.positions.unrotated.clear();
   for (int32_t layer = 0; layer < c.layers; ++layer) {
     const Json& item = (*list)[static_cast<size_t>(layer)];
     const double theta = item.is_number() ? item.get<double>() : -1;
@@ -250,16 +250,18 @@ void read_layer_thetas(const JsonFields& fields, TransformerConfig& c) {
     if (theta != 0 && !range.holds(theta))
       throw Error(ErrorKind::kFormat, "{}: {} has {}, expected 0 or {}", fields.where(), kKey,
                   dump_json(item), range.text());
-    c.thetas.push_back(theta);
-    c.unrotated.push_back(theta == 0);
+    c.positions.thetas.push_back(theta);
+    c.positions.unrotated.push_back(theta == 0);
     double& base = bases[c.is_local(layer) ? 1 : 0];
     simple = simple && (theta == 0 || base == 0 || base == theta);
     if (theta != 0) base = theta;
   }
   if (!simple) return;
-  c.thetas.clear();
-  c.rope.theta = bases[0] > 0 ? bases[0] : bases[1] > 0 ? bases[1] : c.rope.theta;
-  c.local_rope.theta = bases[1] > 0 ? bases[1] : c.rope.theta;
+  c.positions.thetas.clear();
+  c.positions.rope.theta = bases[0] > 0   ? bases[0]
+                           : bases[1] > 0 ? bases[1]
+                                          : c.positions.rope.theta;
+  c.positions.local_rope.theta = bases[1] > 0 ? bases[1] : c.positions.rope.theta;
 }
 
 }  // namespace
@@ -270,19 +272,21 @@ RopeSets rope_sets(const JsonFields& fields, const FolderType& type) {
 
 void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c) {
   const RopeSets sets = rope_sets(fields, type);
-  c.rope = read_set(fields, sets.global, sets.where, c, c.head_dim);
-  const int32_t local = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
-  c.local_rope = sets.local == sets.global && local == c.head_dim
-                     ? c.rope
-                     : read_set(fields, sets.local, sets.where, c, local);
+  c.positions.rope = read_set(fields, sets.global, sets.where, c, c.attention.head_dim);
+  const int32_t local =
+      c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim;
+  c.positions.local_rope = sets.local == sets.global && local == c.attention.head_dim
+                               ? c.positions.rope
+                               : read_set(fields, sets.local, sets.where, c, local);
   // The divisors of proportional RoPE become a tensor, which only layers with full attention use.
   if (type_of(sets.local) == "proportional")
     throw Error(ErrorKind::kUnsupported, "{}: rope_type of {} is proportional, expected default",
                 sets.where, kLocal);
   read_layer_thetas(fields, c);
-  if (c.rope.scaling == RopeScaling::kYarn)
+  if (c.positions.rope.scaling == RopeScaling::kYarn)
     c.context = static_cast<int32_t>(std::min<double>(
-        std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));
+        std::max<double>(c.context, c.positions.rope.factor * c.positions.rope.original_context),
+        kMaxSize));
 }
 
 double read_yarn_magnitude(const JsonFields& fields, const FolderType& type) {
@@ -308,15 +312,18 @@ std::vector<float> proportional_divisors(int32_t dims, double part) {
 RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c) {
   const JsonFields set(sets.global, Json::object(), sets.where);
   if (proportional(set))
-    return {{}, {}, proportional_divisors(c.rope.dims, set.number_or("partial_rotary_factor", 1))};
+    return {
+        {},
+        {},
+        proportional_divisors(c.positions.rope.dims, set.number_or("partial_rotary_factor", 1))};
   const auto read = [&](const char* key) {
     const auto list = sets.global.find(key);
     std::vector<float> factors;
     if (list != sets.global.end() && list->is_array())
       for (const Json& item : *list) factors.push_back(item.is_number() ? item.get<float>() : NAN);
-    if (factors.size() != static_cast<size_t>(c.rope.dims / 2))
+    if (factors.size() != static_cast<size_t>(c.positions.rope.dims / 2))
       throw Error(ErrorKind::kFormat, "{}: {} has {} numbers, expected {}", sets.where, key,
-                  factors.size(), c.rope.dims / 2);
+                  factors.size(), c.positions.rope.dims / 2);
     for (size_t i = 0; i < factors.size(); ++i)
       check_number(sets.where, fmt::format("{}[{}]", key, i), key, factors[i]);
     return factors;

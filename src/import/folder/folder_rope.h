@@ -22,9 +22,9 @@ struct RopeSets {
 /// top-level ones. Throws kFormat naming a key that is not an object.
 RopeSets rope_sets(const JsonFields& fields, const FolderType& type);
 
-/// Fills in rope and local_rope. c.head_dim and c.context must be set; scaling may increase
-/// c.context. Throws kUnsupported for an unknown rope_type, kFormat for a number that is missing or
-/// out of range.
+/// Fills in rope and local_rope. c.attention.head_dim and c.context must be set; scaling may
+/// increase c.context. Throws kUnsupported for an unknown rope_type, kFormat for a number that is
+/// missing or out of range.
 void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c);
 
 /// Returns the factor that mscale_all_dim applies to queries and keys; 1 if there is none.

@@ -99,7 +99,7 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
     const Json& names = *fields.find(list);
     if (c.architecture == "nemotron_h") {
       r.layers = named_layers(fields, list, c.layers, {"mamba", {"attention", "mlp", "moe"}});
-      for (const Json& name : names) c.only_feeds.push_back(name == "mlp" || name == "moe");
+      for (const Json& name : names) c.feed_forward.alone.push_back(name == "mlp" || name == "moe");
       if (std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
       return r.mixer == Mixer::kNone;
     }
@@ -234,9 +234,9 @@ void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
   r.divisor_eps = static_cast<float>(fields.number("eps"));
   const int64_t multiple = fields.size("ffn_round_up_to_multiple_of");
   const double hidden = static_cast<double>(c.dim) * fields.number("ffn_proj_factor");
-  c.hidden = static_cast<int64_t>((hidden + static_cast<double>(multiple) - 1) /
-                                  static_cast<double>(multiple)) *
-             multiple;
+  c.feed_forward.hidden = static_cast<int64_t>((hidden + static_cast<double>(multiple) - 1) /
+                                               static_cast<double>(multiple)) *
+                          multiple;
 }
 
 // RWKV-7: the heads cover the whole width. Hybrid models with attention layers, or with a different

@@ -13,7 +13,7 @@ namespace {
 
 // Returns the columns of the pooled rows.
 int64_t row_columns(const TransformerConfig& config) {
-  return config.projected > 0 ? config.projected : config.dim;
+  return config.output.projected > 0 ? config.output.projected : config.dim;
 }
 
 struct PoolingName {
@@ -75,7 +75,7 @@ void read_yes_no(const ModelFile& file, const TransformerConfig& config, Sentenc
 
 // Sets activation and pooling of the score head as in transformers' classes.
 void read_head(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
-  if (config.mask == Mask::kCausal) read_yes_no(file, config, setup);
+  if (config.attention.mask == Mask::kCausal) read_yes_no(file, config, setup);
   const bool modern = config.architecture == "modern-bert";
   setup.score.activation = modern ? Activation::kGeluErf : Activation::kTanh;
   // Default of llama.cpp: mean pooling.
@@ -137,7 +137,8 @@ SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& conf
   setup.files = folder ? read_sentence_folder(file.path) : read_gguf_sentence(file);
   SentenceConfig& files = setup.files;
   if (!files.given) {
-    files.pooling = config.mask == Mask::kCausal ? PoolingKind::kLast : PoolingKind::kMean;
+    files.pooling =
+        config.attention.mask == Mask::kCausal ? PoolingKind::kLast : PoolingKind::kMean;
     files.normalize = true;
   }
   if (!files.transformer.empty())

@@ -9,37 +9,32 @@ Array llama(Trace& t, const TransformerConfig& c);
 /// Normalises the weights of the selected experts (Mixtral, Qwen 3).
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata);
 
-void complete_helium(TransformerConfig& c);  ///< also for Ernie 4.5 and GLM
 void complete_ernie_moe(TransformerConfig& c);
-void complete_hunyuan(TransformerConfig& c);
-void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata& metadata);
+
+Array granite(Trace& t, const TransformerConfig& c);
+Array granite_hybrid(Trace& t, const TransformerConfig& c);
 void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array llama4(Trace& t, const TransformerConfig& c);
 void complete_llama4(TransformerConfig& c);
 void complete_llama4_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array nemotron(Trace& t, const TransformerConfig& c);
-void complete_nemotron(TransformerConfig& c);
-void complete_arcee(TransformerConfig& c);
-void complete_relu_squared_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array apertus(Trace& t, const TransformerConfig& c);
-void complete_apertus(TransformerConfig& c);
 void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array mamba2(Trace& t, const TransformerConfig& c);
-
+Array jamba(Trace& t, const TransformerConfig& c);
 Array nemotron_h(Trace& t, const TransformerConfig& c);
-void complete_nemotron_h(TransformerConfig& c);
 Array falcon_h1(Trace& t, const TransformerConfig& c);
 
 Array lfm2(Trace& t, const TransformerConfig& c);
 Array lfm3(Trace& t, const TransformerConfig& c);
-void complete_lfm3(TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
 
 Array rwkv7(Trace& t, const TransformerConfig& c);
@@ -51,19 +46,16 @@ Array xlstm_lm(Trace& t, const TransformerConfig& c);
 void complete_xlstm_lm(TransformerConfig& c);
 
 Array opt(Trace& t, const TransformerConfig& c);
-void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array falcon(Trace& t, const TransformerConfig& c);
 void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array bloom(Trace& t, const TransformerConfig& c);
-void complete_bloom(TransformerConfig& c);
-void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
-
 Array qwen(Trace& t, const TransformerConfig& c);
+Array qwen3_next(Trace& t, const TransformerConfig& c);
 void complete_minimax_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array deepseek(Trace& t, const TransformerConfig& c);
+Array kimi_linear(Trace& t, const TransformerConfig& c);
 void complete_deepseek(TransformerConfig& c);
 void complete_mistral4(TransformerConfig& c);
 void complete_glm_dsa_gguf(TransformerConfig& c, const Metadata& metadata);
@@ -77,32 +69,25 @@ Array gemma(Trace& t, const TransformerConfig& c);
 Array gemma2(Trace& t, const TransformerConfig& c);
 Array gemma3(Trace& t, const TransformerConfig& c);
 void complete_gemma(TransformerConfig& c);
-void complete_gemma_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array gemma4(Trace& t, const TransformerConfig& c);
 void complete_gemma4(TransformerConfig& c);
-void complete_embedding_gemma2(TransformerConfig& c);
 void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array phi3(Trace& t, const TransformerConfig& c);
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata);
-void complete_phimoe(TransformerConfig& c);
 void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array olmo2(Trace& t, const TransformerConfig& c);
 Array olmoe(Trace& t, const TransformerConfig& c);
 void complete_exaone4(TransformerConfig& c);
-void complete_olmo(TransformerConfig& c);
-void complete_olmo2(TransformerConfig& c);
 void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array cohere(Trace& t, const TransformerConfig& c);
-void complete_cohere(TransformerConfig& c);
 void complete_cohere2(TransformerConfig& c);
-void complete_cohere_moe(TransformerConfig& c);
 void complete_cohere_moe_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array afmoe(Trace& t, const TransformerConfig& c);
@@ -110,25 +95,18 @@ void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array bert(Trace& t, const TransformerConfig& c);
 Array modern_bert(Trace& t, const TransformerConfig& c);
-void complete_bert(TransformerConfig& c);
-void complete_bert_gguf(TransformerConfig& c, const Metadata& metadata);
-void complete_nomic_bert(TransformerConfig& c);
-void complete_jina_bert(TransformerConfig& c);
-void complete_modern_bert(TransformerConfig& c);
 void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array whisper(Trace& t, const TransformerConfig& c);
 std::vector<Array> whisper_encoder(Trace& t, const TransformerConfig& c);
 
 Array gpt2(Trace& t, const TransformerConfig& c);
+Array gptj(Trace& t, const TransformerConfig& c);
 Array gptneox(Trace& t, const TransformerConfig& c);
 Array stablelm(Trace& t, const TransformerConfig& c);
 Array starcoder2(Trace& t, const TransformerConfig& c);
 Array phi2(Trace& t, const TransformerConfig& c);
-void complete_stablelm(TransformerConfig& c);
-void complete_gpt(TransformerConfig& c);
-void complete_gptj(TransformerConfig& c);
-void complete_gpt_gguf(TransformerConfig& c, const Metadata& metadata);
-void complete_gptneox_gguf(TransformerConfig& c, const Metadata& metadata);
+Array bloom(Trace& t, const TransformerConfig& c);
+void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
 
 }  // namespace veery

@@ -25,44 +25,19 @@ Array modern_bert(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_bert(TransformerConfig& c) {
-  c.mask = Mask::kFull;
-  c.norm = Norm::kLayer;
-  c.gated = false;
-}
-
-void complete_bert_gguf(TransformerConfig& c, const Metadata&) {
-  c.activation = Activation::kGeluErf;
-}
-
-void complete_nomic_bert(TransformerConfig& c) {
-  complete_bert(c);
-  c.gated = true;
-}
-
-// The slope of ALiBi is given in the paper, not in files.
-void complete_jina_bert(TransformerConfig& c) {
-  complete_nomic_bert(c);
-  c.alibi = 8;
-}
-
-void complete_modern_bert(TransformerConfig& c) {
-  complete_bert(c);
-  c.gated = true;
-}
-
 // The key counts all positions visible in a local layer, on both sides.
 void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_bert_gguf(c, metadata);
-  c.window /= 2;
-  c.local_rope.theta = checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);
-  if (metadata.text("modern-bert.hidden_activation") == "silu") c.activation = Activation::kSilu;
+  c.attention.window /= 2;
+  c.positions.local_rope.theta =
+      checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);
+  if (metadata.text("modern-bert.hidden_activation") == "silu")
+    c.feed_forward.activation = Activation::kSilu;
   // The key is a list with one flag per layer, or the period of global layers starting at layer 0.
   const std::string pattern = "modern-bert.attention.sliding_window_pattern";
   if (metadata.integers(pattern) != nullptr) return;
   const int64_t period = metadata.integer(pattern).value_or(3);
-  for (int64_t i = 0; i < std::ssize(c.local); ++i)
-    c.local[static_cast<size_t>(i)] = period > 0 && i % period != 0;
+  for (int64_t i = 0; i < std::ssize(c.attention.local); ++i)
+    c.attention.local[static_cast<size_t>(i)] = period > 0 && i % period != 0;
 }
 
 }  // namespace veery

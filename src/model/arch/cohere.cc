@@ -10,34 +10,31 @@
 
 namespace veery {
 
-Array cohere(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
-
-void complete_cohere(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.head_norm = HeadNorm::kOwn;
-  c.rope_interleaved = true;
+Array cohere(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + attention_block(t, c, h, angles, layer);
+    return x + feed_forward(t, c, h);
+  });
 }
 
 void complete_cohere2(TransformerConfig& c) {
-  complete_cohere(c);
-  for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    c.positions.unrotated.push_back(!c.is_local(layer));
 }
-
-// The type of norm depends on the file.
-void complete_cohere_moe(TransformerConfig& c) { c.rope_interleaved = true; }
 
 // llama.cpp always averages shared and routed experts. A key of veery marks models that add them.
 void complete_cohere_moe_gguf(TransformerConfig& c, const Metadata& metadata) {
   const auto number = [&](const char* key) {
     return checked_number(metadata, c.architecture + key);
   };
-  if (!number(".attention.layer_norm_rms_epsilon")) c.norm = Norm::kLayer;
+  if (!number(".attention.layer_norm_rms_epsilon")) c.norms.kind = Norm::kLayer;
   const bool shared = c.experts.shared_hidden > 0;
   c.experts.scale = static_cast<float>(number(".expert_sum_scale").value_or(shared ? 0.5 : 1));
   if (!c.experts.route.sigmoid) c.experts.route.normalise = true;
   const int64_t dense = metadata.integer(c.architecture + ".leading_dense_block_count").value_or(0);
   for (int32_t layer = 0; layer < c.layers; ++layer)
-    c.unrotated.push_back(!c.is_local(layer) && layer >= dense);
+    c.positions.unrotated.push_back(!c.is_local(layer) && layer >= dense);
 }
 
 }  // namespace veery

@@ -13,6 +13,7 @@
 #include "model/arch/arch.h"
 #include "model/layers.h"
 #include "model/number_ranges.h"
+#include "model/recurrent.h"
 
 namespace veery {
 namespace {
@@ -25,13 +26,13 @@ Array latent_norm(Trace& t, const TransformerConfig& c, const char* name, Array 
 // Returns the temperature of the queries of each row [rows, 1], as the cosine of angle 0 times the
 // temperature. Empty: no temperature.
 Array temperature(Trace& t, const TransformerConfig& c) {
-  if (c.rope.temperature == 0 || !c.long_context) return {};
+  if (c.positions.rope.temperature == 0 || !c.long_context) return {};
   const Array angles =
       rope_angles(t.positions(), {.dims = 2,
                                   .scaling = RopeScaling::kLinear,
                                   .factor = std::numeric_limits<double>::infinity(),
-                                  .original_context = c.rope.original_context,
-                                  .temperature = c.rope.temperature});
+                                  .original_context = c.positions.rope.original_context,
+                                  .temperature = c.positions.rope.temperature});
   return columns(angles, 0, 1);
 }
 
@@ -45,13 +46,15 @@ Array compressed_queries(Trace& t, const TransformerConfig& c, Array h) {
 Array queries(Trace& t, const TransformerConfig& c, Array h, Array compressed,
               const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
-  const int64_t size = int64_t{c.heads} * (l.plain + l.turned);
+  const int64_t size = int64_t{c.attention.heads} * (l.plain + l.turned);
   const Array q =
       compressed ? project(t, "attn_q_b", compressed, size) : project(t, "attn_q", h, size);
   if (!angles.key) return q;
-  return rope(
-      q, angles.key,
-      {.heads = c.heads, .dims = l.turned, .interleaved = c.rope_interleaved, .begin = l.plain});
+  return rope(q, angles.key,
+              {.heads = c.attention.heads,
+               .dims = l.turned,
+               .interleaved = c.positions.interleaved,
+               .begin = l.plain});
 }
 
 // Returns the cache entry of a position: the compressed vector and the RoPE part of the key, which
@@ -60,10 +63,10 @@ Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& a
   const LatentConfig& l = c.latent;
   const Array joint = project(t, "attn_kv_a_mqa", h, l.rank + l.turned);
   const Array shared = columns(joint, l.rank, l.turned);
-  return concat(
-      latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
-      angles.key ? rope(shared, angles.key, {.dims = l.turned, .interleaved = c.rope_interleaved})
-                 : shared);
+  return concat(latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
+                angles.key ? rope(shared, angles.key,
+                                  {.dims = l.turned, .interleaved = c.positions.interleaved})
+                           : shared);
 }
 
 // The lightning indexer: returns the positions that each row attends to. All of its heads score a
@@ -97,14 +100,17 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
   const Array compressed = compressed_queries(t, c, h);
   if (c.sparse && c.index.layers[static_cast<size_t>(t.layer())])
     chosen = choose(t, c, h, compressed, angles);
-  Array q = head_linear(queries(t, c, h, compressed, angles),
-                        t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
+  Array q =
+      head_linear(queries(t, c, h, compressed, angles),
+                  t.stack("attn_k_b", {c.attention.heads, l.rank, l.plain}), c.attention.heads);
   if (temperature) q = q * temperature;
   const Array kept = t.cached("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
   const Array y = attend(
       t.name("attn.q", q), kept, kept,
-      {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank}, {}, chosen);
-  const Array out = head_linear(y, t.stack("attn_v_b", {c.heads, l.value, l.rank}), c.heads);
+      {.heads = c.attention.heads, .kv_heads = 1, .scale = c.attention.scale, .shared = l.rank}, {},
+      chosen);
+  const Array out =
+      head_linear(y, t.stack("attn_v_b", {c.attention.heads, l.value, l.rank}), c.attention.heads);
   return project(t, "attn_output", t.name("attn.out", out), c.dim);
 }
 
@@ -113,10 +119,19 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 Array deepseek(Trace& t, const TransformerConfig& c) {
   const Array factor = temperature(t, c);
   Array chosen;
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + latent_attention(t, c, h, angles.global, factor, chosen);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
+Array kimi_linear(Trace& t, const TransformerConfig& c) {
+  Array chosen;
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
-    x = x + (c.is_recurrent(layer) ? recurrent_block(t, c, h)
-                                   : latent_attention(t, c, h, angles.global, factor, chosen));
+    x = x + (c.is_recurrent(layer) ? kda_block(t, c, h)
+                                   : latent_attention(t, c, h, angles.global, {}, chosen));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }
@@ -126,7 +141,7 @@ void complete_deepseek(TransformerConfig& c) {
   const LatentConfig& l = c.latent;
   if (l.rank == 0)
     throw Error(ErrorKind::kUnsupported, "{}: expected compressed keys and values", c.architecture);
-  c.attention_scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
+  c.attention.scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
                                          std::sqrt(static_cast<double>(l.plain + l.turned)));
 }
 
@@ -147,18 +162,19 @@ void complete_mistral4(TransformerConfig& c) {
 void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.latent.norm_eps =
       static_cast<float>(checked_number(metadata, c.architecture + ".attention.latent_rms_epsilon")
-                             .value_or(c.norm_eps));
+                             .value_or(c.norms.eps));
   const std::string period = c.architecture + ".attention.temperature_length";
-  const double length = checked_number(metadata, period).value_or(c.rope.original_context);
-  if (c.rope.temperature != 0 && length != c.rope.original_context)
+  const double length =
+      checked_number(metadata, period).value_or(c.positions.rope.original_context);
+  if (c.positions.rope.temperature != 0 && length != c.positions.rope.original_context)
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected the original context, {}",
-                period, length, c.rope.original_context);
+                period, length, c.positions.rope.original_context);
   const double weight =
       checked_number(metadata, c.architecture + ".rope.scaling.yarn_log_multiplier").value_or(0);
-  if (c.rope.scaling != RopeScaling::kYarn || weight == 0) return;
-  c.latent.yarn_magnitude = yarn_magnitude(c.rope.factor, 10 * weight);
-  c.rope.attention_factor = 1;
-  c.local_rope = c.rope;
+  if (c.positions.rope.scaling != RopeScaling::kYarn || weight == 0) return;
+  c.latent.yarn_magnitude = yarn_magnitude(c.positions.rope.factor, 10 * weight);
+  c.positions.rope.attention_factor = 1;
+  c.positions.local_rope = c.positions.rope;
 }
 
 }  // namespace veery

@@ -93,7 +93,7 @@ Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config) {
 }
 
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
-  if (config.mask != Mask::kCausal)
+  if (config.attention.mask != Mask::kCausal)
     throw Error(ErrorKind::kUnsupported,
                 "{}: a {} model is an encoder, which gives embeddings (veery embed) or scores "
                 "(veery rerank), not text",
@@ -113,7 +113,7 @@ Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
 }
 
 bool has_draft_head(const ModelFile& file, const TransformerConfig& config) {
-  if (config.further_layers == 0 || config.recurrent.mixer != Mixer::kDelta) return false;
+  if (config.mtp_layers == 0 || config.recurrent.mixer != Mixer::kDelta) return false;
   return std::ranges::all_of(kDraftParts, [&](std::string_view part) {
     return file.find(fmt::format("blk.{}.{}.weight", config.layers, part)) != nullptr;
   });
@@ -159,7 +159,8 @@ Entry score_entry(const ModelFile& file, const TransformerConfig& config,
   Trace& t = traced.trace();
   Array x = pool(traced.output(), score.pooling);
   if (score.logits) {
-    const Array head = t.weight(config.tied ? "token_embd" : "output", {config.vocab, config.dim});
+    const Array head =
+        t.weight(config.output.tied ? "token_embd" : "output", {config.vocab, config.dim});
     return traced.finish({{"score", linear(x, head, {}, Precision::kHigh)}});
   }
   const int64_t labels = traced.rows("cls.output.weight", "a score");
@@ -174,7 +175,7 @@ Entry inspect_entry(const ModelFile& file, const TransformerConfig& config, bool
                 "{}: the decoder of a {} model attends to the output of an encoder, which cannot "
                 "be inspected",
                 file.path, config.architecture);
-  const bool head = logits && config.mask == Mask::kCausal;
+  const bool head = logits && config.attention.mask == Mask::kCausal;
   Traced traced(file, config, head ? TraceMode::kTrain : TraceMode::kEncode, "inspect");
   Entry entry = traced.finish({});
   entry.roots = traced.trace().named();

@@ -17,12 +17,19 @@ namespace {
 // The largest model of each family scales scores by dim / heads instead of the head size.
 void scale_by_share(TransformerConfig& c, const Metadata& metadata) {
   if (!metadata.number(c.architecture + ".attention.scale"))
-    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+    c.attention.scale =
+        static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.attention.heads)));
 }
 
 }  // namespace
 
-Array gemma(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array gemma(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
 Array gemma2(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
@@ -35,11 +42,7 @@ Array afmoe(Trace& t, const TransformerConfig& c) { return gemma2(t, c); }
 Array gemma3(Trace& t, const TransformerConfig& c) { return gemma2(t, c); }
 
 void complete_gemma(TransformerConfig& c) {
-  c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
-}
-
-void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
-  c.activation = Activation::kGelu;
+  c.input.scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
 }
 
 // GGUF has no key for the embedding scale, since all published models use sqrt(dim). veery writes a
@@ -51,16 +54,14 @@ void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
 }
 
 void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
   if (c.layers == 46) scale_by_share(c, metadata);
 }
 
 void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
-  if (!metadata.number(c.architecture + ".rope.freq_base")) c.rope.theta = 1e6;
+  if (!metadata.number(c.architecture + ".rope.freq_base")) c.positions.rope.theta = 1e6;
   const std::string local_base = c.architecture + ".rope.freq_base_swa";
-  c.local_rope = AnglesAttr{.dims = c.rope.dims,
-                            .theta = checked_number(metadata, local_base).value_or(10000)};
+  c.positions.local_rope = AnglesAttr{
+      .dims = c.positions.rope.dims, .theta = checked_number(metadata, local_base).value_or(10000)};
   if (c.layers == 62) scale_by_share(c, metadata);
 }
 
@@ -68,8 +69,8 @@ void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata) {
 // files counts the positions on both sides.
 void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_gemma3_gguf(c, metadata);
-  c.mask = Mask::kFull;
-  c.window /= 2;
+  c.attention.mask = Mask::kFull;
+  c.attention.window /= 2;
 }
 
 }  // namespace veery

@@ -24,17 +24,17 @@ class Gemma4 {
   // Per-layer input of each token: a projection of its embedding plus, if there is a table, its
   // row: [rows, layers * layer_input].
   void find_inputs(Array embedding) {
-    const int64_t n = c_.layer_input, all = c_.layers * n;
+    const int64_t n = c_.input.layer_input, all = c_.layers * n;
     if (n == 0) return;
     const auto root = [](int64_t x) { return std::sqrt(static_cast<float>(x)); };
     Array own;
-    if (c_.layer_input_rows > 0)
-      own = embed(t_.tokens(), t_.weight("per_layer_token_embd", {c_.layer_input_rows, all}),
+    if (c_.input.layer_input_rows > 0)
+      own = embed(t_.tokens(), t_.weight("per_layer_token_embd", {c_.input.layer_input_rows, all}),
                   root(n));
     const Array projected =
         scale(project(t_, "per_layer_model_proj", embedding, all), 1 / root(c_.dim));
     const Array context =
-        rms_norm(projected, t_.vector("per_layer_proj_norm", n), c_.norm_eps, c_.layers);
+        rms_norm(projected, t_.vector("per_layer_proj_norm", n), c_.norms.eps, c_.layers);
     inputs_ = own ? scale(context + own, std::sqrt(0.5F)) : context;
   }
 
@@ -55,7 +55,7 @@ class Gemma4 {
   Array leave_other_rows(Array x, int32_t i) {
     if (inputs_ && first_input_ == 0) {
       first_input_ = i;
-      const int64_t begin = i * c_.layer_input;
+      const int64_t begin = i * c_.input.layer_input;
       inputs_ = t_.select_outputs(columns(inputs_, begin, inputs_.shape().cols() - begin));
     }
     return t_.select_outputs(x);
@@ -63,17 +63,17 @@ class Gemma4 {
 
   Array turned(const char* norm_name, Array x, Array angles, int32_t heads) {
     const int64_t size = x.shape().cols() / heads;
-    x = rms_norm(x, t_.vector(norm_name, size), c_.norm_eps, heads);
+    x = rms_norm(x, t_.vector(norm_name, size), c_.norms.eps, heads);
     return rope(x, angles, {heads, static_cast<int32_t>(angles.shape().cols())});
   }
 
   Kept keep(Array h, const LayerAngles& angles, int32_t i) {
     const int32_t heads = c_.kv_heads_of(i);
     const int64_t size = int64_t{heads} * c_.head_dim_of(i);
-    const int32_t window = c_.is_local(i) ? c_.window : 0;
+    const int32_t window = c_.is_local(i) ? c_.attention.window : 0;
     const Array k = project(t_, "attn_k", h, size);
-    Array v = c_.values_are_keys && !c_.is_local(i) ? k : project(t_, "attn_v", h, size);
-    v = rms_norm(v, t_.constant({1, c_.head_dim_of(i)}, 1), c_.norm_eps, heads);
+    Array v = c_.attention.values_are_keys && !c_.is_local(i) ? k : project(t_, "attn_v", h, size);
+    v = rms_norm(v, t_.constant({1, c_.head_dim_of(i)}, 1), c_.norms.eps, heads);
     return {t_.cached("attn.k", turned("attn_k_norm", k, angles.key, heads),
                       {StateKind::kKeys, heads, window}),
             t_.cached("attn.v", v, {StateKind::kValues, heads, window})};
@@ -82,19 +82,20 @@ class Gemma4 {
   Array attention(Array h, const Angles& angles, int32_t i) {
     const bool local = c_.is_local(i);
     LayerAngles turns = local ? angles.local : angles.global;
-    const Array q = project(t_, "attn_q", h, int64_t{c_.heads} * c_.head_dim_of(i));
+    const Array q = project(t_, "attn_q", h, int64_t{c_.attention.heads} * c_.head_dim_of(i));
     if (!c_.shares_kv(i))
       kept_[static_cast<size_t>(i)] = keep(h, turns, i);
     else
       turns.query = t_.select_outputs(turns.query);
     const Kept& from = kept_.at(static_cast<size_t>(c_.keys_of(i)));
-    const Array y = attend(t_.name("attn.q", turned("attn_q_norm", q, turns.query, c_.heads)),
-                           from.keys, from.values,
-                           {.heads = c_.heads,
-                            .kv_heads = c_.kv_heads_of(i),
-                            .scale = c_.attention_scale,
-                            .window = local ? c_.window : 0,
-                            .mask = mask_of(c_, local ? c_.window : 0)});
+    const Array y =
+        attend(t_.name("attn.q", turned("attn_q_norm", q, turns.query, c_.attention.heads)),
+               from.keys, from.values,
+               {.heads = c_.attention.heads,
+                .kv_heads = c_.kv_heads_of(i),
+                .scale = c_.attention.scale,
+                .window = local ? c_.attention.window : 0,
+                .mask = mask_of(c_, local ? c_.attention.window : 0)});
     return project(t_, "attn_output", t_.name("attn.out", y), c_.dim);
   }
 
@@ -105,7 +106,7 @@ class Gemma4 {
     if (!t_.has_weight("ffn_gate_inp")) return dense;
     const int32_t count = c_.experts.count;
     const float root = 1 / std::sqrt(static_cast<float>(c_.dim));
-    const Array seen = rms_norm(x, t_.factors("ffn_gate_inp", c_.dim), c_.norm_eps);
+    const Array seen = rms_norm(x, t_.factors("ffn_gate_inp", c_.dim), c_.norms.eps);
     const Array scores = scale(project(t_, "ffn_gate_inp", seen, count), root);
     const Array gates = route(scores, c_.experts.route) * t_.factors("ffn_down_exps", count);
     const Array y = routed_experts(t_, c_, norm(t_, c_, "pre_ffw_norm_2", x), gates);
@@ -114,8 +115,8 @@ class Gemma4 {
 
   // Returns the contribution of the per-layer input.
   Array layer_input(Array x, int32_t i) {
-    const int64_t n = c_.layer_input;
-    const Array gate = activate(project(t_, "inp_gate", x, n), c_.activation);
+    const int64_t n = c_.input.layer_input;
+    const Array gate = activate(project(t_, "inp_gate", x, n), c_.feed_forward.activation);
     const Array y = gate * columns(inputs_, (i - first_input_) * n, n);
     return norm(t_, c_, "post_norm", project(t_, "proj", y, c_.dim));
   }
@@ -134,25 +135,19 @@ Array gemma4(Trace& t, const TransformerConfig& c) {
   const Array y = decoder(
       t, c, [&](Array x, const Angles& angles, int32_t i) { return model.layer(x, angles, i); },
       [&](Array embedding) { model.find_inputs(embedding); });
-  return c.projected > 0 ? project(t, "embedding_proj", y, c.projected) : y;
+  return c.output.projected > 0 ? project(t, "embedding_proj", y, c.output.projected) : y;
 }
 
 void complete_gemma4(TransformerConfig& c) {
   complete_gemma(c);
-  c.attention_scale = 1;
+  c.attention.scale = 1;
   c.experts.route.normalise = true;
 }
 
-void complete_embedding_gemma2(TransformerConfig& c) {
-  complete_gemma4(c);
-  c.mask = Mask::kFull;
-}
-
 void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_gemma_gguf(c, metadata);
-  c.local_rope =
-      AnglesAttr{.dims = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim,
-                 .theta = checked_number(metadata, "gemma4.rope.freq_base_swa").value_or(10000)};
+  c.positions.local_rope = AnglesAttr{
+      .dims = c.attention.local_head_dim > 0 ? c.attention.local_head_dim : c.attention.head_dim,
+      .theta = checked_number(metadata, "gemma4.rope.freq_base_swa").value_or(10000)};
 }
 
 }  // namespace veery

@@ -5,7 +5,12 @@
 
 namespace veery {
 
-Array gpt_oss(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array gpt_oss(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + mixture_of_experts(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // Defaults; config.json may override them, GGUF has no keys for them.
 void complete_gpt_oss(TransformerConfig& c) {
@@ -16,9 +21,10 @@ void complete_gpt_oss(TransformerConfig& c) {
 
 // In GGUF files the ramp of YaRN is not truncated to whole pairs unless stated.
 void complete_gpt_oss_gguf(TransformerConfig& c, const Metadata& metadata) {
-  if (c.rope.scaling != RopeScaling::kYarn) return;
-  c.rope.truncate = metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
-  c.local_rope = c.rope;
+  if (c.positions.rope.scaling != RopeScaling::kYarn) return;
+  c.positions.rope.truncate =
+      metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
+  c.positions.local_rope = c.positions.rope;
 }
 
 }  // namespace veery

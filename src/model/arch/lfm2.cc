@@ -2,10 +2,18 @@
 // attention; optionally experts. The configuration lists the type of each layer.
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/recurrent.h"
 
 namespace veery {
 
-Array lfm2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array lfm2(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + (c.is_recurrent(layer) ? short_conv_block(t, c, h)
+                                   : attention_block(t, c, h, angles, layer));
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // Experts are selected by sigmoid scores with a bias correction.
 void complete_lfm2_moe(TransformerConfig& c) { c.experts.route.sigmoid = true; }
@@ -16,12 +24,11 @@ Array lfm3(Trace& t, const TransformerConfig& c) {
     return t.has_weight(name) ? norm(t, c, name, x) : x;
   };
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = mixer_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    Array h = norm(t, c, "attn_norm", x);
+    h = c.is_recurrent(layer) ? short_conv_block(t, c, h) : attention_block(t, c, h, angles, layer);
     x = x + behind("post_attention_norm", h);
     return x + behind("post_ffw_norm", feed_forward(t, c, norm(t, c, "ffn_norm", x)));
   });
 }
-
-void complete_lfm3(TransformerConfig& c) { c.gated_heads = true; }
 
 }  // namespace veery

@@ -4,63 +4,29 @@
 //   positions.
 // - Mixtral (Jiang et al., arXiv:2401.04088): experts.
 // - SmolLM3 (Bakouch et al., 2025): some layers without RoPE (NoPE).
-// - Granite 3 (IBM, 2024): factors on embedding, residuals, scores and logits, some with experts.
-// - MiniCPM (Hu et al., arXiv:2404.06395): other such factors.
 // - Helium, GLM and Ernie 4.5: RoPE on adjacent elements; the larger Ernie 4.5 models have experts.
 // - Seed-OSS and InternLM: biases. HunYuan (Tencent, 2025): QK norm after RoPE.
-// - Jamba (AI21 Labs, arXiv:2403.19887): Mamba layers between attention layers.
 // - Exaone 3 (LG AI Research, 2024) and InternLM 2: other tensor names.
-#include <cmath>
-
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
 namespace veery {
 
-Array llama(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
-
-// In model folders, too; GGUF has no such files.
-void complete_helium(TransformerConfig& c) { c.rope_interleaved = true; }
+Array llama(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_smollm3_gguf(TransformerConfig& c, const Metadata&) {
-  c.unrotated = local_pattern(c.layers, 4);
-  c.unrotated.flip();
-}
-
-// This family divides logits by logit_scale.
-void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.logit_scale = 1 / c.logit_scale;
-  if (!metadata.boolean(c.architecture + ".rope.scaling.finetuned").value_or(true))
-    c.unrotated.assign(static_cast<size_t>(c.layers), true);
-}
-
-void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_granite_gguf(c, metadata);
-  complete_mixture_gguf(c, metadata);
-}
-
-// Dense models store the width of their feed-forward layers as that of the shared expert.
-void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata) {
-  complete_granitemoe_gguf(c, metadata);
-  const auto shared = metadata.integer("granitehybrid.expert_shared_feed_forward_length");
-  if (c.experts.count == 0 && shared && *shared > 0 && *shared <= kMaxSize) c.hidden = *shared;
+  c.positions.unrotated = local_pattern(c.layers, 4);
+  c.positions.unrotated.flip();
 }
 
 void complete_ernie_moe(TransformerConfig& c) {
-  c.rope_interleaved = true;
   c.experts.route.sigmoid = false;
   c.experts.route.normalise = true;
-}
-
-void complete_hunyuan(TransformerConfig& c) { c.head_norm_after_rope = true; }
-
-// This family divides logits by logit_scale. Old files have none of the three keys.
-void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata) {
-  const auto has = [&](const char* key) { return metadata.number(key).has_value(); };
-  if (!has("minicpm.embedding_scale")) c.embedding_scale = 12;
-  if (!has("minicpm.residual_scale"))
-    c.residual_scale = static_cast<float>(1.4 / std::sqrt(static_cast<double>(c.layers)));
-  c.logit_scale = has("minicpm.logit_scale") ? 1 / c.logit_scale : 256 / static_cast<float>(c.dim);
 }
 
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata) {

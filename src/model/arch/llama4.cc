@@ -7,10 +7,14 @@
 
 namespace veery {
 
-Array llama4(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array llama4(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_llama4(TransformerConfig& c) {
-  c.rope_interleaved = true;
   c.experts.route.sigmoid = true;
   c.experts.moe.gate_input = true;
 }
@@ -18,18 +22,18 @@ void complete_llama4(TransformerConfig& c) {
 // GGUF files usually lack these hyperparameters. The largest model has no QK norm.
 void complete_llama4_gguf(TransformerConfig& c, const Metadata& metadata) {
   constexpr int32_t kMostExperts = 128;
-  c.head_norm = c.experts.count == kMostExperts ? HeadNorm::kShared : HeadNorm::kUnweighted;
+  c.norms.qk = c.experts.count == kMostExperts ? QkNorm::kShared : QkNorm::kUnweighted;
   if (metadata.integer("llama4.attention.sliding_window") == 0) return;
-  c.chunked = true;
-  if (c.window == 0) {
-    c.window = 8192;
-    c.local = local_pattern(c.layers, 4);
+  c.attention.chunked = true;
+  if (c.attention.window == 0) {
+    c.attention.window = 8192;
+    c.attention.local = local_pattern(c.layers, 4);
   }
-  c.unrotated = c.local;
-  c.unrotated.flip();
-  c.unrotated_period = static_cast<int32_t>(
+  c.positions.unrotated = c.attention.local;
+  c.positions.unrotated.flip();
+  c.positions.unrotated_period = static_cast<int32_t>(
       checked_number(metadata, "llama4.attention.temperature_length").value_or(8192));
-  c.unrotated_temperature =
+  c.positions.unrotated_temperature =
       checked_number(metadata, "llama4.attention.temperature_scale").value_or(0.1);
 }
 

@@ -9,17 +9,11 @@
 
 namespace veery {
 
-Array nemotron(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
-
-void complete_nemotron(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.gated = false;
-}
-
-void complete_arcee(TransformerConfig& c) { c.gated = false; }
-
-void complete_relu_squared_gguf(TransformerConfig& c, const Metadata&) {
-  c.activation = Activation::kReluSquared;
+Array nemotron(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
 }
 
 }  // namespace veery

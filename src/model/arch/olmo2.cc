@@ -18,21 +18,24 @@ Array olmo2(Trace& t, const TransformerConfig& c) {
   });
 }
 
-Array olmoe(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
-
-void complete_olmo(TransformerConfig& c) { c.norm = Norm::kPlainLayer; }
-
-void complete_olmo2(TransformerConfig& c) { c.head_norm = HeadNorm::kTogether; }
+Array olmoe(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + mixture_of_experts(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 void complete_exaone4(TransformerConfig& c) {
-  if (c.window == 0) return;
-  for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
+  if (c.attention.window == 0) return;
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    c.positions.unrotated.push_back(!c.is_local(layer));
 }
 
 void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata) {
-  if (c.window == 0) return;
-  const double theta = checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.rope.theta);
-  c.local_rope = {.dims = c.rope.dims, .theta = theta};
+  if (c.attention.window == 0) return;
+  const double theta =
+      checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.positions.rope.theta);
+  c.positions.local_rope = {.dims = c.positions.rope.dims, .theta = theta};
 }
 
 }  // namespace veery

@@ -9,17 +9,20 @@
 
 namespace veery {
 
-Array phi3(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array phi3(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // GGUF has a separate key for the magnitude of LongRoPE angles.
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {
   const double magnitude =
       checked_number(metadata, c.architecture + ".rope.scaling.attn_factor").value_or(1);
-  if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
-  c.local_rope = c.rope;
+  if (c.positions.rope.scaling == RopeScaling::kNone) c.positions.rope.attention_factor = magnitude;
+  c.positions.local_rope = c.positions.rope;
 }
-
-void complete_phimoe(TransformerConfig& c) { c.norm = Norm::kLayer; }
 
 void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_phi3_gguf(c, metadata);

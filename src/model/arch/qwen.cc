@@ -9,10 +9,26 @@
 //   RoPE in local layers only.
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/recurrent.h"
 
 namespace veery {
 
-Array qwen(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array qwen(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
+// Every few layers attention with an output gate, otherwise gated DeltaNet.
+Array qwen3_next(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + (c.is_recurrent(layer) ? gated_delta_block(t, c, h)
+                                   : attention_block(t, c, h, angles, layer));
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
 
 // Expert weights are sigmoids normalised to sum 1, whatever the file says.
 void complete_minimax_gguf(TransformerConfig& c, const Metadata&) {

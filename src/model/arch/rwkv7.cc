@@ -82,14 +82,15 @@ Array time_mix(Trace& t, const TransformerConfig& c, Array x, Array& first) {
        .state = t.recurrent_state("time_mix_state", scan_state(attr, r.key_size, r.value_size))},
       attr);
   y = layer_norm(t.name("scan", y), t.vector("time_mix_ln", c.dim), t.bias("time_mix_ln", c.dim),
-                 c.norm_eps * static_cast<float>(r.value_size), r.heads);
+                 c.norms.eps * static_cast<float>(r.value_size), r.heads);
   y = y + bonus(t, receptance * k, v, r.heads);
   return project(t, "time_mix_output", gate * y, c.dim);
 }
 
 Array channel_mix(Trace& t, const TransformerConfig& c, Array x) {
   const Array delta = token_shift(t, "channel_mix_before", x);
-  const Array k = project(t, "channel_mix_key", mixed(t, "channel_mix_lerp_k", x, delta), c.hidden);
+  const Array k = project(t, "channel_mix_key", mixed(t, "channel_mix_lerp_k", x, delta),
+                          c.feed_forward.hidden);
   return project(t, "channel_mix_value", activate(k, Activation::kReluSquared), c.dim);
 }
 
@@ -103,9 +104,6 @@ Array rwkv7(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_rwkv7(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.tied = false;
-}
+void complete_rwkv7(TransformerConfig& c) { c.output.tied = false; }
 
 }  // namespace veery

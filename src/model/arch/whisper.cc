@@ -12,11 +12,11 @@ namespace {
 TransformerConfig encoder_config(const TransformerConfig& c) {
   TransformerConfig e = c;
   e.layers = c.source.layers;
-  e.heads = e.kv_heads = c.source.heads;
-  e.head_dim = static_cast<int32_t>(c.dim / c.source.heads);
-  e.attention_scale = 1 / std::sqrt(static_cast<float>(e.head_dim));
-  e.hidden = c.source.hidden;
-  e.mask = Mask::kFull;
+  e.attention.heads = e.attention.kv_heads = c.source.heads;
+  e.attention.head_dim = static_cast<int32_t>(c.dim / c.source.heads);
+  e.attention.scale = 1 / std::sqrt(static_cast<float>(e.attention.head_dim));
+  e.feed_forward.hidden = c.source.hidden;
+  e.attention.mask = Mask::kFull;
   return e;
 }
 
@@ -24,7 +24,8 @@ TransformerConfig encoder_config(const TransformerConfig& c) {
 // activation.
 Array convolve(Trace& t, const TransformerConfig& c, const std::string& name, Array before,
                Array middle, Array behind) {
-  return activate(project(t, name, concat(concat(before, middle), behind), c.dim), c.activation);
+  return activate(project(t, name, concat(concat(before, middle), behind), c.dim),
+                  c.feed_forward.activation);
 }
 
 // Each input row holds two adjacent frames; the second convolution has stride 2 and makes one
@@ -41,10 +42,13 @@ Array stem(Trace& t, const TransformerConfig& c) {
 
 // Cross-attention of one layer.
 AttendAttr source_attention(const TransformerConfig& c) {
-  return {.heads = c.heads, .kv_heads = c.heads, .scale = c.attention_scale, .mask = Mask::kSource};
+  return {.heads = c.attention.heads,
+          .kv_heads = c.attention.heads,
+          .scale = c.attention.scale,
+          .mask = Mask::kSource};
 }
 StateAttr source_state(const TransformerConfig& c, StateKind kind) {
-  return {.kind = kind, .kv_heads = c.heads, .source = c.source.positions};
+  return {.kind = kind, .kv_heads = c.attention.heads, .source = c.source.positions};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/recurrent.h"
 
 namespace veery {
 namespace {
@@ -21,7 +22,7 @@ Array convolved(Trace& t, Array x, int32_t width) {
 }
 
 Array norm_heads(Trace& t, const TransformerConfig& c, const char* name, Array y, int32_t heads) {
-  return layer_norm(y, t.vector(name, y.shape().cols()), {}, c.norm_eps, heads);
+  return layer_norm(y, t.vector(name, y.shape().cols()), {}, c.norms.eps, heads);
 }
 
 // q and k are projections of the convolved input, v of the input; gates depend on q, k and v.
@@ -83,14 +84,16 @@ Array xlstm_lm(Trace& t, const TransformerConfig& c) {
   });
 }
 
-void complete_xlstm_lm(TransformerConfig& c) {
-  c.norm = Norm::kLayer;
-  c.activation = Activation::kGeluErf;
+void complete_xlstm_lm(TransformerConfig& c) { c.feed_forward.activation = Activation::kGeluErf; }
+
+Array xlstm(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles&, int32_t) {
+    x = x + mlstm_block(t, c, norm(t, c, "attn_norm", x));
+    return x + dense_feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
 }
 
-Array xlstm(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
-
 // Files contain an output head even if their configuration says that it is tied.
-void complete_xlstm(TransformerConfig& c) { c.tied = false; }
+void complete_xlstm(TransformerConfig& c) { c.output.tied = false; }
 
 }  // namespace veery

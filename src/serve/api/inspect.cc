@@ -107,7 +107,7 @@ void inspect(Context& context, const HttpRequest& http, Reply& reply) {
   const std::vector<std::string> what = fields.texts("what");
   options.what = what.empty() ? InspectWhat{.lens = true} : parse_inspect_what(what);
   options.layers = read_ids(fields, "layers", model.config().layers - 1);
-  options.heads = read_ids(fields, "heads", std::max(model.config().heads - 1, 0));
+  options.heads = read_ids(fields, "heads", std::max(model.config().attention.heads - 1, 0));
   options.top = static_cast<int32_t>(fields.integer("top", 1, 1000).value_or(options.top));
   const std::vector<int32_t> ids = read_text(fields, model);
   const Inspection found = served.inspect(ids, options, kMostNumbers);

@@ -16,7 +16,7 @@ ModelCard read_card(ModelSource& source, size_t memory) {
   card.plan = fit_memory(source, memory);
   card.context = card.plan.context;
   card.bytes = card.plan.bytes.total();
-  const bool encoder = card.config.mask != Mask::kCausal;
+  const bool encoder = card.config.attention.mask != Mask::kCausal;
   if (card.config.source.layers > 0)
     card.makes = "transcripts";
   else if (makes_scores(file, card.config))

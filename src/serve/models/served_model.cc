@@ -15,7 +15,7 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
     : id_(std::move(id)), created_(std::time(nullptr)) {
   const ModelFile file = open_model(path);
   const TransformerConfig config = read_config(file);
-  const bool encoder = config.mask != Mask::kCausal;
+  const bool encoder = config.attention.mask != Mask::kCausal;
   if (config.source.layers > 0) {
     transcriber_ = std::make_unique<Transcriber>(path, load, 5, 1, /*reserve=*/true);
   } else if (makes_scores(file, config)) {

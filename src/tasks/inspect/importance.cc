@@ -113,7 +113,7 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     }
     for (const auto& pass : passes_) {
       std::ranges::fill(pass->block.find<int32_t>("is_extended"),
-                        rows > model_.config().rope.original_context ? 1 : 0);
+                        rows > model_.config().positions.rope.original_context ? 1 : 0);
       pass->block.shape.sequences = 1;
       pass->block.add_span(0, rows, 0);
       pass->plan = std::make_unique<Plan>(

@@ -239,7 +239,7 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
   block.add_span(0, rows, 0);
   // Selects the RoPE divisors for a context of this length.
   std::ranges::fill(block.find<int32_t>("is_extended"),
-                    rows > model_.config().rope.original_context ? 1 : 0);
+                    rows > model_.config().positions.rope.original_context ? 1 : 0);
   block.shape.sequences = 1;
   Plan plan(entry_.graph, wanted.roots.all(),
             Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &block},

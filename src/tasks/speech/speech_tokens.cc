@@ -51,10 +51,10 @@ SpeechKeys read_speech_keys(const ModelFile& file, const TransformerConfig& conf
   const std::vector<int64_t>* heads = file.metadata.integers(kAlignmentKey);
   for (size_t i = 0; heads != nullptr && i + 1 < heads->size(); i += 2) {
     const int64_t layer = (*heads)[i], head = (*heads)[i + 1];
-    if (layer < 0 || layer >= config.layers || head < 0 || head >= config.heads)
+    if (layer < 0 || layer >= config.layers || head < 0 || head >= config.attention.heads)
       throw Error(ErrorKind::kFormat,
                   "{}: {} has head {} of layer {}, expected {} heads in {} layers", file.path,
-                  kAlignmentKey, head, layer, config.heads, config.layers);
+                  kAlignmentKey, head, layer, config.attention.heads, config.layers);
     keys.alignment_heads.emplace_back(static_cast<int32_t>(layer), static_cast<int32_t>(head));
   }
   return keys;

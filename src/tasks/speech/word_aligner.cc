@@ -82,8 +82,10 @@ AlignmentWeights WordAligner::weights_of(Pass& pass) const {
   weights.values.resize(static_cast<size_t>(weights.heads * rows * pass.positions));
   RunBlock block(std::span<const InputSpec>(), rows);
   block.add_span(0, rows, 0, static_cast<int32_t>(pass.positions));
-  const AttendAttr attend{
-      .heads = c.heads, .kv_heads = c.heads, .scale = c.attention_scale, .mask = Mask::kSource};
+  const AttendAttr attend{.heads = c.attention.heads,
+                          .kv_heads = c.attention.heads,
+                          .scale = c.attention.scale,
+                          .mask = Mask::kSource};
   const auto matrix = [&](std::vector<float>& values) {
     return Operand{.data = reinterpret_cast<std::byte*>(values.data()),
                    .stride = c.dim * int64_t{sizeof(float)},
