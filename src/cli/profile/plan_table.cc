@@ -279,11 +279,10 @@ std::vector<std::string> PlanTable::lines() const {
                            human_bytes(row.cost.bytes())));
       if (!profiled_ || row.crosses) continue;
       const auto& [limit, least] = row.bound;
-      lines.back() +=
-          fmt::format(" {:>9.1f} {:>5.1f} {:>7.1f} {:>9.1f} {:>7} {:>5.0f}", row.seconds * 1e6,
-                      100 * share_of(row.seconds, all), giga_rate(row.cost.bytes(), row.seconds),
-                      giga_rate(row.cost.flops, row.seconds), limit,
-                      100 * share_of(least, row.seconds));
+      lines.back() += fmt::format(
+          " {:>9.1f} {:>5.1f} {:>7.1f} {:>9.1f} {:>7} {:>5.0f}", row.seconds * 1e6,
+          100 * share_of(row.seconds, all), giga_rate(row.cost.bytes(), row.seconds),
+          giga_rate(row.cost.flops, row.seconds), limit, 100 * share_of(least, row.seconds));
     }
   add_sums(lines);
   return lines;
@@ -296,9 +295,10 @@ void PlanTable::add_sums(std::vector<std::string>& lines) const {
     lines.push_back(fmt::format(
         "{}: {} rows of the table for up to {} tokens, {} ({} of weights), {:.1f} MFLOP, arena {}, "
         "{}",
-        parts_.size() > 1 ? label_of(part) : "total", part.rows.size(), plan_.options().rows, human_bytes(total.cost.bytes()),
-        human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
-        human_bytes(static_cast<double>(part.plan->arena_bytes())), part.name));
+        parts_.size() > 1 ? label_of(part) : "total", part.rows.size(), plan_.options().rows,
+        human_bytes(total.cost.bytes()), human_bytes(total.cost.weight_bytes),
+        total.cost.flops / 1e6, human_bytes(static_cast<double>(part.plan->arena_bytes())),
+        part.name));
     if (!profiled_) continue;
     const Roofline& limits = part.limits;
     const double rate = (total.cost.weight_bytes + total.cost.state_bytes) / total.seconds;
