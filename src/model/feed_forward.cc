@@ -81,8 +81,8 @@ Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates)
 }
 
 Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
-  if (!t.has_weight("ffn_gate_inp")) return dense_feed_forward(t, c, h);
   const ExpertConfig& e = c.experts;
+  if (e.count == 0 || !t.has_weight("ffn_gate_inp")) return dense_feed_forward(t, c, h);
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));

@@ -42,12 +42,10 @@ struct Divisors {
   Array usual, extended;
 };
 Divisors divisors(Trace& t, const TransformerConfig& c) {
-  const auto find = [&](const char* name) {
-    return t.has_weight(name) ? t.vector(name, c.rope.dims / 2) : Array{};
-  };
-  if (Array freqs = find("rope_freqs")) return {freqs, {}};
-  const Array shorter = find("rope_factors_short");
-  return {shorter, shorter ? find("rope_factors_long") : Array{}};
+  const int64_t pairs = c.rope.dims / 2;
+  if (t.has_weight("rope_freqs")) return {t.vector("rope_freqs", pairs), {}};
+  if (!t.has_weight("rope_factors_short")) return {};
+  return {t.vector("rope_factors_short", pairs), t.vector("rope_factors_long", pairs)};
 }
 
 LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,

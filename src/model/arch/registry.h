@@ -39,4 +39,8 @@ const std::vector<Architecture>& architectures();
 /// Throws kUnsupported, naming the architecture and the supported ones.
 const Architecture& find_architecture(std::string_view name);
 
+/// Returns the weights that files of an architecture must or may have (weights.cc has one row for
+/// each).
+const WeightRules& weight_rules(std::string_view architecture);
+
 }  // namespace veery
