@@ -105,6 +105,10 @@ inline Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors
 inline Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(op::kRope, {x, angles}, attr);
 }
+/// Multiplies each row of x by the factor of PositionScaleAttr at its position [rows, 1].
+inline Array position_scale(Array x, Array positions, const PositionScaleAttr& attr) {
+  return apply(op::kPositionScale, {x, positions}, attr);
+}
 /// Softmax attention of q over k and v, which are caches, or keys and values of this run.
 /// `sinks` [1, heads]: an additional score per head without a value, which takes part in the
 /// softmax (Xiao et al., arXiv:2309.17453). `chosen`: output of choose_positions(); attention is

@@ -1,6 +1,5 @@
 #include "model/layers.h"
 
-#include <limits>
 #include <map>
 
 namespace veery {
@@ -62,22 +61,10 @@ LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
   return result;
 }
 
-// Angles of NoPE layers: no rotation, scaled by the temperature.
-Array temperature_angles(Trace& t, const TransformerConfig& c) {
-  if (c.unrotated_period == 0) return {};
-  return rope_angles(t.positions(), {.dims = c.rope.dims,
-                                     .scaling = RopeScaling::kLinear,
-                                     .factor = std::numeric_limits<double>::infinity(),
-                                     .original_context = static_cast<double>(c.unrotated_period),
-                                     .temperature = c.unrotated_temperature,
-                                     .temperature_shift = 1});
-}
-
 Angles angles(Trace& t, const TransformerConfig& c) {
   if (c.rope.dims == 0) return {};
   Angles result;
   result.global = layer_angles(t, c, c.rope, divisors(t, c));
-  result.unrotated.query = temperature_angles(t, c);
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
   std::map<double, LayerAngles> by_theta;
@@ -141,6 +128,11 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
     return rotate(c, norm_heads(t, c, name, x, heads, rotated), turn, heads);
   };
   q = placed("attn_q_norm", q, angles.query, c.heads);
+  if (!rotated && c.unrotated_period > 0)
+    q = position_scale(q, t.positions(),
+                       {.weight = c.unrotated_temperature,
+                        .period = static_cast<double>(c.unrotated_period),
+                        .shift = 1});
   k = placed("attn_k_norm", k, angles.key, c.kv_heads);
   const Array keys = t.cached("attn.k", k, {StateKind::kKeys, c.kv_heads, window});
   const Array values = t.cached("attn.v", v, {StateKind::kValues, c.kv_heads, window});
@@ -166,7 +158,7 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   const LayerAngles& own = !angles.layers.empty() ? angles.layers[static_cast<size_t>(layer)]
                            : local                ? angles.local
                                                   : angles.global;
-  h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
+  h = attention(t, c, h, c.is_rotated(layer) ? own : LayerAngles{}, local ? c.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
 }

@@ -51,6 +51,8 @@ TEST_F(Shapes, ErrorsNameTheShapes) {
   refuses([&] { rope(x, angles, {.heads = 3, .dims = 6}); }, "rotated");
   refuses([&] { attend(x, x, x, {.heads = 4, .kv_heads = 3}); }, "multiple");
   refuses([&] { rope_angles(slot(), {.dims = 6}, param(1, 2)); }, "divisor");
+  refuses([&] { position_scale(param(2, 4), param(2, 2), {}); }, "one position a row");
+  refuses([&] { position_scale(slot(), slot(), {.period = 0}); }, "period");
 }
 
 TEST_F(Shapes, VerifierRejectsAnInvalidGraph) {
