@@ -157,12 +157,13 @@ inline Array linear_heads(Array x, Array weight) { return apply(op::kLinearHeads
 inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {
   return apply(op::kRoute, {scores, bias}, attr);
 }
-/// The weights of all experts [experts, ...]; biases [1, experts * ...], or absent.
+/// The weights of all experts [experts, ...]; `gate` is absent if they have no gate projection.
+/// Biases [1, experts * ...], or absent.
 struct Experts {
   Array gate, up, down;
   Array gate_bias, up_bias, down_bias;
 };
-/// A mixture of experts (Shazeer et al., arXiv:1701.06538) with gated feed-forward layers.
+/// A mixture of experts (Shazeer et al., arXiv:1701.06538).
 inline Array moe(Array x, Array gates, const Experts& e, const MoeAttr& attr) {
   return apply(op::kMoe, {x, gates, {}, e.gate, e.up, e.down, e.gate_bias, e.up_bias, e.down_bias},
                attr);
