@@ -26,6 +26,9 @@ struct WeightRules {
   WeightNames by_layer = {};
 };
 
+/// Returns the rules of an architecture of the registry (weight_rules.cc).
+const WeightRules& weight_rules(std::string_view architecture);
+
 /// The weights of the file that a definition is traced for. Remembers the first contradiction
 /// between the file and the rules.
 class Weights {

@@ -1,4 +1,4 @@
-// Files must have the weights that the row of their architecture declares (model/arch/weights.cc):
+// Files must have the weights that the row of their architecture declares (model/weight_rules.cc):
 // checked with a checkpoint of each family, of which one tensor after the other is removed.
 #include "model/weights.h"
 
@@ -30,7 +30,8 @@ std::vector<std::string> checkpoints() {
 
 std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
   std::string name = at.param;
-  std::ranges::replace_if(name, [](char c) { return c == '-' || c == '/'; }, '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == '-' || c == '/'; }, '_');
   return name;
 }
 

@@ -43,7 +43,7 @@ class Gemma4 {
     x = x + norm(t_, c_, "post_attention_norm", attention(norm(t_, c_, "attn_norm", x), angles, i));
     x = x + norm(t_, c_, "post_ffw_norm", both_feed_forwards(x));
     if (inputs_) x = x + layer_input(x, i);
-    return t_.has_weight("layer_output_scale") ? x * t_.vector("layer_output_scale", 1) : x;
+    return x * t_.vector("layer_output_scale", 1);
   }
 
  private:

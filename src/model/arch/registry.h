@@ -8,7 +8,8 @@
 
 namespace veery {
 
-/// An architecture: its definition and the hyperparameters that files do not specify.
+/// An architecture: its definition and the hyperparameters that files do not specify. Its weights
+/// are in model/weight_rules.cc.
 struct Architecture {
   std::string_view name;
   /// GGUF converters permute the rows of q and k, so that RoPE pairs adjacent elements.
@@ -38,9 +39,5 @@ const std::vector<Architecture>& architectures();
 
 /// Throws kUnsupported, naming the architecture and the supported ones.
 const Architecture& find_architecture(std::string_view name);
-
-/// Returns the weights that files of an architecture must or may have (weights.cc has one row for
-/// each).
-const WeightRules& weight_rules(std::string_view architecture);
 
 }  // namespace veery

@@ -1,11 +1,8 @@
-// weights.cc: the weights of each architecture that shared layers read only if they are there.
-#include "model/weights.h"
-
+// weight_rules.cc: the weights of each architecture that shared layers read only if they are there.
 #include <algorithm>
-#include <initializer_list>
 
 #include "base/error.h"
-#include "model/arch/registry.h"
+#include "model/weights.h"
 
 namespace veery {
 namespace {
@@ -103,8 +100,8 @@ const WeightRules kRules[] = {
     {"gemma2", {}, kAttentionBias},
     {"gemma3", kHeadNorms, kAttentionBias},
     {"gemma-embedding", kHeadNorms, kAttentionBias},
-    {"gemma4", {"layer_output_scale"}},
-    {"embedding-gemma2", {"layer_output_scale"}},
+    {"gemma4"},
+    {"embedding-gemma2"},
     {"glm4", {}, kAttentionBias},
     {"olmo2", kHeadNorms, kAttentionBias},
     {"olmoe", kHeadNorms + kRouter, kAttentionBias},
@@ -143,12 +140,10 @@ const WeightRules kRules[] = {
     {"nemotron_h_moe", kSteps + kScanNorm + kShared,
      kAttentionBias + kFfnBias + kMamba2Bias + kCorrection, kRouter},
     {"falcon-h1", kSteps, kBiases + kMamba2Bias + kScanNorm},
-    {"jamba", kSteps + WeightNames{"ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"}, kMamba1Bias,
-     kRouter},
+    {"jamba", kSteps, kMamba1Bias, kRouter},
     {"lfm2", kHeadNorms, kShortConvBias},
     {"lfm2moe", kHeadNorms, kShortConvBias + kCorrection, kRouter},
-    {"lfm3", kHeadNorms + WeightNames{"attn_gate", "post_attention_norm", "post_ffw_norm"},
-     kShortConvBias},
+    {"lfm3", kHeadNorms + WeightNames{"attn_gate"}, kShortConvBias},
     {"xlstm", kMlstmGates,
      kNormBias + kGatedBias +
          WeightNames{"mlstm_q.bias", "mlstm_k.bias", "mlstm_v.bias", "mlstm_ogate.bias",
