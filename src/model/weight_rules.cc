@@ -94,7 +94,8 @@ const WeightRules kRules[] = {
     {"deepseek32", kShared, kLatentBias + kCorrection, kRouter},
     {"glm-dsa", kShared, kLatentBias + kCorrection, kRouter},
     {"mistral4", kShared, kLatentBias + kCorrection, kRouter},
-    {"kimi-linear", kShared + WeightNames{"ssm_f_b.bias"}, kCorrection, kRouter},
+    {"kimi-linear", kShared + WeightNames{"ssm_f_b.bias"},
+     kCorrection + WeightNames{"ssm_g_b.bias"}, kRouter},
     // Norms before and after each part.
     {"gemma", {}, kAttentionBias},
     {"gemma2", {}, kAttentionBias},

@@ -106,22 +106,48 @@ TEST_P(CheckpointWeights, MayLackTheOptionalOnes) {
     EXPECT_EQ(error_without([&](const auto& name) { return part_of(name) == part; }), "") << part;
 }
 
-TEST_P(CheckpointWeights, HaveNoPartsOfOtherArchitectures) {
-  ModelFile more = file_;
-  const std::string parts[] = {"attn_sinks", "attn_sub_norm", "ffn_sub_norm", "token_embd_norm",
-                               "attn_gate"};
-  for (const std::string& part : parts) {
-    if (lists(rules_.required, part) || lists(rules_.optional, part)) continue;
-    const std::string name = (part.starts_with("token") ? "" : "blk.0.") + part + ".weight";
-    more.tensors.push_back(file_.tensors.front());
-    more.tensors.back().name = name;
-    const std::string error = error_of(more);
-    EXPECT_TRUE(error.empty() || error.find("'" + name + "'") != std::string::npos) << error;
-    more.tensors.pop_back();
+INSTANTIATE_TEST_SUITE_P(All, CheckpointWeights, ::testing::ValuesIn(checkpoints()), test_name);
+
+// They would be other models.
+TEST(Weights, OfOtherArchitecturesAreRefused) {
+  struct Row {
+    const char* folder;
+    const char* tensor;
+  };
+  for (const Row& row :
+       {Row{"tiny/qwen3", "blk.1.attn_sinks.weight"}, Row{"tiny/qwen3", "blk.0.attn_q.bias"},
+        Row{"tiny/llama-linear", "blk.0.attn_q_norm.weight"},
+        Row{"tiny/llama-linear", "token_embd_norm.weight"},
+        Row{"tiny/gemma", "blk.0.attn_gate.weight"}}) {
+    ModelFile file = open_model(test::fixture_path(row.folder));
+    const TransformerConfig config = read_config(file);
+    file.tensors.push_back(file.tensors.front());
+    file.tensors.back().name = row.tensor;
+    try {
+      refuse_wrong_weights(file, config);
+      ADD_FAILURE() << row.tensor;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFormat);
+      EXPECT_EQ(std::string(error.what()), file.path + ": found the tensor '" + row.tensor +
+                                               "', which " + config.architecture +
+                                               " models do not have");
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CheckpointWeights, ::testing::ValuesIn(checkpoints()), test_name);
+TEST(Weights, OfTheFirstLayerDecideForOptionalOnes) {
+  ModelFile file = open_model(test::fixture_path("tiny/llama-bias"));
+  const TransformerConfig config = read_config(file);
+  std::erase_if(file.tensors,
+                [](const TensorView& tensor) { return tensor.name == "blk.0.attn_k.bias"; });
+  try {
+    refuse_wrong_weights(file, config);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              file.path + ": the model has no tensor 'blk.0.attn_k.bias', but 'blk.1.attn_k.bias'");
+  }
+}
 
 TEST(WeightRulesTable, HasOneRowForEachArchitecture) {
   for (const Architecture& architecture : architectures())
