@@ -20,9 +20,9 @@ namespace {
 
 std::vector<std::string> checkpoints() {
   std::vector<std::string> names;
-  for (const char* kind : {"tiny", "encoders"})
+  for (const char* kind : {"tiny", "encoders", "whisper", "draft_heads"})
     for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path(kind)))
-      if (entry.is_directory())
+      if (std::filesystem::exists(entry.path() / "config.json"))
         names.push_back(std::string(kind) + "/" + entry.path().filename().string());
   std::ranges::sort(names);
   return names;
@@ -52,7 +52,8 @@ class CheckpointWeights : public ::testing::TestWithParam<std::string> {
       : file_(open_model(test::fixture_path(GetParam()))),
         config_(read_config(file_)),
         rules_(weight_rules(config_.architecture)) {
-    for (const Node& node : trace_definition(file_, config_).nodes())
+    const Graph graph = trace_definition(file_, config_);
+    for (const Node& node : graph.nodes())
       if (node.op == op::kParam) read_.insert(node.name);
   }
 
