@@ -156,7 +156,7 @@ TEST_P(Definitions, GradientsEqualCentralDifferences) {
     for (int64_t r = 0; r < w.rows; r += std::max<int64_t>(1, w.rows / 4)) {
       const int32_t col = static_cast<int32_t>((r * 7 + 3) % w.cols);
       float& x = w.row<float>(r)[col];
-      const float h = 4e-3F;
+      const float h = 2e-3F;
       const double expected =
           (loss_at(x, x + h) - loss_at(x, x - h)) / (2 * static_cast<double>(h));
       EXPECT_NEAR(grad.row<float>(r)[col], expected, 2e-3 + 1e-2 * std::abs(expected))
