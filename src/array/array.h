@@ -105,6 +105,10 @@ inline Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors
 inline Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(op::kRope, {x, angles}, attr);
 }
+/// Multiplies each row of x by the factor of PositionScaleAttr at its position [rows, 1].
+inline Array position_scale(Array x, Array positions, const PositionScaleAttr& attr) {
+  return apply(op::kPositionScale, {x, positions}, attr);
+}
 /// Softmax attention of q over k and v, which are caches, or keys and values of this run.
 /// `sinks` [1, heads]: an additional score per head without a value, which takes part in the
 /// softmax (Xiao et al., arXiv:2309.17453). `chosen`: output of choose_positions(); attention is
@@ -153,12 +157,13 @@ inline Array linear_heads(Array x, Array weight) { return apply(op::kLinearHeads
 inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {
   return apply(op::kRoute, {scores, bias}, attr);
 }
-/// The weights of all experts [experts, ...]; biases [1, experts * ...], or absent.
+/// The weights of all experts [experts, ...]; `gate` is absent if they have no gate projection.
+/// Biases [1, experts * ...], or absent.
 struct Experts {
   Array gate, up, down;
   Array gate_bias, up_bias, down_bias;
 };
-/// A mixture of experts (Shazeer et al., arXiv:1701.06538) with gated feed-forward layers.
+/// A mixture of experts (Shazeer et al., arXiv:1701.06538).
 inline Array moe(Array x, Array gates, const Experts& e, const MoeAttr& attr) {
   return apply(op::kMoe, {x, gates, {}, e.gate, e.up, e.down, e.gate_bias, e.up_bias, e.down_bias},
                attr);

@@ -277,7 +277,7 @@ namespace {
 
 // Traces the graph of a model without its weights.
 void trace_states(Graph& graph, const TransformerConfig& config) {
-  Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
+  Trace trace(graph, TraceMode::kServe, Weights(weight_rules(config.architecture)));
   find_architecture(config.architecture).define(trace, config);
 }
 

@@ -37,6 +37,19 @@ bool is_unread(const TransformerConfig& config, std::string_view name, int64_t l
          std::ranges::any_of(kParts, [&](auto part) { return name.ends_with(part); });
 }
 
+// Records the definition of a file's model, for serving or encoding, with its encoder.
+Trace trace_into(Graph& graph, const ModelFile& file, const TransformerConfig& config) {
+  const bool decoder = config.attention.mask == Mask::kCausal;
+  Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
+              Weights(weight_rules(config.architecture), file));
+  const Architecture& architecture = find_architecture(config.architecture);
+  TransformerConfig whole = config;
+  whole.sparse = config.index.used > 0;
+  architecture.define(trace, whole);
+  if (architecture.encoder != nullptr) architecture.encoder(trace, whole);
+  return trace;
+}
+
 bool is_beyond(const TransformerConfig& config, int64_t layer) {
   return layer >= int64_t{config.layers} + config.mtp_layers;
 }
@@ -84,15 +97,13 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
 
 Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   Graph graph;
-  const bool decoder = config.attention.mask == Mask::kCausal;
-  Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
-              [&](const std::string& weight) { return file.find(weight) != nullptr; });
-  const Architecture& architecture = find_architecture(config.architecture);
-  TransformerConfig whole = config;
-  whole.sparse = config.index.used > 0;
-  architecture.define(trace, whole);
-  if (architecture.encoder != nullptr) architecture.encoder(trace, whole);
+  trace_into(graph, file, config);
   return graph;
+}
+
+void refuse_wrong_weights(const ModelFile& file, const TransformerConfig& config) {
+  Graph graph;
+  trace_into(graph, file, config).check_weights();
 }
 
 void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& config) {
@@ -105,7 +116,9 @@ void refuse_surplus_layers(const ModelFile& file, const TransformerConfig& confi
 }
 
 void refuse_unknown_tensors(const ModelFile& file, const TransformerConfig& config) {
-  const UnusedTensors unused = unused_tensors(file, config, trace_definition(file, config));
+  Graph graph;
+  trace_into(graph, file, config).check_weights();
+  const UnusedTensors unused = unused_tensors(file, config, graph);
   if (unused.unknown.empty()) return;
   std::vector<std::string> names;
   for (const std::string& name : unused.unknown) names.push_back(printable(name));

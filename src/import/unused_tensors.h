@@ -25,6 +25,10 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
 /// Traces the definition of a model. Optional parts depend on the tensors of the file.
 Graph trace_definition(const ModelFile& file, const TransformerConfig& config);
 
+/// Throws kFormat, naming the tensor, if the file lacks a weight that models of its architecture
+/// have, has one that they do not have, or has an optional one in some layers only.
+void refuse_wrong_weights(const ModelFile& file, const TransformerConfig& config);
+
 /// Splits "blk.3.attn_q.weight" into layer 3 and "attn_q.weight"; returns -1 and the whole name for
 /// tensors outside layers.
 std::pair<int64_t, std::string> layer_part(const std::string& name);

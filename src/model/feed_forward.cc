@@ -1,5 +1,4 @@
 // feed_forward.cc: dense feed-forward layers and mixtures of experts (Shazeer et al., 2017).
-#include "base/error.h"
 #include "model/layers.h"
 
 namespace veery {
@@ -20,8 +19,7 @@ Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
   return scaled(x, c.multipliers.down);
 }
 
-// Returns the weights of `count` experts on rows of `width`, with biases if present. Experts
-// without a gate pass `up` as gate, too; see expert_activation().
+// Returns the weights of `count` experts on rows of `width`, with biases if present.
 struct ExpertSizes {
   int32_t count;
   int64_t hidden, width;
@@ -31,24 +29,14 @@ Experts experts(Trace& t, const TransformerConfig& c, const ExpertSizes& s,
   const auto bias = [&](const std::string& name, int64_t size) {
     return t.has_bias(name) ? t.stacked_bias(name, s.count, size) : Array{};
   };
-  const std::string gate = (c.feed_forward.gated ? "ffn_gate" : "ffn_up") + end;
-  return {t.stack(gate, {s.count, s.hidden, s.width}),
+  const std::string gate = "ffn_gate" + end;
+  const bool gated = c.feed_forward.gated;
+  return {gated ? t.stack(gate, {s.count, s.hidden, s.width}) : Array{},
           t.stack("ffn_up" + end, {s.count, s.hidden, s.width}),
           t.stack("ffn_down" + end, {s.count, s.width, s.hidden}),
-          bias(gate, s.hidden),
+          gated ? bias(gate, s.hidden) : Array{},
           bias("ffn_up" + end, s.hidden),
           bias("ffn_down" + end, s.width)};
-}
-
-// Without a gate, max(x, 0)^2 equals max(x, 0) x: a gated expert whose gate is `up`.
-ActivateAttr expert_activation(const TransformerConfig& c, int32_t layer) {
-  const ActivateAttr activation = c.activation_of(layer);
-  if (c.feed_forward.gated) return activation;
-  if (activation != Activation::kReluSquared)
-    throw Error(ErrorKind::kUnsupported,
-                "{}: experts without a gate are supported only with the activation ReLU squared",
-                c.architecture);
-  return Activation::kRelu;
 }
 
 // The shared expert, scaled by a sigmoid gate if the model has one.
@@ -58,7 +46,7 @@ Array shared_experts(Trace& t, const TransformerConfig& c, Array h) {
   const Array gate =
       route(linear(h, t.stack("ffn_gate_inp_shexp", {1, 1, c.dim})), {.used = 1, .sigmoid = true});
   return moe(h, gate, experts(t, c, {1, hidden, c.dim}, "_shexp"),
-             {.activation = expert_activation(c, t.layer())});
+             {.activation = c.activation_of(t.layer())});
 }
 
 }  // namespace
@@ -72,7 +60,7 @@ Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates)
   MoeAttr attr = e.moe;
   attr.experts = e.count;
   attr.used = e.route.used;
-  attr.activation = expert_activation(c, t.layer());
+  attr.activation = c.activation_of(t.layer());
   const int64_t width = e.latent > 0 ? e.latent : c.dim;
   if (e.latent > 0) h = project(t, "ffn_latent_down", h, width);
   const Array y =
@@ -90,7 +78,8 @@ Array mixture_of_experts(Trace& t, const TransformerConfig& c, Array h) {
 }
 
 Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
-  return t.has_weight("ffn_gate_inp") ? mixture_of_experts(t, c, h) : dense_feed_forward(t, c, h);
+  const bool mixture = c.experts.count > 0 && t.has_weight("ffn_gate_inp");
+  return mixture ? mixture_of_experts(t, c, h) : dense_feed_forward(t, c, h);
 }
 
 }  // namespace veery

@@ -1,6 +1,5 @@
 #include "model/layers.h"
 
-#include <limits>
 #include <map>
 
 namespace veery {
@@ -39,12 +38,10 @@ struct Divisors {
   Array usual, extended;
 };
 Divisors divisors(Trace& t, const TransformerConfig& c) {
-  const auto find = [&](const char* name) {
-    return t.has_weight(name) ? t.vector(name, c.positions.rope.dims / 2) : Array{};
-  };
-  if (Array freqs = find("rope_freqs")) return {freqs, {}};
-  const Array shorter = find("rope_factors_short");
-  return {shorter, shorter ? find("rope_factors_long") : Array{}};
+  const int64_t pairs = c.positions.rope.dims / 2;
+  if (t.has_weight("rope_freqs")) return {t.vector("rope_freqs", pairs), {}};
+  if (!t.has_weight("rope_factors_short")) return {};
+  return {t.vector("rope_factors_short", pairs), t.vector("rope_factors_long", pairs)};
 }
 
 LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
@@ -61,23 +58,10 @@ LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
   return result;
 }
 
-// Angles of NoPE layers: no rotation, scaled by the temperature.
-Array temperature_angles(Trace& t, const TransformerConfig& c) {
-  if (c.positions.unrotated_period == 0) return {};
-  return rope_angles(t.positions(),
-                     {.dims = c.positions.rope.dims,
-                      .scaling = RopeScaling::kLinear,
-                      .factor = std::numeric_limits<double>::infinity(),
-                      .original_context = static_cast<double>(c.positions.unrotated_period),
-                      .temperature = c.positions.unrotated_temperature,
-                      .temperature_shift = 1});
-}
-
 Angles angles(Trace& t, const TransformerConfig& c) {
   if (c.positions.rope.dims == 0) return {};
   Angles result;
   result.global = layer_angles(t, c, c.positions.rope, divisors(t, c));
-  result.unrotated.query = temperature_angles(t, c);
   const bool same = c.attention.window == 0 || c.attention.local.empty() ||
                     c.positions.local_rope == c.positions.rope;
   result.local = same ? result.global : layer_angles(t, c, c.positions.local_rope, {});
@@ -144,6 +128,11 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
     return rotate(c, norm_heads(t, c, name, x, heads, rotated), turn, heads);
   };
   q = placed("attn_q_norm", q, angles.query, c.attention.heads);
+  if (!rotated && c.positions.unrotated_period > 0)
+    q = position_scale(q, t.positions(),
+                       {.weight = c.positions.unrotated_temperature,
+                        .period = static_cast<double>(c.positions.unrotated_period),
+                        .shift = 1});
   k = placed("attn_k_norm", k, angles.key, c.attention.kv_heads);
   const Array keys = t.cached("attn.k", k, {StateKind::kKeys, c.attention.kv_heads, window});
   const Array values = t.cached("attn.v", v, {StateKind::kValues, c.attention.kv_heads, window});
@@ -170,8 +159,7 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   const LayerAngles& own = !angles.layers.empty() ? angles.layers[static_cast<size_t>(layer)]
                            : local                ? angles.local
                                                   : angles.global;
-  h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated,
-                local ? c.attention.window : 0);
+  h = attention(t, c, h, c.is_rotated(layer) ? own : LayerAngles{}, local ? c.attention.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
 }

@@ -24,10 +24,9 @@ Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array 
 struct LayerAngles {
   Array query, key;
 };
-/// Angles of layers with global attention, with a sliding window, and without RoPE (temperature of
-/// queries only).
+/// Angles of layers with global attention and with a sliding window.
 struct Angles {
-  LayerAngles global, local, unrotated;
+  LayerAngles global, local;
   std::vector<LayerAngles> layers;  ///< per layer, if layers have different RoPE bases
 };
 

@@ -91,8 +91,7 @@ Array mamba1_block(Trace& t, const TransformerConfig& c, Array h) {
                              Activation::kSilu);
   const Array few = project(t, "ssm_x", x, r.rank + 2 * int64_t{r.key_size});
   const auto part = [&](const char* name, int64_t begin, int64_t size) {
-    const Array y = columns(few, begin, size);
-    return t.has_weight(name) ? norm(t, c, name, y) : y;
+    return norm(t, c, name, columns(few, begin, size));
   };
   const Array step =
       activate(project(t, "ssm_dt", part("ssm_dt_norm", 0, r.rank), inner), Activation::kSoftplus);

@@ -7,7 +7,10 @@ namespace veery {
 Array Trace::parameter(const std::string& name, const Shape& shape, const Attr& attr) {
   const std::string full = scope_ + name;
   const auto [entry, is_new] = leaves_.try_emplace(full, kNoNode);
-  if (is_new) entry->second = graph_.leaf(op::kParam, full, shape, attr);
+  if (is_new) {
+    weights_.require(full);
+    entry->second = graph_.leaf(op::kParam, full, shape, attr);
+  }
   const Array array(graph_, entry->second);
   if (array.shape() != shape)
     throw Error(ErrorKind::kBug, "trace: {} has shape {}, but is requested as {}", full,

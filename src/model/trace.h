@@ -1,11 +1,11 @@
 // trace.h: the interface of model definitions: weights by name, inputs of a run, and state.
 #pragma once
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "array/array.h"
+#include "model/weights.h"
 
 namespace veery {
 
@@ -17,9 +17,9 @@ enum class TraceMode { kServe, kTrain, kEncode };
 /// Records one definition into a graph. Gives no values: whatever varies between runs is an input.
 class Trace {
  public:
-  /// `has` returns whether the file contains a tensor, for parts that only some models have.
-  Trace(Graph& graph, TraceMode mode, std::function<bool(const std::string&)> has)
-      : graph_(graph), mode_(mode), has_(std::move(has)) {}
+  /// `weights` determine which parts the model has.
+  Trace(Graph& graph, TraceMode mode, Weights weights = {})
+      : graph_(graph), mode_(mode), weights_(std::move(weights)) {}
 
   // The inputs of a run. RunBlock (plan/run_block.h) lays out those that a graph declares.
 
@@ -69,8 +69,12 @@ class Trace {
   Array constant(const Shape& shape, float value) {
     return {graph_, graph_.leaf(op::kConstant, "constant", shape, ScaleAttr{value})};
   }
-  bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
-  bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
+  /// Return whether the model has a weight or bias that only some models have (WeightRules).
+  bool has_weight(const std::string& name) { return weights_.has(scope_, name + ".weight"); }
+  bool has_bias(const std::string& name) { return weights_.has(scope_, name + ".bias"); }
+  /// Throws kFormat, naming the tensor, if the file lacks a weight that was traced, or has one that
+  /// models of the architecture do not have.
+  void check_weights() const { weights_.check(); }
 
   /// Appends x to a cache and returns the cache, which covers all positions so far. Returns x
   /// itself unless the mode is kServe.
@@ -138,7 +142,7 @@ class Trace {
 
   Graph& graph_;
   TraceMode mode_;
-  std::function<bool(const std::string&)> has_;
+  Weights weights_;
   std::string scope_;
   int32_t layer_ = 0;
   std::map<std::string, NodeId> leaves_;

@@ -11,62 +11,43 @@
 namespace veery {
 namespace {
 
-// A property of all published models of an architecture. `holds` receives a function that finds
-// tensors by name.
+// A property of all published models of an architecture. Their weights are in
+// model/weight_rules.cc.
 struct Fact {
   std::string_view architecture;
   std::string_view what;
-  bool (*holds)(const ModelFile&, const TransformerConfig&);
+  bool (*holds)(const TransformerConfig&);
   std::string_view hint;
 };
 
-bool has_norms_of_heads(const ModelFile& file, const TransformerConfig&) {
-  return file.find("blk.0.attn_q_norm.weight") && file.find("blk.0.attn_k_norm.weight");
-}
-bool has_no_caps(const ModelFile&, const TransformerConfig& c) {
+bool has_no_caps(const TransformerConfig& c) {
   return c.attention.softcap == 0 && c.output.softcap == 0;
 }
 
 constexpr Fact kFacts[] = {
     {"gemma2", "a soft cap of attention scores",
-     [](const ModelFile&, const TransformerConfig& c) { return c.attention.softcap > 0; },
+     [](const TransformerConfig& c) { return c.attention.softcap > 0; },
      "missing soft cap: attn_logit_softcapping is 50 in published models"},
     {"gemma2", "a soft cap of logits",
-     [](const ModelFile&, const TransformerConfig& c) { return c.output.softcap > 0; },
+     [](const TransformerConfig& c) { return c.output.softcap > 0; },
      "missing soft cap: final_logit_softcapping is 30 in published models"},
     {"gemma2", "layers with a window",
-     [](const ModelFile&, const TransformerConfig& c) { return c.attention.window > 0; },
+     [](const TransformerConfig& c) { return c.attention.window > 0; },
      "the size of the sliding window is missing"},
     {"gemma3", "no soft caps", has_no_caps, "the configuration is that of Gemma 2"},
-    {"gemma3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"gemma4", "a soft cap of logits",
-     [](const ModelFile&, const TransformerConfig& c) { return c.output.softcap > 0; },
+     [](const TransformerConfig& c) { return c.output.softcap > 0; },
      "missing soft cap: final_logit_softcapping is 30 in published models"},
     {"gemma4", "layers with a window",
-     [](const ModelFile&, const TransformerConfig& c) { return c.attention.window > 0; },
+     [](const TransformerConfig& c) { return c.attention.window > 0; },
      "the size of the sliding window is missing"},
-    {"gemma4", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
-    {"qwen3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
-    {"qwen3moe", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
-    {"apertus", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
-    {"bitnet-b1.58", "norms before the last projections of its parts",
-     [](const ModelFile& file, const TransformerConfig&) {
-       return file.find("blk.0.attn_sub_norm.weight") && file.find("blk.0.ffn_sub_norm.weight");
-     },
-     "tensors were lost"},
-    {"qwen2", "biases of queries, keys and values",
-     [](const ModelFile& file, const TransformerConfig&) {
-       return file.find("blk.0.attn_q.bias") && file.find("blk.0.attn_k.bias") &&
-              file.find("blk.0.attn_v.bias");
-     },
-     "tensors were lost"},
 };
 
-void check_facts(const ModelFile& file, const TransformerConfig& config, Report& report) {
+void check_facts(const TransformerConfig& config, Report& report) {
   std::vector<std::string> broken;
   std::string hint;
   for (const Fact& fact : kFacts) {
-    if (fact.architecture != config.architecture || fact.holds(file, config)) continue;
+    if (fact.architecture != config.architecture || fact.holds(config)) continue;
     broken.emplace_back(fact.what);
     hint += (hint.empty() ? "" : "; ") + std::string(fact.hint);
   }
@@ -139,7 +120,7 @@ void check_ranges(const TransformerConfig& c, Report& report) {
 }  // namespace
 
 void check_config(const ModelFile& file, const TransformerConfig& config, Report& report) {
-  check_facts(file, config, report);
+  check_facts(config, report);
   check_vocabulary(file, config, report);
   check_ranges(config, report);
 }

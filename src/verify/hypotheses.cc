@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/weights.h"
 #include "verify/tensor_changes.h"
 
 namespace veery {
@@ -49,6 +50,15 @@ class Builder {
   const TransformerConfig& config_;
   Table table_;
 };
+
+// Whether some models of the architecture have a part, given as "attn_q.bias" or
+// "attn_sinks.weight", and others do not.
+bool may_lack(const TransformerConfig& c, std::string_view part) {
+  constexpr std::string_view kSuffix = ".weight";
+  if (part.ends_with(kSuffix)) part.remove_suffix(kSuffix.size());
+  return std::ranges::find(weight_rules(c.architecture).optional, part) !=
+         weight_rules(c.architecture).optional.end();
+}
 
 void add_pairing(Builder& b) {
   const TransformerConfig& c = b.config();
@@ -250,7 +260,7 @@ void add_norms(Builder& b) {
       b.tensors(addend > 0 ? "norms without the 1 of (1 + w)" : "norms with the 1 of (1 + w) twice",
                 fmt::format("1 is {} {}", addend > 0 ? "added to" : "subtracted from", part),
                 {part}, added(addend));
-  if (some)
+  if (some && may_lack(b.config(), heads[0]))
     b.file("unexpected norms of queries and keys", "queries and keys have no norms",
            [heads](ModelFile& file, TransformerConfig&) { drop_parts(file, heads); });
   struct Pair {
@@ -375,7 +385,7 @@ void add_matrices(Builder& b) {
   }
   for (const char* part : {"attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias",
                            "ffn_down.bias", "output.bias", "attn_sinks.weight"})
-    if (has_part(b.file(), part))
+    if (has_part(b.file(), part) && may_lack(b.config(), part))
       b.file("unexpected tensor", fmt::format("there is no {}", part),
              [part](ModelFile& file, TransformerConfig&) { drop_parts(file, {part}); });
   if (!b.config().output.tied && has_part(b.file(), "output.weight"))

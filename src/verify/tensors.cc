@@ -1,9 +1,7 @@
 // tensors.cc: checks that all tensors that the definition requires exist, and no others.
 #include <fmt/format.h>
 
-#include <map>
-#include <set>
-
+#include "base/error.h"
 #include "base/printable.h"
 #include "import/folder/folder_config.h"
 #include "import/unused_tensors.h"
@@ -23,7 +21,8 @@ bool is_turned(const TensorView& tensor, const Node& node) {
          Dim(tensor.shape[1]) == node.shape().rows();
 }
 
-void check_presence(const ModelFile& file, const Graph& graph,
+// Returns whether no tensor is missing.
+bool check_presence(const ModelFile& file, const Graph& graph,
                     const std::vector<std::string>& unused, Report& report) {
   std::vector<std::string> missing;
   std::vector<std::string> misfits;
@@ -58,6 +57,7 @@ void check_presence(const ModelFile& file, const Graph& graph,
     report.add({"shapes", CheckState::kFail, some_of(misfits), "the shapes of the configuration",
                 turned ? "a matrix is transposed: weights are (out, in)"
                        : "the configuration belongs to another model"});
+  return missing.empty();
 }
 
 void check_left_over(const ModelFile& file, const TransformerConfig& config,
@@ -85,48 +85,15 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
                   : fmt::format("{} tensors of other parts", unused.other_parts.size()));
 }
 
-// Returns whether a layer should have the part according to the configuration; not all layers have
-// keys and values.
-bool needs_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
-  if (const std::vector<bool>& cells = config.recurrent.blocks.cells; !cells.empty()) {
-    const bool cell = cells[static_cast<size_t>(layer)];
-    if (part.starts_with("mlstm_")) return !cell;
-    if (part.starts_with("slstm_") || part.starts_with("ffn_")) return cell;
-    if (part.starts_with("cell_conv1d"))
-      return !cell || config.recurrent.blocks.cell_conv_width > 0;
-  }
-  const bool value = part.starts_with("attn_v.");
-  if (value && config.attention.values_are_keys && !config.is_local(layer)) return false;
-  const bool key = part.starts_with("attn_k.") || part.starts_with("attn_k_norm.");
-  return !config.shares_kv(layer) || !(key || value);
-}
-
-// Checks parts that the definition uses only if they exist: biases and norms.
+// Checks parts that only some models have: biases and norms.
 void check_optional_parts(const ModelFile& file, const TransformerConfig& config, Report& report) {
-  std::map<std::string, std::set<int64_t>> layers;
-  for (const TensorView& tensor : file.tensors) {
-    const auto [layer, part] = layer_part(tensor.name);
-    if (layer >= 0 && layer < config.layers &&
-        (part.ends_with(".bias") || part.ends_with("norm.weight")) &&
-        needs_part(config, static_cast<int32_t>(layer), part))
-      layers[part].insert(layer);
-  }
-  std::vector<std::string> odd;
-  for (const auto& [part, where] : layers) {
-    const auto count = static_cast<int64_t>(where.size());
-    int64_t wanted = 0;
-    for (int32_t layer = 0; layer < config.layers; ++layer)
-      wanted += needs_part(config, layer, part) ? 1 : 0;
-    if (count == wanted) continue;
-    odd.push_back(fmt::format("{} in {} of {} layers", part, count, wanted));
-  }
-  // Parts of mixtures are expected to be missing in leading dense layers.
-  std::erase_if(odd, [](const std::string& text) { return text.starts_with("exp_probs_b"); });
-  if (odd.empty())
+  try {
+    refuse_wrong_weights(file, config);
     report.ok("uniform layers", fmt::format("all {} layers have the same parts", config.layers));
-  else
-    report.add({"uniform layers", CheckState::kWarn, some_of(odd), "the same in all layers",
-                "a bias or norm was lost; it is not applied"});
+  } catch (const Error& error) {
+    report.add({"uniform layers", CheckState::kFail, error.what(), "the same in all layers",
+                "a bias or norm was lost or added; the model is refused"});
+  }
 }
 
 }  // namespace
@@ -134,9 +101,9 @@ void check_optional_parts(const ModelFile& file, const TransformerConfig& config
 void check_tensors(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                    Report& report) {
   const UnusedTensors unused = unused_tensors(file, config, graph);
-  check_presence(file, graph, unused.unknown, report);
   check_left_over(file, config, unused, report);
-  check_optional_parts(file, config, report);
+  if (check_presence(file, graph, unused.unknown, report))
+    check_optional_parts(file, config, report);
 }
 
 }  // namespace veery

@@ -12,6 +12,9 @@ class Shapes : public ::testing::Test {
   Array param(int64_t rows, int64_t cols) {
     return {graph, graph.leaf(op::kParam, "w", {rows, cols})};
   }
+  Array stack(int64_t count, int64_t rows, int64_t cols) {
+    return {graph, graph.leaf(op::kParam, "w", {count, rows, cols})};
+  }
   Array slot() {
     return {graph, graph.leaf(op::kInput, "tokens", {Symbol::kRows, 1}, InputAttr{DType::kI32})};
   }
@@ -51,6 +54,13 @@ TEST_F(Shapes, ErrorsNameTheShapes) {
   refuses([&] { rope(x, angles, {.heads = 3, .dims = 6}); }, "rotated");
   refuses([&] { attend(x, x, x, {.heads = 4, .kv_heads = 3}); }, "multiple");
   refuses([&] { rope_angles(slot(), {.dims = 6}, param(1, 2)); }, "divisor");
+  refuses([&] { position_scale(param(2, 4), param(2, 2), {}); }, "one position a row");
+  refuses([&] { position_scale(slot(), slot(), {.period = 0}); }, "period");
+  const Array gates = columns(x, 0, 2), up = stack(2, 5, 12), down = stack(2, 7, 5);
+  const MoeAttr two{.experts = 2};
+  EXPECT_EQ(moe(x, gates, {{}, up, down, {}, {}, {}}, two).shape(), (Shape{Symbol::kRows, 7}));
+  refuses([&] { moe(x, gates, {stack(2, 6, 12), up, down, {}, {}, {}}, two); }, "shape of up");
+  refuses([&] { moe(x, gates, {{}, up, down, {}, {}, {}}, {.experts = 2, .limit = 7}); }, "limit");
 }
 
 TEST_F(Shapes, VerifierRejectsAnInvalidGraph) {

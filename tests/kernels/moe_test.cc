@@ -22,6 +22,8 @@ struct Sizes {
 };
 struct Extras {
   bool biases = false, residual = false;
+  bool gated = true;        ///< the experts have a gate projection
+  bool gate_is_up = false;  ///< with the weights of up
 };
 
 // The weights of a mixture, packed and row-major.
@@ -62,8 +64,9 @@ class Mixture {
     d.in[1] = gates.operand;
     d.in[0].rows = d.in[1].rows = kTokenRows;
     if (extras_.residual) d.in[2] = residual.operand;
-    for (size_t i = 0; i < 3; ++i) {
-      d.in[3 + i] = packed ? packed_[i] : plain_[i];
+    for (size_t i = extras_.gated ? 0 : 1; i < 3; ++i) {
+      const size_t of = i == 0 && extras_.gate_is_up ? 1 : i;
+      d.in[3 + i] = packed ? packed_[of] : plain_[of];
       if (extras_.biases) d.in[6 + i] = biases_[i].operand;
     }
     d.out() = out.operand;
@@ -123,8 +126,11 @@ class Mixture {
                   float* out) const {
     std::vector<float> h;
     const float inner = attr_.gate_input ? gate : 1;
-    for (int64_t j = e * s_.hidden; j < (e + 1) * s_.hidden; ++j)
-      h.push_back(gated(attr_, inner * product(0, j, x, exact), inner * product(1, j, x, exact)));
+    for (int64_t j = e * s_.hidden; j < (e + 1) * s_.hidden; ++j) {
+      const float u = inner * product(1, j, x, exact);
+      h.push_back(extras_.gated ? gated(attr_, inner * product(0, j, x, exact), u)
+                                : activated(u, attr_.activation));
+    }
     for (int64_t n = 0; n < s_.out; ++n)
       out[n] += (attr_.gate_input ? 1 : gate) * product(2, e * s_.out + n, h, exact);
   }
@@ -211,6 +217,40 @@ TEST(Moe, ReferenceIsTheDefinition) {
     for (const Target target : supported_targets())
       expect_close(want, m.run(x, gates, residual, {target, 2}), 1e-5, name(target).data());
   }
+}
+
+TEST(Moe, ExpertsMayHaveNoGate) {
+  for (const MoeAttr& attr :
+       {MoeAttr{.activation = Activation::kReluSquared}, MoeAttr{.activation = Activation::kGelu},
+        MoeAttr{.activation = Activation::kSilu, .gate_input = true}}) {
+    const Extras extras{.biases = true, .residual = true, .gated = false};
+    Mixture plain(DType::kF32, {3, 2, 13, 21, 9}, attr, extras);
+    Mixture packed(DType::kQ4_0, {5, 2, 64, 96, 35}, attr, extras);
+    for (const int64_t rows : {1, 6, 40}) {
+      const Matrix x = plain.rows(rows), gates = plain.gates(rows), y = plain.residual(rows);
+      const Matrix want = plain.expected(x, gates, y, true);
+      expect_close(want, plain.run(x, gates, y, {Target::kReference, 2}, false), 1e-5, "plain");
+      const Matrix long_x = packed.rows(rows), long_gates = packed.gates(rows),
+                   long_y = packed.residual(rows);
+      const Matrix first = packed.run(long_x, long_gates, long_y, {supported_targets().front(), 1});
+      expect_close(packed.expected(long_x, long_gates, long_y, false), first, 3e-3, "packed");
+      for (const Target target : supported_targets()) {
+        expect_close(want, plain.run(x, gates, y, {target, 2}), 1e-5, name(target).data());
+        test::expect_same_bits(first, packed.run(long_x, long_gates, long_y, {target, 3}));
+      }
+    }
+  }
+}
+
+// max(x, 0)^2 is max(x, 0) x, so an ungated expert equals a gated one whose gate is `up`.
+TEST(Moe, UngatedReluSquaredIsReluGatedByUp) {
+  const Sizes sizes{5, 2, 64, 96, 35};
+  Mixture ungated(DType::kQ8_0, sizes, {.activation = Activation::kReluSquared}, {.gated = false});
+  Mixture gated(DType::kQ8_0, sizes, {.activation = Activation::kRelu}, {.gate_is_up = true});
+  const Matrix x = ungated.rows(9), gates = ungated.gates(9), none = ungated.residual(1);
+  for (const Target target : supported_targets())
+    test::expect_same_bits(gated.run(x, gates, none, {target, 2}),
+                           ungated.run(x, gates, none, {target, 2}), name(target).data());
 }
 
 TEST(Moe, AllRowsMayChooseTheSameExpertsAndOthersHaveNone) {

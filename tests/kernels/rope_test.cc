@@ -62,6 +62,46 @@ TEST(RopeAngles, FastIsTheReferenceAtEveryPosition) {
   }
 }
 
+TEST(PositionScale, ScalesByTheLogarithmOfPassedPeriods) {
+  Random random(4);
+  const Matrix positions = indices({0, 6, 7, 14, 15, 8191, 1000000});
+  const PositionScaleAttr attr{.weight = 0.1, .period = 8, .shift = 1};
+  const Matrix x = random_matrix(7, 37, random);
+  for (Target target : supported_targets()) {
+    Matrix y(7, 37);
+    run(op::kPositionScale, {x.operand, positions.operand}, y.operand, attr, plain_shape(7),
+        {.target = target, .workers = 3});
+    for (int r = 0; r < 7; ++r) {
+      const int passed = (*positions.operand.row<int32_t>(r) + 1) / 8;
+      const auto factor = static_cast<float>(1 + 0.1 * std::log(1.0 + passed));
+      for (int c = 0; c < 37; ++c) EXPECT_EQ(y[r][c], x[r][c] * factor) << r << " " << c;
+    }
+    EXPECT_EQ(y[1][5], x[1][5]);  // within the first period
+  }
+}
+
+// A rotation by angle 0 multiplies by the temperature alone.
+TEST(PositionScale, IsTheTemperatureOfRope) {
+  Random random(8);
+  const Matrix positions = indices({3, 4095, 4096, 70000});
+  const Matrix x = random_matrix(4, 24, random);
+  for (Target target : supported_targets()) {
+    Matrix angles(4, 8), turned(4, 24), y(4, 24);
+    run(op::kRopeAngles, {positions.operand}, angles.operand,
+        AnglesAttr{.dims = 8,
+                   .scaling = RopeScaling::kLinear,
+                   .factor = std::numeric_limits<double>::infinity(),
+                   .original_context = 4096,
+                   .temperature = 0.1},
+        plain_shape(4), {.target = target});
+    run(op::kRope, {x.operand, angles.operand}, turned.operand, RopeAttr{.heads = 3, .dims = 8},
+        plain_shape(4), {.target = target});
+    run(op::kPositionScale, {x.operand, positions.operand}, y.operand,
+        PositionScaleAttr{.weight = 0.1, .period = 4096}, plain_shape(4), {.target = target});
+    expect_same_bits(y, turned, name(target).data());
+  }
+}
+
 TEST(Rope, FastIsTheReference) {
   Random random(2);
   const Matrix positions = indices({0, 3, 77, 1000, 1001});

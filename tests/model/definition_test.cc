@@ -20,7 +20,7 @@ TEST(Definition, TrainingTraceHasNoState) {
   c.output.tied = true;
   for (TraceMode mode : {TraceMode::kServe, TraceMode::kTrain}) {
     Graph graph;
-    Trace t(graph, mode, [](const std::string&) { return false; });
+    Trace t(graph, mode, Weights(weight_rules("llama")));
     const Array logits = find_architecture("llama").define(t, c);
     EXPECT_EQ(logits.shape().cols(), 32);
     int states = 0;

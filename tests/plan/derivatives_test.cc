@@ -211,6 +211,11 @@ TEST(Derivatives, OfPositionsAndAttention) {
     const Array angles = rope_angles(s.index("positions", Symbol::kRows), {.dims = 4, .theta = 50});
     return rope(wrt[0], angles, {.heads = 2, .dims = 4, .begin = 1});
   });
+  expect_right("position_scale", [](Scene& s, auto& wrt) {
+    wrt = {s.x(12)};
+    return position_scale(wrt[0], s.index("positions", Symbol::kRows),
+                          {.weight = 0.5, .period = 2, .shift = 1});
+  });
   for (const Mask mask : {Mask::kCausal, Mask::kFull, Mask::kSymmetric})
     expect_right(
         "attend",

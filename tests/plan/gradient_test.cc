@@ -91,7 +91,7 @@ class Trained {
  public:
   explicit Trained(const std::string& architecture)
       : config(tiny(architecture)), block(test::usual_inputs(), kTokens), pool(2) {
-    Trace t(graph, TraceMode::kTrain, has_weight(architecture));
+    Trace t(graph, TraceMode::kTrain, Weights(weight_rules(architecture)));
     logits = find_architecture(architecture).define(t, config);
     loss = cross_entropy(logits, t.targets());
     Random random(7);
@@ -115,17 +115,6 @@ class Trained {
     block.add_span(0, kTokens, 0);
     block.shape.outputs = kTokens;
     block.shape.sequences = 1;
-  }
-
-  static std::function<bool(const std::string&)> has_weight(const std::string& architecture) {
-    const bool heads = architecture == "gemma3" || architecture == "olmo2";
-    const bool biases = architecture.starts_with("gpt");
-    return [=](const std::string& name) {
-      if (architecture == "bloom") return name == "token_embd_norm.weight";
-      if (architecture == "gemma4") return name.ends_with("output_scale.weight");
-      return (heads && name.find("_norm.weight") != std::string::npos) ||
-             (biases && name.ends_with(".bias") && name != "output.bias");
-    };
   }
 
   std::unique_ptr<Plan> plan(const std::vector<Array>& arrays, bool fuse) {
@@ -168,7 +157,7 @@ TEST_P(Definitions, GradientsEqualCentralDifferences) {
     for (int64_t r = 0; r < w.rows; r += std::max<int64_t>(1, w.rows / 4)) {
       const int32_t col = static_cast<int32_t>((r * 7 + 3) % w.cols);
       float& x = w.row<float>(r)[col];
-      const float h = 4e-3F;
+      const float h = 2e-3F;
       const double expected =
           (loss_at(x, x + h) - loss_at(x, x - h)) / (2 * static_cast<double>(h));
       EXPECT_NEAR(grad.row<float>(r)[col], expected, 2e-3 + 1e-2 * std::abs(expected))
@@ -205,7 +194,7 @@ TEST_P(Definitions, ServingEqualsTraining) {
   const auto reference = m.plan({m.logits}, false);
   reference->run();
   Graph graph;
-  Trace t(graph, TraceMode::kServe, Trained::has_weight(GetParam()));
+  Trace t(graph, TraceMode::kServe, Weights(weight_rules(GetParam())));
   const Array logits = find_architecture(GetParam()).define(t, m.config);
   for (bool fuse : {false, true}) {
     StateStore states(
@@ -246,7 +235,7 @@ TEST_P(Definitions, ServingEqualsTraining) {
 TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
   const auto refused = [](const char* op, const auto& make) {
     Graph graph;
-    Trace t(graph, TraceMode::kTrain, [](const std::string&) { return false; });
+    Trace t(graph, TraceMode::kTrain);
     const Array w = t.weight("w", {6, 23});
     const Array x = linear(embed(t.tokens(), t.weight("e", {23, 23})), w);
     const Array loss = cross_entropy(make(t, x), t.targets());

@@ -22,6 +22,7 @@
 #include "kernels/gpu/kernels/linear/gemv.h"
 #include "kernels/gpu/kernels/linear/quantize_x_groups.h"
 #include "kernels/gpu/kernels/peak_rates.h"
+#include "kernels/gpu/kernels/position_scale.h"
 #include "kernels/gpu/kernels/relaxed/attend_flash.h"
 #include "kernels/gpu/kernels/relaxed/bf16_rows.h"
 #include "kernels/gpu/kernels/relaxed/dequantize.h"

@@ -85,7 +85,7 @@ void expect_close(const std::vector<double>& found, const std::vector<double>& e
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// The hidden values of an expert by the definition of MoeAttr, with SiLU.
+// The hidden values of a gated expert by the definition of MoeAttr, with SiLU.
 double hidden_value(const MoeAttr& attr, double g, double u) {
   if (attr.limit <= 0) return g * sigmoid(g) * u;
   g = std::min<double>(g, attr.limit);
@@ -105,8 +105,7 @@ TEST_P(ExpertSums, OfDownProjectionsAreThoseOfTheirInputs) {
     const auto gate = values.tensor(node, MoeIn::kGate), up = values.tensor(node, MoeIn::kUp);
     const auto gate_bias = values.tensor(node, MoeIn::kGateBias);
     const auto up_bias = values.tensor(node, MoeIn::kUpBias);
-    const size_t cols = x[0].size(), experts = gates[0].size(),
-                 hidden = gate.size() / cols / experts;
+    const size_t cols = x[0].size(), experts = gates[0].size(), hidden = up.size() / cols / experts;
     std::vector<double> expected(experts * hidden);
     std::vector<int64_t> counts(experts);
     const auto& attr = node.as<MoeAttr>();
@@ -117,11 +116,13 @@ TEST_P(ExpertSums, OfDownProjectionsAreThoseOfTheirInputs) {
         for (size_t j = e * hidden; j < (e + 1) * hidden; ++j) {
           double g = gate_bias.empty() ? 0 : gate_bias[j], u = up_bias.empty() ? 0 : up_bias[j];
           for (size_t c = 0; c < cols; ++c) {
-            g += double{x[r][c]} * gate[j * cols + c];
+            if (!gate.empty()) g += double{x[r][c]} * gate[j * cols + c];
             u += double{x[r][c]} * up[j * cols + c];
           }
           const double weight = attr.gate_input ? gates[r][e] : 1;
-          expected[j] += std::pow(hidden_value(attr, g * weight, u * weight), 2);
+          const double relu = std::max(u, 0.0);  // experts without a gate have ReLU squared
+          expected[j] +=
+              std::pow(gate.empty() ? relu * relu : hidden_value(attr, g * weight, u * weight), 2);
         }
       }
     const std::string& name = values.entry.graph[node.in[MoeIn::kDown]].name;
@@ -136,7 +137,7 @@ TEST_P(ExpertSums, OfDownProjectionsAreThoseOfTheirInputs) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ExpertSums,
                          ::testing::Values("mixtral", "qwen3moe", "llama4", "gpt-oss",
-                                           "gpt-oss-mxfp4", "deepseek-v3"),
+                                           "gpt-oss-mxfp4", "deepseek-v3", "nemotron-h-moe"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');

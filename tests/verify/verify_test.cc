@@ -115,8 +115,8 @@ std::vector<Defect> of_files() {
          p.tensors.back().name = "blk.0.attn_q.bias";
        },
        "uniform layers",
-       kWarn,
-       {"attn_q.bias", "1 of 2"}},
+       kFail,
+       {"no tensor 'blk.1.attn_q.bias', but 'blk.0.attn_q.bias'"}},
       {"NaN",
        [](Parts& p) {
          p.change("blk.1.attn_k.weight")[5 * 32 + 3] = std::numeric_limits<float>::quiet_NaN();

@@ -13,8 +13,19 @@ Value rope_jvp(const JvpContext& c) {
   return c.make(op::kRope, {c.t(RopeIn::kX), c.in(RopeIn::kAngles)}, c.node().attr);
 }
 
+// The factors are constants.
+Inputs position_scale_vjp(const VjpContext& c) {
+  return inputs(
+      {c.make(op::kPositionScale, {c.dy(), c.in(PositionScaleIn::kPositions)}, c.node().attr)});
+}
+Value position_scale_jvp(const JvpContext& c) {
+  return c.make(op::kPositionScale, {c.t(PositionScaleIn::kX), c.in(PositionScaleIn::kPositions)},
+                c.node().attr);
+}
+
 constexpr DiffDef kRules[] = {
     {op::kRope, rope_vjp, rope_jvp},
+    {op::kPositionScale, position_scale_vjp, position_scale_jvp},
     {.op = op::kRopeAngles,
      .no_vjp = "positions are whole numbers",
      .no_jvp = "positions are whole numbers"},

@@ -28,9 +28,12 @@ Outputs moe(const OpContext& c) {
             "more experts are used than there are");
   c.require(c.shape(MoeIn::kGates) == Shape{x.rows(), experts},
             "there must be one gate a row and expert");
-  const Shape& up = c.same_shape(MoeIn::kGate, MoeIn::kUp);
+  const Shape& up = c.shape(MoeIn::kUp);
+  c.require(c.has(MoeIn::kGate) ? c.shape(MoeIn::kGate) == up
+                                : !c.has(MoeIn::kGateBias) && attr.limit == 0,
+            "gate must have the shape of up, and a bias or limit of the gate needs a gate");
   c.require(up.rank == 3 && up[0] == Dim(experts) && up.cols() == x.cols(),
-            "gate and up must be [experts, hidden, in]");
+            "up must be [experts, hidden, in]");
   const Shape& down = c.shape(MoeIn::kDown);
   c.require(down.rank == 3 && down[0] == Dim(experts) && Dim(down.cols()) == up[1],
             "down must be [experts, out, hidden]");
@@ -51,8 +54,8 @@ Cost moe_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   const auto& attr = c.attr<MoeAttr>();
   const double part = 1.0 * attr.used / attr.experts;
   const double rows = size(c.shape(MoeIn::kX).rows());
-  const double weights =
-      2 * size.elements(c.shape(MoeIn::kUp)) + size.elements(c.shape(MoeIn::kDown));
+  const double weights = (c.has(MoeIn::kGate) ? 2 : 1) * size.elements(c.shape(MoeIn::kUp)) +
+                         size.elements(c.shape(MoeIn::kDown));
   return {.flops = 2 * rows * weights * part, .weight_share = 1 - std::pow(1 - part, rows)};
 }
 

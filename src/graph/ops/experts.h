@@ -23,9 +23,10 @@ struct RouteAttr {
   float jitter = 0;
 };
 /// Parameters of moe. y = sum over the experts e with nonzero gate, in order, of gate_e * (down_e
-/// h_e + bias), with h_e = act(g) * u, g = gate_e x + bias, u = up_e x + bias. `limit` > 0: g is at
-/// most limit, u is clamped to +-limit, and h = g sigmoid(alpha g) (u + 1) (OpenAI, gpt-oss).
-/// `gate_input`: the gate multiplies g and u instead of the result.
+/// h_e + bias), with h_e = act(g) * u, g = gate_e x + bias, u = up_e x + bias. Experts without a
+/// gate projection: h_e = act(u). `limit` > 0: g is at most limit, u is clamped to +-limit, and h =
+/// g sigmoid(alpha g) (u + 1) (OpenAI, gpt-oss). `gate_input`: the weight of the expert multiplies
+/// g and u instead of the result.
 struct MoeAttr {
   int32_t experts = 1, used = 1;
   ActivateAttr activation = Activation::kSilu;
@@ -57,10 +58,10 @@ inline constexpr OpDef kRoute{.name = "route",
                               .infer = detail::route,
                               .cost = detail::elements<4>};
 /// x [rows, in], gates [rows, experts] with at most MoeAttr::used nonzero values per row, residual
-/// [rows, out], gate and up [experts, hidden, in], down [experts, out, hidden], biases in one row
-/// each (Shazeer et al., arXiv:1701.06538).
+/// [rows, out], gate (if the experts have one) and up [experts, hidden, in], down [experts, out,
+/// hidden], biases in one row each (Shazeer et al., arXiv:1701.06538).
 inline constexpr OpDef kMoe{.name = "moe",
-                            .inputs = {"x", "gates", "residual?", "gate", "up", "down",
+                            .inputs = {"x", "gates", "residual?", "gate?", "up", "down",
                                        "gate_bias?", "up_bias?", "down_bias?"},
                             .infer = detail::moe,
                             .cost = detail::moe_cost};

@@ -31,6 +31,16 @@ Outputs rope(const OpContext& c) {
   return x;
 }
 
+Outputs position_scale(const OpContext& c) {
+  const auto& attr = c.attr<PositionScaleAttr>();
+  const Shape& x = c.shape(PositionScaleIn::kX);
+  c.require(attr.period > 0 && attr.shift >= 0,
+            "the period must be above 0, and the shift must not be negative");
+  c.require(c.shape(PositionScaleIn::kPositions) == Shape{x.rows(), 1},
+            "there must be one position a row");
+  return x;
+}
+
 Outputs qkv_rope(const OpContext& c) {
   const auto& attr = c.attr<QkvRopeAttr>();
   const Shape& qkv = c.shape(QkvRopeIn::kQkv);

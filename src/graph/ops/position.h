@@ -1,6 +1,6 @@
-// position.h: rotary position embedding.
+// position.h: rotary position embedding, and scaling by position.
 #pragma once
-#include "graph/op.h"
+#include "graph/ops/elementwise.h"
 
 namespace veery {
 
@@ -17,10 +17,17 @@ struct AnglesAttr {
   bool truncate = true;         ///< kYarn: the ramp begins and ends at whole pairs
   double attention_factor = 1;  ///< multiplies cos and sin
   double original_context = 8192;
-  /// Temperature: at position p, cos and sin are also multiplied by 1 + temperature * ln(1 +
-  /// floor((p + temperature_shift) / original_context)).
-  double temperature = 0, temperature_shift = 0;
+  /// Temperature: cos and sin are also multiplied by the factor of PositionScaleAttr{temperature,
+  /// original_context}.
+  double temperature = 0;
   bool operator==(const AnglesAttr&) const = default;
+};
+/// Parameters of position_scale. The factor at position p is 1 + weight * ln(1 + floor((p + shift)
+/// / period)); shift is 0 or more.
+struct PositionScaleAttr {
+  double weight = 0;
+  double period = 1;  ///< in positions
+  double shift = 0;
 };
 /// Parameters of rope. Rotates `dims` dimensions of a head starting at `begin`; other dimensions
 /// are unchanged. Pair i is (2i, 2i + 1) if interleaved, otherwise (i, i + dims/2). `sign` -1
@@ -43,6 +50,9 @@ struct QkvRopeAttr {
 struct RopeAnglesIn {
   enum { kPositions, kDivisors, kExtended, kIsExtended };
 };
+struct PositionScaleIn {
+  enum { kX, kPositions };
+};
 struct RopeIn {
   enum { kX, kAngles };
 };
@@ -54,6 +64,7 @@ namespace op {
 namespace detail {
 
 Outputs rope_angles(const OpContext& c);
+Outputs position_scale(const OpContext& c);
 Outputs rope(const OpContext& c);
 Outputs qkv_rope(const OpContext& c);
 Value decompose_qkv_rope(Graph& graph, const Node& node);
@@ -74,6 +85,12 @@ inline constexpr OpDef kRopeAngles{
 /// Rotates x [rows, heads * head_dim] (Su et al., arXiv:2104.09864).
 inline constexpr OpDef kRope{
     .name = "rope", .inputs = {"x", "angles"}, .infer = detail::rope, .cost = detail::rope_cost};
+/// Multiplies each row of x by a factor that depends on its position [rows, 1] i32: the temperature
+/// of attention scores at positions beyond the trained context (Nakanishi, arXiv:2501.19399).
+inline constexpr OpDef kPositionScale{.name = "position_scale",
+                                      .inputs = {"x", "positions"},
+                                      .infer = detail::position_scale,
+                                      .cost = detail::elements<1>};
 /// QK norms, RoPE and cache writes of a fused projection [rows, q + k + v]; returns the queries.
 inline constexpr OpDef kQkvRope{
     .name = "qkv_rope",
@@ -85,7 +102,7 @@ inline constexpr OpDef kQkvRope{
     .writes = 1U << QkvRopeIn::kKeys | 1U << QkvRopeIn::kValues,
     .decompose = detail::decompose_qkv_rope};
 
-inline constexpr Op kPositions[] = {kRopeAngles, kRope, kQkvRope};
+inline constexpr Op kPositions[] = {kRopeAngles, kRope, kPositionScale, kQkvRope};
 
 }  // namespace op
 }  // namespace veery

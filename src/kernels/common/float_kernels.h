@@ -12,7 +12,7 @@ KernelRows fast_rms_norm();
 KernelRows fast_layer_norm();
 KernelRows fast_scan();
 KernelRows fast_conv1d();
-KernelRows fast_rope();  ///< rope_angles, rope, cache_write, qkv_rope
+KernelRows fast_rope();  ///< rope_angles, rope, position_scale, cache_write, qkv_rope
 
 }  // namespace veery
 

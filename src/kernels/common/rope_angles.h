@@ -1,5 +1,5 @@
 // rope_angles.h: the frequencies of rotary position embeddings and their scalings for long
-// contexts.
+// contexts; factors by position.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,11 @@
 #include "graph/ops/ops.h"
 
 namespace veery {
+
+/// Returns the factor of position_scale.
+inline double position_factor(const PositionScaleAttr& attr, double position) {
+  return 1 + attr.weight * std::log(1 + std::floor((position + attr.shift) / attr.period));
+}
 
 /// The frequency of pair i < dims / 2, in radians per position (Su et al., arXiv:2104.09864),
 /// scaled as in the transformers library: kLlama3 keeps short wavelengths, stretches long ones and
@@ -45,9 +50,8 @@ class RopeFrequencies {
   /// Returns the factor of cos and sin at a position.
   double magnitude(double position) const {
     if (attr_.temperature == 0) return attr_.attention_factor;
-    const double contexts =
-        std::floor((position + attr_.temperature_shift) / attr_.original_context);
-    return attr_.attention_factor * (1 + attr_.temperature * std::log(1 + contexts));
+    return attr_.attention_factor *
+           position_factor({attr_.temperature, attr_.original_context}, position);
   }
 
  private:

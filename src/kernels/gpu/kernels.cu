@@ -21,6 +21,7 @@
 #include "kernels/gpu/kernels/relaxed/attend_flash.h"
 #include "kernels/gpu/kernels/relaxed/bf16_rows.h"
 #include "kernels/gpu/kernels/relaxed/dequantize.h"
+#include "kernels/gpu/kernels/position_scale.h"
 #include "kernels/gpu/kernels/rope.h"
 #include "kernels/gpu/kernels/rope_angles.h"
 #include "kernels/gpu/kernels/row_ops.h"

@@ -12,6 +12,7 @@
 #include "kernels/gpu/kernels/linear/gemm_simdgroup.h"
 #include "kernels/gpu/kernels/linear/gemv_simdgroup.h"
 #include "kernels/gpu/kernels/peak_rates.h"
+#include "kernels/gpu/kernels/position_scale.h"
 #include "kernels/gpu/kernels/rope.h"
 #include "kernels/gpu/kernels/rope_angles.h"
 #include "kernels/gpu/kernels/row_ops.h"

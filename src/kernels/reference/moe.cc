@@ -131,9 +131,14 @@ void add_expert(const Dispatch& d, int64_t r, int64_t e, float* scratch) {
   float* h = scratch;
   float* buffer = scratch + hidden;
   for (int64_t j = 0; j < hidden; ++j) {
-    float g = biased_dot(d, MoeIn::kGate, e * hidden + j, x, buffer);
     float u = biased_dot(d, MoeIn::kUp, e * hidden + j, x, buffer);
-    if (attr.gate_input) g *= gate, u *= gate;
+    if (attr.gate_input) u *= gate;
+    if (!d.in[MoeIn::kGate]) {
+      h[j] = activated(u, attr.activation);
+      continue;
+    }
+    float g = biased_dot(d, MoeIn::kGate, e * hidden + j, x, buffer);
+    if (attr.gate_input) g *= gate;
     h[j] = gated(attr, g, u);
   }
   float* out = d.out().row<float>(r);
@@ -170,8 +175,10 @@ bool takes_route(const Dispatch& d, const KernelChoice&) {
          is_matrix(d.out());
 }
 bool takes_moe(const Dispatch& d, const KernelChoice&) {
-  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
-    if (!is_weight(d.in[i]) || !absent_or_matrix(d.in[i + 3])) return false;
+  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown}) {
+    const bool absent = i == MoeIn::kGate && !d.in[i];
+    if ((!absent && !is_weight(d.in[i])) || !absent_or_matrix(d.in[i + 3])) return false;
+  }
   return is_matrix(d.in[MoeIn::kX]) && is_matrix(d.in[MoeIn::kGates]) &&
          absent_or_matrix(d.in[MoeIn::kResidual]) && is_matrix(d.out());
 }

@@ -13,7 +13,7 @@ KernelRows reference_rms_norm();
 KernelRows reference_layer_norm();
 KernelRows reference_heads();  ///< head_linear, concat
 KernelRows reference_moe();    ///< route, moe
-KernelRows reference_rope();   ///< rope_angles, rope, cache_write, qkv_rope
+KernelRows reference_rope();   ///< rope_angles, rope, position_scale, cache_write, qkv_rope
 KernelRows reference_attend();
 KernelRows reference_choose_positions();
 KernelRows reference_recurrence();  ///< scan, conv1d

@@ -29,6 +29,17 @@ void rope_angles(const Dispatch& d, const RunShape& shape, const Worker& worker)
   }
 }
 
+void position_scale(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const auto& attr = d.as<PositionScaleAttr>();
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const auto factor = static_cast<float>(
+        position_factor(attr, *d.in[PositionScaleIn::kPositions].row<int32_t>(r)));
+    for (int64_t i = 0; i < d.out().cols; ++i)
+      d.out().row<float>(r)[i] = d.in[PositionScaleIn::kX].row<float>(r)[i] * factor;
+  }
+}
+
 struct Rotation {
   int64_t head_dim;
   int64_t dims;
@@ -119,6 +130,10 @@ bool takes_angles(const Dispatch& d, const KernelChoice&) {
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
 }
+bool takes_position_scale(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[PositionScaleIn::kX]) &&
+         is_matrix(d.in[PositionScaleIn::kPositions], DType::kI32) && is_matrix(d.out());
+}
 bool takes_write(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[CacheWriteIn::kX]) && is_cache(d.in[CacheWriteIn::kState]);
 }
@@ -132,6 +147,7 @@ constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
     {op::kRopeAngles, kRef, takes_angles, {"rope_angles", {rope_angles}}},
     {op::kRope, kRef, takes_rope, {"rope", {rope}}},
+    {op::kPositionScale, kRef, takes_position_scale, {"position_scale", {position_scale}}},
     {op::kCacheWrite, kRef, takes_write, {"cache_write", {cache_write}}},
     {op::kQkvRope, kRef, takes_qkv, {"qkv_rope", {qkv_rope}, nullptr, head_bytes}},
 };

@@ -7,7 +7,6 @@
 // - DeepSeek V3.2 (DeepSeek-V3.2-Exp, 2025) and GLM 5 (2026): sparse attention with the lightning
 //   indexer.
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "model/arch/arch.h"
@@ -23,17 +22,11 @@ Array latent_norm(Trace& t, const TransformerConfig& c, const char* name, Array 
   return rms_norm(x, t.vector(name, x.shape().cols()), c.latent.norm_eps);
 }
 
-// Returns the temperature of the queries of each row [rows, 1], as the cosine of angle 0 times the
-// temperature. Empty: no temperature.
-Array temperature(Trace& t, const TransformerConfig& c) {
-  if (c.positions.rope.temperature == 0 || !c.long_context) return {};
-  const Array angles =
-      rope_angles(t.positions(), {.dims = 2,
-                                  .scaling = RopeScaling::kLinear,
-                                  .factor = std::numeric_limits<double>::infinity(),
-                                  .original_context = c.positions.rope.original_context,
-                                  .temperature = c.positions.rope.temperature});
-  return columns(angles, 0, 1);
+// Multiplies queries by the temperature of their positions, if the model has one.
+Array with_temperature(Trace& t, const TransformerConfig& c, Array q) {
+  const AnglesAttr& rope = c.positions.rope;
+  if (rope.temperature == 0 || !c.long_context) return q;
+  return position_scale(q, t.positions(), {rope.temperature, rope.original_context});
 }
 
 // Returns the compressed queries; empty if queries are projected from the input directly.
@@ -95,18 +88,17 @@ Array choose(Trace& t, const TransformerConfig& c, Array h, Array compressed,
 // materialised. `chosen`: the selection of the previous layers; replaced if this layer has an
 // indexer.
 Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
-                       Array temperature, Array& chosen) {
+                       Array& chosen) {
   const LatentConfig& l = c.latent;
   const Array compressed = compressed_queries(t, c, h);
   if (c.sparse && c.index.layers[static_cast<size_t>(t.layer())])
     chosen = choose(t, c, h, compressed, angles);
-  Array q =
+  const Array q =
       head_linear(queries(t, c, h, compressed, angles),
                   t.stack("attn_k_b", {c.attention.heads, l.rank, l.plain}), c.attention.heads);
-  if (temperature) q = q * temperature;
   const Array kept = t.cached("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
   const Array y = attend(
-      t.name("attn.q", q), kept, kept,
+      t.name("attn.q", with_temperature(t, c, q)), kept, kept,
       {.heads = c.attention.heads, .kv_heads = 1, .scale = c.attention.scale, .shared = l.rank}, {},
       chosen);
   const Array out =
@@ -117,11 +109,10 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 }  // namespace
 
 Array deepseek(Trace& t, const TransformerConfig& c) {
-  const Array factor = temperature(t, c);
   Array chosen;
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
     const Array h = norm(t, c, "attn_norm", x);
-    x = x + latent_attention(t, c, h, angles.global, factor, chosen);
+    x = x + latent_attention(t, c, h, angles.global, chosen);
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }
@@ -131,7 +122,7 @@ Array kimi_linear(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
     x = x + (c.is_recurrent(layer) ? kda_block(t, c, h)
-                                   : latent_attention(t, c, h, angles.global, {}, chosen));
+                                   : latent_attention(t, c, h, angles.global, chosen));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }

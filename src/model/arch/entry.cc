@@ -20,8 +20,7 @@ class Traced {
   Traced(const ModelFile& file, const TransformerConfig& config, TraceMode mode, const char* name)
       : entry_{.name = name, .graph = {}, .roots = {}},
         file_(file),
-        trace_(entry_.graph, mode,
-               [&file](const std::string& weight) { return file.find(weight) != nullptr; }),
+        trace_(entry_.graph, mode, Weights(weight_rules(config.architecture), file)),
         output_(find_architecture(config.architecture).define(trace_, config)) {}
 
   Trace& trace() { return trace_; }
@@ -39,7 +38,9 @@ class Traced {
                   name, purpose);
     return tensor->shape[0];
   }
+  /// Throws kFormat, naming the tensor, if the file has not the weights of the definition.
   Entry finish(const std::map<std::string, Array>& roots) {
+    trace_.check_weights();
     for (const auto& [name, array] : roots) entry_.roots[name] = array.value();
     return std::move(entry_);
   }
@@ -126,9 +127,9 @@ Entry draft_entry(const ModelFile& file, const TransformerConfig& config) {
                 "blk.{}.nextn.eh_proj ... of a qwen3next, qwen35 or qwen35moe model)",
                 file.path, config.layers);
   Entry entry{.name = "draft", .graph = {}, .roots = {}};
-  Trace trace(entry.graph, TraceMode::kServe,
-              [&file](const std::string& weight) { return file.find(weight) != nullptr; });
+  Trace trace(entry.graph, TraceMode::kServe, Weights(weight_rules(config.architecture), file));
   const MtpRows rows = mtp_rows(trace, config);
+  trace.check_weights();
   entry.roots = {{"best", argmax(rows.logits).value()}, {"hidden", rows.hidden.value()}};
   return entry;
 }

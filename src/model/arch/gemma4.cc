@@ -43,7 +43,7 @@ class Gemma4 {
     x = x + norm(t_, c_, "post_attention_norm", attention(norm(t_, c_, "attn_norm", x), angles, i));
     x = x + norm(t_, c_, "post_ffw_norm", both_feed_forwards(x));
     if (inputs_) x = x + layer_input(x, i);
-    return t_.has_weight("layer_output_scale") ? x * t_.vector("layer_output_scale", 1) : x;
+    return x * t_.vector("layer_output_scale", 1);
   }
 
  private:
@@ -103,8 +103,8 @@ class Gemma4 {
   // their norm.
   Array both_feed_forwards(Array x) {
     const Array dense = dense_feed_forward(t_, c_, norm(t_, c_, "ffn_norm", x));
-    if (!t_.has_weight("ffn_gate_inp")) return dense;
     const int32_t count = c_.experts.count;
+    if (count == 0) return dense;
     const float root = 1 / std::sqrt(static_cast<float>(c_.dim));
     const Array seen = rms_norm(x, t_.factors("ffn_gate_inp", c_.dim), c_.norms.eps);
     const Array scores = scale(project(t_, "ffn_gate_inp", seen, count), root);

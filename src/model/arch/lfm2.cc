@@ -18,16 +18,13 @@ Array lfm2(Trace& t, const TransformerConfig& c) {
 // Experts are selected by sigmoid scores with a bias correction.
 void complete_lfm2_moe(TransformerConfig& c) { c.experts.route.sigmoid = true; }
 
-// LFM3: also norms after both parts, if the file has them.
+// LFM3: also norms after both parts.
 Array lfm3(Trace& t, const TransformerConfig& c) {
-  const auto behind = [&](const char* name, Array x) {
-    return t.has_weight(name) ? norm(t, c, name, x) : x;
-  };
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     Array h = norm(t, c, "attn_norm", x);
     h = c.is_recurrent(layer) ? short_conv_block(t, c, h) : attention_block(t, c, h, angles, layer);
-    x = x + behind("post_attention_norm", h);
-    return x + behind("post_ffw_norm", feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+    x = x + norm(t, c, "post_attention_norm", h);
+    return x + norm(t, c, "post_ffw_norm", feed_forward(t, c, norm(t, c, "ffn_norm", x)));
   });
 }
 

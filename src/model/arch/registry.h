@@ -10,7 +10,7 @@
 namespace veery {
 
 /// An architecture: its definition and the hyperparameters that files do not specify. Rows state
-/// only what differs from the defaults.
+/// only what differs from the defaults. Its weights are in model/weight_rules.cc.
 struct Architecture {
   std::string_view name;
   /// The name in GGUF files, if it differs from `name`.

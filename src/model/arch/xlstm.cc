@@ -77,9 +77,9 @@ Array slstm_cells(Trace& t, const TransformerConfig& c, Array h) {
 Array xlstm_lm(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles&, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
-    x = x + (c.recurrent.blocks.cells[static_cast<size_t>(layer)] ? slstm_cells(t, c, h)
-                                                                  : mlstm(t, c, h));
-    if (!t.has_weight("ffn_up")) return x;
+    const bool cells = c.recurrent.blocks.cells[static_cast<size_t>(layer)];
+    x = x + (cells ? slstm_cells(t, c, h) : mlstm(t, c, h));
+    if (!cells) return x;
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }

@@ -206,7 +206,7 @@ float dot(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
-// Each row of the gate and up projections belongs to one worker.
+// Each row of the up and gate projections belongs to one worker.
 void ImportanceCollector::add_experts(const Experts& experts, const Operand& x,
                                       const Operand& gates, int32_t rows) {
   const ModelFile& file = model_.file();
@@ -238,15 +238,18 @@ void ImportanceCollector::add_experts(const Experts& experts, const Operand& x,
     for (int64_t j = begin; j < end; ++j) {
       const int64_t e = j / hidden;
       if (used[static_cast<size_t>(e)].empty()) continue;
-      gate_rows.read(j, gate);
+      if (gate_rows) gate_rows.read(j, gate);
       up_rows.read(j, up);
       double& sum = sums.squares[static_cast<size_t>(j)];
       for (const int64_t r : used[static_cast<size_t>(e)]) {
         const float* row = x.row<float>(r);
         const float weight = experts.attr.gate_input ? gates.row<float>(r)[e] : 1;
-        const float g = (dot(row, gate.data(), x.cols) + bias(biases[0], j)) * weight;
-        const float u = (dot(row, up.data(), x.cols) + bias(biases[1], j)) * weight;
-        const double h = gated(experts.attr, g, u);
+        const auto product = [&](const std::vector<float>& w, const std::vector<float>& biases_of) {
+          return (dot(row, w.data(), x.cols) + bias(biases_of, j)) * weight;
+        };
+        const float u = product(up, biases[1]);
+        const double h = gate_rows ? gated(experts.attr, product(gate, biases[0]), u)
+                                   : activated(u, experts.attr.activation);
         sum += h * h;
       }
     }

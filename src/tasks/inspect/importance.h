@@ -32,7 +32,7 @@ class ImportanceCollector {
  private:
   /// Tensors of experts that compute the input of their down projections.
   struct Experts {
-    std::string gate, up, down, gate_bias, up_bias;  ///< biases may be empty
+    std::string gate, up, down, gate_bias, up_bias;  ///< gate and biases may be empty
     MoeAttr attr;
   };
   /// An input of products, and the weights that are multiplied with it.

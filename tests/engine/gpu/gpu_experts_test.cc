@@ -97,7 +97,7 @@ struct Case {
   const char* name;
   DType type;
   MoeAttr attr;
-  bool biases = false, residual = false;
+  bool biases = false, residual = false, ungated = false;
 };
 
 // Encodes values in the layout of a file. Affine groups (MLX) and FP8 have no encoder, so their
@@ -205,7 +205,8 @@ void expect_same_mixture(const Case& c, int64_t rows) {
   d.in[MoeIn::kX] = x.operand;
   d.in[MoeIn::kGates] = gates.operand;
   if (c.residual) d.in[MoeIn::kResidual] = residual.operand;
-  for (size_t i = 0; i < 3; ++i) {
+  const size_t first = c.ungated ? 1 : 0;
+  for (size_t i = first; i < 3; ++i) {
     d.in[MoeIn::kGate + i] = weights[i].of_cpu;
     if (c.biases) d.in[MoeIn::kGateBias + i] = biases[i].operand;
   }
@@ -213,7 +214,7 @@ void expect_same_mixture(const Case& c, int64_t rows) {
   Matrix expected(rows, kOut), found(rows, kOut);
   test::run(op::kMoe, {d.in.begin(), d.in.end()}, expected.operand, attr,
             test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
-  for (size_t i = 0; i < 3; ++i) d.in[MoeIn::kGate + i] = weights[i].of_gpu;
+  for (size_t i = first; i < 3; ++i) d.in[MoeIn::kGate + i] = weights[i].of_gpu;
   d.out() = found.operand;
   run_on_gpu(*backend, op::kMoe, d, found, rows);
   if (c.type == DType::kBF16) return expect_rows_alone(*backend, d, expected, found, c.name);
@@ -229,6 +230,25 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
       {"bf16", DType::kBF16, {.experts = 5, .used = 2}, true, true},
       {"bf16, gated input", DType::kBF16, {.experts = 6, .used = 1, .gate_input = true}},
       {"gelu", DType::kF32, {.experts = 3, .used = 3, .activation = Activation::kGelu}, true},
+      {"ungated",
+       DType::kQ8_0,
+       {.experts = 5, .used = 2, .activation = Activation::kReluSquared},
+       true,
+       true,
+       true},
+      {"ungated, gated input",
+       DType::kQ4_0,
+       {.experts = 4, .used = 2, .activation = Activation::kGelu, .gate_input = true},
+       true,
+       false,
+       true},
+      {"ungated, bf16",
+       DType::kBF16,
+       {.experts = 5, .used = 2, .activation = Activation::kReluSquared},
+       false,
+       false,
+       true},
+      {"ungated, f32", DType::kF32, {.experts = 3, .used = 2}, true, false, true},
       {"alone", DType::kF16, {.experts = 1, .used = 1}},
       {"mxfp4", DType::kMXFP4, {.experts = 5, .used = 2, .limit = 7, .alpha = 1.702F}, true},
       {"4 bits of MLX", affine_type({4, 32, DType::kBF16}), {.experts = 5, .used = 2}},

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace moe;  // NOLINT(google-build-using-namespace)
 
-// Quantises rows [first, last) of x in every kind that gate and up need, each as a group of one
+// Quantises rows [first, last) of x in every kind that up and gate need, each as a group of one
 // row.
 void quantise_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; ++r) {
@@ -83,12 +83,16 @@ const float* bias_of(const Operand& biases, int64_t expert, int64_t size) {
   return biases ? biases.row<float>(0) + expert * size : nullptr;
 }
 
-// Returns the epilogue of gate and up: writes h for the routed rows from `first` on.
+// Returns the epilogue of up and, if there is one, gate: writes h for the routed rows from `first`
+// on.
 Epilogue after_up(const Problem& m, const Lists& lists, int64_t expert, int64_t first) {
   Epilogue e;
   e.out = {m.h_row(first), m.h_stride()};
-  e.bias = {bias_of(m.d.in[MoeIn::kGateBias], expert, m.hidden),
-            bias_of(m.d.in[MoeIn::kUpBias], expert, m.hidden)};
+  const float* const up_bias = bias_of(m.d.in[MoeIn::kUpBias], expert, m.hidden);
+  if (m.up.gated)
+    e.bias = {bias_of(m.d.in[MoeIn::kGateBias], expert, m.hidden), up_bias};
+  else
+    e.bias = {up_bias};
   if (m.attr.gate_input) e.input_factor = lists.gate + first;
   e.gate = m.attr.activation;
   e.limit = m.attr.limit;
@@ -108,7 +112,7 @@ Epilogue after_down(const Problem& m, const Lists& lists, int64_t expert) {
   return e;
 }
 
-// Multiplies a worker's share of the gate and up panels of all experts.
+// Multiplies a worker's share of the up (and gate) panels of all experts.
 void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::byte* scratch,
                  const Worker& worker) {
   PanelShares shares(m, lists, worker);
@@ -272,17 +276,20 @@ bool accepts(Op op, const Dispatch& d) {
   for (int i : {MoeIn::kX, MoeIn::kGates, MoeIn::kResidual, MoeIn::kGateBias, MoeIn::kUpBias,
                 MoeIn::kDownBias})
     if (!absent_or_f32(d.in[i])) return false;
-  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
+  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown}) {
+    if (i == MoeIn::kGate && !d.in[i]) continue;
     if (!in_panels(d.in[i]) || d.in[i].format != 0 || !can_pack(d.in[i].dtype) ||
         d.in[i].stack != attr->experts)
       return false;
+  }
   return d.out().layout == Layout::kRowMajor;
 }
 
 std::string_view kernel_name(const Dispatch& d, const KernelChoice& choice, bool few) {
+  const int first = d.in[MoeIn::kGate] ? MoeIn::kGate : MoeIn::kUp;
   std::string name = "moe";
-  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
-    if (i == MoeIn::kGate || d.in[i].dtype != d.in[i - 1].dtype)
+  for (int i = first; i <= MoeIn::kDown; ++i)
+    if (i == first || d.in[i].dtype != d.in[i - 1].dtype)
       name += fmt::format("_{}", info(d.in[i].dtype).name);
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
                       veery::name(vectors_of(choice.target)), few ? "row" : "batch");
@@ -299,7 +306,7 @@ Kernel moe_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   Kernel kernel;
   kernel.name = kernel_name(dispatch, choice, few);
   kernel.phases = few ? phases.few : phases.many;
-  kernel.main_phase = few ? 0 : 1;  // gate and up
+  kernel.main_phase = few ? 0 : 1;  // up and gate
   if (choice.exact) {
     kernel.work = few ? few_work<true> : many_work<true>;
     kernel.scratch = few ? few_scratch<true> : many_scratch<true>;

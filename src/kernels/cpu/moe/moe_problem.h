@@ -17,21 +17,23 @@ struct Problem {
   int64_t rows;
   int64_t hidden = d.in[MoeIn::kDown].cols;
   int64_t chosen = rows * attr.used;  ///< maximum number of pairs of row and expert
-  Product up, down;                   ///< products of expert 0, without rows
-  int64_t block_rows = kGroupRows;    ///< rows per block of gate and up (L2 blocking)
+  Product up, down;                   ///< products of expert 0, without rows; up includes gate
+  int64_t block_rows = kGroupRows;    ///< rows per block of up (L2 blocking)
 
   Problem(const Dispatch& dispatch, int64_t row_count, Target target, bool exact)
       : d(dispatch), rows(row_count) {
     constexpr int64_t kBlockBytes = 512 << 10;  // half of an L2 cache of 1 MiB
     up.cols = d.in[MoeIn::kX].cols;
-    up.gated = true;
-    add_weight(up, d.in[MoeIn::kGate].of_stack(0), target, exact);
+    up.gated = static_cast<bool>(d.in[MoeIn::kGate]);
+    if (up.gated) add_weight(up, d.in[MoeIn::kGate].of_stack(0), target, exact);
     add_weight(up, d.in[MoeIn::kUp].of_stack(0), target, exact);
     down.cols = hidden;
     add_weight(down, d.in[MoeIn::kDown].of_stack(0), target, exact);
     block_rows = std::max(block_rows, kBlockBytes / x_row_bytes() / kGroupRows * kGroupRows);
   }
-  Product up_of(int64_t expert, int64_t count) const { return of(up, expert, count, MoeIn::kGate); }
+  Product up_of(int64_t expert, int64_t count) const {
+    return of(up, expert, count, up.gated ? MoeIn::kGate : MoeIn::kUp);
+  }
   Product down_of(int64_t expert, int64_t count) const {
     return of(down, expert, count, MoeIn::kDown);
   }
@@ -141,7 +143,7 @@ struct Lists {
   }
 };
 
-/// Splits the gate and up panels of all experts into shares of equal cost. Reading a panel costs
+/// Splits the up (and gate) panels of all experts into shares of equal cost. Reading a panel costs
 /// about as much as multiplying it with four rows.
 class PanelShares {
  public:

@@ -1,4 +1,5 @@
-// RoPE angles, rotation, and writes to the KV cache, separately or fused (kQkvRope).
+// RoPE angles, rotation, scaling by position, and writes to the KV cache, separately or fused
+// (kQkvRope).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rope.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
@@ -201,6 +202,19 @@ void fast_rope_angles(const Dispatch& d, const RunShape& shape, const Worker& wo
   }
 }
 
+void fast_position_scale(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const auto& attr = d.as<PositionScaleAttr>();
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const auto factor = static_cast<float>(
+        position_factor(attr, *d.in[PositionScaleIn::kPositions].row<int32_t>(r)));
+    const float* x = d.in[PositionScaleIn::kX].row<float>(r);
+    float* out = d.out().row<float>(r);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < d.out().cols; ++i) out[i] = x[i] * factor;
+  }
+}
+
 void fast_rope(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
   const Rotation how{d.out().cols / attr.heads, attr.dims / 2, attr.interleaved, attr.begin};
@@ -283,6 +297,10 @@ bool takes_angles(const Dispatch& d, const KernelChoice&) {
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
 }
+bool takes_position_scale(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[PositionScaleIn::kX]) &&
+         is_matrix(d.in[PositionScaleIn::kPositions], DType::kI32) && is_matrix(d.out());
+}
 bool takes_write(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[CacheWriteIn::kX]) && is_cache(d.in[CacheWriteIn::kState]);
 }
@@ -295,6 +313,7 @@ bool takes_qkv(const Dispatch& d, const KernelChoice&) {
 constexpr KernelRow kRows[] = {
     VEERY_F32_ROWS(op::kRopeAngles, takes_angles, rope_angles, frequency_bytes),
     VEERY_F32_ROWS(op::kRope, takes_rope, rope, angle_bytes),
+    VEERY_F32_ROWS(op::kPositionScale, takes_position_scale, position_scale, nullptr),
     VEERY_F32_ROWS(op::kCacheWrite, takes_write, cache_write, half_bytes),
     VEERY_F32_ROWS(op::kQkvRope, takes_qkv, qkv_rope, head_bytes),
 };

@@ -256,14 +256,15 @@ VEERY_GPU void group_experts(const VEERY_THREAD ExpertPairParams& a VEERY_CONTEX
 
 // Products
 
-/// Stores one output of a pair: the gated product of gate and up, or the product with down times
-/// the pair's gate.
+/// Stores one output of a pair: the gated product of gate and up, or the activated product with one
+/// weight (up without a gate, or down).
 VEERY_GPU void store_pair(const VEERY_THREAD ExpertGemmParams& a, int expert, int pair, int n,
                           float y, float up) {
   const int64_t at = int64_t{expert} * a.weight[0].rows + n;
   y = y + (a.bias[0] != nullptr ? a.bias[0][at] : 0.0F);
   if (a.gated == 0) {
-    a.out[int64_t{pair} * a.weight[0].rows + n] = y;
+    if (a.gate_input != 0) y = y * a.pairs.gate[pair];
+    a.out[int64_t{pair} * a.weight[0].rows + n] = activated(y, a.activation);
     return;
   }
   up = up + (a.bias[1] != nullptr ? a.bias[1][at] : 0.0F);

@@ -41,10 +41,9 @@ VEERY_GPU void rope_angles(const VEERY_THREAD RopeAnglesParams& a VEERY_CONTEXT)
   const VEERY_DEVICE Float64* frequency =
       a.is_extended != nullptr && a.is_extended[r] != 0 ? a.extended : a.usual;
   const Float64 position = to_f64(a.positions[r]);
-  const Float64 magnitude =
-      a.magnitudes == nullptr
-          ? a.magnitude
-          : load_f64(a.magnitudes + whole_part((position + a.shift) / a.context));
+  const Float64 magnitude = a.magnitudes == nullptr
+                                ? a.magnitude
+                                : load_f64(a.magnitudes + whole_part(position / a.context));
   for (int i = thread(); i < a.out.cols / 2; i += threads()) {
     const SinCos at = sin_cos(position * load_f64(frequency + i));
     a.out.row(r)[2 * i] = to_f32(at.cos * magnitude);

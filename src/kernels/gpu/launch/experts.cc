@@ -29,6 +29,7 @@ struct Mixture {
   bool exact;               // x and the weights as f32
   bool tensor_cores, many;  // many: groups of kManyPairs
   bool separate;            // pairs are multiplied one by one, without groups
+  int first;                // MoeIn of the first weight: gate, or up without a gate
   // Offsets.
   size_t groups = 0, group, count, order, expert, gate, x, h, h_acts, products, bytes;
 
@@ -43,9 +44,10 @@ struct Mixture {
         exact(exactly),
         tensor_cores(machine != nullptr && has_tensor_cores(*machine)),
         many(pairs >= int64_t{kManyPairs} / 2 * attr.experts),
-        separate(pairs <= kMaxSeparate && !is_exact(MoeIn::kGate) && !is_exact(MoeIn::kDown) &&
-                 attr.limit == 0 && !attr.gate_input) {
-    for (const int i : {MoeIn::kGate, MoeIn::kDown})
+        separate(pairs <= kMaxSeparate && !is_exact(MoeIn::kUp) && !is_exact(MoeIn::kDown) &&
+                 attr.limit == 0 && !attr.gate_input),
+        first(d.in[MoeIn::kGate] ? MoeIn::kGate : MoeIn::kUp) {
+    for (const int i : {MoeIn::kUp, MoeIn::kDown})
       separate =
           separate && machine != nullptr && fits_experts_gemv(*machine, format(i), d.in[i].cols);
     max_groups = std::min<int64_t>(pairs, attr.experts) + pairs / max_pairs();
@@ -59,7 +61,7 @@ struct Mixture {
     take(order, pairs * 4);
     take(expert, pairs * 4);
     take(gate, pairs * 4);
-    take(x, rows * act_bytes(MoeIn::kGate));
+    take(x, rows * act_bytes(MoeIn::kUp));
     take(h, pairs * hidden * 4);
     take(h_acts, pairs * act_bytes(MoeIn::kDown));
     take(products, pairs * outputs * 4);
@@ -119,7 +121,7 @@ void record_separate(const Mixture& m, ExpertGemmParams a, Recorder& to) {
 }
 
 void record_product(const Mixture& m, int first, const Activations& act, float* out, Recorder& to) {
-  const bool gated = first == MoeIn::kGate;
+  const bool gated = first == MoeIn::kGate, down = first == MoeIn::kDown;
   ExpertGemmParams a{to.run, m.made_pairs(), act};
   for (int i = 0; i < (gated ? 2 : 1); ++i) {
     a.weight[i] = m.weight(first + i);
@@ -128,10 +130,10 @@ void record_product(const Mixture& m, int first, const Activations& act, float* 
   a.rows = m.d.in[MoeIn::kX].rows;
   a.used = m.attr.used;
   a.gated = gated ? 1 : 0;
-  a.pairs_per_row = gated ? m.attr.used : 1;
-  a.gate_input = m.attr.gate_input ? 1 : 0;
+  a.pairs_per_row = down ? 1 : m.attr.used;
+  a.gate_input = m.attr.gate_input && !down ? 1 : 0;
   a.limit = m.attr.limit, a.alpha = m.attr.alpha;
-  if (gated) a.activation = activation_params(m.attr.activation);
+  if (!down) a.activation = activation_params(m.attr.activation);
   a.out = out;
   if (m.separate) return record_separate(m, a, to);
   const int panels = (a.weight[0].rows + 15) / 16, groups = static_cast<int>(m.max_groups);
@@ -160,13 +162,15 @@ void record_route(const Dispatch& d, Recorder& to) {
 bool accepts_moe(const Dispatch& d, const KernelChoice&) {
   for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown}) {
     const Operand& w = d.in[i];
+    if (i == MoeIn::kGate && !w) continue;
     if (w.layout != Layout::kPanels || w.stack != d.as<MoeAttr>().experts ||
         !weight_format(w.dtype) || !absent_or_matrix(d.in[i + MoeIn::kGateBias - MoeIn::kGate]))
       return false;
   }
   return is_matrix(d.in[MoeIn::kX]) && is_matrix(d.in[MoeIn::kGates]) &&
          absent_or_matrix(d.in[MoeIn::kResidual]) && is_matrix(d.out()) &&
-         weight_format(d.in[MoeIn::kGate].dtype) == weight_format(d.in[MoeIn::kUp].dtype);
+         (!d.in[MoeIn::kGate] ||
+          weight_format(d.in[MoeIn::kGate].dtype) == weight_format(d.in[MoeIn::kUp].dtype));
 }
 bool accepts_moe_exact(const Dispatch& d, const KernelChoice& choice) {
   return choice.exact && accepts_moe(d, choice);
@@ -182,9 +186,9 @@ void record_moe(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[MoeIn::kX]);
   const Mixture m(d, to.max_rows(x.rows), kExact, &to.machine);
   record_pairs(m, to);
-  const Activations acts = m.activations(MoeIn::kGate, m.x);
+  const Activations acts = m.activations(MoeIn::kUp, m.x);
   record_quantize_pairs(x, acts, m.rows, kQuantizeThreads, to);
-  record_product(m, MoeIn::kGate, acts, m.at<float>(m.h), to);
+  record_product(m, m.first, acts, m.at<float>(m.h), to);
   const Activations hidden = m.activations(MoeIn::kDown, m.h_acts);
   record_quantize_pairs(
       {m.at<float>(m.h), m.hidden, Run::times(x.rows, m.attr.used), static_cast<int32_t>(m.hidden)},

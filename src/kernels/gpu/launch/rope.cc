@@ -1,4 +1,4 @@
-// Launches of rotary position embeddings and of writes to the KV cache.
+// Launches of rotary position embeddings, of scaling by position and of writes to the KV cache.
 #include <algorithm>
 
 #include "base/error.h"
@@ -23,16 +23,14 @@ std::vector<double> frequencies(const AnglesAttr& attr, const Operand& divisors,
   for (int i = 0; i < half; ++i) all[static_cast<size_t>(i)] = of(i);
   return all;
 }
-// One magnitude for each multiple of the original context that a sequence may reach. With sliding
-// windows a sequence may be longer than its pages.
-const double* magnitudes(const AnglesAttr& attr, Recorder& to) {
+// Returns the factor of each period that a sequence may reach, times `scale`. With sliding windows
+// a sequence may be longer than its pages.
+const double* position_factors(const PositionScaleAttr& attr, double scale, Recorder& to) {
   constexpr int64_t kLongest = int64_t{1} << 24;
-  const RopeFrequencies of(attr);
-  const double last =
-      static_cast<double>(std::max(to.positions, kLongest)) + attr.temperature_shift;
+  const double last = static_cast<double>(std::max(to.positions, kLongest)) + attr.shift;
   std::vector<double> all;
-  for (double context = 0; context * attr.original_context <= last; ++context)
-    all.push_back(of.magnitude(context * attr.original_context - attr.temperature_shift));
+  for (double period = 0; period * attr.period <= last; ++period)
+    all.push_back(scale * position_factor(attr, period * attr.period - attr.shift));
   return uploaded(all, to);
 }
 
@@ -40,8 +38,7 @@ bool accepts_angles(const Dispatch& d, const KernelChoice&) {
   const Operand& is_extended = d.in[RopeAnglesIn::kIsExtended];
   return is_ids(d.in[RopeAnglesIn::kPositions]) && (!is_extended || is_ids(is_extended)) &&
          absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
-         absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out()) &&
-         (d.as<AnglesAttr>().temperature == 0 || d.as<AnglesAttr>().temperature_shift >= 0);
+         absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out());
 }
 void record_angles(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AnglesAttr>();
@@ -55,8 +52,9 @@ void record_angles(const Dispatch& d, Recorder& to) {
   a.positions = to.ids(d.in[RopeAnglesIn::kPositions]);
   a.out = to.matrix(d.out());
   if (attr.temperature != 0) {
-    a.magnitudes = magnitudes(attr, to);
-    a.shift = attr.temperature_shift, a.context = attr.original_context;
+    a.magnitudes =
+        position_factors({attr.temperature, attr.original_context}, attr.attention_factor, to);
+    a.context = attr.original_context;
   }
   to.add(KernelId::rope_angles, launch_size(to.max_rows(d.out().rows), 64), a);
 }
@@ -70,6 +68,19 @@ void record_rope(const Dispatch& d, Recorder& to) {
          RopeParams{to.run, to.matrix(d.in[RopeIn::kX]), to.matrix(d.in[RopeIn::kAngles]),
                     to.matrix(d.out()), d.out().cols / attr.heads, attr.dims / 2, attr.begin,
                     attr.interleaved ? 1 : 0, attr.sign});
+}
+
+bool accepts_position_scale(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[PositionScaleIn::kX]) && is_ids(d.in[PositionScaleIn::kPositions]) &&
+         is_matrix(d.out());
+}
+void record_position_scale(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<PositionScaleAttr>();
+  PositionScaleParams a{to.run, to.matrix(d.in[PositionScaleIn::kX]), to.matrix(d.out())};
+  a.positions = to.ids(d.in[PositionScaleIn::kPositions]);
+  a.factors = position_factors(attr, 1, to);
+  a.shift = attr.shift, a.period = attr.period;
+  to.add(KernelId::position_scale, launch_size(to.max_rows(d.out().rows), 256), a);
 }
 
 // CacheWriteParams::bytes.
@@ -116,6 +127,8 @@ void record_qkv_rope(const Dispatch& d, Recorder& to) {
 const LaunchRow kRows[] = {
     {op::kRopeAngles, accepts_angles, "rope_angles", nullptr, record_angles, KernelId::rope_angles},
     {op::kRope, accepts_rope, "rope", nullptr, record_rope, KernelId::rope},
+    {op::kPositionScale, accepts_position_scale, "position_scale", nullptr, record_position_scale,
+     KernelId::position_scale},
     {op::kCacheWrite, accepts_cache_write, "cache_write", nullptr, record_cache_write,
      KernelId::cache_write},
     {op::kQkvRope, accepts_qkv_rope, "qkv_rope", nullptr, record_qkv_rope, KernelId::qkv_rope},

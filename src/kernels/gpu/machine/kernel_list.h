@@ -173,6 +173,7 @@
   VEERY_GPU_SINGLE(X, linear_one, LinearOneParams, 64)               \
   VEERY_GPU_SINGLE(X, rope_angles, RopeAnglesParams, 64)             \
   VEERY_GPU_SINGLE(X, rope, RopeParams, 256)                         \
+  VEERY_GPU_SINGLE(X, position_scale, PositionScaleParams, 256)      \
   VEERY_GPU_SINGLE(X, cache_write, CacheWriteParams, 256)            \
   VEERY_GPU_SINGLE(X, qkv_rope, QkvRopeParams, 256)                  \
   VEERY_GPU_SINGLE(X, quantize_x, QuantizeXParams, 1024)             \

@@ -19,9 +19,17 @@ struct RopeAnglesParams {
   const VEERY_DEVICE int32_t* positions;
   const VEERY_DEVICE int32_t* is_extended;  ///< [rows] not 0: `extended`; nullptr without that
   Matrix out;
-  /// Instead of `magnitude`: one for each time that position + shift exceeds the context.
+  /// Instead of `magnitude`: one for each multiple of the context.
   const VEERY_DEVICE Float64* magnitudes;
-  Float64 shift, context;
+  Float64 context;
+};
+
+struct PositionScaleParams {
+  Run run;
+  Matrix x, out;
+  const VEERY_DEVICE int32_t* positions;
+  const VEERY_DEVICE Float64* factors;  ///< one for each multiple of the period
+  Float64 shift, period;
 };
 
 struct RopeParams {

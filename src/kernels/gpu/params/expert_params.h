@@ -35,7 +35,8 @@ struct ExpertPairParams {
   int32_t experts, used;
 };
 
-/// The gate and up products of the experts, or the down product.
+/// The gate and up products of the experts, the up product of experts without a gate, or the down
+/// product.
 struct ExpertGemmParams {
   Run run;
   Pairs pairs;
@@ -47,7 +48,7 @@ struct ExpertGemmParams {
   int32_t pairs_per_row;  ///< pairs that read the same row of `act`
   float limit, alpha;
   int32_t max_smem;             ///< GemmParams::max_smem
-  ActivationParams activation;  ///< of the gate
+  ActivationParams activation;  ///< of the gate, or of up without a gate; none for down
   VEERY_DEVICE float* out;      ///< [pairs][rows of the weight]
 };
 
