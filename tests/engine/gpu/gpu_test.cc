@@ -461,7 +461,7 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
   EXPECT_EQ(message([](cuda::FakeState& state) { state.major = 7; }),
             "cuda:0: fake has compute capability 7.x, expected 8.0 or more");
   EXPECT_EQ(message([](cuda::FakeState& state) { state.fail_run = 1; }),
-            "cuda: starting a run: a fault");
+            "cuda: launching a graph: a fault");
   const std::string full = message([](cuda::FakeState& state) { state.memory = 400'000; });
   EXPECT_NE(full.find("can be had"), std::string::npos) << full;
   EXPECT_EQ(cuda::fake_state().used, 0U);
