@@ -207,7 +207,9 @@ class Lists(PageTest):
         messages = [
             message("r", None, "system", "", type="root"), message("s", "r", "system", "Be brief."),
             message("q", "s", "user", "A question", extra=[{"type": "TEXT", "name": "a.txt", "content": "text"}]),
-            message("a1", "q", "assistant", "One", timestamp=1700000000001),
+            message("a1", "q", "assistant", "One", timestamp=1700000000001,
+                    toolCalls='[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]'),
+            message("t", "a1", "tool", "a result", toolCallId="c1", timestamp=1700000000003),
             message("a2", "q", "assistant", "Two", reasoningContent="Hm.", model="m", timestamp=1700000000002)]  # fmt: skip
         data = [{"conv": {"id": "c", "name": "From elsewhere", "currNode": "a2", "lastModified": 1700000000005}, "messages": messages}]
         page.keyboard.press("Control+,")
@@ -220,6 +222,11 @@ class Lists(PageTest):
         self.ask(page, "More")
         told = [(m["role"], m["content"]) for m in Machines.fake.asked[-1]["messages"]]
         self.assertEqual(told, [("system", "Be brief."), ("user", "File a.txt:\n```txt\ntext\n```\n\nA question"), ("assistant", "Two"), ("user", "More")])
+        page.locator(".message.assistant [aria-label='Earlier version']").first.click()
+        page.wait_for_selector(".message.tool pre:has-text('a result')")
+        self.ask(page, "Why")
+        told = [(m["role"], m["content"], m.get("tool_call_id")) for m in Machines.fake.asked[-1]["messages"][2:]]
+        self.assertEqual(told, [("assistant", "One", None), ("tool", "a result", "c1"), ("user", "Why", None)])
 
     def test_a_wrong_import_is_refused_in_words(self):
         page = self.open()
