@@ -1,5 +1,6 @@
 #include "chat/chat_file.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -90,9 +91,10 @@ Json calls_of(const Json& node, size_t& count, const std::string& where) {
 // without text, reasoning and tool calls.
 Json message_of(const Json& node, size_t& call_count, const std::string& where) {
   const std::string role = text_of(node, "role", where);
-  if (role != "user" && role != "assistant")
-    throw Error(ErrorKind::kInput, "{}: the role of a message is '{}', expected user or assistant",
-                where, printable(role, 40));
+  if (role != "user" && role != "assistant" && role != "tool")
+    throw Error(ErrorKind::kInput,
+                "{}: the role of a message is '{}', expected user, assistant or tool", where,
+                printable(role, 40));
   std::string text;
   if (const Json* files = member_of(node, "files", &Json::is_array, where, "a list"))
     for (const Json& file : *files)
@@ -105,7 +107,30 @@ Json message_of(const Json& node, size_t& call_count, const std::string& where) 
   Json message = {{"role", role}, {"content", text}};
   if (!thought.empty()) message["reasoning_content"] = thought;
   if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  if (role == "tool") message["tool_call_id"] = text_of(node, "call", where);
   return message;
+}
+
+// Gives results of tools that name none of the last calls the first of them without a result, and
+// removes results if there is none.
+Json with_call_ids(const Json& messages) {
+  Json out = Json::array();
+  std::vector<std::string> open;  // calls without a result
+  for (Json message : messages) {
+    if (const Json* calls = message.member("tool_calls")) {
+      open.clear();
+      for (const Json& call : *calls) open.push_back(call["id"].string());
+    }
+    if (message["role"] == Json("tool")) {
+      if (open.empty()) continue;
+      auto found = std::ranges::find(open, message["tool_call_id"].string());
+      if (found == open.end()) found = open.begin();
+      message["tool_call_id"] = *found;
+      open.erase(found);
+    }
+    out.push_back(std::move(message));
+  }
+  return out;
 }
 
 // The page stores sampling parameters as the text of its input fields.
@@ -180,9 +205,14 @@ ChatFile read_page(const Json& json, const std::string& where) {
   if (thinking == "on" || thinking == "off") set_thinking(out.template_args, thinking == "on");
   if (const std::string system = text_of(chat, "system", where); !system.empty())
     out.messages.push_back({{"role", "system"}, {"content", system}});
+  if (const Json* tools = member_of(chat, "tools", &Json::is_array, where, "a list")) {
+    check_tools(*tools, where + ": tools");
+    out.tools = *tools;
+  }
   if (nodes == nullptr) return out;
   const std::string leaf = text_of(chat, "leaf", where);
-  for (const Json& message : PageNodes(*nodes, where).branch(leaf)) out.messages.push_back(message);
+  for (const Json& message : with_call_ids(PageNodes(*nodes, where).branch(leaf)))
+    out.messages.push_back(message);
   // Arguments of calls become objects, as in a saved chat.
   if (!out.messages.empty()) out.messages = normal_messages(out.messages, where + ": messages");
   return out;

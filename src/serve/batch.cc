@@ -13,70 +13,12 @@
 #include "base/error.h"
 #include "serve/api/api_error.h"
 #include "serve/api/prompt.h"
+#include "serve/http/kept_reply.h"
 
 namespace veery::serve {
 namespace {
 
 constexpr int64_t kAhead = 4;  // finished lines per worker that may wait for an earlier line
-
-/// Collects the answer of an endpoint.
-class KeptReply : public Reply {
- public:
-  void add_header(std::string, std::string) override {}
-  void send(int status, std::string_view, std::string body) override {
-    status_ = status;
-    body_ = std::move(body);
-    begun_ = true;
-  }
-  void begin(int status, std::string_view) override {
-    status_ = status;
-    begun_ = true;
-  }
-  bool write(std::string piece) override {
-    body_ += piece;
-    return true;
-  }
-  void end() override {}
-  bool begun() const override { return begun_; }
-  bool gone() const override {
-    const std::lock_guard lock(mutex_);
-    return gone_;
-  }
-  bool ending() const override { return false; }
-  void on_gone(std::function<void()> call) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!gone_) {
-        calls_.push_back(std::move(call));
-        return;
-      }
-    }
-    call();
-  }
-
-  RequestRecord& record() override { return record_; }
-
-  /// Acts as if the client disconnected.
-  void leave() {
-    std::vector<std::function<void()>> calls;
-    {
-      const std::lock_guard lock(mutex_);
-      gone_ = true;
-      calls = std::exchange(calls_, {});
-    }
-    for (const auto& call : calls) call();
-  }
-  int status() const { return status_; }
-  const std::string& body() const { return body_; }
-
- private:
-  RequestRecord record_;
-  mutable std::mutex mutex_;
-  std::vector<std::function<void()>> calls_;
-  bool gone_ = false, begun_ = false;
-  int status_ = 0;
-  std::string body_;
-};
 
 struct Line {
   Json custom_id = nullptr;

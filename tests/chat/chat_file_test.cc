@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "base/error.h"
 
 namespace veery {
@@ -91,6 +93,32 @@ TEST(ChatFile, ReasoningAndToolCallsOfThePageSurvive) {
   EXPECT_EQ(again.template_args, chat.template_args);
 }
 
+TEST(ChatFile, ToolsAndTheirResultsOfThePageSurvive) {
+  const ChatFile chat = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "6",
+    "tools": [{"type": "function", "function": {"name": "f"}}], "nodes": [
+    {"id": "0", "parent": "", "role": "tool", "text": "of no call", "made": 0},
+    {"id": "1", "parent": "0", "role": "user", "text": "a", "made": 1},
+    {"id": "2", "parent": "1", "role": "assistant", "text": "", "made": 2,
+     "calls": [{"name": "f", "arguments": ""}, {"id": "x", "name": "f", "arguments": ""}]},
+    {"id": "3", "parent": "2", "role": "tool", "call": "x", "text": "second", "made": 3},
+    {"id": "4", "parent": "3", "role": "tool", "text": "first", "made": 4},
+    {"id": "5", "parent": "4", "role": "tool", "text": "too many", "made": 5},
+    {"id": "6", "parent": "5", "role": "assistant", "text": "said", "made": 6}]}]})",
+                                  "x");
+  EXPECT_EQ(chat.tools.size(), 1U);
+  ASSERT_EQ(chat.messages.size(), 5U);
+  EXPECT_EQ(chat.messages[0]["role"], "user");
+  for (const auto& [index, id, text] :
+       {std::tuple(size_t{2}, "x", "second"), std::tuple(size_t{3}, "call_1", "first")}) {
+    EXPECT_EQ(chat.messages[index]["role"], "tool");
+    EXPECT_EQ(chat.messages[index]["tool_call_id"], id);
+    EXPECT_EQ(chat.messages[index]["content"], text);
+  }
+  const ChatFile again = read_chat(write_chat(chat), "x");
+  EXPECT_EQ(again.messages, chat.messages);
+  EXPECT_EQ(again.tools, chat.tools);
+}
+
 TEST(ChatFile, CyclesOfThePageEndTheBranch) {
   const ChatFile read = read_chat(R"({"format": "veery-chats", "version": 1, "chats": [{"leaf": "1",
     "nodes": [{"id": "1", "parent": "2", "role": "user", "text": "a"},
@@ -109,8 +137,8 @@ TEST(ChatFile, OtherFilesAreErrorsThatSayWhy) {
                   "model is a JSON number, expected a text"),
         std::pair(R"({"format": "veery-chats", "version": 1})", "with 0 chats, expected one"),
         std::pair(R"({"format": "veery-chats", "version": 1, "chats": [{"nodes": [
-                     {"id": "1", "role": "tool", "text": "a"}]}]})",
-                  "'tool', expected user or assistant"),
+                     {"id": "1", "role": "root", "text": "a"}]}]})",
+                  "'root', expected user, assistant or tool"),
         std::pair(R"({"format": "veery-chats", "version": 1, "chats": [{"sampling": {"a": []}}]})",
                   "sampling.a is [], expected a number")}) {
     try {

@@ -165,6 +165,41 @@ class Lists(PageTest):
         self.assertEqual(told, [("system", "Be brief"), ("user", "saved question"), ("assistant", "saved answer"), ("user", "More")])
         self.assertEqual((body["temperature"], body["chat_template_kwargs"]), (0.25, {"enable_thinking": False}))
 
+    def test_tools_of_a_saved_chat_are_imported(self):
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+        call = lambda name: {"type": "function", "function": {"name": "weather", "arguments": {"city": name}}}  # noqa: E731
+        messages = [
+            {"role": "user", "content": "weather?"}, {"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "a", **call("Rome")}, call("Oslo")]},
+            {"role": "tool", "content": "snow", "tool_call_id": "other"}, {"role": "tool", "content": "sun", "tool_call_id": "b"},
+            {"role": "tool", "content": "of no call"}, {"role": "assistant", "content": "Different."}]  # fmt: skip
+        data = {"format": "veery-chat", "version": 1, "tools": tools, "messages": messages}
+
+        def imported(name, data):
+            page = self.open()
+            page.keyboard.press("Control+,")
+            page.set_input_files("#import-file", {"name": name, "mimeType": "application/json", "buffer": json.dumps(data).encode()})
+            page.wait_for_selector(f".notice:has-text('{name}: 1 chat imported')")
+            page.keyboard.press("Escape")
+            page.click(".row:has-text('weather?') .open")
+            page.wait_for_selector(".message.tool pre:has-text('snow')")
+            self.assertEqual(page.locator(".message.tool").count(), 3)
+            return page
+
+        page = imported("saved.json", data)
+        with page.expect_download() as saved:
+            page.click(".row .more")
+            page.click("[role=menuitem]:has-text('JSON')")
+        exported = json.loads(pathlib.Path(saved.value.path()).read_text())
+        for page in (page, imported("exported.json", exported)):
+            self.ask(page, "More")
+            body = Machines.fake.asked[-1]
+            self.assertEqual(body["tools"], tools)
+            told = body["messages"]
+            self.assertEqual([(m["role"], m["content"]) for m in told], [
+                ("user", "weather?"), ("assistant", "Let me see."), ("tool", "snow"), ("tool", "sun"), ("assistant", "Different."), ("user", "More")])  # fmt: skip
+            ids = [call["id"] for call in told[1]["tool_calls"]]
+            self.assertEqual((len(set(ids)), [m["tool_call_id"] for m in told[2:4]]), (2, ids))
+
     def test_an_export_of_llama_cpp_is_imported(self):
         page = self.open()
         message = lambda name, parent, role, content, **more: {  # noqa: E731
@@ -172,7 +207,9 @@ class Lists(PageTest):
         messages = [
             message("r", None, "system", "", type="root"), message("s", "r", "system", "Be brief."),
             message("q", "s", "user", "A question", extra=[{"type": "TEXT", "name": "a.txt", "content": "text"}]),
-            message("a1", "q", "assistant", "One", timestamp=1700000000001),
+            message("a1", "q", "assistant", "One", timestamp=1700000000001,
+                    toolCalls='[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]'),
+            message("t", "a1", "tool", "a result", toolCallId="c1", timestamp=1700000000003),
             message("a2", "q", "assistant", "Two", reasoningContent="Hm.", model="m", timestamp=1700000000002)]  # fmt: skip
         data = [{"conv": {"id": "c", "name": "From elsewhere", "currNode": "a2", "lastModified": 1700000000005}, "messages": messages}]
         page.keyboard.press("Control+,")
@@ -185,6 +222,11 @@ class Lists(PageTest):
         self.ask(page, "More")
         told = [(m["role"], m["content"]) for m in Machines.fake.asked[-1]["messages"]]
         self.assertEqual(told, [("system", "Be brief."), ("user", "File a.txt:\n```txt\ntext\n```\n\nA question"), ("assistant", "Two"), ("user", "More")])
+        page.locator(".message.assistant [aria-label='Earlier version']").first.click()
+        page.wait_for_selector(".message.tool pre:has-text('a result')")
+        self.ask(page, "Why")
+        told = [(m["role"], m["content"], m.get("tool_call_id")) for m in Machines.fake.asked[-1]["messages"][2:]]
+        self.assertEqual(told, [("assistant", "One", None), ("tool", "a result", "c1"), ("user", "Why", None)])
 
     def test_a_wrong_import_is_refused_in_words(self):
         page = self.open()

@@ -7,147 +7,142 @@
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
-#include "serve/api/openai.h"
 #include "serve/api/tool_choice.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
 
-const char* stop_reason(const Generation& result, const ParsedAnswer& answer) {
-  if (result.finish == FinishReason::kLength) return "max_tokens";
-  if (!result.stop.empty()) return "stop_sequence";
-  return answer.calls.empty() ? "end_turn" : "tool_use";
-}
-
 Json stop_sequence(const Generation& result) {
   return result.stop.empty() ? Json() : Json(result.stop);
 }
 
-Json usage_of(const Generation& result) {
-  return {{"input_tokens", result.prompt_tokens},
+const char* stop_reason(const Answer& answer) {
+  if (answer.result().finish == FinishReason::kLength) return "max_tokens";
+  if (!answer.result().stop.empty()) return "stop_sequence";
+  return answer.calls() ? "tool_use" : "end_turn";
+}
+
+Json usage_of(int64_t input, int64_t cached, int64_t output) {
+  return {{"input_tokens", input},
           {"cache_creation_input_tokens", 0},
-          {"cache_read_input_tokens", result.reused_tokens},
-          {"output_tokens", result.ids.size()}};
+          {"cache_read_input_tokens", cached},
+          {"output_tokens", output}};
 }
 
-Json input_of(const ToolCall& call) {
-  std::optional<Json> input = maybe_json(call.arguments);
-  return input && input->is_object() ? *input : Json::object();
+Json usage_of(const AnswerUsage& usage) {
+  return usage_of(usage.prompt - usage.cached, usage.cached, usage.generated);
 }
 
-Json blocks_of(const ParsedAnswer& answer, bool hidden) {
-  Json blocks = Json::array();
-  if (!answer.reasoning.empty())
-    blocks.push_back({{"type", "thinking"},
-                      {"thinking", hidden ? "" : answer.reasoning},
-                      {"signature", thinking_signature(answer.reasoning, hidden)}});
-  if (!answer.content.empty()) blocks.push_back({{"type", "text"}, {"text", answer.content}});
-  for (const ToolCall& call : answer.calls)
-    blocks.push_back({{"type", "tool_use"},
-                      {"id", call.id.empty() ? random_id("toolu_") : call.id},
-                      {"name", call.name},
-                      {"input", input_of(call)}});
-  return blocks;
-}
+std::string id_of(const ToolCall& call) { return call.id.empty() ? random_id("toolu_") : call.id; }
 
-Json message_of(const ServedModel& model, Json content, Json usage) {
-  return {{"id", random_id("msg_")},  {"type", "message"},        {"role", "assistant"},
-          {"model", model.id()},      {"content", content},       {"stop_reason", nullptr},
-          {"stop_sequence", nullptr}, {"usage", std::move(usage)}};
-}
-
-/// Streams an answer as blocks; a new block begins when the kind of the content changes.
-class MessageStream {
+/// Writes a message. Its stream has blocks; a new one begins when the kind of the content changes.
+class MessageWriter : public ReplyWriter {
  public:
-  MessageStream(Reply& reply, const AnthropicPrompt& asked)
-      : events_(reply), hidden_(asked.hide_thinking), limit_(asked.choice) {}
+  /// `prompt`: the tokens of the prompt.
+  MessageWriter(const ServedModel& model, size_t prompt, bool hide_thinking)
+      : model_(model), prompt_(static_cast<int64_t>(prompt)), hidden_(hide_thinking) {}
 
-  void run(const ServedModel& model, size_t prompt, Answers& answers, AnswerParser& parser) {
-    const Json usage = {{"input_tokens", prompt},
-                        {"cache_creation_input_tokens", 0},
-                        {"cache_read_input_tokens", 0},
-                        {"output_tokens", 0}};
-    send("message_start", {{"message", message_of(model, Json::array(), usage)}});
-    while (const auto event = answers.next()) {
-      if (event->index < 0) {
-        if (!send("ping", Json::object())) return;
-        continue;
-      }
-      std::vector<AnswerDelta> deltas = parser.push(event->piece.text);
-      if (event->over)
-        for (AnswerDelta& delta : parser.finish()) deltas.push_back(std::move(delta));
-      if (limit_.apply(deltas)) answers.cancel();
-      for (const AnswerDelta& delta : deltas)
-        if (!show(delta, parser)) return;
-    }
-    close();
-    const Generation& result = answers.result(0);
-    send("message_delta", {{"delta",
-                            {{"stop_reason", stop_reason(result, parser.answer())},
-                             {"stop_sequence", stop_sequence(result)}}},
-                           {"usage", usage_of(result)}});
-    send("message_stop", Json::object());
-    events_.end();
+  Json whole(AnswerList answers, const AnswerUsage& usage) override {
+    const Answer& answer = answers.front();
+    Json message = message_of(blocks_of(answer.parsed()), usage_of(usage));
+    message["stop_reason"] = stop_reason(answer);
+    message["stop_sequence"] = stop_sequence(answer.result());
+    return message;
+  }
+
+  void begin(AnswerList, EventStream& stream) override {
+    send("message_start", {{"message", message_of(Json::array(), usage_of(prompt_, 0, 0))}},
+         stream);
+  }
+  void ping(EventStream& stream) override { send("ping", Json::object(), stream); }
+  void add(const Answer& answer, const AnswerPiece& piece, EventStream& stream) override {
+    for (const AnswerDelta& delta : piece.deltas) show(delta, answer, stream);
+  }
+  void finish(AnswerList answers, const AnswerUsage& usage, EventStream& stream) override {
+    const Answer& answer = answers.front();
+    close(stream);
+    send("message_delta",
+         {{"delta",
+           {{"stop_reason", stop_reason(answer)},
+            {"stop_sequence", stop_sequence(answer.result())}}},
+          {"usage", usage_of(usage)}},
+         stream);
+    send("message_stop", Json::object(), stream);
   }
 
  private:
-  bool send(const char* type, Json body) {
-    Json event = {{"type", type}};
-    event.update(body);
-    return events_.event(type, event);
+  Json blocks_of(const ParsedAnswer& answer) const {
+    Json blocks = Json::array();
+    if (!answer.reasoning.empty())
+      blocks.push_back({{"type", "thinking"},
+                        {"thinking", hidden_ ? "" : answer.reasoning},
+                        {"signature", thinking_signature(answer.reasoning, hidden_)}});
+    if (!answer.content.empty()) blocks.push_back({{"type", "text"}, {"text", answer.content}});
+    for (const ToolCall& call : answer.calls)
+      blocks.push_back({{"type", "tool_use"},
+                        {"id", id_of(call)},
+                        {"name", call.name},
+                        {"input", arguments_json(call)}});
+    return blocks;
   }
-  void close() {
-    if (open_.empty()) return;
-    if (open_ == "thinking")
-      send("content_block_delta",
-           {{"index", index_},
-            {"delta",
-             {{"type", "signature_delta"},
-              {"signature", thinking_signature(std::exchange(thought_, {}), hidden_)}}}});
-    send("content_block_stop", {{"index", index_++}});
-    open_.clear();
-  }
-  void open(const std::string& kind, Json block) {
-    if (open_ == kind) return;
-    close();
-    open_ = kind;
-    send("content_block_start", {{"index", index_}, {"content_block", std::move(block)}});
-  }
-  bool show(const AnswerDelta& delta, const AnswerParser& parser) {
-    Json piece;
-    switch (delta.kind) {
-      case AnswerDelta::Kind::kContent:
-        open("text", {{"type", "text"}, {"text", ""}});
-        piece = {{"type", "text_delta"}, {"text", delta.text}};
-        break;
-      case AnswerDelta::Kind::kReasoning:
-        open("thinking", {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
-        if (hidden_) {
-          thought_ += delta.text;
-          return true;
-        }
-        piece = {{"type", "thinking_delta"}, {"thinking", delta.text}};
-        break;
-      case AnswerDelta::Kind::kCall: {
-        const std::string& id = parser.answer().calls[delta.call].id;
-        open(fmt::format("call {}", delta.call), {{"type", "tool_use"},
-                                                  {"id", id.empty() ? random_id("toolu_") : id},
-                                                  {"name", delta.text},
-                                                  {"input", Json::object()}});
-        return true;
-      }
-      case AnswerDelta::Kind::kArguments:
-        piece = {{"type", "input_json_delta"}, {"partial_json", delta.text}};
-        break;
-      case AnswerDelta::Kind::kCallEnd: close(); return true;
-    }
-    return send("content_block_delta", {{"index", index_}, {"delta", std::move(piece)}});
+  Json message_of(Json content, Json usage) const {
+    return {{"id", random_id("msg_")},  {"type", "message"},        {"role", "assistant"},
+            {"model", model_.id()},     {"content", content},       {"stop_reason", nullptr},
+            {"stop_sequence", nullptr}, {"usage", std::move(usage)}};
   }
 
-  EventStream events_;
+  static void send(const char* type, Json body, EventStream& stream) {
+    Json event = {{"type", type}};
+    event.update(body);
+    stream.event(type, event);
+  }
+  void send_delta(Json delta, EventStream& stream) const {
+    send("content_block_delta", {{"index", index_}, {"delta", std::move(delta)}}, stream);
+  }
+  void close(EventStream& stream) {
+    if (open_.empty()) return;
+    if (open_ == "thinking")
+      send_delta({{"type", "signature_delta"},
+                  {"signature", thinking_signature(std::exchange(thought_, {}), hidden_)}},
+                 stream);
+    send("content_block_stop", {{"index", index_++}}, stream);
+    open_.clear();
+  }
+  void open(const std::string& kind, Json block, EventStream& stream) {
+    if (open_ == kind) return;
+    close(stream);
+    open_ = kind;
+    send("content_block_start", {{"index", index_}, {"content_block", std::move(block)}}, stream);
+  }
+  void show(const AnswerDelta& delta, const Answer& answer, EventStream& stream) {
+    switch (delta.kind) {
+      case AnswerDelta::Kind::kContent:
+        open("text", {{"type", "text"}, {"text", ""}}, stream);
+        return send_delta({{"type", "text_delta"}, {"text", delta.text}}, stream);
+      case AnswerDelta::Kind::kReasoning:
+        open("thinking", {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, stream);
+        if (hidden_)
+          thought_ += delta.text;
+        else
+          send_delta({{"type", "thinking_delta"}, {"thinking", delta.text}}, stream);
+        return;
+      case AnswerDelta::Kind::kCall:
+        return open(fmt::format("call {}", delta.call),
+                    {{"type", "tool_use"},
+                     {"id", id_of(answer.call(delta.call))},
+                     {"name", delta.text},
+                     {"input", Json::object()}},
+                    stream);
+      case AnswerDelta::Kind::kArguments:
+        return send_delta({{"type", "input_json_delta"}, {"partial_json", delta.text}}, stream);
+      case AnswerDelta::Kind::kCallEnd: return close(stream);
+    }
+  }
+
+  const ServedModel& model_;
+  int64_t prompt_;
   bool hidden_;
-  CallLimit limit_;
   std::string open_, thought_;  // thought_: text of a hidden thinking block
   int64_t index_ = 0;
 };
@@ -180,21 +175,13 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
   const AnthropicPrompt asked = read_anthropic_prompt(fields);
   RenderedChat chat = render_for_answer(model, asked.chat, "messages", Family::kAnthropic);
   const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
-  const size_t prompt = request.prompt.size();
-  Answers answers(model, request, 1, reply);
-  if (stream) return MessageStream(reply, asked).run(model, prompt, answers, chat.parser);
-  CallLimit limit(asked.choice);
-  while (const auto event = answers.next()) {
-    std::vector<AnswerDelta> deltas = chat.parser.push(event->piece.text);
-    if (limit.apply(deltas)) answers.cancel();
-  }
-  chat.parser.finish();
-  const Generation& result = answers.result(0);
-  const ParsedAnswer answer = limit.limited(chat.parser.answer());
-  Json message = message_of(model, blocks_of(answer, asked.hide_thinking), usage_of(result));
-  message["stop_reason"] = stop_reason(result, answer);
-  message["stop_sequence"] = stop_sequence(result);
-  reply.send(200, kJson, dump_json(message));
+  MessageWriter writer(model, request.prompt.size(), asked.hide_thinking);
+  send_answers({.model = model,
+                .generate = request,
+                .stream = stream,
+                .parser = std::move(chat.parser),
+                .choice = asked.choice},
+               writer, reply);
 }
 
 void count_tokens(Context& context, const HttpRequest& http, Reply& reply) {

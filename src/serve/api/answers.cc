@@ -5,35 +5,219 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/clock.h"
+#include "schedule/scheduler.h"
 #include "serve/api/api_error.h"
+#include "serve/api/context.h"
 
 namespace veery::serve {
 namespace {
 
 constexpr auto kQuiet = std::chrono::seconds(10);  // then a stream sends a ping
 
-}  // namespace
-
-struct Answers::Bell {
-  std::mutex mutex;
-  std::condition_variable rung;
-  bool ringing = false;
-
+/// Wakes the thread of a request when one of its answers has a piece.
+class Bell {
+ public:
   void ring() {
     {
-      const std::lock_guard lock(mutex);
-      ringing = true;
+      const std::lock_guard lock(mutex_);
+      ringing_ = true;
     }
-    rung.notify_one();
+    rung_.notify_one();
   }
   // Returns false after kQuiet without a ring.
   bool wait() {
-    std::unique_lock lock(mutex);
-    const bool rang = rung.wait_for(lock, kQuiet, [&] { return ringing; });
-    ringing = false;
+    std::unique_lock lock(mutex_);
+    const bool rang = rung_.wait_for(lock, kQuiet, [&] { return ringing_; });
+    ringing_ = false;
     return rang;
   }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable rung_;
+  bool ringing_ = false;
 };
+
+/// The answers of a request while they are generated. Cancels unfinished ones on destruction or
+/// when the client disconnects, and adds the used tokens to the record of the reply.
+class RunningAnswers {
+ public:
+  struct Event {
+    Answer* answer = nullptr;  ///< nullptr: none had a piece for some seconds
+    AnswerPiece piece;
+    bool over = false;  ///< the answer has no more pieces; `piece` has the rest of the parser
+  };
+
+  RunningAnswers(const AnswerRequest& request, Reply& reply);
+  ~RunningAnswers();
+  RunningAnswers(const RunningAnswers&) = delete;
+  RunningAnswers& operator=(const RunningAnswers&) = delete;
+
+  /// Waits for the next piece of any answer; absent: all are over. Throws as send_answers() does.
+  std::optional<Event> next();
+  AnswerList list() const { return answers_; }
+
+ private:
+  struct State {
+    bool over = false, has_line = false;
+    double first = 0;  // seconds_now() of its first piece; 0: none yet
+  };
+
+  void submit(const GenerateRequest& request, size_t prompt);
+  void cancel_all();
+  bool take(size_t i, Event& event);
+  void parse(size_t i, Event& event);
+  void limit_time(size_t i, const std::string& text);
+  void record_use();
+
+  const AnswerRequest& request_;
+  Reply& reply_;
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  std::vector<std::shared_ptr<Ticket>> tickets_;
+  std::vector<Answer> answers_;
+  std::vector<State> states_;
+  size_t turn_ = 0;
+};
+
+RunningAnswers::RunningAnswers(const AnswerRequest& request, Reply& reply)
+    : request_(request), reply_(reply) {
+  reply.record().model = request.model.id();
+  try {
+    if (request.prompts.empty()) submit(request.generate, 0);
+    for (size_t p = 0; p < request.prompts.size(); ++p) {
+      GenerateRequest own = request.generate;
+      own.prompt = request.prompts[p];
+      submit(own, p);
+    }
+  } catch (...) {
+    cancel_all();
+    throw;
+  }
+  states_.resize(answers_.size());
+  reply.on_gone([tickets = tickets_] {
+    for (const auto& ticket : tickets) ticket->cancel();
+  });
+}
+
+void RunningAnswers::submit(const GenerateRequest& request, size_t prompt) {
+  for (int32_t i = 0; i < request_.count; ++i) {
+    GenerateRequest own = request;
+    set_user(own, reply_.record());
+    own.options.sampling.seed += static_cast<uint64_t>(i);
+    own.notify = [bell = bell_] { bell->ring(); };
+    tickets_.push_back(request_.model.scheduler()->submit(std::move(own)));
+    answers_.push_back({.index = std::ssize(answers_),
+                        .prompt = prompt,
+                        .ticket = tickets_.back(),
+                        .parser = request_.parser,
+                        .limit = CallLimit(request_.choice)});
+  }
+}
+
+RunningAnswers::~RunningAnswers() {
+  cancel_all();
+  record_use();
+}
+
+// Has no effect on answers that are over.
+void RunningAnswers::cancel_all() {
+  for (const auto& ticket : tickets_) ticket->cancel();
+}
+
+void RunningAnswers::record_use() {
+  RequestRecord& record = reply_.record();
+  for (size_t i = 0; i < tickets_.size(); ++i) {
+    const Progress progress = tickets_[i]->progress();
+    // A prompt counts once, whatever the number of its answers.
+    if (i % static_cast<size_t>(request_.count) == 0) {
+      record.prompt_tokens += progress.prompt;
+      record.cached_tokens += progress.cached;
+    }
+    record.answer_tokens += progress.tokens;
+    if (progress.first_token >= 0 &&
+        (record.first_token < 0 || progress.first_token < record.first_token))
+      record.first_token = progress.first_token;
+    record.finish = states_[i].over ? name(tickets_[i]->result().finish) : "cancelled";
+  }
+}
+
+std::optional<RunningAnswers::Event> RunningAnswers::next() {
+  while (!std::ranges::all_of(states_, &State::over)) {
+    if (reply_.ending()) throw ApiError(503, "the server stops before the end of the answer");
+    for (size_t k = 0; k < tickets_.size(); ++k) {
+      const size_t i = turn_++ % tickets_.size();
+      Event event;
+      if (!states_[i].over && take(i, event)) return event;
+    }
+    if (!bell_->wait()) return Event{};
+  }
+  return std::nullopt;
+}
+
+// Returns false if the answer has nothing new.
+bool RunningAnswers::take(size_t i, Event& event) {
+  AnswerPart part;
+  event.over = states_[i].over = !tickets_[i]->next_within(part, 0);
+  event.answer = &answers_[i];
+  event.piece.text = std::move(part.text);
+  event.piece.scores = std::move(part.scores);
+  if (reply_.record().keeps_texts) reply_.record().answer_text += event.piece.text;
+  if (!event.over && event.piece.text.empty() && event.piece.scores.empty()) return false;
+  if (!event.over && request_.most_seconds > 0) limit_time(i, event.piece.text);
+  if (answers_[i].parser) parse(i, event);
+  return true;
+}
+
+void RunningAnswers::parse(size_t i, Event& event) {
+  Answer& answer = answers_[i];
+  event.piece.deltas = event.over ? answer.parser->finish() : answer.parser->push(event.piece.text);
+  if (answer.limit.apply(event.piece.deltas)) tickets_[i]->cancel();
+}
+
+void RunningAnswers::limit_time(size_t i, const std::string& text) {
+  State& state = states_[i];
+  if (state.first == 0) state.first = seconds_now();
+  state.has_line = state.has_line || text.find('\n') != std::string::npos;
+  if (state.has_line && seconds_now() - state.first > request_.most_seconds) tickets_[i]->cancel();
+}
+
+void send_whole(const AnswerRequest& request, RunningAnswers& running, ReplyWriter& writer,
+                Reply& reply) {
+  while (std::optional<RunningAnswers::Event> event = running.next())
+    if (event->answer != nullptr) event->answer->pieces.push_back(std::move(event->piece));
+  const AnswerUsage usage(running.list(), request.model.model().tokenizer());
+  reply.send(200, kJson, dump_json(writer.whole(running.list(), usage)));
+}
+
+void send_stream(const AnswerRequest& request, RunningAnswers& running, ReplyWriter& writer,
+                 Reply& reply) {
+  EventStream stream(reply);
+  writer.begin(running.list(), stream);
+  while (stream.alive()) {
+    const std::optional<RunningAnswers::Event> event = running.next();
+    if (!event) {
+      const AnswerUsage usage(running.list(), request.model.model().tokenizer());
+      writer.finish(running.list(), usage, stream);
+      return stream.end();
+    }
+    if (event->answer == nullptr) {
+      writer.ping(stream);
+      continue;
+    }
+    if (!event->over || !event->piece.deltas.empty())
+      writer.add(*event->answer, event->piece, stream);
+    if (event->over) writer.end(*event->answer, stream);
+  }
+}
+
+}  // namespace
+
+void send_answers(const AnswerRequest& request, ReplyWriter& writer, Reply& reply) {
+  RunningAnswers running(request, reply);
+  request.stream ? send_stream(request, running, writer, reply)
+                 : send_whole(request, running, writer, reply);
+}
 
 void set_user(GenerateRequest& request, const RequestRecord& record) {
   request.user = record.user;
@@ -41,70 +225,32 @@ void set_user(GenerateRequest& request, const RequestRecord& record) {
   request.priority = record.priority;
 }
 
-Answers::Answers(ServedModel& model, const GenerateRequest& request, int32_t count, Reply& reply)
-    : reply_(reply), bell_(std::make_shared<Bell>()), over_(static_cast<size_t>(count)) {
-  reply.record().model = model.id();
-  for (int32_t i = 0; i < count; ++i) {
-    GenerateRequest own = request;
-    set_user(own, reply.record());
-    own.options.sampling.seed += static_cast<uint64_t>(i);
-    own.notify = [bell = bell_] { bell->ring(); };
-    try {
-      tickets_.push_back(model.scheduler()->submit(std::move(own)));
-    } catch (...) {
-      for (const auto& ticket : tickets_) ticket->cancel();
-      throw;
-    }
+AnswerUsage::AnswerUsage(AnswerList answers, const Tokenizer& tokenizer)
+    : answers_(answers), tokenizer_(tokenizer) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Generation& result = answers[i].result();
+    generated += std::ssize(result.ids);
+    if (i > 0 && answers[i].prompt == answers[i - 1].prompt) continue;
+    prompt += static_cast<int64_t>(result.prompt_tokens + result.reused_tokens);
+    cached += static_cast<int64_t>(result.reused_tokens);
   }
-  reply.on_gone([tickets = tickets_] {
-    for (const auto& ticket : tickets) ticket->cancel();
-  });
 }
 
-Answers::~Answers() {
-  for (size_t i = 0; i < tickets_.size(); ++i)
-    if (!over_[i]) tickets_[i]->cancel();
-  record_use();
-}
-
-// The prompt counts once, whatever the number of answers.
-void Answers::record_use() {
-  RequestRecord& record = reply_.record();
-  Progress prompt;
-  for (size_t i = 0; i < tickets_.size(); ++i) {
-    const Progress progress = tickets_[i]->progress();
-    prompt = i == 0 ? progress : prompt;
-    record.answer_tokens += progress.tokens;
-    if (progress.first_token >= 0 &&
-        (record.first_token < 0 || progress.first_token < record.first_token))
-      record.first_token = progress.first_token;
-    record.finish = over_[i] ? name(tickets_[i]->result().finish) : "cancelled";
+std::optional<int64_t> AnswerUsage::reasoning() const {
+  int64_t sum = 0;
+  for (const Answer& answer : answers_) {
+    if (!answer.parser) return std::nullopt;
+    const std::string text = answer.parsed().reasoning;
+    const int64_t count =
+        text.empty() ? 0 : std::ssize(tokenizer_.encode(text, {.add_special = false}));
+    sum += std::min(count, std::ssize(answer.result().ids));
   }
-  record.prompt_tokens += prompt.prompt;
-  record.cached_tokens += prompt.cached;
+  return sum;
 }
 
-void Answers::cancel() {
-  for (const auto& ticket : tickets_) ticket->cancel();
-}
-
-std::optional<Answers::Event> Answers::next() {
-  while (std::ranges::find(over_, false) != over_.end()) {
-    if (reply_.ending()) throw ApiError(503, "the server stops before the end of the answer");
-    for (size_t k = 0; k < tickets_.size(); ++k) {
-      const size_t i = turn_++ % tickets_.size();
-      if (over_[i]) continue;
-      Event event{.index = static_cast<int32_t>(i)};
-      if (!tickets_[i]->next_within(event.piece, 0)) {
-        over_[i] = event.over = true;
-        return event;
-      }
-      if (reply_.record().keeps_texts) reply_.record().answer_text += event.piece.text;
-      if (!event.piece.text.empty() || !event.piece.scores.empty()) return event;
-    }
-    if (!bell_->wait()) return Event{};
-  }
-  return std::nullopt;
+Json arguments_json(const ToolCall& call) {
+  std::optional<Json> arguments = maybe_json(call.arguments);
+  return arguments && arguments->is_object() ? std::move(*arguments) : Json::object();
 }
 
 }  // namespace veery::serve

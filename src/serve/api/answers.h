@@ -1,57 +1,43 @@
-// answers.h: the answers to one prompt while they are generated.
+// answers.h: generates the answers of a request and sends them by a ReplyWriter.
 #pragma once
-#include <memory>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "schedule/scheduler.h"
+#include "schedule/ticket.h"
+#include "serve/api/reply_writer.h"
+#include "serve/api/tool_choice.h"
 #include "serve/http/message.h"
 #include "serve/models/served_model.h"
+#include "text/answer/answer_parser.h"
 
 namespace veery::serve {
 
+struct AnswerRequest {
+  /// Generates text.
+  ServedModel& model;
+  GenerateRequest generate;
+  /// Prompts instead of that of `generate`; empty: there is only that one.
+  std::span<const std::vector<int32_t>> prompts = {};
+  /// Answers to each prompt, with the seed of `generate` and the following ones.
+  int32_t count = 1;
+  bool stream = false;
+  /// Splits an answer into content, reasoning and calls; absent: its text stays as it is.
+  std::optional<AnswerParser> parser = {};
+  ToolChoice choice = {};  ///< may end an answer after its first call
+  /// Seconds after the first token of an answer, from which on it ends once it has a line feed; 0:
+  /// no limit.
+  double most_seconds = 0;
+};
+
+/// Generates the answers and sends them with status 200. Cancels them if the client leaves, adds
+/// the used tokens to the record of `reply`, and pings the client of a quiet stream. Throws what
+/// the scheduler throws, the error that ended an answer, and ApiError 503 if the server stops;
+/// cancels the other answers then. A stream may have begun by that time.
+void send_answers(const AnswerRequest& request, ReplyWriter& writer, Reply& reply);
+
 /// Sets user, weight and priority of `request`.
 void set_user(GenerateRequest& request, const RequestRecord& record);
-
-/// Cancels unfinished answers on destruction or when the client disconnects. Adds the used tokens
-/// to the record of the reply.
-class Answers {
- public:
-  struct Event {
-    int32_t index = -1;  ///< of the answer; -1: none had a piece for some seconds
-    AnswerPart piece;
-    bool over = false;  ///< this answer has no more pieces
-  };
-
-  /// Submits `count` requests, with the seed of `request` and the following ones.
-  Answers(ServedModel& model, const GenerateRequest& request, int32_t count, Reply& reply);
-  ~Answers();
-  Answers(const Answers&) = delete;
-  Answers& operator=(const Answers&) = delete;
-
-  /// Waits for the next piece of any answer; absent: all are over. Throws the error that ended an
-  /// answer, and ApiError 503 if the server stops.
-  std::optional<Event> next();
-  void cancel();
-  /// Cancels one answer; next() still reports its end.
-  void cancel(int32_t i) { tickets_[static_cast<size_t>(i)]->cancel(); }
-  int32_t count() const { return static_cast<int32_t>(tickets_.size()); }
-  const Generation& result(int32_t i) const { return tickets_[static_cast<size_t>(i)]->result(); }
-  const std::vector<ScoredToken>& prompt_scores(int32_t i) const {
-    return tickets_[static_cast<size_t>(i)]->prompt_scores();
-  }
-
- private:
-  struct Bell;
-  using Tickets = std::vector<std::shared_ptr<Ticket>>;
-
-  void record_use();
-
-  Reply& reply_;
-  std::shared_ptr<Bell> bell_;
-  Tickets tickets_;
-  std::vector<bool> over_;
-  size_t turn_ = 0;
-};
 
 }  // namespace veery::serve

@@ -3,38 +3,8 @@
 #include <algorithm>
 
 #include "base/utf8.h"
-#include "serve/api/context.h"
 
 namespace veery::serve {
-
-void EventStream::begin() {
-  if (reply_.begun()) return;
-  reply_.add_header("Cache-Control", "no-cache");
-  reply_.add_header("X-Accel-Buffering", "no");
-  reply_.begin(200, kEvents);
-}
-
-bool EventStream::event(std::string_view name, const Json& json) {
-  begin();
-  std::string text = name.empty() ? std::string() : "event: " + std::string(name) + "\n";
-  return reply_.write(text + "data: " + dump_json(json) + "\n\n");
-}
-
-bool EventStream::ping() {
-  begin();
-  return reply_.write(": ping\n\n");
-}
-
-void EventStream::done() {
-  begin();
-  reply_.write("data: [DONE]\n\n");
-  reply_.end();
-}
-
-void EventStream::end() {
-  begin();
-  reply_.end();
-}
 
 Json chance_json(const TokenChance& chance, const Tokenizer& tokenizer) {
   const std::string piece = tokenizer.piece(chance.id, true);
@@ -53,23 +23,31 @@ Json score_json(const ScoredToken& score, const Tokenizer& tokenizer) {
   return json;
 }
 
+Json scores_json(std::span<const AnswerPiece> pieces, const Tokenizer& tokenizer) {
+  Json list = Json::array();
+  for (const AnswerPiece& piece : pieces)
+    for (const ScoredToken& score : piece.scores) list.push_back(score_json(score, tokenizer));
+  return list;
+}
+
+const char* finish_reason(const Answer& answer) {
+  if (answer.result().finish == FinishReason::kLength) return "length";
+  return answer.calls() ? "tool_calls" : "stop";
+}
+
 Json stop_reason(const Generation& result) {
   if (!result.stop.empty()) return result.stop;
   return result.stop_id >= 0 ? Json(result.stop_id) : Json();
 }
 
-Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer) {
-  const Generation& first = answers.result(0);
-  const auto prompt = static_cast<int64_t>(first.prompt_tokens + first.reused_tokens);
-  int64_t made = 0;
-  for (int32_t i = 0; i < answers.count(); ++i) made += std::ssize(answers.result(i).ids);
-  const int64_t thought =
-      reasoning.empty() ? 0 : std::ssize(tokenizer.encode(reasoning, {.add_special = false}));
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", made},
-          {"total_tokens", prompt + made},
-          {"prompt_tokens_details", {{"cached_tokens", first.reused_tokens}}},
-          {"completion_tokens_details", {{"reasoning_tokens", std::min(thought, made)}}}};
+Json usage_json(const AnswerUsage& usage) {
+  Json json = {{"prompt_tokens", usage.prompt},
+               {"completion_tokens", usage.generated},
+               {"total_tokens", usage.prompt + usage.generated},
+               {"prompt_tokens_details", {{"cached_tokens", usage.cached}}}};
+  if (const auto reasoning = usage.reasoning())
+    json["completion_tokens_details"] = {{"reasoning_tokens", *reasoning}};
+  return json;
 }
 
 }  // namespace veery::serve

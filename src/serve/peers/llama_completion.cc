@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -151,15 +150,16 @@ Json chance_of(const TokenChance& chance, const Tokenizer& tokenizer) {
   return json;
 }
 
-Json scores_of(const std::vector<ScoredToken>& scores, const Tokenizer& tokenizer) {
+Json scores_of(std::span<const AnswerPiece> pieces, const Tokenizer& tokenizer) {
   Json list = Json::array();
-  for (const ScoredToken& score : scores) {
-    Json json = chance_of(score.token, tokenizer);
-    json["top_logprobs"] = Json::array();
-    for (const TokenChance& top : score.top)
-      json["top_logprobs"].push_back(chance_of(top, tokenizer));
-    list.push_back(std::move(json));
-  }
+  for (const AnswerPiece& piece : pieces)
+    for (const ScoredToken& score : piece.scores) {
+      Json json = chance_of(score.token, tokenizer);
+      json["top_logprobs"] = Json::array();
+      for (const TokenChance& top : score.top)
+        json["top_logprobs"].push_back(chance_of(top, tokenizer));
+      list.push_back(std::move(json));
+    }
   return list;
 }
 
@@ -180,38 +180,56 @@ Json selected(const Json& body, const std::vector<std::string>& fields) {
   return out;
 }
 
-/// The state of one answer.
-struct NativeAnswer {
-  std::string text;
-  std::vector<ScoredToken> scores;
-  double first = 0;   // seconds_now() of its first token; 0: none yet
-  size_t pieces = 0;  // tokens with complete text
-};
-
-class Native {
+/// Writes completions in the format of llama.cpp's server.
+class NativeWriter : public ReplyWriter {
  public:
-  Native(const NativeRequest& request, Reply& reply)
-      : request_(request), tokenizer_(request.model->model().tokenizer()), events_(reply) {}
+  explicit NativeWriter(const NativeRequest& request)
+      : request_(request),
+        tokenizer_(request.model->model().tokenizer()),
+        counts_(request.prompts.size() * static_cast<size_t>(request.count)) {}
 
-  Json final_body(size_t prompt, int32_t i, Answers& answers, const NativeAnswer& answer) const {
-    const Generation& result = answers.result(i);
+  Json whole(AnswerList answers, const AnswerUsage&) override {
+    Json bodies = Json::array();
+    for (const Answer& answer : answers)
+      bodies.push_back(selected(final_body(answer), request_.fields));
+    return request_.several ? bodies : bodies.front();
+  }
+
+  void add(const Answer& answer, const AnswerPiece& piece, EventStream& stream) override {
+    Count& count = counts_[static_cast<size_t>(answer.index)];
+    if (count.first == 0) count.first = seconds_now();
+    count.scores += piece.scores.size();
+    count.tokens = std::max(count.tokens + 1, count.scores);
+    if (!piece.text.empty()) stream.data(piece_body(answer, piece, count));
+  }
+  void end(const Answer& answer, EventStream& stream) override { stream.data(final_body(answer)); }
+  void finish(AnswerList, const AnswerUsage&, EventStream&) override {}
+
+ private:
+  /// Counts of one answer.
+  struct Count {
+    double first = 0;               // seconds_now() of the first; 0: none yet
+    size_t tokens = 0, scores = 0;  // tokens: with complete text
+  };
+
+  Json final_body(const Answer& answer) const {
+    const Generation& result = answer.result();
     const bool word = !result.stop.empty();
     const bool limit = result.finish != FinishReason::kStop;
-    Json ids = Json::array();
-    if (request_.tokens && !request_.stream)
-      for (const int32_t id : result.ids)
-        if (id != result.ids.back() || limit || !tokenizer_.ends(id)) ids.push_back(id);
+    const bool shows_scores = request_.settings["n_probs"] != 0 && !request_.stream;
     const auto evaluated = result.prompt_tokens + result.reused_tokens;
-    Json body = {{"index", static_cast<int64_t>(prompt) * request_.count + i},
-                 {"content", request_.stream ? std::string() : answer.text},
-                 {"tokens", ids},
+    std::string text;
+    for (const AnswerPiece& piece : answer.pieces) text += piece.text;
+    Json body = {{"index", answer.index},
+                 {"content", std::move(text)},  // empty at the end of a stream
+                 {"tokens", ids_of(result)},
                  {"id_slot", -1},
                  {"stop", true},
                  {"model", request_.model->id()},
                  {"tokens_predicted", result.ids.size()},
                  {"tokens_evaluated", evaluated},
                  {"generation_settings", request_.settings},
-                 {"prompt", valid_utf8(tokenizer_.decode(request_.prompts[prompt], true))},
+                 {"prompt", valid_utf8(tokenizer_.decode(request_.prompts[answer.prompt], true))},
                  {"has_new_line", result.text.find('\n') != std::string::npos},
                  {"truncated", false},
                  {"stop_type", word    ? "word"
@@ -220,95 +238,60 @@ class Native {
                  {"stopping_word", result.stop},
                  {"tokens_cached", evaluated + result.ids.size()},
                  {"timings", timings_of(result)}};
-    if (request_.settings["n_probs"] != 0 && !request_.stream)
-      body["completion_probabilities"] = scores_of(answer.scores, tokenizer_);
+    if (shows_scores) body["completion_probabilities"] = scores_of(answer.pieces, tokenizer_);
     return body;
   }
 
-  // Returns false if the client is gone.
-  bool show(size_t prompt, const Answers::Event& event, const NativeAnswer& one) {
+  // Returns the tokens of a whole reply, if requested.
+  Json ids_of(const Generation& result) const {
     Json ids = Json::array();
-    for (const ScoredToken& score : event.piece.scores) ids.push_back(score.token.id);
-    Json body = {{"index", static_cast<int64_t>(prompt) * request_.count + event.index},
-                 {"content", event.piece.text},
-                 {"tokens", ids},
+    if (!request_.tokens || request_.stream) return ids;
+    const bool limit = result.finish != FinishReason::kStop;
+    for (const int32_t id : result.ids)
+      if (id != result.ids.back() || limit || !tokenizer_.ends(id)) ids.push_back(id);
+    return ids;
+  }
+
+  Json piece_body(const Answer& answer, const AnswerPiece& piece, const Count& count) const {
+    Json ids = Json::array();
+    for (const ScoredToken& score : piece.scores) ids.push_back(score.token.id);
+    const size_t prompt = request_.prompts[answer.prompt].size();
+    Json body = {{"index", answer.index},
+                 {"content", piece.text},
+                 {"tokens", std::move(ids)},
                  {"stop", false},
                  {"id_slot", -1},
-                 {"tokens_predicted", one.pieces},
-                 {"tokens_evaluated", request_.prompts[prompt].size()}};
+                 {"tokens_predicted", count.tokens},
+                 {"tokens_evaluated", prompt}};
     if (request_.each_timing)
-      body["timings"] = {{"prompt_n", request_.prompts[prompt].size()},
-                         {"predicted_n", one.pieces},
-                         {"predicted_ms", 1e3 * (seconds_now() - one.first)}};
+      body["timings"] = {{"prompt_n", prompt},
+                         {"predicted_n", count.tokens},
+                         {"predicted_ms", 1e3 * (seconds_now() - count.first)}};
     if (request_.settings["n_probs"] != 0)
-      body["completion_probabilities"] = scores_of(event.piece.scores, tokenizer_);
-    return events_.data(body);
+      body["completion_probabilities"] = scores_of({&piece, 1}, tokenizer_);
+    return body;
   }
 
-  // Cancels an answer after its time limit, once it has a complete line.
-  void limit_time(Answers& answers, const NativeAnswer& answer) const {
-    if (request_.most_seconds <= 0) return;
-    const bool over = seconds_now() - answer.first > request_.most_seconds;
-    if (over && answer.text.find('\n') != std::string::npos) answers.cancel();
-  }
-
-  std::optional<Json> answer(size_t prompt, Answers& answers) {
-    std::vector<NativeAnswer> all(static_cast<size_t>(request_.count));
-    Json bodies = Json::array();
-    while (const auto event = answers.next()) {
-      if (event->index < 0) {
-        if (request_.stream && !events_.ping()) return std::nullopt;
-        continue;
-      }
-      NativeAnswer& one = all[static_cast<size_t>(event->index)];
-      one.text += event->piece.text;
-      one.pieces = std::max(one.pieces + 1, one.scores.size() + event->piece.scores.size());
-      if (one.first == 0) one.first = seconds_now();
-      one.scores.insert(one.scores.end(), event->piece.scores.begin(), event->piece.scores.end());
-      limit_time(answers, one);
-      if (request_.stream && !event->piece.text.empty() && !show(prompt, *event, one))
-        return std::nullopt;
-      if (!event->over) continue;
-      Json body = final_body(prompt, event->index, answers, one);
-      if (request_.stream) {
-        if (!events_.data(body)) return std::nullopt;
-      } else {
-        bodies.push_back(selected(body, request_.fields));
-      }
-    }
-    return bodies;
-  }
-
-  void end() { events_.end(); }
-
- private:
   const NativeRequest& request_;
   const Tokenizer& tokenizer_;
-  EventStream events_;
+  std::vector<Count> counts_;  // by Answer::index
 };
 
-void answer(NativeRequest& request, Reply& reply) {
-  Scheduler& scheduler = *request.model->scheduler();
+void answer(const NativeRequest& request, Reply& reply) {
+  const Scheduler& scheduler = *request.model->scheduler();
   for (const std::vector<int32_t>& ids : request.prompts) {
     if (ids.empty())
       throw ApiError(400, "the prompt is empty, expected at least one token", "prompt");
     if (request.generate.options.max_tokens > 0) check_context(ids.size(), scheduler, "prompt");
   }
-  std::vector<std::unique_ptr<Answers>> batch;
-  for (const std::vector<int32_t>& ids : request.prompts) {
-    request.generate.prompt = ids;
-    batch.push_back(
-        std::make_unique<Answers>(*request.model, request.generate, request.count, reply));
-  }
-  Native native(request, reply);
-  Json all = Json::array();
-  for (size_t p = 0; p < batch.size(); ++p) {
-    const std::optional<Json> bodies = native.answer(p, *batch[p]);
-    if (!bodies) return;
-    for (const Json& body : *bodies) all.push_back(body);
-  }
-  if (request.stream) return native.end();
-  reply.send(200, kJson, dump_json(request.several ? all : all.front()));
+  NativeWriter writer(request);
+  send_answers({.model = *request.model,
+                .generate = request.generate,
+                .prompts = request.prompts,
+                .count = request.count,
+                .stream = request.stream,
+                .most_seconds = request.most_seconds},
+               writer, reply);
 }
 
 std::vector<InfillFile> read_files(const Fields& fields) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 #include "base/clock.h"
 #include "chat/chat.h"
@@ -97,18 +98,6 @@ Json with_ids(const Json& messages) {
   return out;
 }
 
-Json statistics(const Generation& result, double started, double load) {
-  const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(seconds * 1e9); };
-  return {{"done", true},
-          {"done_reason", result.finish == FinishReason::kLength ? "length" : "stop"},
-          {"total_duration", nanoseconds(seconds_now() - started)},
-          {"load_duration", nanoseconds(load)},
-          {"prompt_eval_count", result.prompt_tokens + result.reused_tokens},
-          {"prompt_eval_duration", nanoseconds(result.prompt_seconds)},
-          {"eval_count", result.ids.size()},
-          {"eval_duration", nanoseconds(result.decode_seconds)}};
-}
-
 /// One request of /api/chat or /api/generate.
 class OllamaRequest {
  public:
@@ -148,71 +137,97 @@ class OllamaRequest {
   double started = seconds_now(), load_seconds = 0;
 };
 
-/// Sends an answer as lines of JSON or as one object.
-class OllamaReply {
+/// Writes an answer as one object, or as lines of which the last has the statistics.
+class OllamaWriter : public ReplyWriter {
  public:
-  using Body = std::function<Json(const ParsedAnswer&)>;
-  OllamaReply(OllamaRequest& request, Reply& reply, Body body)
-      : request_(request), reply_(reply), body_(std::move(body)) {}
-
+  /// Returns the members of a body that depend on the endpoint.
+  using Body = Json (*)(const ParsedAnswer& part);
   /// `context`: the ids of the prompt, which are returned together with those of the answer; may be
   /// nullptr.
-  void run(Answers& answers, AnswerParser& parser, const std::vector<int32_t>* context) {
-    const Tokenizer& tokenizer = request_.model().model().tokenizer();
-    Json scores = Json::array();
-    while (const auto event = answers.next()) {
-      if (event->index < 0) continue;
-      for (const ScoredToken& score : event->piece.scores)
-        scores.push_back(score_json(score, tokenizer));
-      const ParsedAnswer piece = parsed(*event, parser);
-      const bool some = !piece.content.empty() || !piece.reasoning.empty() || !piece.calls.empty();
-      if (!request_.stream || !some) continue;
-      Json body = body_(piece);
-      body["done"] = false;
-      add_scores(body, scores);
-      if (!line(body)) return;
-    }
-    Json body = body_(request_.stream ? ParsedAnswer() : parser.answer());
-    add_scores(body, scores);
-    const Generation& result = answers.result(0);
-    body.update(statistics(result, request_.started, request_.load_seconds));
-    if (context != nullptr) {
-      body["context"] = *context;
-      for (const int32_t id : result.ids) body["context"].push_back(id);
-    }
-    if (!request_.stream) return reply_.send(200, kJson, dump_json(body));
-    line(body);
-    reply_.end();
+  OllamaWriter(const OllamaRequest& request, Body body, const std::vector<int32_t>* context)
+      : request_(request), body_(body), context_(context) {}
+
+  Json whole(AnswerList answers, const AnswerUsage& usage) override {
+    const Answer& answer = answers.front();
+    scores_ = scores_json(answer.pieces, tokenizer());
+    return last_body(answer, answer.parsed(), usage);
   }
+
+  void add(const Answer& answer, const AnswerPiece& piece, EventStream& stream) override {
+    for (Json& score : scores_json({&piece, 1}, tokenizer())) scores_.push_back(std::move(score));
+    const ParsedAnswer part = part_of(piece, answer);
+    if (part.content.empty() && part.reasoning.empty() && part.calls.empty()) return;
+    Json body = body_of(part);
+    body["done"] = false;
+    add_scores(body);
+    stream.line(body);
+  }
+  void finish(AnswerList answers, const AnswerUsage& usage, EventStream& stream) override {
+    stream.line(last_body(answers.front(), {}, usage));
+  }
+  void ping(EventStream&) override {}  // lines of JSON have no comments
 
  private:
-  static ParsedAnswer parsed(const Answers::Event& event, AnswerParser& parser) {
-    ParsedAnswer piece;
-    std::vector<AnswerDelta> deltas = parser.push(event.piece.text);
-    if (event.over)
-      for (AnswerDelta& delta : parser.finish()) deltas.push_back(std::move(delta));
-    for (const AnswerDelta& delta : deltas) {
-      if (delta.kind == AnswerDelta::Kind::kContent) piece.content += delta.text;
-      if (delta.kind == AnswerDelta::Kind::kReasoning) piece.reasoning += delta.text;
-      if (delta.kind == AnswerDelta::Kind::kCallEnd)
-        piece.calls.push_back(parser.answer().calls[delta.call]);
+  const Tokenizer& tokenizer() const { return request_.model().model().tokenizer(); }
+
+  static ParsedAnswer part_of(const AnswerPiece& piece, const Answer& answer) {
+    ParsedAnswer part;
+    for (const AnswerDelta& delta : piece.deltas) {
+      if (delta.kind == AnswerDelta::Kind::kContent) part.content += delta.text;
+      if (delta.kind == AnswerDelta::Kind::kReasoning) part.reasoning += delta.text;
+      if (delta.kind == AnswerDelta::Kind::kCallEnd) part.calls.push_back(answer.call(delta.call));
     }
-    return piece;
+    return part;
   }
 
-  static void add_scores(Json& body, Json& scores) {
-    if (!scores.empty()) body["logprobs"] = std::exchange(scores, Json::array());
+  Json body_of(const ParsedAnswer& part) const {
+    Json body = {{"model", request_.model().id()}, {"created_at", ollama_time(std::time(nullptr))}};
+    body.update(body_(part));
+    return body;
+  }
+  void add_scores(Json& body) {
+    if (!scores_.empty()) body["logprobs"] = std::exchange(scores_, Json::array());
   }
 
-  bool line(const Json& json) {
-    if (!reply_.begun()) reply_.begin(200, kLines);
-    return reply_.write(dump_json(json) + "\n");
+  Json last_body(const Answer& answer, const ParsedAnswer& part, const AnswerUsage& usage) {
+    const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(seconds * 1e9); };
+    const Generation& result = answer.result();
+    Json body = body_of(part);
+    add_scores(body);
+    body["done"] = true;
+    body["done_reason"] = result.finish == FinishReason::kLength ? "length" : "stop";
+    body["total_duration"] = nanoseconds(seconds_now() - request_.started);
+    body["load_duration"] = nanoseconds(request_.load_seconds);
+    body["prompt_eval_count"] = usage.prompt;
+    body["prompt_eval_duration"] = nanoseconds(result.prompt_seconds);
+    body["eval_count"] = usage.generated;
+    body["eval_duration"] = nanoseconds(result.decode_seconds);
+    if (context_ == nullptr) return body;
+    body["context"] = *context_;
+    for (const int32_t id : result.ids) body["context"].push_back(id);
+    return body;
   }
 
-  OllamaRequest& request_;
-  Reply& reply_;
+  const OllamaRequest& request_;
   Body body_;
+  const std::vector<int32_t>* context_;
+  Json scores_ = Json::array();  // of tokens that no line has had
 };
+
+Json chat_body(const ParsedAnswer& part) {
+  Json message = {{"role", "assistant"}, {"content", part.content}};
+  if (!part.reasoning.empty()) message["thinking"] = part.reasoning;
+  for (const ToolCall& call : part.calls)
+    message["tool_calls"].push_back(
+        {{"function", {{"name", call.name}, {"arguments", arguments_json(call)}}}});
+  return {{"message", std::move(message)}};
+}
+
+Json generate_body(const ParsedAnswer& part) {
+  Json body = {{"response", part.content}};
+  if (!part.reasoning.empty()) body["thinking"] = part.reasoning;
+  return body;
+}
 
 // With truncate, drops the oldest turns until the prompt fits, except system messages and the last
 // turn.
@@ -261,22 +276,12 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
   limit_context(request.options, generate);
   read_scores(fields, generate);
   read_ollama_format(fields, model, chat.parser, generate);
-  Answers answers(model, generate, 1, reply);
-  const auto body_of = [&](const ParsedAnswer& piece) {
-    Json message = {{"role", "assistant"}, {"content", piece.content}};
-    if (!piece.reasoning.empty()) message["thinking"] = piece.reasoning;
-    for (const ToolCall& call : piece.calls) {
-      std::optional<Json> arguments = maybe_json(call.arguments);
-      message["tool_calls"].push_back(
-          {{"function",
-            {{"name", call.name},
-             {"arguments", arguments ? std::move(*arguments) : Json::object()}}}});
-    }
-    return Json{{"model", model.id()},
-                {"created_at", ollama_time(std::time(nullptr))},
-                {"message", std::move(message)}};
-  };
-  OllamaReply(request, reply, body_of).run(answers, chat.parser, nullptr);
+  OllamaWriter writer(request, chat_body, nullptr);
+  send_answers({.model = model,
+                .generate = generate,
+                .stream = request.stream,
+                .parser = std::move(chat.parser)},
+               writer, reply);
 }
 
 namespace {
@@ -352,15 +357,12 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
   limit_context(request.options, generate);
   read_scores(fields, generate);
   read_ollama_format(fields, model, chat.parser, generate);
-  Answers answers(model, generate, 1, reply);
-  const auto body_of = [&](const ParsedAnswer& piece) {
-    Json json = {{"model", model.id()},
-                 {"created_at", ollama_time(std::time(nullptr))},
-                 {"response", piece.content}};
-    if (!piece.reasoning.empty()) json["thinking"] = piece.reasoning;
-    return json;
-  };
-  OllamaReply(request, reply, body_of).run(answers, chat.parser, plain ? nullptr : &ids);
+  OllamaWriter writer(request, generate_body, plain ? nullptr : &ids);
+  send_answers({.model = model,
+                .generate = generate,
+                .stream = request.stream,
+                .parser = std::move(chat.parser)},
+               writer, reply);
 }
 
 void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {

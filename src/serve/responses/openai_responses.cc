@@ -9,7 +9,6 @@
 #include "serve/api/answers.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
-#include "serve/api/openai.h"
 #include "serve/api/prompt.h"
 #include "serve/api/tool_choice.h"
 #include "serve/responses/response_input.h"
@@ -194,30 +193,17 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   RenderedChat chat = asked.truncates ? render_truncated(model, asked.prompt, "input")
                                       : render_for_answer(model, asked.prompt, "input");
   const GenerateRequest request = read_generation(fields, asked, model, chat, reply);
-  Answers answers(model, request, 1, reply);
-  EventStream events(reply);
-  const Tokenizer& tokenizer = model.model().tokenizer();
-  ResponseWriter writer(frame_of(fields, model), asked.tools, tokenizer,
-                        asked.stream ? &events : nullptr, asked.options);
-  CallLimit limit(asked.choice);
-  while (const auto event = answers.next()) {
-    if (event->index < 0) {
-      if (asked.stream && !events.ping()) return;
-      continue;
-    }
-    writer.add_scores(event->piece.scores);
-    std::vector<AnswerDelta> deltas = chat.parser.push(event->piece.text);
-    if (event->over)
-      for (AnswerDelta& delta : chat.parser.finish()) deltas.push_back(std::move(delta));
-    if (limit.apply(deltas)) answers.cancel();
-    for (const AnswerDelta& delta : deltas) writer.show(delta, chat.parser);
-    if (!writer.alive()) return;
-  }
-  const Json whole =
-      writer.finish(answers.result(0), usage_json(answers, writer.reasoning(), tokenizer));
-  if (asked.store) context.responses.put({whole, with_ids(asked.items)});
-  if (asked.stream) return events.end();
-  reply.send(200, kJson, dump_json(whole));
+  const auto store = [&](const Json& response) {
+    if (asked.store) context.responses.put({response, with_ids(asked.items)});
+  };
+  ResponseWriter writer(frame_of(fields, model), asked.tools, model.model().tokenizer(),
+                        asked.options, store);
+  send_answers({.model = model,
+                .generate = request,
+                .stream = asked.stream,
+                .parser = std::move(chat.parser),
+                .choice = asked.choice},
+               writer, reply);
 }
 
 namespace {

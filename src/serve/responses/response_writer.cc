@@ -3,27 +3,47 @@
 #include <ctime>
 #include <utility>
 
+#include "serve/api/openai.h"
 #include "serve/api/prompt.h"
 #include "serve/responses/response_input.h"
 
 namespace veery::serve {
 
 ResponseWriter::ResponseWriter(Json body, const ResponseTools& tools, const Tokenizer& tokenizer,
-                               EventStream* events, ResponseOptions options)
+                               ResponseOptions options, Complete complete)
     : body_(std::move(body)),
       tools_(tools),
       tokenizer_(tokenizer),
-      events_(events),
-      options_(options) {
+      options_(options),
+      complete_(std::move(complete)) {}
+
+Json ResponseWriter::whole(AnswerList answers, const AnswerUsage& usage) {
+  const Answer& answer = answers.front();
+  for (const AnswerPiece& piece : answer.pieces) show(answer, piece);
+  complete(answer.result(), usage);
+  return body_;
+}
+
+void ResponseWriter::begin(AnswerList, EventStream& stream) {
+  stream_ = &stream;
   send("response.created", {{"response", body_}});
   send("response.in_progress", {{"response", body_}});
 }
 
+void ResponseWriter::add(const Answer& answer, const AnswerPiece& piece, EventStream&) {
+  show(answer, piece);
+}
+
+void ResponseWriter::finish(AnswerList answers, const AnswerUsage& usage, EventStream&) {
+  const bool cut = !complete(answers.front().result(), usage);
+  send(cut ? "response.incomplete" : "response.completed", {{"response", body_}});
+}
+
 void ResponseWriter::send(const char* type, Json members) {
-  if (events_ == nullptr) return;
+  if (stream_ == nullptr) return;
   Json event = {{"type", type}, {"sequence_number", number_++}};
   event.update(members);
-  alive_ = events_->event(type, event) && alive_;
+  stream_->event(type, event);
 }
 
 Json ResponseWriter::of_item(Json members) const {
@@ -39,36 +59,38 @@ Json ResponseWriter::text_part(const std::string& text, Json scores) const {
           {"logprobs", std::move(scores)}};
 }
 
-void ResponseWriter::begin(Kind kind, Json item) {
+void ResponseWriter::begin_item(Kind kind, Json item) {
   close();
   kind_ = kind;
   item_ = std::move(item);
   send("response.output_item.added", {{"output_index", body_["output"].size()}, {"item", item_}});
 }
 
-void ResponseWriter::add_scores(const std::vector<ScoredToken>& scores) {
-  if (!options_.logprobs) return;
-  for (const ScoredToken& score : scores) fresh_scores_.push_back(score_json(score, tokenizer_));
+void ResponseWriter::show(const Answer& answer, const AnswerPiece& piece) {
+  if (options_.logprobs)
+    for (const ScoredToken& score : piece.scores)
+      fresh_scores_.push_back(score_json(score, tokenizer_));
+  for (const AnswerDelta& delta : piece.deltas) show(delta, answer);
 }
 
-void ResponseWriter::show(const AnswerDelta& delta, const AnswerParser& parser) {
+void ResponseWriter::show(const AnswerDelta& delta, const Answer& answer) {
   switch (delta.kind) {
     case AnswerDelta::Kind::kContent: return add_text(delta.text);
     case AnswerDelta::Kind::kReasoning: return add_reasoning(delta.text);
-    case AnswerDelta::Kind::kCall: return begin_call(delta, parser);
+    case AnswerDelta::Kind::kCall: return begin_call(delta, answer);
     case AnswerDelta::Kind::kArguments: return add_arguments(delta.text);
     case AnswerDelta::Kind::kCallEnd:
-      return close(parser.answer().calls[delta.call].complete ? "completed" : "incomplete");
+      return close(answer.call(delta.call).complete ? "completed" : "incomplete");
   }
 }
 
 void ResponseWriter::add_text(const std::string& text) {
   if (kind_ != Kind::kText) {
-    begin(Kind::kText, {{"type", "message"},
-                        {"id", random_id("msg_")},
-                        {"status", "in_progress"},
-                        {"role", "assistant"},
-                        {"content", Json::array()}});
+    begin_item(Kind::kText, {{"type", "message"},
+                             {"id", random_id("msg_")},
+                             {"status", "in_progress"},
+                             {"role", "assistant"},
+                             {"content", Json::array()}});
     send("response.content_part.added",
          of_item({{"content_index", 0}, {"part", text_part("", Json::array())}}));
   }
@@ -81,21 +103,20 @@ void ResponseWriter::add_text(const std::string& text) {
 
 void ResponseWriter::add_reasoning(const std::string& text) {
   if (kind_ != Kind::kReasoning)
-    begin(Kind::kReasoning, {{"type", "reasoning"},
-                             {"id", random_id("rs_")},
-                             {"summary", Json::array()},
-                             {"content", Json::array()},
-                             {"encrypted_content", nullptr},
-                             {"status", "in_progress"}});
+    begin_item(Kind::kReasoning, {{"type", "reasoning"},
+                                  {"id", random_id("rs_")},
+                                  {"summary", Json::array()},
+                                  {"content", Json::array()},
+                                  {"encrypted_content", nullptr},
+                                  {"status", "in_progress"}});
   text_ += text;
-  reasoning_ += text;
   fresh_scores_ = Json::array();
   send("response.reasoning_text.delta", of_item({{"content_index", 0}, {"delta", text}}));
 }
 
-void ResponseWriter::begin_call(const AnswerDelta& delta, const AnswerParser& parser) {
+void ResponseWriter::begin_call(const AnswerDelta& delta, const Answer& answer) {
   const ResponseTools::Tool tool = tools_.find(delta.text);
-  const std::string& id = parser.answer().calls[delta.call].id;
+  const std::string& id = answer.call(delta.call).id;
   Json item = {{"type", tool.custom ? "custom_tool_call" : "function_call"},
                {"id", random_id(tool.custom ? "ctc_" : "fc_")},
                {"call_id", id.empty() ? random_id("call_") : id},
@@ -104,7 +125,7 @@ void ResponseWriter::begin_call(const AnswerDelta& delta, const AnswerParser& pa
                {"status", "in_progress"}};
   if (!tool.space.empty()) item["namespace"] = tool.space;
   input_ = CustomInput();
-  begin(tool.custom ? Kind::kCustom : Kind::kCall, std::move(item));
+  begin_item(tool.custom ? Kind::kCustom : Kind::kCall, std::move(item));
 }
 
 void ResponseWriter::add_arguments(const std::string& text) {
@@ -152,7 +173,8 @@ void ResponseWriter::close(const char* status) {
   kind_ = Kind::kNone;
 }
 
-Json ResponseWriter::finish(const Generation& result, const Json& usage) {
+// Ends the last item and the response. Returns false if the answer is cut off.
+bool ResponseWriter::complete(const Generation& result, const AnswerUsage& usage) {
   const bool cut = result.finish == FinishReason::kLength;
   close(cut ? "incomplete" : "completed");
   body_["status"] = cut ? "incomplete" : "completed";
@@ -161,14 +183,13 @@ Json ResponseWriter::finish(const Generation& result, const Json& usage) {
   else
     body_["completed_at"] = std::time(nullptr);
   body_["usage"] = {
-      {"input_tokens", usage["prompt_tokens"]},
-      {"input_tokens_details", usage["prompt_tokens_details"]},
-      {"output_tokens", usage["completion_tokens"]},
-      {"output_tokens_details",
-       {{"reasoning_tokens", usage["completion_tokens_details"]["reasoning_tokens"]}}},
-      {"total_tokens", usage["total_tokens"]}};
-  send(cut ? "response.incomplete" : "response.completed", {{"response", body_}});
-  return body_;
+      {"input_tokens", usage.prompt},
+      {"input_tokens_details", {{"cached_tokens", usage.cached}}},
+      {"output_tokens", usage.generated},
+      {"output_tokens_details", {{"reasoning_tokens", usage.reasoning().value_or(0)}}},
+      {"total_tokens", usage.prompt + usage.generated}};
+  if (complete_) complete_(body_);
+  return !cut;
 }
 
 }  // namespace veery::serve

@@ -27,15 +27,16 @@ schema::Rules rules_for(const CallForm& form) { return schema::Rules(!form.membe
 std::string call_alternatives(const CallForm& form, std::span<const CallableTool> tools,
                               const std::string& middle, schema::Rules& rules) {
   std::string calls;
+  const bool marked = !form.members.key.empty();
   std::optional<schema::MarkLanguages> languages;
-  if (!form.members.key.empty()) languages.emplace(form.members);
   for (const CallableTool& tool : tools) {
     std::string arguments;
     try {
       Json parameters = tool.parameters.is_null() ? Json::object() : tool.parameters;
       if (parameters.is_object() && !parameters.contains("type")) parameters["type"] = "object";
-      arguments = languages ? schema::add_members(parameters, *languages, rules)
-                            : schema::add_schema(parameters, rules);
+      if (marked && !languages) languages.emplace(form.members);
+      arguments = marked ? schema::add_members(parameters, *languages, rules)
+                         : schema::add_schema(parameters, rules);
     } catch (const Error& error) {
       throw Error(error.kind(), "tools: '{}': {}", printable(tool.name, 60), error.what());
     }

@@ -52,6 +52,7 @@ function request(chat, messages, model, keepScores) {
   const body = { model, messages, stream: true, stream_options: { include_usage: true } };
   for (const name of kSampling) if (Number.isFinite(Number(chat.sampling?.[name] ?? NaN)) && chat.sampling[name] !== "") body[name] = Number(chat.sampling[name]);
   if (chat.thinking) body.chat_template_kwargs = { enable_thinking: chat.thinking === "on" };
+  if (chat.tools?.length) body.tools = chat.tools;
   if (keepScores) Object.assign(body, { logprobs: true, top_logprobs: 8 });
   return body;
 }

@@ -1,5 +1,6 @@
 // A chat is a tree of messages: each has a parent; an edited question or another answer is a sibling. The chat's `leaf`
-// names the branch that is shown.
+// names the branch that is shown. Imported chats may have `tools`, the functions that the model may call, and messages of the
+// role "tool" with the result of a `call`; the page itself calls no tools.
 import * as store from "./store.js";
 
 export const kSampling = ["temperature", "top_p", "top_k", "min_p", "repeat_penalty", "max_tokens", "seed"];
@@ -83,18 +84,27 @@ export function contentOf(node) {
 
 /**
  * Returns the messages of a request from a path. Answers without text or calls (failed, or stopped while reasoning) are left
- * out; questions that then follow each other become one, as most chat templates want turns to alternate.
+ * out, and so are results that answer no call; questions that then follow each other become one, as most chat templates want
+ * turns to alternate.
  */
 export function toMessages(chat, path) {
   const out = chat.system?.trim() ? [{ role: "system", content: chat.system }] : [];
+  let count = 0, open = [];  // calls so far; ids of those without a result
   for (const node of path) {
     const content = contentOf(node);
     if (node.role === "user") {
       if (out.at(-1)?.role === "user") out.at(-1).content += `\n\n${content}`;
       else out.push({ role: "user", content });
-    } else if (node.calls?.length && !node.text) {
-      out.push({ role: "assistant", content: "", tool_calls: node.calls.map((call, i) => (
-        { id: call.id || `call_${i}`, type: "function", function: { name: call.name, arguments: call.arguments || "{}" } })) });
+    } else if (node.role === "tool") {
+      if (!open.length) continue;
+      const id = open.includes(node.call) ? node.call : open[0];
+      open = open.filter((other) => other !== id);
+      out.push({ role: "tool", tool_call_id: id, content });
+    } else if (node.calls?.length) {
+      const calls = node.calls.map((call) => (
+        { id: call.id || `call_${++count}`, type: "function", function: { name: call.name, arguments: call.arguments || "{}" } }));
+      open = calls.map((call) => call.id);
+      out.push({ role: "assistant", content, tool_calls: calls });
     } else if (node.text) {
       out.push({ role: "assistant", content });
     }

@@ -5,6 +5,8 @@ import { copyText, count, h, icon, iconButton } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 import { hideTokens, tokenList } from "./tokens.js";
 
+const kLabels = { user: "You", assistant: "Answer", tool: "Tool result" };
+
 /**
  * The view of a message. `actions` has what its buttons call: again(node), resume(node), edit(node, text), branch(node),
  * siblings(node), settings().
@@ -13,13 +15,16 @@ export class MessageView {
   constructor(node, actions) {
     this.actions = actions;
     this.from = answers.isLive(node) ? node.text.length : 0;  // characters that were there when it was opened
-    this.box = h("article", { className: `message ${node.role}`, data: { id: node.id }, aria: { label: node.role === "user" ? "You" : "Answer" } });
+    this.box = h("article", { className: `message ${node.role}`, data: { id: node.id }, aria: { label: kLabels[node.role] } });
     this.foot = h("div", { className: "foot" });
     this.shown = "";
     if (node.role === "user") {
       this.body = h("div", { className: "bubble", dir: "auto" });
       this.files = h("div", { className: "files" });
       this.box.append(this.files, this.body, this.foot);
+    } else if (node.role === "tool") {
+      this.body = h("pre", { tabIndex: 0 });
+      this.box.append(h("div", { className: "call" }, h("div", { className: "bar" }, h("span", { textContent: kLabels.tool })), this.body), this.foot);
     } else {
       this.thought = h("div", { className: "text" });
       this.label = h("summary");
@@ -40,6 +45,8 @@ export class MessageView {
       this.body.textContent = node.text;
       this.body.hidden = !node.text;
       this.files.replaceChildren(...(node.files || []).map(fileView));
+    } else if (node.role === "tool") {
+      this.body.textContent = node.text;
     } else {
       this.drawAnswer(node);
     }
@@ -48,7 +55,7 @@ export class MessageView {
     const state = JSON.stringify([node.state, Boolean(node.text), node.usage, this.tokens, siblings.length, siblings.indexOf(node.id), answers.isHeard(node)]);
     if (state !== this.shown) {
       this.shown = state;
-      this.foot.replaceChildren(...(node.role === "user" ? this.userFoot(node) : this.answerFoot(node)), ...this.switcher(node, siblings));
+      this.foot.replaceChildren(...this.footOf(node), ...this.switcher(node, siblings));
     }
   }
 
@@ -83,9 +90,10 @@ export class MessageView {
     this.trouble.replaceChildren(h("p", { textContent: words }), node.advice ? h("p", { className: "advice", textContent: node.advice }) : "");
   }
 
-  userFoot(node) {
+  footOf(node) {
+    if (node.role === "assistant") return this.answerFoot(node);
     const copy = textButton("Copy", () => copyText(contentOf(node), copy));
-    return [copy, textButton("Edit", () => this.edit())];
+    return node.role === "user" ? [copy, textButton("Edit", () => this.edit())] : [copy];
   }
 
   answerFoot(node) {

@@ -5,6 +5,7 @@ import * as store from "./store.js";
 
 const kFormat = "veery-chats";
 const kSavedFormat = "veery-chat";  // of one chat, by the program: src/chat/chat_file.h
+const kRoles = ["user", "assistant", "tool"];
 
 function save(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
@@ -30,19 +31,20 @@ export async function exportText(chat) {
   if (chat.system) parts.push(`## System prompt\n\n${chat.system}`);
   for (const node of tree.path(tree.leaf(chat.leaf))) {
     const text = contentOf(node) + (node.calls || []).map((call) => `\n\n\`${call.name}(${call.arguments})\``).join("");
-    parts.push(`## ${node.role === "user" ? "You" : node.model || "Answer"}\n\n${text}${node.error ? `\n\n*${node.error}*` : ""}`);
+    const name = { user: "You", tool: "Tool result" }[node.role] || node.model || "Answer";
+    parts.push(`## ${name}\n\n${text}${node.error ? `\n\n*${node.error}*` : ""}`);
   }
   save(`${fileName(chat.title)}.md`, `${parts.join("\n\n")}\n`, "text/markdown");
 }
 
-// Records of an export of llama.cpp's page: {conv, messages} or a list of them. Messages of other roles (system, tool, the
-// root) are left out; their children are attached to their parents.
+// Records of an export of llama.cpp's page: {conv, messages} or a list of them. Messages of other roles (system, the root)
+// are left out; their children are attached to their parents.
 function fromLlamaForm(list) {
   const chats = [], nodes = [];
   for (const { conv, messages } of list) {
     if (typeof conv?.id !== "string" || !Array.isArray(messages)) throw new Error("a chat in it is damaged");
     const known = new Map(messages.map((message) => [message.id, message]));
-    const kept = (message) => message.type !== "root" && (message.role === "user" || message.role === "assistant");
+    const kept = (message) => message.type !== "root" && kRoles.includes(message.role);
     const anchor = (id) => {
       const seen = new Set();
       let at = known.get(id);
@@ -58,7 +60,7 @@ function fromLlamaForm(list) {
       const files = (message.extra || []).filter((extra) => typeof extra.content === "string").map(({ name, content }) => ({ name: String(name), text: content }));
       nodes.push({ id: String(message.id), chat: conv.id, role: message.role, parent: anchor(message.parent), text: String(message.content ?? ""),
         made: Number(message.timestamp) || made, state: message.role === "assistant" ? "done" : undefined, model: message.model,
-        thought: message.reasoningContent || message.thinking || undefined, files: files.length ? files : undefined, calls: callsOf(message.toolCalls) });
+        thought: message.reasoningContent || message.thinking || undefined, files: files.length ? files : undefined, calls: callsOf(message.toolCalls), call: message.toolCallId || undefined });
     }
     chats.push({ id: conv.id, title: String(conv.name || ""), system: system || "", sampling: {}, model: "", made,
       updated: Number(conv.lastModified) || made, leaf: anchor(conv.currNode) });
@@ -75,23 +77,24 @@ function callsOf(text) {
 const callsIn = (list) => list.map((call) => ({ id: String(call.id || ""), name: String(call.function.name),
   arguments: typeof call.function.arguments === "string" ? call.function.arguments : JSON.stringify(call.function.arguments ?? {}) }));
 
-// Records of a chat that /save of `veery run` wrote: a branch of its messages. Results of tools are left out.
-function fromSavedChat({ messages, parameters, template_args: variables }) {
+// Records of a chat that /save of `veery run` wrote: a branch of its messages.
+function fromSavedChat({ messages, parameters, template_args: variables, tools }) {
   const id = store.makeId(), time = Date.now(), nodes = [];
-  for (const { role, content, reasoning_content: thought, tool_calls: calls } of messages) {
-    if (role !== "user" && role !== "assistant") continue;
+  for (const { role, content, reasoning_content: thought, tool_calls: calls, tool_call_id: call } of messages) {
+    if (!kRoles.includes(role)) continue;
     if (typeof (content ?? "") !== "string" || !Array.isArray(calls ?? [])) throw new Error("a message in it is damaged");
     nodes.push({ id: store.makeId(), chat: id, role, parent: nodes.at(-1)?.id ?? "", text: content ?? "", made: time + nodes.length,
-      state: role === "assistant" ? "done" : undefined, thought: typeof thought === "string" ? thought : undefined, calls: calls?.length ? callsIn(calls) : undefined });
+      state: role === "assistant" ? "done" : undefined, thought: typeof thought === "string" ? thought : undefined, calls: calls?.length ? callsIn(calls) : undefined,
+      call: typeof call === "string" ? call : undefined });
   }
   const first = messages[0], think = variables?.enable_thinking;
   const sampling = Object.fromEntries(kSampling.filter((name) => typeof parameters?.[name] === "number").map((name) => [name, String(parameters[name])]));
   const chat = { id, title: nodes.length ? titleOf(nodes[0]) : "", system: first?.role === "system" ? String(first.content) : "", sampling, model: "",
-    thinking: typeof think === "boolean" ? (think ? "on" : "off") : "", made: time, updated: time + nodes.length, leaf: nodes.at(-1)?.id ?? "" };
+    tools: Array.isArray(tools) && tools.length ? tools : undefined, thinking: typeof think === "boolean" ? (think ? "on" : "off") : "", made: time, updated: time + nodes.length, leaf: nodes.at(-1)?.id ?? "" };
   return { chats: [chat], nodes };
 }
 
-const kText = { title: "string", system: "string", text: "string", thought: "string", error: "string" };
+const kText = { title: "string", system: "string", text: "string", thought: "string", error: "string", call: "string" };
 
 function isRecord(record, ids) {
   return record && typeof record === "object" && ids.every((name) => typeof record[name] === "string") &&
@@ -116,7 +119,7 @@ export function readExport(text) {
     if (!isRecord(chat, ["id"]) || !Array.isArray(own)) throw new Error("a chat in it is damaged");
     chats.push({ title: "", system: "", sampling: {}, model: "", leaf: "", ...chat, made: Number(chat.made) || Date.now(), updated: Number(chat.updated) || Date.now() });
     for (const node of own) {
-      if (!isRecord(node, ["id", "parent", "text"]) || !["user", "assistant"].includes(node.role)) throw new Error("a message in it is damaged");
+      if (!isRecord(node, ["id", "parent", "text"]) || !kRoles.includes(node.role)) throw new Error("a message in it is damaged");
       const state = ["waiting", "streaming"].includes(node.state) ? "interrupted" : node.state;
       nodes.push({ ...node, chat: chat.id, state, made: Number(node.made) || 0, owner: undefined });
     }

@@ -21,9 +21,7 @@ namespace {
 
 constexpr size_t kMostPrompts = 2048;
 
-struct Prompt {
-  std::vector<int32_t> ids;
-};
+using Prompts = std::vector<std::vector<int32_t>>;
 
 std::vector<int32_t> read_ids(const Json& list, const Model& model) {
   std::vector<int32_t> ids;
@@ -51,25 +49,25 @@ std::vector<int32_t> text_ids(const Fields& fields, const std::string& text, con
 }
 
 // Reads a text, ids, or a list of either.
-std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
+Prompts read_prompts(const Fields& fields, ServedModel& served) {
   const Json* found = fields.find("prompt");
   if (found == nullptr) fields.fail("prompt", "a text, token ids or a list of them");
   const Model& model = served.model();
   if (found->is_string()) check_texts(*found, served, "prompt");
-  std::vector<Prompt> prompts;
+  Prompts prompts;
   const auto add_text = [&](const Json& text) {
-    prompts.push_back({text_ids(fields, text.string(), model)});
+    prompts.push_back(text_ids(fields, text.string(), model));
   };
   if (found->is_string()) {
     add_text(*found);
   } else if (found->is_array() && !found->empty() && found->front().is_number()) {
-    prompts.push_back({read_ids(*found, model)});
+    prompts.push_back(read_ids(*found, model));
   } else if (found->is_array() && !found->empty() && found->size() <= kMostPrompts) {
     for (const Json& item : *found)
       if (item.is_string())
         add_text(item);
       else if (item.is_array())
-        prompts.push_back({read_ids(item, model)});
+        prompts.push_back(read_ids(item, model));
       else
         fields.fail("prompt", "a text, token ids or a list of them");
   } else {
@@ -79,15 +77,15 @@ std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
   const bool texts = found->is_string() || (found->is_array() && found->front().is_string());
   if (!texts && !fields.text("suffix").value_or("").empty())
     throw ApiError(400, "suffix: the prompt is token ids, expected a text", "suffix");
-  for (const Prompt& prompt : prompts)
-    if (prompt.ids.empty())
+  for (const std::vector<int32_t>& ids : prompts)
+    if (ids.empty())
       throw ApiError(400, "the prompt is empty, expected at least one token", "prompt");
   return prompts;
 }
 
 struct CompletionRequest {
   Models::Lease model;
-  std::vector<Prompt> prompts;
+  Prompts prompts;
   GenerateRequest generate;
   int32_t count = 1;
   bool stream = false, usage = false, echo = false;
@@ -103,8 +101,8 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   require_scheduler(*request.model);
   const Model& model = request.model->model();
   request.prompts = read_prompts(fields, *request.model);
-  for (Prompt& prompt : request.prompts)
-    truncate_prompt(fields, request.model->scheduler()->context(), prompt.ids);
+  for (std::vector<int32_t>& ids : request.prompts)
+    truncate_prompt(fields, request.model->scheduler()->context(), ids);
   request.generate.options = read_options(fields, model);
   // The default of the protocol. A text continuation may have no other end.
   GenerateOptions& options = request.generate.options;
@@ -159,6 +157,9 @@ class Scores {
     }
     top_.push_back(std::move(top));
   }
+  void add(const std::vector<ScoredToken>& scores) {
+    for (const ScoredToken& score : scores) add(score.token.id, score);
+  }
   Json take() {
     Json json = {{"tokens", std::exchange(tokens_, Json::array())},
                  {"token_logprobs", std::exchange(logprobs_, Json::array())},
@@ -186,26 +187,6 @@ class Scores {
        offsets_ = Json::array();
 };
 
-std::string echoed(const CompletionRequest& request, const Prompt& prompt) {
-  return request.echo ? request.model->model().tokenizer().decode(prompt.ids, true) : std::string();
-}
-
-struct Usage {
-  int64_t prompt = 0, made = 0, cached = 0;
-  void add(const Answers& answers) {
-    const Generation& first = answers.result(0);
-    prompt += static_cast<int64_t>(first.prompt_tokens + first.reused_tokens);
-    cached += static_cast<int64_t>(first.reused_tokens);
-    for (int32_t i = 0; i < answers.count(); ++i) made += std::ssize(answers.result(i).ids);
-  }
-  Json json() const {
-    return {{"prompt_tokens", prompt},
-            {"completion_tokens", made},
-            {"total_tokens", prompt + made},
-            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
-  }
-};
-
 Json frame_of(const CompletionRequest& request) {
   return {{"id", request.id},
           {"object", "text_completion"},
@@ -213,113 +194,107 @@ Json frame_of(const CompletionRequest& request) {
           {"model", request.model->id()}};
 }
 
-using Batch = std::vector<std::unique_ptr<Answers>>;
-
-void answer_whole(const CompletionRequest& request, Batch& batch, Reply& reply) {
-  const Tokenizer& tokenizer = request.model->model().tokenizer();
-  Json body = frame_of(request);
-  body["choices"] = Json::array();
-  Usage usage;
-  for (size_t p = 0; p < batch.size(); ++p) {
-    Answers& answers = *batch[p];
-    const Prompt& prompt = request.prompts[p];
-    std::vector<std::string> texts(static_cast<size_t>(request.count), echoed(request, prompt));
-    std::vector<std::vector<ScoredToken>> scores(texts.size());
-    while (const auto event = answers.next()) {
-      if (event->index < 0) continue;
-      const auto i = static_cast<size_t>(event->index);
-      texts[i] += event->piece.text;
-      scores[i].insert(scores[i].end(), event->piece.scores.begin(), event->piece.scores.end());
-    }
-    usage.add(answers);
-    for (int32_t i = 0; i < answers.count(); ++i) {
-      Scores list(tokenizer, request.tokens_as_ids);
-      const std::vector<ScoredToken>& given = answers.prompt_scores(i);
-      for (size_t k = 0; k < given.size(); ++k) list.add(prompt.ids[k], given[k]);
-      for (const ScoredToken& score : scores[static_cast<size_t>(i)])
-        list.add(score.token.id, score);
-      const bool stopped = answers.result(i).finish == FinishReason::kStop;
-      body["choices"].push_back(
-          {{"index", static_cast<int64_t>(p) * request.count + i},
-           {"text", texts[static_cast<size_t>(i)]},
-           {"logprobs", request.generate.logprobs >= 0 ? list.take() : Json()},
-           {"finish_reason", stopped ? "stop" : "length"},
-           {"stop_reason", stop_reason(answers.result(i))}});
-    }
+/// Writes text completions and their chunks.
+class CompletionWriter : public ReplyWriter {
+ public:
+  explicit CompletionWriter(const CompletionRequest& request)
+      : request_(request),
+        tokenizer_(request.model->model().tokenizer()),
+        chunk_(frame_of(request)),
+        scores_(request.prompts.size() * static_cast<size_t>(request.count),
+                Scores(tokenizer_, request.tokens_as_ids)) {
+    if (request.usage) chunk_["usage"] = nullptr;
   }
-  body["usage"] = usage.json();
-  reply.send(200, kJson, dump_json(body));
-}
 
-void answer_stream(const CompletionRequest& request, Batch& batch, Reply& reply) {
-  const Tokenizer& tokenizer = request.model->model().tokenizer();
-  EventStream events(reply);
-  Json frame = frame_of(request);
-  if (request.usage) frame["usage"] = nullptr;
-  Usage usage;
-  const auto chunk = [&](int64_t index, const std::string& text, Json scores,
-                         const Generation* result) {
-    Json choice = {{"index", index},
-                   {"text", text},
-                   {"logprobs", std::move(scores)},
-                   {"finish_reason", Json()}};
-    if (result != nullptr) {
-      choice["finish_reason"] = result->finish == FinishReason::kStop ? "stop" : "length";
-      choice["stop_reason"] = stop_reason(*result);
-    }
-    Json body = frame;
-    body["choices"] = Json::array({std::move(choice)});
-    return events.data(body);
-  };
-  for (size_t p = 0; p < batch.size(); ++p) {
-    Answers& answers = *batch[p];
-    std::vector<Scores> lists(static_cast<size_t>(request.count),
-                              Scores(tokenizer, request.tokens_as_ids));
-    const std::string prompt = echoed(request, request.prompts[p]);
-    const auto index_of = [&](int32_t i) { return static_cast<int64_t>(p) * request.count + i; };
-    if (!prompt.empty())
-      for (int32_t i = 0; i < request.count; ++i)
-        if (!chunk(index_of(i), prompt, {}, nullptr)) return;
-    while (const auto event = answers.next()) {
-      if (event->index < 0) {
-        if (!events.ping()) return;
-        continue;
-      }
-      Json scores;
-      if (!event->piece.scores.empty()) {
-        Scores& list = lists[static_cast<size_t>(event->index)];
-        for (const ScoredToken& score : event->piece.scores) list.add(score.token.id, score);
-        scores = list.take();
-      }
-      const Generation* result = event->over ? &answers.result(event->index) : nullptr;
-      if (!chunk(index_of(event->index), event->piece.text, std::move(scores), result)) return;
-    }
-    usage.add(answers);
-  }
-  if (request.usage) {
-    Json body = frame;
+  Json whole(AnswerList answers, const AnswerUsage& usage) override {
+    Json body = frame_of(request_);
     body["choices"] = Json::array();
-    body["usage"] = usage.json();
-    events.data(body);
+    for (const Answer& answer : answers) {
+      Scores& scores = scores_of(answer);
+      const std::vector<ScoredToken>& given = answer.prompt_scores();
+      for (size_t k = 0; k < given.size(); ++k)
+        scores.add(request_.prompts[answer.prompt][k], given[k]);
+      std::string text = echoed(answer);
+      for (const AnswerPiece& piece : answer.pieces) {
+        text += piece.text;
+        scores.add(piece.scores);
+      }
+      body["choices"].push_back(
+          {{"index", answer.index},
+           {"text", std::move(text)},
+           {"logprobs", request_.generate.logprobs >= 0 ? scores.take() : Json()},
+           {"finish_reason", finish_reason(answer)},
+           {"stop_reason", stop_reason(answer.result())}});
+    }
+    body["usage"] = usage_json(usage);
+    return body;
   }
-  events.done();
-}
+
+  void begin(AnswerList answers, EventStream& stream) override {
+    for (const Answer& answer : answers)
+      if (const std::string text = echoed(answer); !text.empty())
+        stream.data(chunk_of(choice_of(answer, text)));
+  }
+  void add(const Answer& answer, const AnswerPiece& piece, EventStream& stream) override {
+    Json choice = choice_of(answer, piece.text);
+    if (!piece.scores.empty()) {
+      scores_of(answer).add(piece.scores);
+      choice["logprobs"] = scores_of(answer).take();
+    }
+    stream.data(chunk_of(std::move(choice)));
+  }
+  void end(const Answer& answer, EventStream& stream) override {
+    Json choice = choice_of(answer, "");
+    choice["finish_reason"] = finish_reason(answer);
+    choice["stop_reason"] = stop_reason(answer.result());
+    stream.data(chunk_of(std::move(choice)));
+  }
+  void finish(AnswerList, const AnswerUsage& usage, EventStream& stream) override {
+    if (request_.usage) {
+      Json body = chunk_;
+      body["choices"] = Json::array();
+      body["usage"] = usage_json(usage);
+      stream.data(body);
+    }
+    stream.done();
+  }
+
+ private:
+  std::string echoed(const Answer& answer) const {
+    return request_.echo ? tokenizer_.decode(request_.prompts[answer.prompt], true) : "";
+  }
+  Scores& scores_of(const Answer& answer) { return scores_[static_cast<size_t>(answer.index)]; }
+
+  static Json choice_of(const Answer& answer, const std::string& text) {
+    return {
+        {"index", answer.index}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+  }
+  Json chunk_of(Json choice) const {
+    Json body = chunk_;
+    body["choices"] = Json::array({std::move(choice)});
+    return body;
+  }
+
+  const CompletionRequest& request_;
+  const Tokenizer& tokenizer_;
+  Json chunk_;  // without choices
+  std::vector<Scores> scores_;
+};
 
 }  // namespace
 
 void completions(Context& context, const HttpRequest& http, Reply& reply) {
   CompletionRequest request = read_completion(context, read_body(http, reply, completion_rules()));
   Scheduler& scheduler = *request.model->scheduler();
-  for (const Prompt& prompt : request.prompts)
-    if (request.generate.options.max_tokens > 0)
-      check_context(prompt.ids.size(), scheduler, "prompt");
-  Batch batch;
-  for (const Prompt& prompt : request.prompts) {
-    request.generate.prompt = prompt.ids;
-    batch.push_back(
-        std::make_unique<Answers>(*request.model, request.generate, request.count, reply));
-  }
-  request.stream ? answer_stream(request, batch, reply) : answer_whole(request, batch, reply);
+  for (const std::vector<int32_t>& ids : request.prompts)
+    if (request.generate.options.max_tokens > 0) check_context(ids.size(), scheduler, "prompt");
+  CompletionWriter writer(request);
+  send_answers({.model = *request.model,
+                .generate = request.generate,
+                .prompts = request.prompts,
+                .count = request.count,
+                .stream = request.stream},
+               writer, reply);
 }
 
 }  // namespace veery::serve

@@ -7,8 +7,8 @@
 #include "base/printable.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
+#include "serve/api/event_stream.h"
 #include "serve/api/fields.h"
-#include "serve/api/openai.h"
 #include "serve/http/multipart.h"
 #include "serve/rules/groups.h"
 #include "tasks/speech/subtitles.h"
@@ -206,8 +206,8 @@ void answer(Context& context, const HttpRequest& http, Reply& reply, bool transl
             // The whole text equals its pieces, without spaces at its beginning.
             const std::string delta = all.empty() ? without_edges(segment.text) : segment.text;
             all += delta;
-            if (!events.data({{"type", "transcript.text.delta"}, {"delta", delta}}))
-              throw ClientGone();
+            events.data({{"type", "transcript.text.delta"}, {"delta", delta}});
+            if (!events.alive()) throw ClientGone();
           }};
   try {
     const Transcript transcript = request.model->transcribe(sound, request.options, callbacks);
