@@ -1,5 +1,7 @@
 // cast.h: values in another element type (op::kCast).
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/params/row_params.h"
 
 namespace veery::gpu {
@@ -52,3 +54,6 @@ VEERY_GPU void cast(const VEERY_THREAD CastParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CAST_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, cast, CastParams, 256)

@@ -2,6 +2,8 @@
 // each row as the host's sampler does (sample/sampler.cc), from the results of top_k(), and store
 // it in the input slots.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "base/philox.h"
 #include "kernels/draw.h"
 #include "kernels/gpu/kernels/chain_advance.h"
@@ -120,3 +122,8 @@ VEERY_GPU void chain_loop(const ChainLoopParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_CHAIN_SAMPLE_KERNELS(X)                            \
+  VEERY_GPU_SINGLE(X, kCuda, chain_advance, ChainAdvanceParams, 128) \
+  VEERY_GPU_SINGLE(X, kCuda, chain_loop, ChainLoopParams, 32)

@@ -1,6 +1,8 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
 // kernels/cpu/recurrence/conv1d.cc. Each thread processes one channel.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
 
@@ -95,3 +97,6 @@ VEERY_GPU void conv1d(const VEERY_THREAD Conv1dParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CONV1D_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, conv1d, Conv1dParams, 128)

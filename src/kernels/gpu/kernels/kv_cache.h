@@ -1,5 +1,7 @@
 // kv_cache.h: addresses of keys and values in the paged KV cache, and writes to it.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/attend_params.h"
 
@@ -83,3 +85,7 @@ VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteParams& a VEERY_CONTEXT)
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_KV_CACHE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, cache_write, CacheWriteParams, 256)

@@ -1,5 +1,7 @@
 // peak_rates.h: loops that measure a device's peak rates of memory and arithmetic.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/params/peak_rate_params.h"
 
 namespace veery::gpu {
@@ -58,3 +60,8 @@ VEERY_GPU void peak_math(const VEERY_THREAD PeakMathParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_PEAK_RATES_KERNELS(X)                        \
+  VEERY_GPU_SINGLE(X, kShared, peak_read, PeakReadParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, peak_math, PeakMathParams, 256)

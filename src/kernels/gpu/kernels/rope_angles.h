@@ -1,5 +1,7 @@
 // rope_angles.h: angles of rotary position embeddings, computed in f64.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
@@ -53,3 +55,7 @@ VEERY_GPU void rope_angles(const VEERY_THREAD RopeAnglesParams& a VEERY_CONTEXT)
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROPE_ANGLES_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, rope_angles, RopeAnglesParams, 64)

@@ -1,5 +1,7 @@
 // rows.h: embeddings, norms and elementwise ops, one thread block per row.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 #include "kernels/gpu/params/row_params.h"
 
@@ -208,3 +210,13 @@ VEERY_GPU void argmax_finish(const VEERY_THREAD ArgmaxFinishParams& a VEERY_CONT
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROWS_KERNELS(X)                                   \
+  VEERY_GPU_SINGLE(X, kShared, embed, EmbedParams, 256)             \
+  VEERY_GPU_SINGLE(X, kShared, rms_norm, RmsNormParams, 256)        \
+  VEERY_GPU_SINGLE(X, kShared, layer_norm, LayerNormParams, 256)    \
+  VEERY_GPU_SINGLE(X, kShared, elementwise, ElementwiseParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, select_rows, SelectRowsParams, 256)  \
+  VEERY_GPU_SINGLE(X, kShared, argmax, ArgmaxParams, 256)           \
+  VEERY_GPU_SINGLE(X, kCuda, argmax_finish, ArgmaxFinishParams, 64)

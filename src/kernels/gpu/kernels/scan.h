@@ -1,6 +1,8 @@
 // scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. One launch goes
 // through all positions of a run, with the state in registers.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
 
@@ -379,3 +381,19 @@ VEERY_GPU void scan(const VEERY_THREAD ScanParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_SCAN_OF(X, name, kind, chain)                                    \
+  X(kShared, scan_##name##_##chain, ScanParams, veery::gpu::ScanSmem::kThreads, 0, \
+    key::scan(ScanKind::kind, chain), (scan<chain, ScanKind::kind>))
+#define VEERY_GPU_SCAN(X, name, kind)  \
+  VEERY_GPU_SCAN_OF(X, name, kind, 4)  \
+  VEERY_GPU_SCAN_OF(X, name, kind, 16) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 32) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 64) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 128)
+#define VEERY_GPU_SCAN_KERNELS(X)      \
+  VEERY_GPU_SCAN(X, plain, kPlain)     \
+  VEERY_GPU_SCAN(X, delta, kDelta)     \
+  VEERY_GPU_SCAN(X, general, kGeneral) \
+  VEERY_GPU_SCAN(X, outer, kOuter)

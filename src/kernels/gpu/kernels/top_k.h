@@ -1,6 +1,8 @@
 // top_k.h: the largest logits of a row, sorted, and the sum that normalises probabilities. Several
 // thread blocks share a row.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/kernels/rows.h"
 #include "kernels/gpu/params/top_k_params.h"
@@ -199,3 +201,7 @@ VEERY_GPU void finish_row(const VEERY_THREAD TopKParams& a, int64_t r,
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+// The function is that of top_k_fused.h or of top_k_split.h.
+#define VEERY_GPU_TOP_K_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, top_k_groups, TopKParams, 1024)

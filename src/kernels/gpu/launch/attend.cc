@@ -253,7 +253,7 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const int64_t rows = to.max_rows(d.out().rows);
   if (kv_splits(attr, rows, to.machine) == 1) return 0;
-  constexpr int kHeader = 16;  // kPartialHeader of softmax_state.h
+  constexpr int kHeader = 16;  // kPartialHeader of softmax_state-inl.h
   const int64_t blocks = (to.positions + kKvBlock - 1) / kKvBlock + 1;
   return static_cast<size_t>(rows * attr.heads * blocks * (kHeader + value_dim(d))) * sizeof(float);
 }

@@ -42,7 +42,7 @@ enum class RowClass : uint8_t { kAny, kOne, kEight, kSixteen, kThirtyTwo, kMany 
 /// Element type of the KV cache, and whether tensor cores multiply it.
 enum class CacheType : uint8_t { kBF16, kF16, kF32, kBF16Mma };
 
-/// Identifies one entry of kernel_list.h. Made by the functions of namespace `key`.
+/// Identifies one kernel. Made by the functions of namespace `key`.
 struct KernelKey {
   Family family = Family::kSingle;
   uint8_t format = 0;  ///< WeightFormat, ActivationKind, CacheType or ScanKind, by family

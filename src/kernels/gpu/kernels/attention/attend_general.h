@@ -2,6 +2,8 @@
 // kernels/cpu/attend: wide heads, values within keys (latent attention), q8_0 caches, caches of two
 // types, keys and values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 #include "kernels/gpu/params/attend_params.h"
 
@@ -434,3 +436,21 @@ VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEE
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_GENERAL(X, name, form, dims, flush, heads)                  \
+  X(kShared, attend_general_split_##name, AttendGeneralParams, 128, 0,        \
+    key::attend_general(Family::kAttendGeneralSplit, key::GeneralForm::form), \
+    (attend_general_split<dims, flush, heads>))                               \
+  X(kShared, attend_general_merge_##name, AttendGeneralParams, 128, 0,        \
+    key::attend_general(Family::kAttendGeneralMerge, key::GeneralForm::form), \
+    (attend_general_merge<dims, flush, heads>))                               \
+  X(kShared, attend_general_rows_##name, AttendGeneralParams, 128, 0,         \
+    key::attend_general(Family::kAttendGeneralRows, key::GeneralForm::form),  \
+    (attend_general_rows<dims, flush, heads>))
+#define VEERY_GPU_ATTEND_GENERAL_KERNELS(X)                  \
+  VEERY_GPU_GENERAL(X, 256, k256, 2, false, 4)               \
+  VEERY_GPU_GENERAL(X, flushed_256, k256Flushed, 2, true, 4) \
+  VEERY_GPU_GENERAL(X, 512, k512, 4, false, 4)               \
+  VEERY_GPU_GENERAL(X, flushed_512, k512Flushed, 4, true, 4) \
+  VEERY_GPU_GENERAL(X, latent, kLatent, 4, false, 8)

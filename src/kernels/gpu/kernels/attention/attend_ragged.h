@@ -3,6 +3,8 @@
 // thread block per row that tests this itself took longer than a few blocks that distribute the
 // rows.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
@@ -50,3 +52,12 @@ VEERY_GPU void attend_ragged(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_RAGGED(X, name, type, cache)  \
+  X(kCuda, attend_ragged_##name, AttendParams, 128, 0, \
+    key::attend(Family::kAttendRagged, CacheType::cache, false), (attend_ragged<type>))
+#define VEERY_GPU_ATTEND_RAGGED_KERNELS(X)      \
+  VEERY_GPU_ATTEND_RAGGED(X, bf16, BF16, kBF16) \
+  VEERY_GPU_ATTEND_RAGGED(X, f16, F16, kF16)    \
+  VEERY_GPU_ATTEND_RAGGED(X, mma, BF16Mma, kBF16Mma)

@@ -2,7 +2,9 @@
 // positions has scores, a maximum and weighted values of its own. These are merged into segments,
 // and segments into the row, in order.
 #pragma once
-#include "kernels/gpu/kernels/attention/attend_block.h"
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/kernels/attention/attend_block-inl.h"
 #include "kernels/gpu/params/attend_params.h"
 
 namespace veery::gpu {
@@ -138,3 +140,16 @@ VEERY_GPU void attend_rows(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ATTEND(X, set, name, type, cache, dims)                                      \
+  X(set, attend_split_##name##_##dims, AttendParams, 128, 0,                                   \
+    key::attend(Family::kAttendSplit, CacheType::cache, dims > 1), (attend_split<type, dims>)) \
+  X(set, attend_rows_##name##_##dims, AttendParams, 128, 0,                                    \
+    key::attend(Family::kAttendRows, CacheType::cache, dims > 1), (attend_rows<type, dims>))
+#define VEERY_GPU_ATTEND_MERGE(X, set, name, type, cache, dims) \
+  X(set, attend_merge_##name##_##dims, AttendParams, 64, 0,     \
+    key::attend(Family::kAttendMerge, CacheType::cache, dims > 1), (attend_merge<type, dims>))
+#define VEERY_GPU_ATTEND_SPLIT_KERNELS(X)            \
+  VEERY_GPU_EACH_CACHE(VEERY_GPU_ATTEND, X, kShared) \
+  VEERY_GPU_EACH_CACHE(VEERY_GPU_ATTEND_MERGE, X, kMetal)

@@ -2,6 +2,8 @@
 // kernels/cpu/attend/choose_positions.cc: scores are accumulated in the same order, and the lowest
 // position wins ties.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/params/attend_params.h"
 
@@ -226,3 +228,8 @@ VEERY_GPU void choose_positions(const VEERY_THREAD ChoosePositionsParams& a VEER
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CHOOSE_POSITIONS_KERNELS(X)                               \
+  VEERY_GPU_SINGLE(X, kShared, score_positions, ChoosePositionsParams, 128) \
+  VEERY_GPU_SINGLE(X, kShared, choose_positions, ChoosePositionsParams, 1024)

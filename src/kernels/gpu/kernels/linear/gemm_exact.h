@@ -2,6 +2,8 @@
 // w[k], y) with ascending k: for float weights, and for all weights with --exact. The bits are
 // those of kernels/cpu/codec/float.cc.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_exact_smem.h"
 
@@ -312,3 +314,13 @@ VEERY_GPU void gemm_exact(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_GEMM_EXACT_KERNELS(X)                                                           \
+  X(kShared, gemv_exact, GemmParams, 32, 8, key::gemm_exact(true, false), (gemm_exact<1, false>)) \
+  X(kShared, gemm_exact, GemmParams, 32, 8, key::gemm_exact(false, false),                        \
+    (gemm_exact<kGemmExactRows, false>))                                                          \
+  X(kMetal, gemv_exact_bf16, GemmParams, 32, 0, key::gemm_exact(true, true),                      \
+    (gemm_exact<1, true>))                                                                        \
+  X(kMetal, gemm_exact_bf16, GemmParams, 32, 0, key::gemm_exact(false, true),                     \
+    (gemm_exact<kGemmExactRows, true>))

@@ -2,6 +2,8 @@
 // sums. Integers up to 2,048 are exact in f16, and sums of 32 int8 products are below 2^24, so that
 // they are exact in any order. The accumulation order is that of gemm_direct.h.
 #pragma once
+
+#if defined(VEERY_METAL_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/gemm_simdgroup_smem.h"
 
@@ -290,3 +292,12 @@ VEERY_GPU void gemm_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_METAL_CODE
+
+#define VEERY_GPU_GEMM_SIMDGROUP(X, set, name, format)                                          \
+  X(set, gemm_simdgroup_##name, GemmParams, (veery::gpu::GemmSimdgroupSmem::kThreads), 0,       \
+    key::gemm_simdgroup(format, false), (gemm_simdgroup<format, false>))                        \
+  X(set, gemm_simdgroup_gated_##name, GemmParams, (veery::gpu::GemmSimdgroupSmem::kThreads), 0, \
+    key::gemm_simdgroup(format, true), (gemm_simdgroup<format, true>))
+#define VEERY_GPU_GEMM_SIMDGROUP_KERNELS(X) \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMM_SIMDGROUP, X, kMetal)

@@ -1,6 +1,8 @@
 // quantize_x.h: RMS norm and activation quantisation of token rows, in the order of
 // docs/numerics.md.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/linear_params.h"
 
@@ -379,3 +381,7 @@ VEERY_GPU void quantize_x(const VEERY_THREAD QuantizeXParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_QUANTIZE_X_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, quantize_x, QuantizeXParams, 1024)

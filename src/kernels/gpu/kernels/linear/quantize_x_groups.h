@@ -1,9 +1,11 @@
-// quantize_x_groups.h: activation quantisation of many rows, in groups of 8 (x_groups.h). A warp
-// has the same columns of several rows of a group, so that it writes whole sectors of memory, or
-// whole lines if it has all 8 rows.
+// quantize_x_groups.h: activation quantisation of many rows, in groups of 8 (x_groups-inl.h). A
+// warp has the same columns of several rows of a group, so that it writes whole sectors of memory,
+// or whole lines if it has all 8 rows.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+
+#if defined(VEERY_CUDA_CODE)
+#include "kernels/gpu/kernels/linear/gemv_quantize_x-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/params/linear_params.h"
 #include "kernels/gpu/smem/quantize_x_groups_smem.h"
 
@@ -469,3 +471,15 @@ VEERY_GPU void quantize_x_groups(const QuantizeXGroupsParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_QUANTIZE_GROUPS(X, name, kind, least_blocks)                           \
+  X(kCuda, quantize_x_groups_##name, QuantizeXGroupsParams,                              \
+    (32 * veery::gpu::QuantizeXGroupsSmem::max_warps(veery::gpu::ActivationKind::kind)), \
+    least_blocks, key::quantize_x_groups(ActivationKind::kind),                          \
+    (quantize_x_groups<ActivationKind::kind>))
+#define VEERY_GPU_QUANTIZE_X_GROUPS_KERNELS(X)              \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int8_32, kInt8Block32, 2)    \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int8_256, kInt8Block256, 3)  \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int4_digits, kInt4Digits, 3) \
+  VEERY_GPU_QUANTIZE_GROUPS(X, bf16, kBF16, 2)

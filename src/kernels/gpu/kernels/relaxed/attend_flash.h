@@ -1,6 +1,8 @@
 // attend_flash.h: attention of many rows of one sequence by tensor cores with an online softmax
 // (Dao, FlashAttention-2, 2023), over bf16 caches. Its bits are not those of attend_prefill.h.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_prefill.h"
 #include "kernels/gpu/params/relaxed_params.h"
@@ -313,3 +315,12 @@ VEERY_GPU void attend_flash(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_FLASH_KERNELS(X)                                                         \
+  X(kRelaxed, attend_flash_64, AttendParams, veery::gpu::kFlashThreads, 0, key::attend_flash(64), \
+    (attend_flash<64, true>))                                                                     \
+  X(kRelaxed, attend_flash_128, AttendParams, veery::gpu::kFlashThreads, 0,                       \
+    key::attend_flash(128), (attend_flash<128, true>))                                            \
+  X(kRelaxed, attend_flash_any, AttendParams, veery::gpu::kFlashThreads, 0, key::attend_flash(0), \
+    (attend_flash<128, false>))

@@ -1,5 +1,7 @@
 // bf16_rows.h: the kernels before and after the bf16 products of cuBLASLt.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
 #include "kernels/gpu/params/relaxed_params.h"
@@ -99,3 +101,9 @@ VEERY_GPU void epilogue_rows(const EpilogueParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_BF16_ROWS_KERNELS(X)                                    \
+  VEERY_GPU_SINGLE(X, kRelaxed, rows_to_bf16, RowsToBf16Params, 256)      \
+  VEERY_GPU_SINGLE(X, kRelaxed, gated_epilogue, GatedEpilogueParams, 256) \
+  VEERY_GPU_SINGLE(X, kRelaxed, epilogue_rows, EpilogueParams, 256)

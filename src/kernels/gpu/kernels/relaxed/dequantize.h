@@ -1,5 +1,7 @@
 // dequantize.h: converts packed weights to bf16 rows for cuBLASLt.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
 #include "kernels/gpu/params/relaxed_params.h"
@@ -49,3 +51,7 @@ VEERY_GPU void dequantize(const DequantizeParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_DEQUANTIZE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kRelaxed, dequantize, DequantizeParams, 256)
