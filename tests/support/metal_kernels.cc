@@ -23,7 +23,7 @@ A copied(constant A& a) {
 #undef thread
 #undef threads
 namespace veery::gpu {
-// Named by rows of kernels.
+// Rows of kernels name these.
 using veery_metal::gpu::GemmSimdgroupSmem;
 using veery_metal::gpu::ScanSmem;
 }  // namespace veery::gpu

@@ -10,12 +10,11 @@
 // registers, even by spilling, if one block has all shared memory. The descriptor is expanded only
 // on the host.
 //
-// A kernel file is also included where kernels are not compiled. Its functions are therefore
-// conditional:
-//   VEERY_GPU_CODE     kernels are compiled
-//   VEERY_CUDA_CODE    ... and have asynchronous copies, tensor cores, and blocks that see each
-//                      other's writes (CUDA and the emulator)
-//   VEERY_METAL_CODE   ... and have simdgroup matrices (Metal)
+// The host includes kernel files too, for parameters, shared memory layouts and descriptors. Their
+// functions are therefore conditional:
+//   VEERY_GPU_CODE    kernels are compiled
+//   VEERY_CUDA_CODE   ... for CUDA, or for the emulator as for CUDA
+//   VEERY_METAL_CODE  ... for Metal
 // Headers named *-inl.h have no kernels; only conditional code includes them.
 #pragma once
 

@@ -1,11 +1,23 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
 // kernels/cpu/recurrence/conv1d.cc. Each thread processes one channel.
 #pragma once
-
-#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/recurrence_params.h"
 
+namespace veery::gpu {
+
+struct Conv1dParams {
+  Run run;
+  Matrix x, weight, bias, out;
+  RecurrentState state;
+  ActivationParams activation;
+  VEERY_STATIC int kRows = 32;  ///< token rows per thread block
+  VEERY_STATIC int kMaxWidth = 8;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 namespace veery::gpu {
 
 /// Channel `c` of one span.

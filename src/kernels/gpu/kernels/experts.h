@@ -1,10 +1,23 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
 // the experts that its router chose. Pair r * used + i is row r with its i-th expert.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `rows`: pairs of a group, kEight or kThirtyTwo.
+constexpr KernelKey experts_gemm(WeightFormat format, RowClass rows, bool gated) {
+  return of(Family::kExperts, format, rows, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
-#include "kernels/gpu/params/expert_params.h"
 
 namespace veery::gpu {
 

@@ -1,5 +1,19 @@
 // experts_exact.h: mixtures of experts with sequential fma accumulation (gemm_exact.h).
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `bf16`: as in gemm_exact().
+constexpr KernelKey experts_exact(bool bf16) {
+  return of(Family::kExpertsExact, 0, RowClass::kMany, bf16);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/experts.h"

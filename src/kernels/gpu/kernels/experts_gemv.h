@@ -1,5 +1,18 @@
 // experts_gemv.h: mixtures of experts for few pairs: each pair is a GEMV (gemv.h).
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey experts_gemv(WeightFormat format, bool gated) {
+  return of(Family::kExpertsGemv, format, RowClass::kOne, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/experts.h"

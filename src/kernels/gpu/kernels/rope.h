@@ -1,6 +1,18 @@
 // rope.h: rotary position embeddings (RoPE), and the fused op that rotates joined queries and keys
 // and writes keys and values to the KV cache.
 #pragma once
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+struct RopeParams {
+  Run run;
+  Matrix x, angles, out;
+  int32_t head_dim, pairs, begin, interleaved;
+  float sign;
+};
+
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/kv_cache.h"

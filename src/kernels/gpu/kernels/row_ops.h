@@ -1,10 +1,59 @@
 // row_ops.h: row ops with the bits of kernels/reference, which adds in f64.
 #pragma once
+#include "kernels/gpu/params/expert_params.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+/// An embedding whose weight is a row-major f32 matrix.
+struct EmbedRowsParams {
+  Run run;
+  const VEERY_DEVICE int32_t* ids;
+  Matrix weight, out;
+  float factor;
+};
+
+struct L2NormParams {
+  Run run;
+  Matrix x, out;
+  float eps;
+};
+
+struct ConcatParams {
+  Run run;
+  Matrix a, b, out;
+};
+
+struct ShiftParams {
+  Run run;
+  Matrix x, out;
+  int32_t by;
+};
+
+struct PoolParams {
+  Run run;
+  Matrix x, out;
+  int32_t kind;  ///< veery::Pooling
+};
+
+struct SumToParams {
+  Run run;
+  Matrix x, out;
+};
+
+/// A weight of one f32 row, so that the product has one output.
+struct LinearOneParams {
+  Run run;
+  Matrix x;
+  const VEERY_DEVICE float *weight, *bias;
+  float scale;
+  Matrix residual, out;
+};
+
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/f64.h"
-#include "kernels/gpu/params/expert_params.h"
-#include "kernels/gpu/params/row_params.h"
 
 namespace veery::gpu {
 

@@ -5,15 +5,6 @@
 #include <string_view>
 
 #include "kernels/gpu/kernels/all.h"
-#include "kernels/gpu/machine/kernel_key.h"
-#include "kernels/gpu/params/attend_params.h"
-#include "kernels/gpu/params/chain_params.h"
-#include "kernels/gpu/params/expert_params.h"
-#include "kernels/gpu/params/peak_rate_params.h"
-#include "kernels/gpu/params/recurrence_params.h"
-#include "kernels/gpu/params/relaxed_params.h"
-#include "kernels/gpu/params/row_params.h"
-#include "kernels/gpu/params/top_k_params.h"
 
 namespace veery::gpu {
 

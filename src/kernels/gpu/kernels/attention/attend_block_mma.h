@@ -127,8 +127,8 @@ class BlockMma {
 #endif  // VEERY_CUDA_CODE
 
 // bf16 caches by tensor cores, after products of bf16: Recorder::mma_attention.
-#define VEERY_GPU_ATTEND_BLOCK_MMA_KERNELS(X)                                                  \
-  X(kCuda, attend_split_mma, AttendParams, 128, 0,                                             \
-    key::attend(Family::kAttendSplit, CacheType::kBF16Mma, false), (attend_split<BF16Mma, 1>)) \
-  X(kCuda, attend_rows_mma, AttendParams, 128, 0,                                              \
-    key::attend(Family::kAttendRows, CacheType::kBF16Mma, false), (attend_rows<BF16Mma, 1>))
+#define VEERY_GPU_ATTEND_BLOCK_MMA_KERNELS(X)                                                \
+  X(kCuda, attend_split_mma, AttendParams, 128, 0,                                           \
+    key::attend(AttendPart::kSplit, CacheType::kBF16Mma, false), (attend_split<BF16Mma, 1>)) \
+  X(kCuda, attend_rows_mma, AttendParams, 128, 0,                                            \
+    key::attend(AttendPart::kRows, CacheType::kBF16Mma, false), (attend_rows<BF16Mma, 1>))

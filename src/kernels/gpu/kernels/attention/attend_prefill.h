@@ -1,6 +1,20 @@
 // attend_prefill.h: attention of many rows of one sequence, which share each read of keys and
 // values. The order of sums is that of attend_block-inl.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `wide`: values of more than 64 dimensions.
+constexpr KernelKey attend_prefill(CacheType type, bool wide) {
+  return of(Family::kAttendPrefill, static_cast<int>(type), RowClass::kMany, wide);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"

@@ -1,6 +1,20 @@
 // attend_prefill_mma.h: attention of many rows of one sequence by tensor cores, if Element::kMma,
 // in the order of attend_block_mma.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `dim`: that of keys and values, 64 or 128; 0: any.
+constexpr KernelKey attend_prefill_mma(int dim) {
+  return of(Family::kAttendPrefillMma, 0, RowClass::kMany, dim);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"

@@ -4,6 +4,19 @@
 // by fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of
 // 256 columns, 16 columns at a time, and the sums of pieces are added in order.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_direct(WeightFormat format, bool gated) {
+  return of(Family::kGemmDirect, format, RowClass::kEight, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/quantize_x.h"

@@ -5,6 +5,20 @@
 // For bf16 a producer warp issues the copies, so that the consumer warps need no block-wide
 // barrier: each goes on as soon as its next K tile has arrived.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `small`: a small tile, for products with fewer large tiles than SMs.
+constexpr KernelKey gemm_mma(WeightFormat format, bool small) {
+  return of(Family::kGemmMma, format, RowClass::kMany, small);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/linear/gemm_epilogue-inl.h"

@@ -2,6 +2,19 @@
 // It streams weight tiles as gemv.h does and multiplies each of them with all rows. The bits are
 // those of gemm_direct.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_skinny(WeightFormat format, bool two_groups) {
+  return of(Family::kGemmSkinny, format, two_groups ? RowClass::kSixteen : RowClass::kEight, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/linear/mma_blocks-inl.h"

@@ -5,6 +5,19 @@
 // The shifts of the activations then cost nothing when the sums are multiplied by the weight
 // scales.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_wgmma_int8() {
+  return of(Family::kGemmWgmmaInt8, kK4M, RowClass::kMany, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/wgmma.h"
@@ -194,4 +207,4 @@ VEERY_GPU void gemm_wgmma_int8(const GemmParams& a) {
 
 #define VEERY_GPU_GEMM_WGMMA_INT8_KERNELS(X)                                          \
   X(kWgmma, gemm_wgmma_k4m, GemmParams, (veery::gpu::GemmWgmmaInt8Smem::kThreads), 0, \
-    key::gemm_wgmma(kK4M, false), (gemm_wgmma_int8))
+    key::gemm_wgmma_int8(), (gemm_wgmma_int8))

@@ -1,5 +1,19 @@
 // gemv.h: GEMV, the product of one token row, which is bound by reading the weights.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `residual`: for rows with residual quantisation.
+constexpr KernelKey gemv(WeightFormat format, bool residual) {
+  return of(Family::kGemv, format, RowClass::kOne, residual);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/linear/gemv_nvfp4-inl.h"

@@ -1,6 +1,19 @@
 // gemv_simdgroup.h: GEMV of quantised weights on Metal. Sums of blocks are dot products over the
 // same weight layout as on tensor cores, and exact like theirs; the accumulation order is the same.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemv_simdgroup(WeightFormat format, bool gated) {
+  return of(Family::kGemvSimdgroup, format, RowClass::kOne, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
 
 #if defined(VEERY_METAL_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"

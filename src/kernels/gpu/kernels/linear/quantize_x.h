@@ -1,10 +1,26 @@
 // quantize_x.h: RMS norm and activation quantisation of token rows, in the order of
 // docs/numerics.md.
 #pragma once
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+/// quantize_x(): one token row per thread block, or part of one.
+struct QuantizeXParams {
+  Run run;
+  Matrix x;
+  Norm norm;
+  Activations act;
+  VEERY_DEVICE uint64_t* argmax_keys;  ///< GemmParams::argmax_keys, cleared here; or nullptr
+  int32_t staged;                      ///< 1: shared memory holds the row that is normalised
+  int32_t staged_weights;  ///< 1: and the norm's weights, whose rows are multiples of 16 bytes
+  int32_t blocks_per_row;
+};
+
+}  // namespace veery::gpu
 
 #if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/formulas.h"
-#include "kernels/gpu/params/linear_params.h"
 
 namespace veery::gpu {
 
