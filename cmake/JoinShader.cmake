@@ -1,14 +1,40 @@
-# cmake -DIN=... -DFOLDER=... -DOUT=... -P JoinShader.cmake: writes IN with the headers of
-# FOLDER/kernels expanded in place, once each, because Metal compiles a single source text.
+# cmake -DIN=... -DFOLDERS=...,... -DOUT=... -P JoinShader.cmake: writes IN with the headers of
+# FOLDERS expanded in place, once each, because Metal compiles a single source text. Code for CUDA is
+# left out.
 cmake_minimum_required(VERSION 3.25)
+string(REPLACE "," ";" FOLDERS "${FOLDERS}")
 file(READ ${IN} text)
 set(known "kernels/gpu/dialect/emulator.h")
+set(begin_cuda "#if defined(VEERY_CUDA_CODE)\n")
+set(end_cuda "#endif  // VEERY_CUDA_CODE\n")
+
+# Removes the lines from the first `begin` to the next `end`, inclusive, while there are any.
+function(remove_parts variable begin end)
+  set(text "${${variable}}")
+  string(LENGTH "${end}" length)
+  while(TRUE)
+    string(FIND "${text}" "${begin}" from)
+    if(from EQUAL -1)
+      break()
+    endif()
+    string(FIND "${text}" "${end}" to)
+    math(EXPR to "${to} + ${length}")
+    string(SUBSTRING "${text}" 0 ${from} before)
+    string(SUBSTRING "${text}" ${to} -1 after)
+    set(text "${before}${after}")
+  endwhile()
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
 while(text MATCHES "#include \"(kernels/[^\"]*)\"\n")
   set(line "${CMAKE_MATCH_0}")
   set(header "${CMAKE_MATCH_1}")
   set(inside "")
   if(NOT header IN_LIST known)
-    file(READ ${FOLDER}/${header} inside)
+    find_file(path ${header} PATHS ${FOLDERS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+    file(READ ${path} inside)
+    unset(path)
+    remove_parts(inside "${begin_cuda}" "${end_cuda}")
     string(REPLACE "#pragma once\n" "" inside "${inside}")
     list(APPEND known ${header})
   endif()

@@ -27,7 +27,7 @@ add_custom_command(
   OUTPUT ${image} ${VEERY_CUDA_LOG} DEPENDS ${source} DEPFILE ${image}.d VERBATIM
   COMMAND ${CMAKE_COMMAND} -DLOG=${VEERY_CUDA_LOG} -P ${PROJECT_SOURCE_DIR}/cmake/KeepLog.cmake --
           ${NVCC} -std=c++20 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Xptxas -v --threads 0 ${targets}
-          -I${PROJECT_SOURCE_DIR}/src -MD -MF ${image}.d -fatbin -o ${image} ${source}
+          -I${PROJECT_SOURCE_DIR}/src -I${VEERY_INCLUDES_kernels} -MD -MF ${image}.d -fatbin -o ${image} ${source}
   COMMENT "Compiling kernels for NVIDIA GPUs")
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cuda/image.cc PROPERTIES
                             COMPILE_DEFINITIONS VEERY_CUDA_IMAGE="${image}" OBJECT_DEPENDS ${image}

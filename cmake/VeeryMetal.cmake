@@ -7,8 +7,10 @@ file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*.h ${
      ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*/*/*.h ${PROJECT_SOURCE_DIR}/src/kernels/draw_settings.h)
 set(source ${PROJECT_SOURCE_DIR}/src/kernels/gpu/kernels.metal)
 add_custom_command(
-  OUTPUT ${VEERY_METAL_TEXT} DEPENDS ${source} ${headers} ${PROJECT_SOURCE_DIR}/cmake/JoinShader.cmake VERBATIM
-  COMMAND ${CMAKE_COMMAND} -DIN=${source} -DFOLDER=${PROJECT_SOURCE_DIR}/src -DOUT=${VEERY_METAL_TEXT}
+  OUTPUT ${VEERY_METAL_TEXT} DEPENDS ${source} ${headers} ${VEERY_INCLUDES_kernels}/kernels/gpu/kernels/all.h
+                           ${VEERY_INCLUDES_kernels}/kernels/gpu/dialect/families.h
+                           ${PROJECT_SOURCE_DIR}/cmake/JoinShader.cmake VERBATIM
+  COMMAND ${CMAKE_COMMAND} -DIN=${source} -DFOLDERS=${PROJECT_SOURCE_DIR}/src,${VEERY_INCLUDES_kernels} -DOUT=${VEERY_METAL_TEXT}
           -P ${PROJECT_SOURCE_DIR}/cmake/JoinShader.cmake)
 add_custom_command(
   OUTPUT ${embedded} DEPENDS ${VEERY_METAL_TEXT} ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake VERBATIM

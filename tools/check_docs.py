@@ -2,12 +2,15 @@
 """Checks names in the documentation against the tree.
 
 Fails if a relative link of a *.md file has no target file or heading, if a path or function in backticks in
-docs/layout.md does not exist, if a folder of src is not listed there, if docs/c-api.md and the header of the C interface
-name different functions, or if the OpenAPI document and the server's route table name different paths. A function
-(`name()`) must be in one of the files that its paragraph or list item names, if it names any.
+docs/layout.md does not exist, if a folder of src is not listed there, if a test in backticks (`Suite.Name`, `Suite.*`)
+or a --gtest_filter names no test, if docs/c-api.md and the header of the C interface name different functions, or if the
+OpenAPI document and the server's route table name different paths. A function (`name()`) must be in one of the files
+that its paragraph or list item names, if it names any.
 
 usage: check_docs.py [REPOSITORY]
 """
+import collections
+import fnmatch
 import functools
 import json
 import pathlib
@@ -21,6 +24,10 @@ PATH = re.compile(r"^[\w.*-]+(?:/[\w.*-]+)*$")
 SUFFIXES = {".h", ".cc", ".py", ".md", ".txt", ".sh"}
 ROOTS = ("src/", "tests/", "tools/", "docs/", "fuzz/", "bench/", "scripts/", "examples/", "include/")
 PLACEHOLDER = re.compile(r"/(?:[A-Z]{4,}\b|x(?:_|$))|^bench/linear_bench$")  # NAME.cc, x_test.cc; a program
+TEST = re.compile(r"\b(?:TEST|TEST_F|TEST_P)\(\s*(\w+),\s*(\w+)\)")
+INSTANCE = re.compile(r"\bINSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)")
+TEST_NAME = re.compile(r"^[A-Z*]\w*\*?\.[A-Z*]\w*\*?$")
+FILTER = re.compile(r"--gtest_filter=['\"]?([^'\"`\s]+)")
 SKIPPED = {"build", "install", "node_modules"}
 ITEM = re.compile(r"^(?:\d+\. |- |\| )", re.MULTILINE)
 
@@ -74,6 +81,30 @@ def missing_paths(root):
             for word in CODE.findall(line):
                 if PATH.match(word) and word.startswith(ROOTS) and not PLACEHOLDER.search(word) and not any(root.glob(word)):
                     yield f"{where}:{number}: path `{word}`, which is not in the tree"
+
+
+def tests(root):
+    """Returns the names of the tests of tests/, and those by which --gtest_filter selects them."""
+    names, instances = [], collections.defaultdict(list)
+    for path in (root / "tests").rglob("*.cc"):
+        text = path.read_text(errors="replace")
+        names += TEST.findall(text)
+        for prefix, suite in INSTANCE.findall(text):
+            instances[suite].append(prefix)
+    selected = {f"{prefix}/{suite}.{name}/0" for suite, name in names for prefix in instances[suite]}
+    plain = {f"{suite}.{name}" for suite, name in names}
+    return plain, selected | {f"{suite}.{name}" for suite, name in names if not instances[suite]}
+
+
+def missing_tests(root):
+    plain, selected = tests(root)
+    for page in pages(root):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            named = [(name, plain) for word in CODE.findall(line) for name in word.split(":") if TEST_NAME.match(name)]
+            named += [(name, selected) for word in FILTER.findall(line) for name in re.split("[:-]", word) if name]
+            for name, known in named:
+                if not fnmatch.filter(known, name):
+                    yield f"{page.relative_to(root)}:{number}: test `{name}`, which is not in tests"
 
 
 def blocks(text):
@@ -161,7 +192,8 @@ def http_violations(root):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*broken_links(root), *missing_paths(root), *layout_violations(root), *c_api_violations(root), *http_violations(root)]
+    checks = broken_links, missing_paths, missing_tests, layout_violations, c_api_violations, http_violations
+    found = [violation for check in checks for violation in check(root)]
     print("\n".join(found) if found else "docs: no violation")
     return bool(found)
 

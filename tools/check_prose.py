@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
 """Checks the mechanical part of the language rules in CONTRIBUTING.md.
 
-Checks of the pages and folders in HELD fail the run:
+Fails if a page (*.md) or a comment of src/ breaks a rule:
 - Markdown prose is at most 100 columns wide (tables, fences, link targets and generated parts excepted);
 - no statement begins with "What ..." or "Of ..." used as a noun;
 - "behind" is not used for time or order;
 - words for which docs/glossary.md has a term are not used;
 - commit subjects since BASE have at most 72 characters.
-For all other pages and folders of src it prints how many findings remain. A finding that is good English belongs in
-EXCEPTIONS, with a reason.
+A finding that is good English belongs in EXCEPTIONS, with a reason.
 
-usage: check_prose.py [REPOSITORY] [--list PATH...]    --list: also prints the findings below these paths
+usage: check_prose.py [REPOSITORY]
 """
-import argparse
 import collections
 import pathlib
 import re
@@ -21,11 +19,6 @@ import sys
 
 COLUMNS, SUBJECT = 100, 72
 BASE = "63a2fa1a"  # it and the commits before it keep their subjects
-HELD = [
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "src/array", "src/audio", "src/autodiff", "src/base",
-    "src/bridge", "src/capi", "src/chat", "src/cli", "src/convert", "src/device", "src/dtype", "src/engine", "src/file",
-    "src/graph", "src/import", "src/kernels", "src/model", "src/plan", "src/sample", "src/schedule", "src/serve",
-    "src/tasks", "src/text", "src/verify"]  # fmt: skip
 SOURCES = {".h", ".cc", ".cu", ".mm", ".metal", ".js"}
 
 NOUN = re.compile(r"^(What|Of) (?!course\b)")
@@ -176,10 +169,6 @@ def file_findings(path, text):
         yield from (Finding(path, number, found) for found in sentence_findings(block) if not excepted(path, found))
 
 
-def is_held(path):
-    return any(path == held or path.startswith(held + "/") for held in HELD)
-
-
 def files(root):
     skipped = {"build", "install", "node_modules"}
     for path in sorted([*root.rglob("*.md"), *(p for p in (root / "src").rglob("*") if p.suffix in SOURCES)]):
@@ -202,34 +191,17 @@ def long_subjects(root, base=BASE):
             for commit, subject in lines if len(subject) > SUBJECT]  # fmt: skip
 
 
-def folder_of(path):
-    parts = pathlib.PurePath(path).parts
-    return "/".join(parts[:2]) if parts[0] == "src" and len(parts) > 2 else path if path.endswith(".md") else parts[0]
-
-
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("repository", nargs="?", default=".")
-    parser.add_argument("--list", nargs="+", default=[], metavar="PATH")
-    options = parser.parse_args(arguments)
-    root = pathlib.Path(options.repository).resolve()
-    failed, remaining = [], collections.Counter()
+    root = pathlib.Path(arguments[0] if arguments else ".").resolve()
+    failed = []
     for path in files(root):
         name = path.relative_to(root).as_posix()
         for found in file_findings(name, path.read_text(errors="replace")):
-            line = f"{found.path}:{found.line}: {found.text}"
-            if is_held(name):
-                failed.append(line)
-            else:
-                remaining[folder_of(name)] += 1
-                if any(name == prefix or name.startswith(prefix.rstrip("/") + "/") for prefix in options.list):
-                    print(line)
+            failed.append(f"{found.path}:{found.line}: {found.text}")
     subjects = long_subjects(root)
     if subjects is None:
         print("prose: no history, commit subjects are not checked")
     failed += subjects or []
-    for folder, count in sorted(remaining.items()):
-        print(f"prose: {count} findings remain in {folder}")
     print("\n".join(failed) if failed else "prose: no violation")
     return bool(failed)
 

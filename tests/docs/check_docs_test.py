@@ -63,6 +63,18 @@ class CheckDocs(unittest.TestCase):
             (root / "README.md").write_text("`src/x.cc` `src/NAME.cc` `fuzz/x_fuzz.cc` `other/x.cc`\n")
             self.assertEqual([*check_docs.missing_paths(root)], ["README.md:1: path `src/x.cc`, which is not in the tree"])
 
+    def test_a_test_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name).resolve()
+            (root / "tests").mkdir()
+            (root / "tests/x_test.cc").write_text("TEST(Rope, Turns) {}\nTEST_P(Sums, Add) {}\nINSTANTIATE_TEST_SUITE_P(All, Sums, x)\n")
+            page = root / "README.md"
+            page.write_text("`Rope.Turns` `Rope.*` `Ro*.T*:Sums.Add` `x --gtest_filter='Rope.*:All/*'` `README.md`\n")
+            self.assertEqual([*check_docs.missing_tests(root)], [])
+            page.write_text("`Rope.Turn`\n\n    --gtest_filter=Sums.*\n")
+            self.assertEqual([*check_docs.missing_tests(root)], ["README.md:1: test `Rope.Turn`, which is not in tests",
+                                                                 "README.md:3: test `Sums.*`, which is not in tests"])  # fmt: skip
+
 
 if __name__ == "__main__":
     unittest.main()

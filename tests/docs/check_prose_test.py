@@ -74,16 +74,17 @@ class CheckProse(unittest.TestCase):
             found = check_prose.long_subjects(name, "HEAD~2")
             self.assertEqual([line.endswith("y" * 73) for line in found], [True])
 
-    def test_held_pages_fail_and_others_are_counted(self):
-        with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as said:
-            root = pathlib.Path(name)
-            (root / "src/a").mkdir(parents=True)
-            (root / "src/a/x.cc").write_text("// Of a row: its scale.\n")
-            (root / "README.md").write_text("It runs.\n")
-            self.assertFalse(check_prose.main([name]))
-            self.assertIn("1 findings remain in src/a", said.getvalue())
-            (root / "README.md").write_text("What runs is fast.\n")
-            self.assertTrue(check_prose.main([name]))
+    def test_pages_and_sources_fail(self):
+        for path in ("README.md", "bench/x/README.md", "src/a/x.cc"):
+            with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as said:
+                bad = pathlib.Path(name) / path
+                bad.parent.mkdir(parents=True, exist_ok=True)
+                (pathlib.Path(name) / "src").mkdir(exist_ok=True)
+                bad.write_text("// Of a row: its scale.\n" if path.endswith(".cc") else "It runs. What runs is fast.\n")
+                self.assertTrue(check_prose.main([name]))
+                self.assertIn(f"{path}:1: ", said.getvalue())
+                bad.write_text("// The scale of a row.\n" if path.endswith(".cc") else "It runs.\n")
+                self.assertFalse(check_prose.main([name]))
 
 
 if __name__ == "__main__":

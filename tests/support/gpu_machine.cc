@@ -1,53 +1,27 @@
+// Compiles all kernels of CUDA for the emulator.
+#define VEERY_GPU_CODE
+#define VEERY_CUDA_CODE
 #include "support/gpu_machine.h"
 
 #include <cstdlib>
 
 #include "base/error.h"
-#include "kernels/gpu/kernels/attention/attend_decode.h"
-#include "kernels/gpu/kernels/attention/attend_f64.h"
-#include "kernels/gpu/kernels/attention/attend_general.h"
-#include "kernels/gpu/kernels/attention/attend_prefill.h"
-#include "kernels/gpu/kernels/attention/attend_prefill_mma.h"
-#include "kernels/gpu/kernels/attention/attend_ragged.h"
-#include "kernels/gpu/kernels/attention/choose_positions.h"
-#include "kernels/gpu/kernels/attention/qkv_rope_rows.h"
-#include "kernels/gpu/kernels/cast.h"
-#include "kernels/gpu/kernels/conv1d.h"
-#include "kernels/gpu/kernels/experts_exact.h"
-#include "kernels/gpu/kernels/experts_gemv.h"
-#include "kernels/gpu/kernels/linear/gemm_mma.h"
-#include "kernels/gpu/kernels/linear/gemm_skinny.h"
-#include "kernels/gpu/kernels/linear/gemm_wgmma_bf16.h"
-#include "kernels/gpu/kernels/linear/gemm_wgmma_splitk.h"
-#include "kernels/gpu/kernels/linear/gemv.h"
-#include "kernels/gpu/kernels/linear/quantize_x_groups.h"
-#include "kernels/gpu/kernels/peak_rates.h"
-#include "kernels/gpu/kernels/position_scale.h"
-#include "kernels/gpu/kernels/relaxed/attend_flash.h"
-#include "kernels/gpu/kernels/relaxed/bf16_rows.h"
-#include "kernels/gpu/kernels/relaxed/dequantize.h"
-#include "kernels/gpu/kernels/rope.h"
-#include "kernels/gpu/kernels/rope_angles.h"
-#include "kernels/gpu/kernels/row_ops.h"
-#include "kernels/gpu/kernels/rows.h"
-#include "kernels/gpu/kernels/scan.h"
-#include "kernels/gpu/kernels/slstm.h"
-#include "kernels/gpu/kernels/top_k_fused.h"
 
 namespace veery::gpu {
 namespace {
 
+struct Function {
+  void (*run)(const void* params) = nullptr;
+  int max_threads = 0;  // per block
+};
 #define VEERY_GPU_IN(...) __VA_ARGS__
-#define VEERY_GPU_FUNCTION(name, params, threads, least_blocks, key, function) \
-  [](const void* p) { VEERY_GPU_IN function(*static_cast<const params*>(p)); },
-using Function = void (*)(const void*);
+#define VEERY_GPU_FUNCTION(set, name, params, threads, least_blocks, key, function)      \
+  {VEERY_GPU_IF_CUDA(                                                                    \
+      set, [](const void* p) { VEERY_GPU_IN function(*static_cast<const params*>(p)); }, \
+      threads)},
 // Indexed by KernelId.
-constexpr Function kFunctions[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_FUNCTION)};
+constexpr Function kFunctions[] = {VEERY_GPU_KERNELS(VEERY_GPU_FUNCTION)};
 #undef VEERY_GPU_FUNCTION
-// Maximum number of threads per block of each kernel.
-#define VEERY_GPU_THREADS(name, params, threads, least_blocks, key, function) threads,
-constexpr int kMaxThreads[] = {VEERY_GPU_CUDA_KERNELS(VEERY_GPU_THREADS)};
-#undef VEERY_GPU_THREADS
 
 class EmulatedRecording : public Recording {
  public:
@@ -148,9 +122,9 @@ void multiply_on_host(const MatrixProduct& p) {
 }
 
 void emulate(KernelId kernel, const LaunchSize& size, const void* params) {
-  const auto index = static_cast<size_t>(kernel);
-  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= kMaxThreads[index]);
-  emulated::run(kFunctions[index], params, size);
+  const Function& function = kFunctions[static_cast<size_t>(kernel)];
+  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= function.max_threads);
+  emulated::run(function.run, params, size);
 }
 
 std::unique_ptr<Machine> make_emulator(int max_shared, int sm_count) {

@@ -23,7 +23,7 @@ A copied(constant A& a) {
 #undef thread
 #undef threads
 namespace veery::gpu {
-// kernel_list.h
+// Rows of kernels name these.
 using veery_metal::gpu::GemmSimdgroupSmem;
 using veery_metal::gpu::ScanSmem;
 }  // namespace veery::gpu
@@ -35,17 +35,19 @@ using gpu::emulated::context;
 
 uint number(int n) { return static_cast<uint>(n); }
 // NOLINTBEGIN(google-readability-casting): only such casts change the address space
-#define VEERY_METAL_SHADER(name, params, max_threads, least_blocks, key, function)         \
-  {"veery_" #name,                                                                         \
-   [](const void* a) {                                                                     \
-     const gpu::emulated::ThreadContext& at = context();                                   \
-     veery_##name(*(constant veery_metal::gpu::params*)a, (threadgroup uint8_t*)at.shared, \
-                  number(at.thread), {number(at.x), number(at.y), number(at.z)},           \
-                  {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1});                \
-   },                                                                                      \
-   sizeof(veery_metal::gpu::params), max_threads},
+#define VEERY_METAL_SHADER(set, name, params, max_threads, least_blocks, key, function)        \
+  VEERY_GPU_IF_METAL(set,                                                                      \
+                     {"veery_" #name,                                                          \
+                      [](const void* a) {                                                      \
+                        const gpu::emulated::ThreadContext& at = context();                    \
+                        veery_##name(*(constant veery_metal::gpu::params*)a,                   \
+                                     (threadgroup uint8_t*)at.shared, number(at.thread),       \
+                                     {number(at.x), number(at.y), number(at.z)},               \
+                                     {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1}); \
+                      },                                                                       \
+                      sizeof(veery_metal::gpu::params), max_threads}, )
 // NOLINTEND(google-readability-casting)
-constexpr Shader kShaders[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_SHADER)};
+constexpr Shader kShaders[] = {VEERY_GPU_KERNELS(VEERY_METAL_SHADER)};
 
 }  // namespace
 

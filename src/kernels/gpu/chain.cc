@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/gpu/smem/chain_advance_smem.h"
 
 namespace veery::gpu {
 namespace {

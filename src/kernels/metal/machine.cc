@@ -14,10 +14,6 @@ using gpu::KernelId;
 using gpu::Launch;
 using gpu::Transfers;
 
-#define VEERY_METAL_KERNEL(name, params, threads, least_blocks, key, function) KernelId::name,
-constexpr KernelId kKernels[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_KERNEL)};
-#undef VEERY_METAL_KERNEL
-
 constexpr size_t kArguments = 768;  // bytes reserved for the arguments of a launch
 static_assert(Launch::kMaxParamBytes <= kArguments);
 constexpr size_t kMostCommands = 16384;  // maximum of an indirect command buffer
@@ -70,7 +66,10 @@ class MetalMachine : public gpu::Machine {
   bool stages_rows() const override { return false; }
   size_t max_launches() const override { return kMostCommands; }
   using Machine::has;
-  bool has(KernelId kernel) const override { return std::ranges::count(kKernels, kernel) > 0; }
+  bool has(KernelId kernel) const override {
+    const gpu::KernelSet set = gpu::kernel_info(kernel).set;
+    return set == gpu::KernelSet::kShared || set == gpu::KernelSet::kMetal;
+  }
 
   Memory allocate(size_t size) override {
     const size_t bytes = std::max<size_t>(size, 256);

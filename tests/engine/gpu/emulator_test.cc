@@ -1,4 +1,6 @@
 // The GPU emulator: it must detect kernels that would hang or read data before it has arrived.
+#define VEERY_GPU_CODE
+#define VEERY_CUDA_CODE
 #include "kernels/gpu/dialect/emulator.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/gpu/kernels/linear/tickets.h"
+#include "kernels/gpu/kernels/linear/tickets-inl.h"
 
 namespace veery::gpu {
 namespace {

@@ -1,7 +1,24 @@
 // cast.h: values in another element type (op::kCast).
 #pragma once
-#include "kernels/gpu/params/row_params.h"
+#include "kernels/gpu/params/run.h"
 
+namespace veery::gpu {
+
+enum class CastType : int32_t { kF32, kF16, kBF16, kI32, kU8 };
+
+struct CastParams {
+  Run run;
+  const VEERY_DEVICE uint8_t* x;
+  VEERY_DEVICE uint8_t* out;
+  int64_t x_stride, out_stride;  ///< bytes
+  int64_t rows;                  ///< a code of Operand::rows
+  int32_t cols;
+  CastType from, to;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 namespace veery::gpu {
 
 VEERY_GPU float cast_element(CastType type, const VEERY_DEVICE uint8_t* row, int i) {
@@ -52,3 +69,6 @@ VEERY_GPU void cast(const VEERY_THREAD CastParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CAST_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, cast, CastParams, 256)

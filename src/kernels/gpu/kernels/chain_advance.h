@@ -1,5 +1,7 @@
 // chain_advance.h: advances the rows of a chained decode by their next tokens.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/params/chain_params.h"
 
 namespace veery::gpu {
@@ -39,3 +41,7 @@ VEERY_GPU void chain_advance_greedy(const VEERY_THREAD ChainAdvanceParams& a VEE
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CHAIN_ADVANCE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kMetal, chain_advance_greedy, ChainAdvanceParams, 128)

@@ -2,11 +2,30 @@
 // each row as the host's sampler does (sample/sampler.cc), from the results of top_k(), and store
 // it in the input slots.
 #pragma once
+#include "kernels/gpu/params/chain_params.h"
+
+namespace veery::gpu {
+
+struct ChainLoopParams {
+  uint64_t condition;  ///< handle of the graph's conditional node
+  VEERY_DEVICE uint32_t* again;
+};
+
+/// Offsets in bytes.
+struct ChainAdvanceSmem {
+  VEERY_STATIC int kThreads = 128;
+  VEERY_STATIC int kCount = 0, kWeights = 16;
+  static VEERY_GPU_HOST constexpr int order(int count) { return kWeights + 8 * count; }
+  static VEERY_GPU_HOST constexpr int bytes(int count) { return order(count) + 4 * count; }
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "base/philox.h"
 #include "kernels/draw.h"
 #include "kernels/gpu/kernels/chain_advance.h"
 #include "kernels/gpu/kernels/rows.h"
-#include "kernels/gpu/smem/chain_advance_smem.h"
 
 namespace veery::gpu {
 
@@ -120,3 +139,8 @@ VEERY_GPU void chain_loop(const ChainLoopParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_CHAIN_SAMPLE_KERNELS(X)                            \
+  VEERY_GPU_SINGLE(X, kCuda, chain_advance, ChainAdvanceParams, 128) \
+  VEERY_GPU_SINGLE(X, kCuda, chain_loop, ChainLoopParams, 32)

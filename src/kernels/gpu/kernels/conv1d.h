@@ -6,6 +6,20 @@
 
 namespace veery::gpu {
 
+struct Conv1dParams {
+  Run run;
+  Matrix x, weight, bias, out;
+  RecurrentState state;
+  ActivationParams activation;
+  VEERY_STATIC int kRows = 32;  ///< token rows per thread block
+  VEERY_STATIC int kMaxWidth = 8;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+namespace veery::gpu {
+
 /// Channel `c` of one span.
 class Convolution {
  public:
@@ -95,3 +109,6 @@ VEERY_GPU void conv1d(const VEERY_THREAD Conv1dParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CONV1D_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, conv1d, Conv1dParams, 128)

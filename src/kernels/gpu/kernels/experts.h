@@ -1,8 +1,23 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
 // the experts that its router chose. Pair r * used + i is row r with its i-th expert.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemm_direct.h"
+#include "kernels/gpu/dialect/kernel_key.h"
 #include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `rows`: pairs of a group, kEight or kThirtyTwo.
+constexpr KernelKey experts_gemm(WeightFormat format, RowClass rows, bool gated) {
+  return of(Family::kExperts, format, rows, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/kernels/linear/gemm_direct.h"
 
 namespace veery::gpu {
 
@@ -346,3 +361,22 @@ VEERY_GPU void combine_experts(const VEERY_THREAD CombineExpertsParams& a VEERY_
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_EXPERTS_GEMM(X, set, name, format)                                          \
+  X(set, experts_gemm_8_##name, ExpertGemmParams, 128, 0,                                     \
+    key::experts_gemm(format, RowClass::kEight, false), (experts_gemm<format, 1, false>))     \
+  X(set, experts_gemm_8_gated_##name, ExpertGemmParams, 128, 0,                               \
+    key::experts_gemm(format, RowClass::kEight, true), (experts_gemm<format, 1, true>))       \
+  X(set, experts_gemm_32_##name, ExpertGemmParams, 128, 0,                                    \
+    key::experts_gemm(format, RowClass::kThirtyTwo, false), (experts_gemm<format, 4, false>)) \
+  X(set, experts_gemm_32_gated_##name, ExpertGemmParams, 128, 0,                              \
+    key::experts_gemm(format, RowClass::kThirtyTwo, true), (experts_gemm<format, 4, true>))
+#define VEERY_GPU_EXPERTS_KERNELS(X)                                       \
+  VEERY_GPU_SINGLE(X, kShared, route, RouteParams, 32)                     \
+  VEERY_GPU_SINGLE(X, kShared, pick_experts, ExpertPairParams, 256)        \
+  VEERY_GPU_SINGLE(X, kShared, count_experts, ExpertPairParams, 256)       \
+  VEERY_GPU_SINGLE(X, kShared, group_experts, ExpertPairParams, 256)       \
+  VEERY_GPU_SINGLE(X, kShared, combine_experts, CombineExpertsParams, 256) \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_EXPERTS_GEMM, X, kShared)             \
+  VEERY_GPU_EXPERTS_GEMM(X, kCuda, bf16, kBF16)

@@ -1,5 +1,21 @@
 // experts_exact.h: mixtures of experts with sequential fma accumulation (gemm_exact.h).
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `bf16`: as in gemm_exact().
+constexpr KernelKey experts_exact(bool bf16) {
+  return of(Family::kExpertsExact, 0, RowClass::kMany, bf16);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/experts.h"
 #include "kernels/gpu/kernels/linear/gemm_exact.h"
 
@@ -29,3 +45,10 @@ VEERY_GPU void experts_exact(const VEERY_THREAD ExpertGemmParams& a VEERY_CONTEX
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_EXPERTS_EXACT_KERNELS(X)                                         \
+  X(kShared, experts_exact, ExpertGemmParams, 32, 8, key::experts_exact(false),    \
+    (experts_exact<false>))                                                        \
+  X(kMetal, experts_exact_bf16, ExpertGemmParams, 32, 0, key::experts_exact(true), \
+    (experts_exact<true>))

@@ -1,5 +1,20 @@
 // experts_gemv.h: mixtures of experts for few pairs: each pair is a GEMV (gemv.h).
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/expert_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey experts_gemv(WeightFormat format, bool gated) {
+  return of(Family::kExpertsGemv, format, RowClass::kOne, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/experts.h"
 #include "kernels/gpu/kernels/linear/gemv.h"
 #include "kernels/gpu/smem/gemv_smem.h"
@@ -33,3 +48,13 @@ VEERY_GPU void experts_gemv(const ExpertGemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_EXPERTS_GEMV(X, set, name, format)                                             \
+  X(set, experts_gemv_##name, ExpertGemmParams, (veery::gpu::GemvSmem::kExpertThreads), 2,       \
+    key::experts_gemv(format, false), (experts_gemv<format, 1>))                                 \
+  X(set, experts_gemv_gated_##name, ExpertGemmParams, (veery::gpu::GemvSmem::kExpertThreads), 2, \
+    key::experts_gemv(format, true), (experts_gemv<format, 2>))
+#define VEERY_GPU_EXPERTS_GEMV_KERNELS(X)                    \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_EXPERTS_GEMV, X, kCuda) \
+  VEERY_GPU_EXPERTS_GEMV(X, kCuda, bf16, kBF16)

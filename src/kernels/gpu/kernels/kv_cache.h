@@ -1,7 +1,23 @@
 // kv_cache.h: addresses of keys and values in the paged KV cache, and writes to it.
 #pragma once
-#include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+VEERY_CONSTANT int kQ8Bytes = 34;  ///< of 32 elements of q8_0
+
+struct CacheWriteParams {
+  Run run;
+  Matrix x;
+  Cache cache;
+  int32_t keys;   ///< 1: keys, 0: values
+  int32_t bytes;  ///< element type: 4 is f32, 2 is bf16, 1 is f16, kQ8Bytes is q8_0
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/dialect/formulas.h"
 
 namespace veery::gpu {
 
@@ -83,3 +99,7 @@ VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteParams& a VEERY_CONTEXT)
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_KV_CACHE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, cache_write, CacheWriteParams, 256)

@@ -1,7 +1,36 @@
 // peak_rates.h: loops that measure a device's peak rates of memory and arithmetic.
 #pragma once
-#include "kernels/gpu/params/peak_rate_params.h"
+#include "kernels/gpu/dialect/compat.h"
 
+namespace veery::gpu {
+
+/// Bytes to be read; the size is a multiple of 16.
+struct alignas(16) MemoryRange {
+  const VEERY_DEVICE uint8_t* data;
+  int64_t size;
+};
+struct PeakReadParams {
+  const VEERY_DEVICE MemoryRange* ranges;
+  int32_t count;
+  VEERY_DEVICE uint32_t* sink;  ///< makes the compiler keep the loop
+};
+
+enum class Math : int32_t { kF32, kBF16, kInt8 };
+struct PeakMathParams {
+  Math math;
+  int32_t iterations;
+  VEERY_DEVICE uint32_t* sink;  ///< makes the compiler keep the loop
+};
+/// Operations of a warp per iteration; a multiply-add counts as two.
+VEERY_GPU_HOST constexpr int operations_per_iteration(Math math) {
+  constexpr int kChains = 8, kTiles = 4;
+  return math == Math::kF32 ? 2 * 32 * kChains
+                            : 2 * 16 * 8 * (math == Math::kBF16 ? 16 : 32) * kTiles;
+}
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 namespace veery::gpu {
 
 /// Reads memory: all threads of all blocks stride through it together.
@@ -58,3 +87,8 @@ VEERY_GPU void peak_math(const VEERY_THREAD PeakMathParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_PEAK_RATES_KERNELS(X)                        \
+  VEERY_GPU_SINGLE(X, kShared, peak_read, PeakReadParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, peak_math, PeakMathParams, 256)

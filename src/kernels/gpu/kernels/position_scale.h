@@ -1,7 +1,21 @@
 // position_scale.h: multiplies rows by a factor that depends on their position.
 #pragma once
-#include "kernels/gpu/params/attend_params.h"
+#include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/run.h"
 
+namespace veery::gpu {
+
+struct PositionScaleParams {
+  Run run;
+  Matrix x, out;
+  const VEERY_DEVICE int32_t* positions;
+  const VEERY_DEVICE Float64* factors;  ///< one for each multiple of the period
+  Float64 shift, period;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 namespace veery::gpu {
 
 VEERY_GPU void position_scale(const VEERY_THREAD PositionScaleParams& a VEERY_CONTEXT) {
@@ -14,3 +28,7 @@ VEERY_GPU void position_scale(const VEERY_THREAD PositionScaleParams& a VEERY_CO
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_POSITION_SCALE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, position_scale, PositionScaleParams, 256)

@@ -1,6 +1,20 @@
 // rope.h: rotary position embeddings (RoPE), and the fused op that rotates joined queries and keys
 // and writes keys and values to the KV cache.
 #pragma once
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+struct RopeParams {
+  Run run;
+  Matrix x, angles, out;
+  int32_t head_dim, pairs, begin, interleaved;
+  float sign;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/kv_cache.h"
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
@@ -139,3 +153,8 @@ VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROPE_KERNELS(X)                     \
+  VEERY_GPU_SINGLE(X, kShared, rope, RopeParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, qkv_rope, QkvRopeParams, 256)

@@ -1,7 +1,25 @@
 // rope_angles.h: angles of rotary position embeddings, computed in f64.
 #pragma once
-#include "kernels/gpu/params/attend_params.h"
+#include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/run.h"
 
+namespace veery::gpu {
+
+struct RopeAnglesParams {
+  Run run;
+  const VEERY_DEVICE Float64 *usual, *extended;  ///< radians per position; extended may be nullptr
+  Float64 magnitude;
+  const VEERY_DEVICE int32_t* positions;
+  const VEERY_DEVICE int32_t* is_extended;  ///< [rows] not 0: `extended`; nullptr without that
+  Matrix out;
+  /// Instead of `magnitude`: one for each multiple of the context.
+  const VEERY_DEVICE Float64* magnitudes;
+  Float64 context;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 namespace veery::gpu {
 
 /// Returns a polynomial's coefficient, given by its bits.
@@ -52,3 +70,7 @@ VEERY_GPU void rope_angles(const VEERY_THREAD RopeAnglesParams& a VEERY_CONTEXT)
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROPE_ANGLES_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, rope_angles, RopeAnglesParams, 64)

@@ -1,8 +1,59 @@
 // row_ops.h: row ops with the bits of kernels/reference, which adds in f64.
 #pragma once
-#include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/params/expert_params.h"
-#include "kernels/gpu/params/row_params.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+/// An embedding whose weight is a row-major f32 matrix.
+struct EmbedRowsParams {
+  Run run;
+  const VEERY_DEVICE int32_t* ids;
+  Matrix weight, out;
+  float factor;
+};
+
+struct L2NormParams {
+  Run run;
+  Matrix x, out;
+  float eps;
+};
+
+struct ConcatParams {
+  Run run;
+  Matrix a, b, out;
+};
+
+struct ShiftParams {
+  Run run;
+  Matrix x, out;
+  int32_t by;
+};
+
+struct PoolParams {
+  Run run;
+  Matrix x, out;
+  int32_t kind;  ///< veery::Pooling
+};
+
+struct SumToParams {
+  Run run;
+  Matrix x, out;
+};
+
+/// A weight of one f32 row, so that the product has one output.
+struct LinearOneParams {
+  Run run;
+  Matrix x;
+  const VEERY_DEVICE float *weight, *bias;
+  float scale;
+  Matrix residual, out;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/dialect/f64.h"
 
 namespace veery::gpu {
 
@@ -155,3 +206,16 @@ VEERY_GPU void join_heads(const VEERY_THREAD JoinHeadsParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROW_OPS_KERNELS(X)                               \
+  VEERY_GPU_SINGLE(X, kShared, l2_norm, L2NormParams, 32)          \
+  VEERY_GPU_SINGLE(X, kShared, concat, ConcatParams, 256)          \
+  VEERY_GPU_SINGLE(X, kShared, shift, ShiftParams, 256)            \
+  VEERY_GPU_SINGLE(X, kShared, pool, PoolParams, 128)              \
+  VEERY_GPU_SINGLE(X, kShared, sum_to, SumToParams, 64)            \
+  VEERY_GPU_SINGLE(X, kShared, linear_one, LinearOneParams, 64)    \
+  VEERY_GPU_SINGLE(X, kShared, embed_rows, EmbedRowsParams, 256)   \
+  VEERY_GPU_SINGLE(X, kShared, split_heads, SplitHeadsParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, head_pairs, HeadPairsParams, 128)   \
+  VEERY_GPU_SINGLE(X, kShared, join_heads, JoinHeadsParams, 256)

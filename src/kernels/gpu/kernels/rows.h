@@ -1,7 +1,70 @@
 // rows.h: embeddings, norms and elementwise ops, one thread block per row.
 #pragma once
+#include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/packing/weight_format.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+struct EmbedParams {
+  Run run;
+  const VEERY_DEVICE int32_t* ids;
+  Weight weight;
+  Matrix out;
+  float factor;
+};
+
+struct RmsNormParams {
+  Run run;
+  Matrix x, residual, out;
+  Norm norm;
+  int32_t groups;
+  int32_t staged;  ///< 1: shared memory holds the row
+};
+
+struct LayerNormParams {
+  Run run;
+  Matrix x, out;
+  const VEERY_DEVICE float *weight, *bias;  ///< bias may be nullptr
+  float eps;
+  int32_t groups;
+  int32_t whole;   ///< 1: one weight per column of the row; 0: per column of a group
+  int32_t staged;  ///< 1: shared memory holds the row
+};
+
+enum class Elementwise : int32_t { kAdd, kMul, kScale, kActivate, kSoftcap };
+
+struct ElementwiseParams {
+  Run run;
+  Elementwise op;
+  Matrix a, b, out;
+  int32_t part;  ///< kMul: columns of `a` that share one element of `b`
+  float factor;
+  ActivationParams activate;
+};
+
+struct SelectRowsParams {
+  Run run;
+  Matrix x, out;
+  const VEERY_DEVICE int32_t* rows;
+};
+
+struct ArgmaxParams {
+  Run run;
+  Matrix x, out;  ///< out: i32
+};
+
+/// Turns the keys of GemmParams::argmax_keys into indices and clears them.
+struct ArgmaxFinishParams {
+  Run run;
+  VEERY_DEVICE uint64_t* argmax_keys;
+  Matrix out;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/quantize_x.h"
-#include "kernels/gpu/params/row_params.h"
 
 namespace veery::gpu {
 
@@ -208,3 +271,13 @@ VEERY_GPU void argmax_finish(const VEERY_THREAD ArgmaxFinishParams& a VEERY_CONT
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ROWS_KERNELS(X)                                   \
+  VEERY_GPU_SINGLE(X, kShared, embed, EmbedParams, 256)             \
+  VEERY_GPU_SINGLE(X, kShared, rms_norm, RmsNormParams, 256)        \
+  VEERY_GPU_SINGLE(X, kShared, layer_norm, LayerNormParams, 256)    \
+  VEERY_GPU_SINGLE(X, kShared, elementwise, ElementwiseParams, 256) \
+  VEERY_GPU_SINGLE(X, kShared, select_rows, SelectRowsParams, 256)  \
+  VEERY_GPU_SINGLE(X, kShared, argmax, ArgmaxParams, 256)           \
+  VEERY_GPU_SINGLE(X, kCuda, argmax_finish, ArgmaxFinishParams, 64)

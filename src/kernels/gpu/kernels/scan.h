@@ -1,8 +1,83 @@
 // scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. One launch goes
 // through all positions of a run, with the state in registers.
 #pragma once
-#include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/dialect/kernel_key.h"
 #include "kernels/gpu/params/recurrence_params.h"
+
+namespace veery::gpu {
+
+/// How the state is updated (veery::LowRank, and Decay::kOuter).
+enum class ScanKind : int32_t { kPlain, kDelta, kGeneral, kOuter };
+
+/// A thread block has 32 columns of one head of one span. 4 warps hold the state in registers: 4
+/// threads per column, each with every fourth key, as the four accumulators of the CPU. 3 warps
+/// load the inputs of the next positions to shared memory, and one computes what all columns share.
+struct ScanSmem {
+  VEERY_STATIC int kColumns = 32;
+  VEERY_STATIC int kUpdaters = 128, kLoaders = 96, kThreads = kUpdaters + kLoaders + 32;
+  VEERY_STATIC int kBuffers = 3;
+  enum { kAlpha, kGate, kDivisor, kBonus, kScalars };  ///< scalars of a position
+
+  int chain;          ///< keys of a thread, at most; 0: the scan does not fit
+  int pitch, vector;  ///< floats of the keys of one thread, and of all four
+  int vectors;        ///< vectors of a position: q, k and others
+  int position;       ///< floats: vectors, values, times, scalars
+  int positions;      ///< positions of a buffer
+  int normaliser;     ///< floats
+  int bytes;
+};
+/// `channel`: each key channel has its own decay; `max_smem`: bytes that a thread block may have.
+/// chain is 0 if there are too many keys.
+VEERY_GPU_HOST constexpr ScanSmem scan_smem(int keys, ScanKind kind, bool channel, bool normaliser,
+                                            int max_smem) {
+  ScanSmem p{};
+  p.chain = keys <= 16    ? 4
+            : keys <= 64  ? 16
+            : keys <= 128 ? 32
+            : keys <= 256 ? 64
+            : keys <= 512 ? 128
+                          : 0;
+  p.pitch = p.chain + 4;  // against bank conflicts
+  p.vector = 4 * p.pitch;
+  p.vectors = 2 + (channel ? 1 : 0) + (kind == ScanKind::kGeneral ? 2 : 0);
+  p.position = p.vectors * p.vector + (kind == ScanKind::kOuter ? 2 : 1) * ScanSmem::kColumns +
+               ScanSmem::kScalars;
+  p.normaliser = normaliser ? (keys + 15) / 16 * 16 : 0;
+  constexpr int kMaxPositions = 8, kMaxBytes = 96 << 10;
+  const int left = max_smem - 4 * p.normaliser, room = left < kMaxBytes ? left : kMaxBytes;
+  p.positions = room / (ScanSmem::kBuffers * p.position * 4);
+  if (p.positions > kMaxPositions) p.positions = kMaxPositions;
+  if (p.positions < 1) p.chain = 0;
+  p.bytes = 4 * (ScanSmem::kBuffers * p.positions * p.position + p.normaliser);
+  return p;
+}
+
+struct ScanParams {
+  Run run;
+  Matrix q, k, v, decay, gate, a, b, bonus, rates, out;
+  RecurrentState state;
+  int32_t heads, key_heads, tiled;
+  int32_t keys, values;            ///< dimensions of a head
+  int32_t blocks, block;           ///< blocks of 16 columns per head; floats of one block
+  int32_t normaliser, stabiliser;  ///< offsets in a block; 0: absent
+  int32_t channel;                 ///< 1: one decay per channel
+  int32_t read_before;
+  float scale, eps;
+  ScanSmem plan;
+};
+
+namespace key {
+
+/// `chain`: ScanSmem::chain.
+constexpr KernelKey scan(ScanKind kind, int chain) {
+  return of(Family::kScan, static_cast<int>(kind), RowClass::kAny, chain);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/dialect/formulas.h"
 
 namespace veery::gpu {
 
@@ -379,3 +454,19 @@ VEERY_GPU void scan(const VEERY_THREAD ScanParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_SCAN_OF(X, name, kind, chain)                                    \
+  X(kShared, scan_##name##_##chain, ScanParams, veery::gpu::ScanSmem::kThreads, 0, \
+    key::scan(ScanKind::kind, chain), (scan<chain, ScanKind::kind>))
+#define VEERY_GPU_SCAN(X, name, kind)  \
+  VEERY_GPU_SCAN_OF(X, name, kind, 4)  \
+  VEERY_GPU_SCAN_OF(X, name, kind, 16) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 32) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 64) \
+  VEERY_GPU_SCAN_OF(X, name, kind, 128)
+#define VEERY_GPU_SCAN_KERNELS(X)      \
+  VEERY_GPU_SCAN(X, plain, kPlain)     \
+  VEERY_GPU_SCAN(X, delta, kDelta)     \
+  VEERY_GPU_SCAN(X, general, kGeneral) \
+  VEERY_GPU_SCAN(X, outer, kOuter)

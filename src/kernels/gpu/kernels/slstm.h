@@ -1,8 +1,26 @@
 // slstm.h: sLSTM and products with a matrix per head, in the order of kernels/reference/slstm.cc,
 // which computes in f64.
 #pragma once
-#include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/params/recurrence_params.h"
+
+namespace veery::gpu {
+
+struct SlstmParams {
+  Run run;
+  Matrix x, recurrent, bias, out;
+  RecurrentState state;
+  int32_t heads;
+};
+
+struct LinearHeadsParams {
+  Run run;
+  Matrix x, weight, out;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/dialect/f64.h"
 
 namespace veery::gpu {
 
@@ -108,3 +126,8 @@ VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsParams& a VEERY_CONTEX
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_SLSTM_KERNELS(X)                      \
+  VEERY_GPU_SINGLE(X, kShared, slstm, SlstmParams, 512) \
+  VEERY_GPU_SINGLE(X, kShared, linear_heads, LinearHeadsParams, 256)

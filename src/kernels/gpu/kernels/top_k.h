@@ -2,9 +2,45 @@
 // thread blocks share a row.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+struct ChainState;
+struct ChainLists;
+
+/// Several thread blocks share a row. `groups` to `arrived` are scratch memory of each row.
+struct TopKParams {
+  Run run;
+  Matrix x, values, indices, mass;  ///< indices: i32
+  int32_t count;
+  VEERY_DEVICE uint64_t* groups;   ///< [TopKSmem::kThreads] largest key of each group of logits
+  VEERY_DEVICE uint64_t* found;    ///< [TopKSmem::kMaxSorted] candidates for the top k
+  VEERY_DEVICE Float64* sums;      ///< [pieces] softmax mass
+  VEERY_DEVICE uint32_t* arrived;  ///< [2] entries of `found`, thread blocks; 0 between runs
+  const VEERY_DEVICE ChainState* states;  ///< of a chain that samples, else nullptr
+  const VEERY_DEVICE ChainLists* lists;   ///< biases and penalties, applied to the logits first
+  /// Token masks of constrained decoding (TokenMaskRows), mask_words each: rejected tokens become
+  /// NaN. nullptr: no masks.
+  const VEERY_DEVICE uint32_t* masks;
+  int32_t mask_words;
+};
+
+struct TopKSmem {
+  VEERY_STATIC int kThreads = 1024;
+  VEERY_STATIC int kMaxSorted = 2 * kThreads;  ///< candidates of a row that are sorted
+  VEERY_STATIC int kPiece = 1024;              ///< columns of a piece of softmax_mass()
+  VEERY_STATIC int kMaxBlocks = 32;            ///< thread blocks per row; a power of two
+  // Offsets in bytes.
+  VEERY_STATIC int kKeys = 0, kLast = kMaxSorted * 8, kLargest = kLast + 16;
+  VEERY_STATIC int kBytes = kLargest + 8 * kThreads / 32;
+  static VEERY_GPU_HOST constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/rows.h"
-#include "kernels/gpu/params/top_k_params.h"
-#include "kernels/gpu/smem/top_k_smem.h"
 
 namespace veery::gpu {
 
@@ -199,3 +235,7 @@ VEERY_GPU void finish_row(const VEERY_THREAD TopKParams& a, int64_t r,
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+// The function is that of top_k_fused.h or of top_k_split.h.
+#define VEERY_GPU_TOP_K_KERNELS(X) VEERY_GPU_SINGLE(X, kShared, top_k_groups, TopKParams, 1024)

@@ -2,6 +2,8 @@
 // its other blocks have written (kBlocksExchange). In a chain, biases and penalties are applied
 // first.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/chain_sample.h"
 #include "kernels/gpu/kernels/top_k.h"
 
@@ -35,3 +37,6 @@ VEERY_GPU void top_k(const TopKParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_TOP_K_FUSED_KERNELS(X) VEERY_GPU_SINGLE(X, kCuda, top_k, TopKParams, 1024)

@@ -1,6 +1,8 @@
 // top_k_split.h: top_k() in three launches, for devices on which a block reads only what earlier
 // launches have written. One block finishes a row.
 #pragma once
+
+#if defined(VEERY_METAL_CODE)
 #include "kernels/gpu/kernels/top_k.h"
 
 namespace veery::gpu {
@@ -24,3 +26,8 @@ VEERY_GPU void top_k_select(const VEERY_THREAD TopKParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_METAL_CODE
+
+#define VEERY_GPU_TOP_K_SPLIT_KERNELS(X)                    \
+  VEERY_GPU_SINGLE(X, kMetal, top_k_sums, TopKParams, 1024) \
+  VEERY_GPU_SINGLE(X, kMetal, top_k_select, TopKParams, 1024)

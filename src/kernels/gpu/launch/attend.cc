@@ -4,7 +4,6 @@
 
 #include "kernels/common/table.h"
 #include "kernels/gpu/launch/tables.h"
-#include "kernels/gpu/smem/attend_flash_smem.h"
 #include "kernels/gpu/smem/attend_smem.h"
 
 namespace veery::gpu {
@@ -79,7 +78,9 @@ struct Attend {
                    : CacheType::kBF16;
     }
   }
-  KernelKey key(Family family) const { return key::attend(family, type, a.value_dim > 128); }
+  bool is_wide() const { return a.value_dim > 128; }
+  KernelKey key(AttendPart part) const { return key::attend(part, type, is_wide()); }
+  KernelKey decode_key() const { return key::attend_decode(type, is_wide()); }
   bool is_mma() const { return type == CacheType::kBF16Mma; }
   // The head dimension, if attend_prefill_mma() and attend_flash() have a kernel for it; otherwise
   // 0, which selects their kernels for any dimension.
@@ -141,7 +142,7 @@ struct Attend {
     const int spread = kBlocksPerSm * to.machine.sm_count() / own.blocks_y;
     if (own.blocks_z > kManyRows) own.blocks_z = std::clamp(spread, 1, own.blocks_z);
     a.blocks_per_head = own.blocks_z;
-    to.add(key::attend(Family::kAttendRagged, type, false), own, a);
+    to.add(key::attend_ragged(type), own, a);
   }
   // Attention with split KV; the last thread block, or another kernel, merges the states.
   void record_split(int splits, const Dispatch* rope) {
@@ -149,7 +150,7 @@ struct Attend {
     a.staged = is_staged() ? 1 : 0;
     if (a.staged != 0) own.shared += static_cast<size_t>(stage().bytes);
     own.blocks_x = std::min(a.blocks, splits);
-    const bool merges = to.machine.has(key(Family::kAttendMerge));
+    const bool merges = to.machine.has(key(AttendPart::kMerge));
     if (!merges) {
       const auto counters = static_cast<size_t>(own.blocks_y) * static_cast<size_t>(own.blocks_z);
       const Memory& arrivals =
@@ -157,12 +158,12 @@ struct Attend {
       a.arrivals = reinterpret_cast<uint32_t*>(arrivals.data());
     }
     if (rope != nullptr) return record_decode(own, *rope);
-    to.add(key(Family::kAttendSplit), own, a);
+    to.add(key(AttendPart::kSplit), own, a);
     if (!merges) return;
     own.shared = shared();
     own.threads = 64;
     own.blocks_x = kMaxHeads;
-    to.add(key(Family::kAttendMerge), own, a);
+    to.add(key(AttendPart::kMerge), own, a);
   }
   // Attention of one decode step with the RoPE that precedes it.
   void record_decode(LaunchSize own, const Dispatch& rope) {
@@ -171,14 +172,13 @@ struct Attend {
         std::min(own.blocks_x, std::max(1, kBlocksPerSm * to.machine.sm_count() / own.blocks_y));
     own.threads = kDecodeThreads;
     const bool prefetch = !to.launches.empty() && to.launches.back().size.waits_before_trigger;
-    to.add(key(Family::kAttendDecode), own,
-           AttendDecodeParams{qkv_rope_params(rope, to), a, prefetch ? 1 : 0});
+    to.add(decode_key(), own, AttendDecodeParams{qkv_rope_params(rope, to), a, prefetch ? 1 : 0});
   }
   void record_rows() {
     LaunchSize own = size();
     a.staged = is_staged() ? 1 : 0;
     if (a.staged != 0) own.shared += static_cast<size_t>(stage().bytes);
-    to.add(key(Family::kAttendRows), own, a);
+    to.add(key(AttendPart::kRows), own, a);
   }
 };
 
@@ -216,10 +216,10 @@ bool is_fusible(const Step& rope, const Step& step, Recorder& to) {
   const QkvRopeParams r = qkv_rope_params(rope.dispatch, to);
   const AttendParams& a = attend.a;
   return attend.rows == 1 && to.max_rows(rope.dispatch.in[QkvRopeIn::kQkv].rows) == 1 &&
-         attend.is_staged() && to.machine.has(attend.key(Family::kAttendDecode)) &&
-         !overlap(r.qkv, a.out) && !overlap(r.angles, a.out) && r.out.data == a.q.data &&
-         r.keys.data == a.keys.data && r.values.data == a.values.data && r.head_dim == a.key_dim &&
-         r.head_dim == a.value_dim && r.bytes == r.value_bytes && r.bytes != kQ8Bytes;
+         attend.is_staged() && to.machine.has(attend.decode_key()) && !overlap(r.qkv, a.out) &&
+         !overlap(r.angles, a.out) && r.out.data == a.q.data && r.keys.data == a.keys.data &&
+         r.values.data == a.values.data && r.head_dim == a.key_dim && r.head_dim == a.value_dim &&
+         r.bytes == r.value_bytes && r.bytes != kQ8Bytes;
 }
 
 const LaunchRow kRows[] = {
@@ -237,12 +237,13 @@ static_assert(find_kernel(key::attend_flash(0)) && find_kernel(key::attend_flash
               find_kernel(key::attend_prefill_mma(128)));
 consteval bool has_cache_kernels() {
   for (const CacheType type : {CacheType::kBF16, CacheType::kF16, CacheType::kF32})
-    for (const bool wide : {false, true})
-      for (const Family family :
-           {Family::kAttendSplit, Family::kAttendRows, Family::kAttendDecode, Family::kAttendMerge})
-        if (!find_kernel(key::attend(family, type, wide))) return false;
+    for (const bool wide : {false, true}) {
+      for (const AttendPart part : {AttendPart::kSplit, AttendPart::kMerge, AttendPart::kRows})
+        if (!find_kernel(key::attend(part, type, wide))) return false;
+      if (!find_kernel(key::attend_decode(type, wide))) return false;
+    }
   for (const CacheType type : {CacheType::kBF16, CacheType::kF16, CacheType::kBF16Mma})
-    if (!find_kernel(key::attend(Family::kAttendRagged, type, false))) return false;
+    if (!find_kernel(key::attend_ragged(type))) return false;
   return true;
 }
 static_assert(has_cache_kernels());
@@ -253,7 +254,7 @@ size_t attend_scratch(const Dispatch& d, const Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const int64_t rows = to.max_rows(d.out().rows);
   if (kv_splits(attr, rows, to.machine) == 1) return 0;
-  constexpr int kHeader = 16;  // kPartialHeader of softmax_state.h
+  constexpr int kHeader = 16;  // kPartialHeader of softmax_state-inl.h
   const int64_t blocks = (to.positions + kKvBlock - 1) / kKvBlock + 1;
   return static_cast<size_t>(rows * attr.heads * blocks * (kHeader + value_dim(d))) * sizeof(float);
 }

@@ -89,11 +89,10 @@ void record_f64(const Dispatch& d, Recorder& to) {
 bool accepts_general(const Dispatch& d, const KernelChoice& choice) {
   return accepts_f64(d, choice) && !needs_f64(d);
 }
-key::GeneralForm general_form(bool latent, bool wide, bool flushed) {
-  using Form = key::GeneralForm;
-  if (latent) return Form::kLatent;
-  if (wide) return flushed ? Form::k512Flushed : Form::k512;
-  return flushed ? Form::k256Flushed : Form::k256;
+GeneralForm general_form(bool latent, bool wide, bool flushed) {
+  if (latent) return GeneralForm::kLatent;
+  if (wide) return flushed ? GeneralForm::k512Flushed : GeneralForm::k512;
+  return flushed ? GeneralForm::k256Flushed : GeneralForm::k256;
 }
 void record_general(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
@@ -101,7 +100,7 @@ void record_general(const Dispatch& d, Recorder& to) {
   const bool bf16 = rounds_to_bf16(d, to.exact), latent = attr.shared > 0;
   a.key_pairs = bf16 && a.key_type == Stored::kBF16 ? 1 : 0;
   a.value_pairs = bf16 && a.value_type == Stored::kBF16 ? 1 : 0;
-  const key::GeneralForm form = general_form(latent, a.value_dim > 256, bf16);
+  const GeneralForm form = general_form(latent, a.value_dim > 256, bf16);
   const int heads = latent ? 8 : 4, group = attr.heads / attr.kv_heads;
   const size_t floats =
       static_cast<size_t>(heads) * (static_cast<size_t>((a.key_dim + 3) / 4 * 4) + kKvBlock + 2);
@@ -110,11 +109,11 @@ void record_general(const Dispatch& d, Recorder& to) {
                   .threads = kKvBlock,
                   .shared = floats * sizeof(float)};
   if (!is_cached(d) || size.blocks_z > kSplitRows)
-    return to.add(key::attend_general(Family::kAttendGeneralRows, form), size, a);
+    return to.add(key::attend_general(GeneralPart::kRows, form), size, a);
   size.blocks_x = std::min(a.blocks, kMaxSplits);
-  to.add(key::attend_general(Family::kAttendGeneralSplit, form), size, a);
+  to.add(key::attend_general(GeneralPart::kSplit, form), size, a);
   size.blocks_x = heads;
-  to.add(key::attend_general(Family::kAttendGeneralMerge, form), size, a);
+  to.add(key::attend_general(GeneralPart::kMerge, form), size, a);
 }
 
 // Sparse attention: the choice of positions.

@@ -4,7 +4,6 @@
 #include "kernels/common/table.h"
 #include "kernels/gpu/launch/tables.h"
 #include "kernels/gpu/packing/pack.h"
-#include "kernels/gpu/smem/gemm_exact_smem.h"
 
 namespace veery::gpu {
 namespace {

@@ -5,11 +5,8 @@
 #include "kernels/common/table.h"
 #include "kernels/gpu/launch/tables.h"
 #include "kernels/gpu/packing/pack.h"
-#include "kernels/gpu/smem/gemm_exact_smem.h"
-#include "kernels/gpu/smem/gemm_simdgroup_smem.h"
 #include "kernels/gpu/smem/gemm_skinny_smem.h"
 #include "kernels/gpu/smem/gemm_wgmma_smem.h"
-#include "kernels/gpu/smem/quantize_x_groups_smem.h"
 
 namespace veery::gpu {
 namespace {
@@ -26,8 +23,7 @@ static_assert(for_quantized_formats([](WeightFormat f) { return key::gemv(f, fal
               for_quantized_formats([](WeightFormat f) { return key::gemm_mma(f, true); }));
 static_assert(find_kernel(key::gemv(kBF16, false)) && find_kernel(key::gemm_direct(kBF16, true)) &&
               find_kernel(key::gemm_skinny(kBF16, true)) &&
-              find_kernel(key::gemm_mma(kBF16, true)) &&
-              find_kernel(key::gemm_wgmma(kBF16, false)));
+              find_kernel(key::gemm_mma(kBF16, true)) && find_kernel(key::gemm_wgmma_bf16()));
 
 WeightFormat format_at(const Dispatch& d, int i) {
   return *weight_format(d.in[LinearIn::kWeight + i].dtype);
@@ -251,7 +247,7 @@ struct Gemm {
     else if (const auto wgmma = wgmma_int8(format))
       to.add(*wgmma, wgmma_int8_size(*wgmma, panels), a);
     else if (format == kBF16 && uses_wgmma_bf16(panels))
-      to.add(key::gemm_wgmma(kBF16, false), wgmma_bf16_size(panels), a);
+      to.add(key::gemm_wgmma_bf16(), wgmma_bf16_size(panels), a);
     else
       launch_mma(a, format, panels);
   }
@@ -334,14 +330,14 @@ struct Gemm {
             .shared = Smem::kBytes};
   }
   LaunchSize wgmma_int8_size(const KernelKey& kernel, int64_t panels) const {
-    return kernel == key::gemm_wgmma(kK4M, true)
+    return kernel == key::gemm_wgmma_splitk()
                ? wgmma_size<GemmWgmmaSplitkSmem>(GemmWgmmaSplitkSmem::kPanels, panels)
                : wgmma_size<GemmWgmmaInt8Smem>(GemmWgmmaInt8Smem::kWarps, panels);
   }
   // The int8 kernel by wgmma for a format, if there is one: large tiles if two of three SMs get
   // one, split-K tiles if each of them gets an SM of its own.
   std::optional<KernelKey> wgmma_int8(WeightFormat format) const {
-    const KernelKey large = key::gemm_wgmma(kK4M, false), split_k = key::gemm_wgmma(kK4M, true);
+    const KernelKey large = key::gemm_wgmma_int8(), split_k = key::gemm_wgmma_splitk();
     if (!may_use_wgmma_int8(d, format, rows, mode) || argmax || skinny(format) ||
         max_shared() < std::max(GemmWgmmaInt8Smem::kBytes, GemmWgmmaSplitkSmem::kBytes) ||
         !to.machine.has(large))
@@ -371,7 +367,7 @@ struct Gemm {
   bool uses_wgmma_bf16(int64_t panels) const {
     constexpr int kMinRows = 65;
     const LaunchSize size = wgmma_bf16_size(panels);
-    return rows >= kMinRows && to.machine.has(key::gemm_wgmma(kBF16, false)) &&
+    return rows >= kMinRows && to.machine.has(key::gemm_wgmma_bf16()) &&
            max_shared() >= GemmWgmmaBf16Smem::kBytes &&
            3 * size.blocks_x * size.blocks_y >= 2 * to.machine.sm_count();
   }

@@ -3,7 +3,6 @@
 
 #include "kernels/common/table.h"
 #include "kernels/gpu/launch/tables.h"
-#include "kernels/gpu/smem/top_k_smem.h"
 
 namespace veery::gpu {
 namespace {

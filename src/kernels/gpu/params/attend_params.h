@@ -1,6 +1,5 @@
-// attend_params.h: parameters of RoPE, of writes to the KV cache and of attention.
+// attend_params.h: the KV cache, and parameters that several kernels of attention share.
 #pragma once
-#include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/params/run.h"
 
 namespace veery::gpu {
@@ -10,42 +9,6 @@ struct Cache {
   VEERY_DEVICE uint8_t* data;
   int64_t page;  ///< bytes
   int32_t group, kv_heads, head_dim;
-};
-
-struct RopeAnglesParams {
-  Run run;
-  const VEERY_DEVICE Float64 *usual, *extended;  ///< radians per position; extended may be nullptr
-  Float64 magnitude;
-  const VEERY_DEVICE int32_t* positions;
-  const VEERY_DEVICE int32_t* is_extended;  ///< [rows] not 0: `extended`; nullptr without that
-  Matrix out;
-  /// Instead of `magnitude`: one for each multiple of the context.
-  const VEERY_DEVICE Float64* magnitudes;
-  Float64 context;
-};
-
-struct PositionScaleParams {
-  Run run;
-  Matrix x, out;
-  const VEERY_DEVICE int32_t* positions;
-  const VEERY_DEVICE Float64* factors;  ///< one for each multiple of the period
-  Float64 shift, period;
-};
-
-struct RopeParams {
-  Run run;
-  Matrix x, angles, out;
-  int32_t head_dim, pairs, begin, interleaved;
-  float sign;
-};
-
-VEERY_CONSTANT int kQ8Bytes = 34;  ///< of 32 elements of q8_0
-struct CacheWriteParams {
-  Run run;
-  Matrix x;
-  Cache cache;
-  int32_t keys;   ///< 1: keys, 0: values
-  int32_t bytes;  ///< element type: 4 is f32, 2 is bf16, 1 is f16, kQ8Bytes is q8_0
 };
 
 /// RoPE of queries and keys, and the write of keys and values to the KV cache.
@@ -111,20 +74,6 @@ struct AttendGeneralParams {
   int32_t window, chunked;
   int32_t shared;                  ///< the values are the first dimensions of the keys
   int32_t key_pairs, value_pairs;  ///< 1: rounded to bf16 and multiplied in pairs
-};
-
-/// Sparse attention: score_positions() of some rows, then choose_positions() of each.
-struct ChoosePositionsParams {
-  Run run;
-  Matrix q, weights, out;  ///< out: i32
-  Cache keys;
-  Stored type;
-  VEERY_DEVICE float* scores;  ///< [rows of the launch][stride]
-  int64_t stride;
-  int32_t first_row;  ///< of the launch
-  int32_t heads, dim, used;
-  float scale;
-  int32_t plain;  ///< 1: products and sums are rounded separately, as the CPU does without vectors
 };
 
 }  // namespace veery::gpu

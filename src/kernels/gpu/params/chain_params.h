@@ -42,9 +42,4 @@ struct ChainAdvanceParams {
   VEERY_DEVICE uint32_t* again;  ///< set to 1 if a row goes on; or nullptr
 };
 
-struct ChainLoopParams {
-  uint64_t condition;  ///< handle of the graph's conditional node
-  VEERY_DEVICE uint32_t* again;
-};
-
 }  // namespace veery::gpu

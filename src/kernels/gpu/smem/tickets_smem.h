@@ -4,7 +4,7 @@
 
 namespace veery::gpu {
 
-/// The mbarriers of tickets (kernels/linear/tickets.h).
+/// The mbarriers of tickets (kernels/linear/tickets-inl.h).
 struct TicketSmem {
   static constexpr int kSlots = 8;  ///< panels (or gate and up panels) that are accumulated at once
   /// mbarriers per slot. An mbarrier has only two phases, so a slot needs more of them than a warp
@@ -16,7 +16,7 @@ struct TicketSmem {
   static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
 };
 
-/// Outlier blocks of the rows of a GEMM tile (kernels/linear/gemm_outliers.h): columns that are
+/// Outlier blocks of the rows of a GEMM tile (kernels/linear/gemm_outliers-inl.h): columns that are
 /// multiplied together, and for some blocks one bit per row.
 struct OutlierSmem {
   static constexpr int kBlocks = 128, kTogether = 32;

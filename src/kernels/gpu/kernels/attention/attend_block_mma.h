@@ -1,7 +1,9 @@
-// attend_block_mma.h: the scores and weighted values of attend_block.h by tensor cores, if
+// attend_block_mma.h: the scores and weighted values of attend_block-inl.h by tensor cores, if
 // Element::kMma. Up to kMaxHeads queries are the rows of mma_m16n8k16_bf16(). attend_prefill_mma.h
 // accumulates in the same order.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
@@ -122,3 +124,11 @@ class BlockMma {
 };
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+// bf16 caches by tensor cores, after products of bf16: Recorder::mma_attention.
+#define VEERY_GPU_ATTEND_BLOCK_MMA_KERNELS(X)                                                \
+  X(kCuda, attend_split_mma, AttendParams, 128, 0,                                           \
+    key::attend(AttendPart::kSplit, CacheType::kBF16Mma, false), (attend_split<BF16Mma, 1>)) \
+  X(kCuda, attend_rows_mma, AttendParams, 128, 0,                                            \
+    key::attend(AttendPart::kRows, CacheType::kBF16Mma, false), (attend_rows<BF16Mma, 1>))

@@ -1,6 +1,22 @@
 // attend_decode.h: attention of a decode step of one sequence, with qkv_rope fused in: each thread
 // block rotates the queries it needs, and computes the new key and value if it reads them.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `wide`: values of more than 128 dimensions.
+constexpr KernelKey attend_decode(CacheType type, bool wide) {
+  return of(Family::kAttendDecode, static_cast<int>(type), RowClass::kOne, wide);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
@@ -73,3 +89,12 @@ VEERY_GPU void attend_decode(const AttendDecodeParams& s) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_DECODE(X, set, name, type, cache, dims)                             \
+  X(set, attend_decode_##name##_##dims, AttendDecodeParams, (veery::gpu::kDecodeThreads), 0, \
+    key::attend_decode(CacheType::cache, dims > 1), (attend_decode<type, dims>))
+#define VEERY_GPU_ATTEND_DECODE_KERNELS(X)                                         \
+  VEERY_GPU_EACH_CACHE(VEERY_GPU_ATTEND_DECODE, X, kCuda)                          \
+  X(kCuda, attend_decode_mma, AttendDecodeParams, (veery::gpu::kDecodeThreads), 0, \
+    key::attend_decode(CacheType::kBF16Mma, false), (attend_decode<BF16Mma, 1>))

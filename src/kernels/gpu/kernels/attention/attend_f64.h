@@ -1,6 +1,8 @@
 // attend_f64.h: attention of heads whose width is not a multiple of 16, in the order of
 // kernels/reference/attend.cc: position after position, in f64.
 #pragma once
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/dialect/f64.h"
 #include "kernels/gpu/kernels/attention/attend_general.h"
 
@@ -125,3 +127,7 @@ VEERY_GPU void attend_f64(const VEERY_THREAD AttendGeneralParams& a VEERY_CONTEX
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ATTEND_F64_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, attend_f64, AttendGeneralParams, 128)

@@ -2,8 +2,28 @@
 // kernels/cpu/attend: wide heads, values within keys (latent attention), q8_0 caches, caches of two
 // types, keys and values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
-#include "kernels/gpu/kernels/attention/attend_split.h"
+#include "kernels/gpu/dialect/kernel_key.h"
 #include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+/// Variants of attend_general: the most dimensions of values, and whether subnormal numbers are
+/// flushed to 0, as in bf16 products.
+enum class GeneralForm : uint8_t { k256, k256Flushed, k512, k512Flushed, kLatent };
+/// The kernels of a form.
+enum class GeneralPart : uint8_t { kSplit, kMerge, kRows };
+
+namespace key {
+
+constexpr KernelKey attend_general(GeneralPart part, GeneralForm form) {
+  return of(Family::kAttendGeneral, static_cast<int>(form), RowClass::kAny, static_cast<int>(part));
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
 
@@ -434,3 +454,21 @@ VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEE
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_GENERAL(X, name, form, dims, flush, heads)           \
+  X(kShared, attend_general_split_##name, AttendGeneralParams, 128, 0, \
+    key::attend_general(GeneralPart::kSplit, GeneralForm::form),       \
+    (attend_general_split<dims, flush, heads>))                        \
+  X(kShared, attend_general_merge_##name, AttendGeneralParams, 128, 0, \
+    key::attend_general(GeneralPart::kMerge, GeneralForm::form),       \
+    (attend_general_merge<dims, flush, heads>))                        \
+  X(kShared, attend_general_rows_##name, AttendGeneralParams, 128, 0,  \
+    key::attend_general(GeneralPart::kRows, GeneralForm::form),        \
+    (attend_general_rows<dims, flush, heads>))
+#define VEERY_GPU_ATTEND_GENERAL_KERNELS(X)                  \
+  VEERY_GPU_GENERAL(X, 256, k256, 2, false, 4)               \
+  VEERY_GPU_GENERAL(X, flushed_256, k256Flushed, 2, true, 4) \
+  VEERY_GPU_GENERAL(X, 512, k512, 4, false, 4)               \
+  VEERY_GPU_GENERAL(X, flushed_512, k512Flushed, 4, true, 4) \
+  VEERY_GPU_GENERAL(X, latent, kLatent, 4, false, 8)

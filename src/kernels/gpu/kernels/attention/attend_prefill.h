@@ -1,6 +1,22 @@
 // attend_prefill.h: attention of many rows of one sequence, which share each read of keys and
-// values. The order of sums is that of attend_block.h.
+// values. The order of sums is that of attend_block-inl.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `wide`: values of more than 64 dimensions.
+constexpr KernelKey attend_prefill(CacheType type, bool wide) {
+  return of(Family::kAttendPrefill, static_cast<int>(type), RowClass::kMany, wide);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 #include "kernels/gpu/smem/attend_smem.h"
 
@@ -394,3 +410,13 @@ VEERY_GPU void attend_prefill(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_PREFILL(X, name, type, cache)                      \
+  X(kCuda, attend_prefill_##name##_4, AttendParams, 256, 0,                 \
+    key::attend_prefill(CacheType::cache, true), (attend_prefill<type, 4>)) \
+  X(kCuda, attend_prefill_##name##_2, AttendParams, 256, 0,                 \
+    key::attend_prefill(CacheType::cache, false), (attend_prefill<type, 2>))
+#define VEERY_GPU_ATTEND_PREFILL_KERNELS(X)      \
+  VEERY_GPU_ATTEND_PREFILL(X, bf16, BF16, kBF16) \
+  VEERY_GPU_ATTEND_PREFILL(X, f16, F16, kF16)

@@ -1,6 +1,22 @@
 // attend_prefill_mma.h: attention of many rows of one sequence by tensor cores, if Element::kMma,
 // in the order of attend_block_mma.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `dim`: that of keys and values, 64 or 128; 0: any.
+constexpr KernelKey attend_prefill_mma(int dim) {
+  return of(Family::kAttendPrefillMma, 0, RowClass::kMany, dim);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_block_mma.h"
 #include "kernels/gpu/kernels/attention/attend_prefill.h"
@@ -327,3 +343,12 @@ VEERY_GPU void attend_prefill_mma(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_PREFILL_MMA_KERNELS(X)                                     \
+  X(kCuda, attend_prefill_mma_64, AttendParams, veery::gpu::kPrefillMmaThreads, 0,  \
+    key::attend_prefill_mma(64), (attend_prefill_mma<64, true>))                    \
+  X(kCuda, attend_prefill_mma_128, AttendParams, veery::gpu::kPrefillMmaThreads, 0, \
+    key::attend_prefill_mma(128), (attend_prefill_mma<128, true>))                  \
+  X(kCuda, attend_prefill_mma_any, AttendParams, veery::gpu::kPrefillMmaThreads, 0, \
+    key::attend_prefill_mma(0), (attend_prefill_mma<128, false>))

@@ -3,6 +3,21 @@
 // thread block per row that tests this itself took longer than a few blocks that distribute the
 // rows.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey attend_ragged(CacheType type) {
+  return of(Family::kAttendRagged, static_cast<int>(type), RowClass::kMany, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/attention/attend_split.h"
 
 namespace veery::gpu {
@@ -50,3 +65,12 @@ VEERY_GPU void attend_ragged(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_RAGGED(X, name, type, cache)                                        \
+  X(kCuda, attend_ragged_##name, AttendParams, 128, 0, key::attend_ragged(CacheType::cache), \
+    (attend_ragged<type>))
+#define VEERY_GPU_ATTEND_RAGGED_KERNELS(X)      \
+  VEERY_GPU_ATTEND_RAGGED(X, bf16, BF16, kBF16) \
+  VEERY_GPU_ATTEND_RAGGED(X, f16, F16, kF16)    \
+  VEERY_GPU_ATTEND_RAGGED(X, mma, BF16Mma, kBF16Mma)

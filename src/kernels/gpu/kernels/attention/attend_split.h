@@ -2,8 +2,28 @@
 // positions has scores, a maximum and weighted values of its own. These are merged into segments,
 // and segments into the row, in order.
 #pragma once
-#include "kernels/gpu/kernels/attention/attend_block.h"
+#include "kernels/gpu/dialect/kernel_key.h"
 #include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+/// The kernels of this file: split KV, the merge of its states (if blocks do not exchange data),
+/// and whole rows.
+enum class AttendPart : uint8_t { kSplit, kMerge, kRows };
+
+namespace key {
+
+/// `wide`: values of more than 128 dimensions.
+constexpr KernelKey attend(AttendPart part, CacheType type, bool wide) {
+  return of(Family::kAttendSplit, static_cast<int>(type), RowClass::kAny,
+            2 * static_cast<int>(part) + (wide ? 1 : 0));
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/kernels/attention/attend_block-inl.h"
 
 namespace veery::gpu {
 
@@ -138,3 +158,16 @@ VEERY_GPU void attend_rows(const VEERY_THREAD AttendParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_ATTEND(X, set, name, type, cache, dims)                                    \
+  X(set, attend_split_##name##_##dims, AttendParams, 128, 0,                                 \
+    key::attend(AttendPart::kSplit, CacheType::cache, dims > 1), (attend_split<type, dims>)) \
+  X(set, attend_rows_##name##_##dims, AttendParams, 128, 0,                                  \
+    key::attend(AttendPart::kRows, CacheType::cache, dims > 1), (attend_rows<type, dims>))
+#define VEERY_GPU_ATTEND_MERGE(X, set, name, type, cache, dims) \
+  X(set, attend_merge_##name##_##dims, AttendParams, 64, 0,     \
+    key::attend(AttendPart::kMerge, CacheType::cache, dims > 1), (attend_merge<type, dims>))
+#define VEERY_GPU_ATTEND_SPLIT_KERNELS(X)            \
+  VEERY_GPU_EACH_CACHE(VEERY_GPU_ATTEND, X, kShared) \
+  VEERY_GPU_EACH_CACHE(VEERY_GPU_ATTEND_MERGE, X, kMetal)

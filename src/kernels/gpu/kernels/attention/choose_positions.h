@@ -2,8 +2,28 @@
 // kernels/cpu/attend/choose_positions.cc: scores are accumulated in the same order, and the lowest
 // position wins ties.
 #pragma once
-#include "kernels/gpu/kernels/attention/attend_general.h"
 #include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+/// Sparse attention: score_positions() of some rows, then choose_positions() of each.
+struct ChoosePositionsParams {
+  Run run;
+  Matrix q, weights, out;  ///< out: i32
+  Cache keys;
+  Stored type;
+  VEERY_DEVICE float* scores;  ///< [rows of the launch][stride]
+  int64_t stride;
+  int32_t first_row;  ///< of the launch
+  int32_t heads, dim, used;
+  float scale;
+  int32_t plain;  ///< 1: products and sums are rounded separately, as the CPU does without vectors
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/kernels/attention/attend_general.h"
 
 namespace veery::gpu {
 
@@ -226,3 +246,8 @@ VEERY_GPU void choose_positions(const VEERY_THREAD ChoosePositionsParams& a VEER
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_CHOOSE_POSITIONS_KERNELS(X)                               \
+  VEERY_GPU_SINGLE(X, kShared, score_positions, ChoosePositionsParams, 128) \
+  VEERY_GPU_SINGLE(X, kShared, choose_positions, ChoosePositionsParams, 1024)

@@ -1,6 +1,8 @@
 // qkv_rope_rows.h: qkv_rope() for many rows, with the same numbers: heads of 128 that are rotated
 // as a whole and have no norm, bf16 caches.
 #pragma once
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rope.h"
 
@@ -80,3 +82,7 @@ VEERY_GPU void qkv_rope_rows(const QkvRopeParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_QKV_ROPE_ROWS_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kCuda, qkv_rope_rows, QkvRopeParams, 256)

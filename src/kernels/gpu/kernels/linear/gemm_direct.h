@@ -4,6 +4,21 @@
 // by fma over the blocks. bf16 has its own order (docs/numerics.md): tensor cores add up pieces of
 // 256 columns, 16 columns at a time, and the sums of pieces are added in order.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_direct(WeightFormat format, bool gated) {
+  return of(Family::kGemmDirect, format, RowClass::kEight, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 
 namespace veery::gpu {
@@ -456,3 +471,13 @@ VEERY_GPU void gemm_direct(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_GEMM_DIRECT(X, set, name, format)                                    \
+  X(set, gemm_direct_##name, GemmParams, 128, 0, key::gemm_direct(format, false),      \
+    (gemm_direct<format, 1, 1, false>))                                                \
+  X(set, gemm_direct_gated_##name, GemmParams, 128, 0, key::gemm_direct(format, true), \
+    (gemm_direct<format, 1, 1, true>))
+#define VEERY_GPU_GEMM_DIRECT_KERNELS(X)                      \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMM_DIRECT, X, kShared) \
+  VEERY_GPU_GEMM_DIRECT(X, kCuda, bf16, kBF16)

@@ -5,10 +5,26 @@
 // For bf16 a producer warp issues the copies, so that the consumer warps need no block-wide
 // barrier: each goes on as soon as its next K tile has arrived.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemm_epilogue.h"
-#include "kernels/gpu/kernels/linear/gemm_outliers.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `small`: a small tile, for products with fewer large tiles than SMs.
+constexpr KernelKey gemm_mma(WeightFormat format, bool small) {
+  return of(Family::kGemmMma, format, RowClass::kMany, small);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
+#include "kernels/gpu/kernels/linear/gemm_epilogue-inl.h"
+#include "kernels/gpu/kernels/linear/gemm_outliers-inl.h"
+#include "kernels/gpu/kernels/linear/mma_blocks-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/smem/gemm_mma_smem.h"
 
 namespace veery::gpu {
@@ -361,3 +377,16 @@ VEERY_GPU void gemm_mma(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMM_MMA_OF(X, set, name, format, least_blocks)               \
+  X(set, gemm_mma_##name, GemmParams,                                           \
+    (veery::gpu::gemm_mma_sm_threads(veery::gpu::format, false)), least_blocks, \
+    key::gemm_mma(format, false), (gemm_mma<format, false>))                    \
+  X(set, gemm_mma_small_##name, GemmParams,                                     \
+    (veery::gpu::gemm_mma_sm_threads(veery::gpu::format, true)), least_blocks,  \
+    key::gemm_mma(format, true), (gemm_mma<format, true>))
+#define VEERY_GPU_GEMM_MMA(X, set, name, format) VEERY_GPU_GEMM_MMA_OF(X, set, name, format, 0)
+#define VEERY_GPU_GEMM_MMA_KERNELS(X)                    \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMM_MMA, X, kCuda) \
+  VEERY_GPU_GEMM_MMA_OF(X, kCuda, bf16, kBF16, 1)

@@ -2,8 +2,42 @@
 // sums. Integers up to 2,048 are exact in f16, and sums of 32 int8 products are below 2^24, so that
 // they are exact in any order. The accumulation order is that of gemm_direct.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+/// A threadgroup has one panel of 16 outputs per warp, and kRows token rows, one per lane in the
+/// epilogue. Codes are stored as f16 in squares of 8 x 8, row after row; the squares of 32 columns
+/// follow each other:
+///   x      [row groups of 8][kBlocks of 32 columns][4 squares], a square has a row per column of x
+/// and then for each warp
+///   codes  [upper and lower 8 rows of the panel][4 squares], a square has a row per weight column
+///   sums   f32 [16 outputs][kRows]
+struct GemmSimdgroupSmem {
+  VEERY_STATIC int kWarps = 4, kThreads = 32 * kWarps;
+  VEERY_STATIC int kRows = 32, kGroups = kRows / 8;
+  VEERY_STATIC int kBlocks = 2;   ///< of 32 columns of x per step
+  VEERY_STATIC int kSquare = 64;  ///< f16 elements
+  VEERY_STATIC int kSquares = 4;  ///< of 8 rows and 32 columns
+  VEERY_STATIC int kCodes =
+      kGroups * kBlocks * kSquares * kSquare * 2;       ///< offset of the first warp
+  VEERY_STATIC int kSums = 2 * kSquares * kSquare * 2;  ///< offset in a warp's part
+  VEERY_STATIC int kWarpBytes = kSums + 16 * kRows * 4;
+  VEERY_STATIC int kBytes = kCodes + kWarps * kWarpBytes;
+};
+
+namespace key {
+
+constexpr KernelKey gemm_simdgroup(WeightFormat format, bool gated) {
+  return of(Family::kGemmSimdgroup, format, RowClass::kMany, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_METAL_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
-#include "kernels/gpu/smem/gemm_simdgroup_smem.h"
 
 namespace veery::gpu {
 
@@ -290,3 +324,12 @@ VEERY_GPU void gemm_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_METAL_CODE
+
+#define VEERY_GPU_GEMM_SIMDGROUP(X, set, name, format)                                          \
+  X(set, gemm_simdgroup_##name, GemmParams, (veery::gpu::GemmSimdgroupSmem::kThreads), 0,       \
+    key::gemm_simdgroup(format, false), (gemm_simdgroup<format, false>))                        \
+  X(set, gemm_simdgroup_gated_##name, GemmParams, (veery::gpu::GemmSimdgroupSmem::kThreads), 0, \
+    key::gemm_simdgroup(format, true), (gemm_simdgroup<format, true>))
+#define VEERY_GPU_GEMM_SIMDGROUP_KERNELS(X) \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMM_SIMDGROUP, X, kMetal)

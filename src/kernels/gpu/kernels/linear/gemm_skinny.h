@@ -2,10 +2,25 @@
 // It streams weight tiles as gemv.h does and multiplies each of them with all rows. The bits are
 // those of gemm_direct.h.
 #pragma once
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
-#include "kernels/gpu/kernels/linear/tickets.h"
-#include "kernels/gpu/kernels/linear/weight_ring.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_skinny(WeightFormat format, bool two_groups) {
+  return of(Family::kGemmSkinny, format, two_groups ? RowClass::kSixteen : RowClass::kEight, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
+#include "kernels/gpu/kernels/linear/mma_blocks-inl.h"
+#include "kernels/gpu/kernels/linear/tickets-inl.h"
+#include "kernels/gpu/kernels/linear/weight_ring-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/smem/gemm_skinny_smem.h"
 
 namespace veery::gpu {
@@ -467,3 +482,13 @@ VEERY_GPU void gemm_skinny(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMM_SKINNY(X, set, name, format)                                             \
+  X(set, gemm_skinny_8_##name, GemmParams, (veery::gpu::GemmSkinnySmem::max_threads(false)), 1, \
+    key::gemm_skinny(format, false), (gemm_skinny<format, false>))                              \
+  X(set, gemm_skinny_16_##name, GemmParams, (veery::gpu::GemmSkinnySmem::max_threads(true)), 1, \
+    key::gemm_skinny(format, true), (gemm_skinny<format, true>))
+#define VEERY_GPU_GEMM_SKINNY_KERNELS(X)                    \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMM_SKINNY, X, kCuda) \
+  VEERY_GPU_GEMM_SKINNY(X, kCuda, bf16, kBF16)

@@ -5,9 +5,24 @@
 // from shared memory. Each output has two sums, of the current piece and of all pieces before it,
 // which leaves few registers: weights are loaded only two units ahead.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_wgmma_bf16() {
+  return of(Family::kGemmWgmmaBf16, kBF16, RowClass::kMany, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/wgmma.h"
-#include "kernels/gpu/kernels/linear/gemm_epilogue.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/kernels/linear/gemm_epilogue-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/smem/gemm_wgmma_smem.h"
 
 namespace veery::gpu {
@@ -194,3 +209,8 @@ VEERY_GPU void gemm_wgmma_bf16(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMM_WGMMA_BF16_KERNELS(X)                                           \
+  X(kWgmma, gemm_wgmma_bf16, GemmParams, (veery::gpu::GemmWgmmaBf16Smem::kThreads), 0, \
+    key::gemm_wgmma_bf16(), (gemm_wgmma_bf16))

@@ -5,10 +5,25 @@
 // The shifts of the activations then cost nothing when the sums are multiplied by the weight
 // scales.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_wgmma_int8() {
+  return of(Family::kGemmWgmmaInt8, kK4M, RowClass::kMany, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/wgmma.h"
-#include "kernels/gpu/kernels/linear/gemm_epilogue.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/kernels/linear/gemm_epilogue-inl.h"
+#include "kernels/gpu/kernels/linear/mma_blocks-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/smem/gemm_wgmma_smem.h"
 
 namespace veery::gpu {
@@ -188,3 +203,8 @@ VEERY_GPU void gemm_wgmma_int8(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMM_WGMMA_INT8_KERNELS(X)                                          \
+  X(kWgmma, gemm_wgmma_k4m, GemmParams, (veery::gpu::GemmWgmmaInt8Smem::kThreads), 0, \
+    key::gemm_wgmma_int8(), (gemm_wgmma_int8))

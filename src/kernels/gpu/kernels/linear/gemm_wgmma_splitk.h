@@ -5,6 +5,21 @@
 // continues in shared memory in the order of the units: a warp waits until the warp with the
 // previous unit has added its step.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemm_wgmma_splitk() {
+  return of(Family::kGemmWgmmaSplitk, kK4M, RowClass::kThirtyTwo, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/kernels/linear/gemm_wgmma_int8.h"
 
 namespace veery::gpu {
@@ -142,3 +157,8 @@ VEERY_GPU void gemm_wgmma_splitk(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMM_WGMMA_SPLITK_KERNELS(X)                                                 \
+  X(kWgmma, gemm_wgmma_splitk_k4m, GemmParams, (veery::gpu::GemmWgmmaSplitkSmem::kThreads), 0, \
+    key::gemm_wgmma_splitk(), (gemm_wgmma_splitk))

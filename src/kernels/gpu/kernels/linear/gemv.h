@@ -1,9 +1,25 @@
 // gemv.h: GEMV, the product of one token row, which is bound by reading the weights.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemv_nvfp4.h"
-#include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
-#include "kernels/gpu/kernels/linear/tickets.h"
-#include "kernels/gpu/kernels/linear/weight_ring.h"
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+/// `residual`: for rows with residual quantisation.
+constexpr KernelKey gemv(WeightFormat format, bool residual) {
+  return of(Family::kGemv, format, RowClass::kOne, residual);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
+#include "kernels/gpu/kernels/linear/gemv_nvfp4-inl.h"
+#include "kernels/gpu/kernels/linear/gemv_quantize_x-inl.h"
+#include "kernels/gpu/kernels/linear/tickets-inl.h"
+#include "kernels/gpu/kernels/linear/weight_ring-inl.h"
 #include "kernels/gpu/smem/gemv_smem.h"
 
 namespace veery::gpu {
@@ -464,3 +480,14 @@ VEERY_GPU void gemv(const GemmParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_GEMV(X, set, name, format)                                                     \
+  X(set, gemv_##name, GemmParams, (veery::gpu::GemvSmem::kThreads), 1, key::gemv(format, false), \
+    (gemv<format, 1>))                                                                           \
+  X(set, gemv_residual_##name, GemmParams, (veery::gpu::GemvSmem::kThreads), 1,                  \
+    key::gemv(format, true), (gemv<format, 2>))
+#define VEERY_GPU_GEMV_KERNELS(X)                                          \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMV, X, kCuda)                       \
+  X(kCuda, gemv_bf16, GemmParams, (veery::gpu::GemvSmem::kBf16Threads), 1, \
+    key::gemv(kBF16, false), (gemv<kBF16, 1>))

@@ -1,6 +1,21 @@
 // gemv_simdgroup.h: GEMV of quantised weights on Metal. Sums of blocks are dot products over the
 // same weight layout as on tensor cores, and exact like theirs; the accumulation order is the same.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+namespace key {
+
+constexpr KernelKey gemv_simdgroup(WeightFormat format, bool gated) {
+  return of(Family::kGemvSimdgroup, format, RowClass::kOne, gated);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_METAL_CODE)
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 
 namespace veery::gpu {
@@ -148,3 +163,12 @@ VEERY_GPU void gemv_simdgroup(const VEERY_THREAD GemmParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_METAL_CODE
+
+#define VEERY_GPU_GEMV_SIMDGROUP(X, set, name, format)                                       \
+  X(set, gemv_simdgroup_##name, GemmParams, 128, 0, key::gemv_simdgroup(format, false),      \
+    (gemv_simdgroup<format, false>))                                                         \
+  X(set, gemv_simdgroup_gated_##name, GemmParams, 128, 0, key::gemv_simdgroup(format, true), \
+    (gemv_simdgroup<format, true>))
+#define VEERY_GPU_GEMV_SIMDGROUP_KERNELS(X) \
+  VEERY_GPU_EACH_QUANTIZED(VEERY_GPU_GEMV_SIMDGROUP, X, kMetal)

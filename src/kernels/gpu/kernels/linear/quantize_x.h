@@ -1,8 +1,26 @@
 // quantize_x.h: RMS norm and activation quantisation of token rows, in the order of
 // docs/numerics.md.
 #pragma once
-#include "kernels/gpu/dialect/formulas.h"
 #include "kernels/gpu/params/linear_params.h"
+
+namespace veery::gpu {
+
+/// quantize_x(): one token row per thread block, or part of one.
+struct QuantizeXParams {
+  Run run;
+  Matrix x;
+  Norm norm;
+  Activations act;
+  VEERY_DEVICE uint64_t* argmax_keys;  ///< GemmParams::argmax_keys, cleared here; or nullptr
+  int32_t staged;                      ///< 1: shared memory holds the row that is normalised
+  int32_t staged_weights;  ///< 1: and the norm's weights, whose rows are multiples of 16 bytes
+  int32_t blocks_per_row;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_GPU_CODE)
+#include "kernels/gpu/dialect/formulas.h"
 
 namespace veery::gpu {
 
@@ -379,3 +397,7 @@ VEERY_GPU void quantize_x(const VEERY_THREAD QuantizeXParams& a VEERY_CONTEXT) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_GPU_CODE
+
+#define VEERY_GPU_QUANTIZE_X_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kShared, quantize_x, QuantizeXParams, 1024)

@@ -1,11 +1,68 @@
-// quantize_x_groups.h: activation quantisation of many rows, in groups of 8 (x_groups.h). A warp
-// has the same columns of several rows of a group, so that it writes whole sectors of memory, or
-// whole lines if it has all 8 rows.
+// quantize_x_groups.h: activation quantisation of many rows, in groups of 8 (x_groups-inl.h). A
+// warp has the same columns of several rows of a group, so that it writes whole sectors of memory,
+// or whole lines if it has all 8 rows.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/dialect/kernel_key.h"
 #include "kernels/gpu/params/linear_params.h"
-#include "kernels/gpu/smem/quantize_x_groups_smem.h"
+
+namespace veery::gpu {
+
+/// quantize_x_groups(): the same for many rows, in groups of 8.
+struct QuantizeXGroupsParams {
+  Run run;
+  Matrix x;
+  Norm norm;
+  Activations act;
+  VEERY_DEVICE uint64_t* argmax_keys;  ///< GemmParams::argmax_keys, cleared here; or nullptr
+  int32_t slot_bits;         ///< log2 of the slots of a group (of 8) that a thread block fills
+  int32_t blocks_per_row;    ///< thread blocks that share these; 1 if a block needs whole rows
+  int32_t staged;            ///< 1: shared memory holds the rows and the norm's weights
+  int32_t delay_dependents;  ///< 1: the next launch begins only after this one has ended
+};
+
+/// Offsets in floats.
+struct QuantizeXGroupsSmem {
+  int inverse;  ///< 1 / RMS of each row; before it, kInt8Block32: max_abs [slots][cols / 32]
+  int weights, rows, pitch;
+  int64_t floats;
+  /// Whether a thread block needs whole rows: for a norm, or for the mean magnitude of the blocks.
+  static VEERY_GPU_HOST constexpr bool needs_rows(ActivationKind kind, bool normed) {
+    return normed || kind == ActivationKind::kInt8Block32;
+  }
+  /// Columns of a row that a warp quantises at a time; a lane has 4 of each 16.
+  static VEERY_GPU_HOST constexpr int columns(ActivationKind kind) {
+    return kind == ActivationKind::kInt8Block256 || kind == ActivationKind::kInt4Digits ? 256 : 128;
+  }
+  /// 256 columns take twice as many registers.
+  static VEERY_GPU_HOST constexpr int max_warps(ActivationKind kind) {
+    return columns(kind) == 256 ? 4 : 8;
+  }
+};
+/// `slots`: rows of a group that a thread block fills; `rows`: token rows that it reads.
+VEERY_GPU_HOST constexpr QuantizeXGroupsSmem quantize_x_groups_smem(ActivationKind kind,
+                                                                    int32_t cols, int slots,
+                                                                    int rows, bool staged) {
+  QuantizeXGroupsSmem p{};
+  p.inverse = kind == ActivationKind::kInt8Block32 ? (slots * (cols / 32) + 3) / 4 * 4 : 0;
+  p.weights = p.inverse + 8;
+  p.rows = p.weights + cols;
+  p.pitch = cols + 16;  // neighbouring rows start in different banks
+  p.floats = staged ? p.rows + int64_t{rows} * p.pitch : p.weights;
+  return p;
+}
+
+namespace key {
+
+constexpr KernelKey quantize_x_groups(ActivationKind kind) {
+  return of(Family::kQuantizeXGroups, static_cast<int>(kind), RowClass::kMany, 0);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
+#include "kernels/gpu/kernels/linear/gemv_quantize_x-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 
 namespace veery::gpu {
 
@@ -469,3 +526,15 @@ VEERY_GPU void quantize_x_groups(const QuantizeXGroupsParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_QUANTIZE_GROUPS(X, name, kind, least_blocks)                           \
+  X(kCuda, quantize_x_groups_##name, QuantizeXGroupsParams,                              \
+    (32 * veery::gpu::QuantizeXGroupsSmem::max_warps(veery::gpu::ActivationKind::kind)), \
+    least_blocks, key::quantize_x_groups(ActivationKind::kind),                          \
+    (quantize_x_groups<ActivationKind::kind>))
+#define VEERY_GPU_QUANTIZE_X_GROUPS_KERNELS(X)              \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int8_32, kInt8Block32, 2)    \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int8_256, kInt8Block256, 3)  \
+  VEERY_GPU_QUANTIZE_GROUPS(X, int4_digits, kInt4Digits, 3) \
+  VEERY_GPU_QUANTIZE_GROUPS(X, bf16, kBF16, 2)

@@ -1,10 +1,43 @@
 // attend_flash.h: attention of many rows of one sequence by tensor cores with an online softmax
 // (Dao, FlashAttention-2, 2023), over bf16 caches. Its bits are not those of attend_prefill.h.
 #pragma once
+#include "kernels/gpu/dialect/kernel_key.h"
+#include "kernels/gpu/params/attend_params.h"
+
+namespace veery::gpu {
+
+VEERY_CONSTANT int kFlashQueries = 128;     ///< of a thread block: token rows times heads
+VEERY_CONSTANT int kFlashTilesPerWarp = 2;  ///< of 16 queries per warp
+VEERY_CONSTANT int kFlashThreads = kFlashQueries / (16 * kFlashTilesPerWarp) * kWarp;
+VEERY_CONSTANT int kFlashPositions = 64;  ///< of a KV stage
+VEERY_CONSTANT int kFlashStages = 2;      ///< KV stages in flight
+struct AttendFlashSmem {
+  int query, keys, value, values, stage, bytes;  ///< query, value: bytes of one row
+};
+VEERY_GPU_HOST constexpr AttendFlashSmem attend_flash_smem(int key_dim, int value_dim) {
+  AttendFlashSmem p{};
+  // Rows are padded by 16 bytes against bank conflicts.
+  p.query = 2 * key_dim + 16, p.value = 2 * value_dim + 16;
+  p.keys = kFlashQueries * p.query;
+  p.values = 2 * key_dim * kFlashPositions;
+  p.stage = p.values + kFlashPositions * p.value;
+  p.bytes = p.keys + kFlashStages * p.stage;
+  return p;
+}
+
+namespace key {
+
+/// `dim`: that of keys and values, 64 or 128; 0: any.
+constexpr KernelKey attend_flash(int dim) {
+  return of(Family::kAttendFlash, 0, RowClass::kMany, dim);
+}
+
+}  // namespace key
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/attention/attend_prefill.h"
-#include "kernels/gpu/params/relaxed_params.h"
-#include "kernels/gpu/smem/attend_flash_smem.h"
 
 namespace veery::gpu {
 
@@ -313,3 +346,12 @@ VEERY_GPU void attend_flash(const AttendParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_ATTEND_FLASH_KERNELS(X)                                                         \
+  X(kRelaxed, attend_flash_64, AttendParams, veery::gpu::kFlashThreads, 0, key::attend_flash(64), \
+    (attend_flash<64, true>))                                                                     \
+  X(kRelaxed, attend_flash_128, AttendParams, veery::gpu::kFlashThreads, 0,                       \
+    key::attend_flash(128), (attend_flash<128, true>))                                            \
+  X(kRelaxed, attend_flash_any, AttendParams, veery::gpu::kFlashThreads, 0, key::attend_flash(0), \
+    (attend_flash<128, false>))

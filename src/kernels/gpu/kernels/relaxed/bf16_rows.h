@@ -1,8 +1,49 @@
 // bf16_rows.h: the kernels before and after the bf16 products of cuBLASLt.
 #pragma once
+#include "kernels/gpu/dialect/formulas.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+/// Rounds rows of x to bf16, after the norm if there is one.
+struct RowsToBf16Params {
+  Run run;
+  Matrix x;
+  Norm norm;
+  VEERY_DEVICE uint16_t* out;
+  int64_t stride;  ///< elements of a row of `out`
+};
+
+/// The epilogue of a gated product: activate(gate + bias[0]) * (up + bias[1]) * scale + residual. A
+/// row of `products` has the bf16 gates, then the ups.
+struct GatedEpilogueParams {
+  Run run;
+  const VEERY_DEVICE uint16_t* products;
+  const VEERY_DEVICE float* bias[2];  ///< or nullptr
+  ActivationParams gate;
+  float scale;
+  Matrix residual, out;
+  int32_t rounded;  ///< 1: out is bf16 with rows of out.stride / 2 floats
+};
+
+/// The epilogue activate(y + bias) * scale + residual, in place. The outputs of weight i begin at
+/// column[i].
+struct EpilogueParams {
+  VEERY_STATIC int kWeights = 3;
+  Run run;
+  const VEERY_DEVICE float* bias[kWeights];  ///< or nullptr
+  int32_t column[kWeights];
+  int32_t weights;
+  ActivationParams gate;
+  float scale;
+  Matrix residual, y;
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
-#include "kernels/gpu/params/relaxed_params.h"
 
 namespace veery::gpu {
 
@@ -99,3 +140,9 @@ VEERY_GPU void epilogue_rows(const EpilogueParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_BF16_ROWS_KERNELS(X)                                    \
+  VEERY_GPU_SINGLE(X, kRelaxed, rows_to_bf16, RowsToBf16Params, 256)      \
+  VEERY_GPU_SINGLE(X, kRelaxed, gated_epilogue, GatedEpilogueParams, 256) \
+  VEERY_GPU_SINGLE(X, kRelaxed, epilogue_rows, EpilogueParams, 256)

@@ -1,8 +1,23 @@
 // dequantize.h: converts packed weights to bf16 rows for cuBLASLt.
 #pragma once
+#include "kernels/gpu/packing/weight_format.h"
+#include "kernels/gpu/params/run.h"
+
+namespace veery::gpu {
+
+VEERY_CONSTANT int kDequantizeColumns = 128;  ///< of a panel per thread block
+
+/// Expands a weight to row-major bf16.
+struct DequantizeParams {
+  Weight weight;
+  VEERY_DEVICE uint16_t* out;  ///< [rows][cols]
+};
+
+}  // namespace veery::gpu
+
+#if defined(VEERY_CUDA_CODE)
 #include "kernels/gpu/dialect/tensor_cores.h"
 #include "kernels/gpu/kernels/rows.h"
-#include "kernels/gpu/params/relaxed_params.h"
 
 namespace veery::gpu {
 
@@ -49,3 +64,7 @@ VEERY_GPU void dequantize(const DequantizeParams& a) {
 }
 
 }  // namespace veery::gpu
+#endif  // VEERY_CUDA_CODE
+
+#define VEERY_GPU_DEQUANTIZE_KERNELS(X) \
+  VEERY_GPU_SINGLE(X, kRelaxed, dequantize, DequantizeParams, 256)

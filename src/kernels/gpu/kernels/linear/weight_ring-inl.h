@@ -1,4 +1,4 @@
-// weight_ring.h: a warp's multi-stage buffer of weight tiles, for products bound by reading the
+// weight_ring-inl.h: a warp's multi-stage buffer of weight tiles, for products bound by reading the
 // weights.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"

@@ -1,5 +1,5 @@
-// gemv_quantize_x.h: quantises the token row of a GEMV in shared memory. A lane has 8 neighbouring
-// columns; the bits are those of quantize_x.h.
+// gemv_quantize_x-inl.h: quantises the token row of a GEMV in shared memory. A lane has 8
+// neighbouring columns; the bits are those of quantize_x.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 

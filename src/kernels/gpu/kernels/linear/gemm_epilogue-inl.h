@@ -1,4 +1,4 @@
-// gemm_epilogue.h: work split and epilogue of the products that collect their sums in shared
+// gemm_epilogue-inl.h: work split and epilogue of the products that collect their sums in shared
 // memory.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"

@@ -1,4 +1,4 @@
-// x_groups.h: quantised activations in groups of 8 rows (ActivationGroupLayout).
+// x_groups-inl.h: quantised activations in groups of 8 rows (ActivationGroupLayout).
 #pragma once
 #include "kernels/gpu/kernels/linear/quantize_x.h"
 

@@ -1,10 +1,10 @@
-// gemm_outliers.h: adds the residuals of outlier blocks (quantize_x.h) to the sums of a GEMM tile.
-// A block of 32 columns is an outlier of few rows, so those rows are gathered as the columns of one
-// mma.
+// gemm_outliers-inl.h: adds the residuals of outlier blocks (quantize_x.h) to the sums of a GEMM
+// tile. A block of 32 columns is an outlier of few rows, so those rows are gathered as the columns
+// of one mma.
 #pragma once
-#include "kernels/gpu/kernels/linear/gemm_epilogue.h"
-#include "kernels/gpu/kernels/linear/mma_blocks.h"
-#include "kernels/gpu/kernels/linear/x_groups.h"
+#include "kernels/gpu/kernels/linear/gemm_epilogue-inl.h"
+#include "kernels/gpu/kernels/linear/mma_blocks-inl.h"
+#include "kernels/gpu/kernels/linear/x_groups-inl.h"
 #include "kernels/gpu/smem/tickets_smem.h"
 
 namespace veery::gpu {

@@ -1,5 +1,5 @@
-// tickets.h: ordered accumulation: the warps of a block add to the sums of a panel one after the
-// other.
+// tickets-inl.h: ordered accumulation: the warps of a block add to the sums of a panel one after
+// the other.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
 #include "kernels/gpu/smem/tickets_smem.h"

@@ -1,4 +1,4 @@
-// mma_blocks.h: integer sums of quantisation blocks by mma, for panels and row groups
+// mma_blocks-inl.h: integer sums of quantisation blocks by mma, for panels and row groups
 // (ActivationGroupLayout). The bits are those of gemm_direct.h.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"

@@ -1,7 +1,7 @@
-// attend_block.h: attention of the queries of one row over one KV block of 128 positions: scores,
-// their maximum, weights and weighted values, with the bits of kernels/cpu/attend.
+// attend_block-inl.h: attention of the queries of one row over one KV block of 128 positions:
+// scores, their maximum, weights and weighted values, with the bits of kernels/cpu/attend.
 #pragma once
-#include "kernels/gpu/kernels/attention/softmax_state.h"
+#include "kernels/gpu/kernels/attention/softmax_state-inl.h"
 #include "kernels/gpu/smem/attend_smem.h"
 
 namespace veery::gpu {

@@ -1,4 +1,4 @@
-// softmax_state.h: the softmax state of a query over some positions (maximum, sum of weights,
+// softmax_state-inl.h: the softmax state of a query over some positions (maximum, sum of weights,
 // weighted values), and how the states of KV blocks are merged.
 #pragma once
 #include "kernels/gpu/kernels/rope.h"

@@ -1,7 +1,7 @@
-// gemv_nvfp4.h: the weight tile of gemv() for formats in which each half block has a scale.
+// gemv_nvfp4-inl.h: the weight tile of gemv() for formats in which each half block has a scale.
 #pragma once
 #include "kernels/gpu/kernels/linear/gemm_direct.h"
-#include "kernels/gpu/kernels/linear/gemv_quantize_x.h"
+#include "kernels/gpu/kernels/linear/gemv_quantize_x-inl.h"
 #include "kernels/gpu/smem/gemv_smem.h"
 
 namespace veery::gpu {
