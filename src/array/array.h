@@ -67,7 +67,7 @@ inline Array activate(Array x, const ActivateAttr& attr) {
 /// output head uses Precision::kHigh.
 inline Array linear(Array x, Array weight, Array bias = {},
                     Precision precision = Precision::kUsual) {
-  return apply(op::kLinear, {x, {}, {}, weight, {}, {}, bias}, LinearAttr{.precision = precision});
+  return apply(op::kLinear, {x, weight, bias}, LinearAttr{precision});
 }
 /// Multiplies the first `in` columns of each of `heads` parts of a row by a matrix of its own and
 /// keeps the remaining columns of the part after the result. x [rows, heads * (in + rest)], weight

@@ -92,6 +92,10 @@ void verify(const Graph& graph) {
   }
 }
 
+Node kernel_form(const Node& node) {
+  return node.op->kernel_form == nullptr ? node : node.op->kernel_form(node);
+}
+
 Cost cost_of(const Graph& graph, const Node& node, const RunSize& size) {
   if (node.op->cost == nullptr) return {};
   return node.op->cost(OpContext(graph, node.op, node.in, node.attr), node.outputs, size);

@@ -64,6 +64,9 @@ std::vector<int> use_counts(const Graph& graph, const std::vector<bool>& needed)
 /// that the ops infer. Throws kBug naming the node.
 void verify(const Graph& graph);
 
+/// Returns the node whose op has the kernels that compute `node`: OpDef::kernel_form.
+Node kernel_form(const Node& node);
+
 /// Returns the cost of a node in a run of the given size.
 Cost cost_of(const Graph& graph, const Node& node, const RunSize& size);
 

@@ -137,6 +137,9 @@ struct OpDef {
   int alias = -1;
   /// Bit i: input i, a state, is written.
   unsigned writes = 0;
+  /// Returns the node of a more general op whose kernels compute a node of this op; nullptr: the op
+  /// has kernels of its own.
+  Node (*kernel_form)(const Node&) = nullptr;
   /// Appends an equivalent subgraph of simpler ops on the inputs of the node; nullptr: the op is
   /// primitive.
   Value (*decompose)(Graph&, const Node&) = nullptr;

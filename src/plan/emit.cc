@@ -62,6 +62,8 @@ class Emitter {
  private:
   struct Step {
     NodeId node;
+    Op op;      ///< has the kernel
+    Inputs in;  ///< of `op`
     Kernel kernel;
     Dispatch dispatch;
     int work = -1;  ///< index of its lifetime
@@ -129,19 +131,19 @@ class Emitter {
     lifetimes_.push_back({0, 0, static_cast<size_t>(operand.stride * most_rows(operand.rows))});
   }
 
-  void fill_operands(const Node& node, NodeId id, Dispatch& dispatch) const {
-    dispatch.outputs = values_[index(id)];
-    for (size_t i = 0; i < node.in.size(); ++i)
-      if (node.in[i]) dispatch.in[i] = at(values_, node.in[i]);
+  void fill_operands(Step& step) const {
+    step.dispatch.outputs = values_[index(step.node)];
+    for (size_t i = 0; i < step.in.size(); ++i)
+      if (step.in[i]) step.dispatch.in[i] = at(values_, step.in[i]);
   }
 
   void choose(NodeId id) {
-    const Node& node = graph_[id];
-    Step step{id, {}, {}, -1};
+    const Node node = kernel_form(graph_[id]);
+    Step step{id, node.op, node.in, {}, {}, -1};
     step.dispatch.attr = node.attr;
-    fill_operands(node, id, step.dispatch);
+    fill_operands(step);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
-    step.kernel = backend_.choose(node.op, step.dispatch, {.rows = rows, .exact = options_.exact});
+    step.kernel = backend_.choose(step.op, step.dispatch, {.rows = rows, .exact = options_.exact});
     const RunExtent run{rows, options_.sequences, std::max(backend_.workers(), 1)};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
@@ -173,8 +175,7 @@ class Emitter {
   bool may_fuse_with_next(int i) const {
     const auto step = static_cast<size_t>(i);
     return step + 1 < steps_.size() &&
-           backend_.may_fuse(graph_[steps_[step].node].op, graph_[steps_[step + 1].node].op,
-                             most_rows(kTokenRows));
+           backend_.may_fuse(steps_[step].op, steps_[step + 1].op, most_rows(kTokenRows));
   }
 
   void lifetimes() {
@@ -208,7 +209,7 @@ class Emitter {
         at(values_, id).data = columns_of(at(values_, aliased(node)), node.as<ColumnsAttr>().begin);
     }
     for (Step& step : steps_) {
-      fill_operands(graph_[step.node], step.node, step.dispatch);
+      fill_operands(step);
       if (step.work >= 0)
         step.dispatch.work = base + layout.offsets[static_cast<size_t>(step.work)];
     }
@@ -261,7 +262,7 @@ class Emitter {
         step.dispatch.run = step.kernel.phases[phase];
         result.table.push_back(step.dispatch);
         const Node& node = graph_[step.node];
-        result.ops.push_back(node.op);
+        result.ops.push_back(step.op);
         const auto index = static_cast<int>(phase);
         result.labels.push_back({node.op->name, step.kernel.name, detail(node), step.node, index,
                                  index == step.kernel.main_phase, step.kernel.weight_share});

@@ -9,7 +9,7 @@ namespace veery {
 struct Emitted {
   std::vector<Dispatch> table;
   std::vector<Label> labels;
-  std::vector<Op> ops;  ///< of each row
+  std::vector<Op> ops;  ///< of each row: the op whose kernel it is
   std::vector<Operand> roots;
   std::vector<RunInput> inputs;  ///< inputs of a table that runs on a device
   Memory constants;              ///< initialised memory of the constants

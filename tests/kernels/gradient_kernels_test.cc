@@ -87,10 +87,10 @@ TEST(GradientKernels, OfLinear) {
   Matrix dw(3, 7);
   const Matrix bias = random_matrix(1, 3, random);
   Matrix db(1, 3);
-  const Case c{op::kLinear,
+  const Case c{op::kFusedLinear,
                {x.operand, {}, {}, w.operand, {}, {}, bias.operand},
                Matrix(5, 3),
-               LinearAttr{},
+               FusedLinearAttr{},
                plain_shape(5)};
   run(op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.shape, {.workers = 2});
   run(op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.shape, {.workers = 2});

@@ -44,6 +44,7 @@ std::string effect_of(const OpDef& def) {
 
 // The kernels of an op in kernels/reference.
 std::string reference_of(Op op) {
+  if (op->kernel_form != nullptr) return "of its kernel form";
   std::string text;
   for (const KernelRows rows : reference_tables())
     for (const KernelRow& row : rows)
