@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "graph/ops/ops.h"
@@ -20,8 +21,8 @@ class Rewriter {
         map_(static_cast<size_t>(from.size())) {
     for (Value root : roots) ++uses_[static_cast<size_t>(root.node)];  // a root must stay
     for (NodeId id = 0; id < from.size(); ++id)
-      if (needed(id) && from[id].op->group == OpGroup::kLeaf)
-        set(id, fresh_.leaf(from[id].op, from[id].name, from[id].shape(), from[id].attr));
+      if (needed(id) && from[id].op->group == OpGroup::kLeaf) set(id, fresh_.copy_leaf(from[id]));
+    keep_in_order();
   }
 
   const Graph& old() const { return old_; }
@@ -55,6 +56,20 @@ class Rewriter {
   Graph take() { return std::move(fresh_); }
 
  private:
+  // A node that reads a variable which another node writes stays before that node: it counts as
+  // used twice, so that no rule merges it with a later one.
+  void keep_in_order() {
+    std::set<std::string_view> written;
+    const auto is_variable = [&](Value v) { return v && old_[v].op == op::kVariable; };
+    for (const Node& node : old_.nodes())
+      for (size_t i = 0; i < node.in.size(); ++i)
+        if ((node.op->writes >> i & 1U) != 0 && is_variable(node.in[i]))
+          written.insert(old_[node.in[i]].name);
+    for (NodeId id = 0; !written.empty() && id < old_.size(); ++id)
+      for (Value in : old_[id].in)
+        if (is_variable(in) && written.contains(old_[in].name)) ++uses_[static_cast<size_t>(id)];
+  }
+
   const Graph& old_;
   Graph fresh_;
   std::vector<bool> needed_;

@@ -139,6 +139,13 @@ void record_concat(const Dispatch& d, Recorder& to) {
          ConcatParams{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.in[BinaryIn::kB]),
                       to.matrix(d.out())});
 }
+// The kernels copy elements of 4 bytes without looking at them; casts of the others to f32 and back
+// are exact.
+void record_assign(const Dispatch& d, Recorder& to) {
+  if (byte_size(d.out().dtype, 1) < 4) return record_cast(d, to);
+  to.add(KernelId::concat, launch_size(d.out().rows, 256),
+         ConcatParams{to.run, to.matrix(d.in[AssignIn::kX]), {}, to.matrix(d.out())});
+}
 // Sums over columns only. Sums over rows, which gradients need, have no kernel.
 bool accepts_sum_to(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[BinaryIn::kA]) && is_matrix(d.out()) &&
@@ -203,6 +210,7 @@ const LaunchRow kRows[] = {
     {op::kSoftcap, accepts_rows, "softcap", nullptr, record_elementwise<Elementwise::kSoftcap>,
      KernelId::elementwise},
     {op::kCast, accepts_cast, "cast", nullptr, record_cast, KernelId::cast},
+    {op::kAssign, accepts_cast, "assign", nullptr, record_assign, KernelId::concat},
     {op::kConcat, accepts_rows, "concat", nullptr, record_concat, KernelId::concat},
     {op::kSumTo, accepts_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
     {op::kShift, accepts_rows, "shift", nullptr, record_shift, KernelId::shift},
