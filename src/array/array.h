@@ -136,6 +136,11 @@ inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sin
                     Array chosen = {}) {
   return apply(op::kAttend, {q, k, v, sinks, chosen}, attr);
 }
+/// The second output of an attend(): ln of the sum of exp(score) over all that the softmax of a row
+/// and head normalises, sinks included: [rows, heads] f32.
+inline Array log_sum_of(Array attended) {
+  return {attended.graph(), Value(attended.id(), AttendOut::kLogSum)};
+}
 /// The positions whose keys have the largest scores for the queries of a row.
 inline Array choose_positions(Array q, Array weights, Array k, const ChooseAttr& attr) {
   return apply(op::kChoosePositions, {q, weights, k}, attr);
