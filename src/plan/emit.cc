@@ -124,10 +124,9 @@ class Emitter {
     return value;
   }
 
-  // Describes an output of a kernel. If the kernel has several outputs, unused ones stay absent.
+  // Describes an output of a kernel. Optional ones that nothing uses stay absent.
   void describe_made(Value value) {
-    const bool only = graph_[value].outputs.count == 1;
-    if (!only && !at(used_, value)) return;
+    if (graph_[value].op->is_optional_output(value.output) && !at(used_, value)) return;
     Operand& operand = at(values_, value) = row_major(graph_.type(value));
     if (operand.cols > 1)
       operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));

@@ -58,7 +58,7 @@ std::string rule_of(bool there, std::string_view why_not) {
 
 std::string table() {
   std::ostringstream out;
-  out << "| op | group | inputs (`?`: may be absent) | outputs | cost | reference | decomposition "
+  out << "| op | group | inputs (`?`: may be absent) | outputs (`?`: if used) | cost | reference | decomposition "
          "| "
          "effect | vjp | jvp |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Op op : all_ops()) {

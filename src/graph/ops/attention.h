@@ -80,7 +80,7 @@ inline constexpr OpDef kCacheWrite{.name = "cache_write",
 /// ALiBi.
 inline constexpr OpDef kAttend{.name = "attend",
                                .inputs = {"q", "k", "v", "sinks?", "chosen?"},
-                               .outputs = {"y", "log_sum"},
+                               .outputs = {"y", "log_sum?"},
                                .infer = detail::attend,
                                .cost = detail::attend_cost};
 /// Gradient of attention without a cache, sinks or shared values. y and log_sum are the results of
@@ -88,7 +88,7 @@ inline constexpr OpDef kAttend{.name = "attend",
 inline constexpr OpDef kAttendBack{.name = "attend_back",
                                    .group = OpGroup::kBackward,
                                    .inputs = {"dy", "q", "k", "v", "y", "log_sum", "dlog_sum?"},
-                                   .outputs = {"dq", "dk", "dv"},
+                                   .outputs = {"dq?", "dk?", "dv?"},
                                    .infer = detail::attend_back,
                                    .cost = detail::attend_back_cost};
 

@@ -59,6 +59,14 @@ struct Setting {
   bool sinks = false, exact = false;
 };
 const Setting kSettings[] = {
+    {"plain", {.heads = 4, .kv_heads = 2, .scale = 0.125F}, 64, DType::kF16, DType::kF16},
+    {"plain bf16",
+     {.heads = 4, .kv_heads = 1, .scale = 0.1F, .window = 100},
+     32,
+     DType::kBF16,
+     DType::kBF16,
+     0,
+     true},
     {"wide", {.heads = 4, .kv_heads = 2, .scale = 0.05F}, 512, DType::kBF16, DType::kBF16},
     {"wide f16",
      {.heads = 3, .kv_heads = 1, .scale = 0.05F, .window = 100, .softcap = 5},
