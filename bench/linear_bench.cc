@@ -76,8 +76,8 @@ struct Case {
                .dtype = type,
                .layout = Layout::kPanels};
     d.out() = matrix(y, rows, height);
-    d.attr = LinearAttr{};
-    kernel = linear_kernel(op::kLinear, d, {supported_targets().front(), rows});
+    d.attr = FusedLinearAttr{};
+    kernel = linear_kernel(op::kFusedLinear, d, {supported_targets().front(), rows});
     if (kernel.work != nullptr) work.resize(kernel.work(d, {rows, 1, workers}) + 64);
     scratch_size = (kernel.scratch(d, {rows, 1, workers}) + 127) / 64 * 64;
     scratch.resize(scratch_size * static_cast<size_t>(workers) + 64);

@@ -39,7 +39,7 @@ def run(command):
 
 
 def part_of(row):
-    if row["op"].startswith("linear"):
+    if row["op"].startswith(("linear", "fused_linear")):
         for part, words in PARTS:
             if any(word in row["detail"] for word in words):
                 return part

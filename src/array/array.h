@@ -1,6 +1,7 @@
 // array.h: the language of model definitions: graph values and functions on them.
 #pragma once
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,28 @@ inline Array apply(Op op, std::initializer_list<Array> in, const Attr& attr = {}
 inline Array input(Graph& graph, std::string name, const Shape& shape, const InputAttr& attr = {}) {
   return {graph, graph.leaf(op::kInput, std::move(name), shape, attr)};
 }
+/// A constant array with these elements, row by row. T has the size of an element; uint16_t are the
+/// bits of f16 and bf16. Throws kInput unless there are as many as the shape says.
+template <typename T>
+Array data(Graph& graph, const ValueType& type, std::span<const T> elements) {
+  const auto bytes = std::as_bytes(elements);
+  return {graph,
+          graph.leaf(op::kData, "data", type,
+                     std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end()))};
+}
+/// A constant f32 array of one value.
+inline Array constant(Graph& graph, const Shape& shape, float value) {
+  const std::vector<float> all(static_cast<size_t>(shape.rows().size * shape.cols()), value);
+  return data(graph, {shape}, std::span(all));
+}
+/// An array that keeps its elements between runs, by name (VariableStore in plan/variables.h). Its
+/// elements are those before the run's updates.
+inline Array variable(Graph& graph, std::string name, const ValueType& type) {
+  return {graph, graph.leaf(op::kVariable, std::move(name), type.shape, VariableAttr{type.dtype})};
+}
+/// Writes x to a variable; returns the variable after that. A run does it if its plan has this
+/// result as a root or needs it.
+inline Array assign(Array x, Array variable) { return apply(op::kAssign, {x, variable}); }
 /// x with elements of another type; x itself if it has that type.
 inline Array cast(Array x, DType to) {
   return x.dtype() == to ? x : apply(op::kCast, {x}, CastAttr{to});
@@ -67,7 +90,7 @@ inline Array activate(Array x, const ActivateAttr& attr) {
 /// output head uses Precision::kHigh.
 inline Array linear(Array x, Array weight, Array bias = {},
                     Precision precision = Precision::kUsual) {
-  return apply(op::kLinear, {x, {}, {}, weight, {}, {}, bias}, LinearAttr{.precision = precision});
+  return apply(op::kLinear, {x, weight, bias}, LinearAttr{precision});
 }
 /// Multiplies the first `in` columns of each of `heads` parts of a row by a matrix of its own and
 /// keeps the remaining columns of the part after the result. x [rows, heads * (in + rest)], weight
@@ -116,6 +139,11 @@ inline Array position_scale(Array x, Array positions, const PositionScaleAttr& a
 inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {},
                     Array chosen = {}) {
   return apply(op::kAttend, {q, k, v, sinks, chosen}, attr);
+}
+/// The second output of an attend(): ln of the sum of exp(score) over all that the softmax of a row
+/// and head normalises, sinks included: [rows, heads] f32.
+inline Array log_sum_of(Array attended) {
+  return {attended.graph(), Value(attended.id(), AttendOut::kLogSum)};
 }
 /// The positions whose keys have the largest scores for the queries of a row.
 inline Array choose_positions(Array q, Array weights, Array k, const ChooseAttr& attr) {

@@ -106,8 +106,7 @@ std::vector<Array> gradient(Array loss, const std::vector<Array>& wrt) {
     throw Error(ErrorKind::kInput, "gradient: the loss is {}, expected [1, 1]",
                 to_string(loss.shape()));
   Graph& graph = loss.graph();
-  const Array one(graph, graph.leaf(op::kConstant, "one", {1, 1}, ScaleAttr{1}));
-  return vjp(loss, one, wrt);
+  return vjp(loss, constant(graph, {1, 1}, 1), wrt);
 }
 
 }  // namespace veery

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/input_attr.h"
+#include "graph/leaf_attr.h"
 
 namespace veery {
 namespace {
@@ -39,8 +39,32 @@ Inputs inputs(std::initializer_list<Value> values) {
 NodeId Graph::leaf(Op op, std::string name, const Shape& shape, const Attr& attr) {
   VEERY_CHECK(op->group == OpGroup::kLeaf);
   const auto* input = attr.get<InputAttr>();
-  const DType dtype = input != nullptr ? input->dtype : DType::kF32;
+  const auto* variable = attr.get<VariableAttr>();
+  const DType dtype = input != nullptr      ? input->dtype
+                      : variable != nullptr ? variable->dtype
+                                            : DType::kF32;
   nodes_.push_back({op, {shape, dtype}, inputs({}), attr, std::move(name)});
+  return size() - 1;
+}
+
+NodeId Graph::leaf(Op op, std::string name, const ValueType& type, ConstantBytes data) {
+  VEERY_CHECK(op->group == OpGroup::kLeaf);
+  const Dim rows = type.shape.rows();
+  const size_t expected =
+      rows.is_known() ? static_cast<size_t>(rows.size) * byte_size(type.dtype, type.shape.cols())
+                      : 0;
+  if (!rows.is_known() || data == nullptr || data->size() != expected)
+    throw Error(ErrorKind::kInput, "{}: {} {} takes {} bytes, found {}", op->name,
+                info(type.dtype).name, to_string(type.shape), expected,
+                data == nullptr ? 0 : data->size());
+  nodes_.push_back(
+      {op, {type.shape, type.dtype}, inputs({}), {}, std::move(name), std::move(data)});
+  return size() - 1;
+}
+
+NodeId Graph::copy_leaf(const Node& leaf) {
+  VEERY_CHECK(leaf.op->group == OpGroup::kLeaf);
+  nodes_.push_back(leaf);
   return size() - 1;
 }
 
@@ -90,6 +114,10 @@ void verify(const Graph& graph) {
       throw Error(ErrorKind::kBug, "graph: node {} ({}) is {}, by its rule it is {}", id,
                   node.op->name, to_string(node.shape()), to_string(expected.types[0].shape));
   }
+}
+
+Node kernel_form(const Node& node) {
+  return node.op->kernel_form == nullptr ? node : node.op->kernel_form(node);
 }
 
 Cost cost_of(const Graph& graph, const Node& node, const RunSize& size) {

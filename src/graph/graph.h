@@ -1,7 +1,9 @@
 // graph.h: a traced computation as a list of nodes.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,16 @@ using Inputs = std::array<Value, kMaxInputs>;
 /// Returns `values` as the first inputs; the others are absent.
 Inputs inputs(std::initializer_list<Value> values);
 
+/// The elements of a constant array in rows without padding, shared by all copies of a graph.
+using ConstantBytes = std::shared_ptr<const std::vector<std::byte>>;
+
 struct Node {
   Op op;
   Outputs outputs;
   Inputs in;
   Attr attr;
   std::string name;  ///< leaves: what they are bound to; other nodes: for inspection, may be empty
+  ConstantBytes data = {};  ///< of op::kData
 
   const Shape& shape() const { return outputs.types[0].shape; }  ///< of the first output
   template <typename A>
@@ -33,8 +39,13 @@ struct Node {
 /// Nodes refer only to earlier nodes, so their order is an order of execution.
 class Graph {
  public:
-  /// A leaf: parameter, input (with InputAttr), state or constant.
+  /// A leaf: parameter, input (with InputAttr), state or variable (with VariableAttr).
   NodeId leaf(Op op, std::string name, const Shape& shape, const Attr& attr = {});
+  /// A constant array. Throws kInput unless the shape is known and `data` has its
+  /// size.
+  NodeId leaf(Op op, std::string name, const ValueType& type, ConstantBytes data);
+  /// A copy of a leaf of another graph.
+  NodeId copy_leaf(const Node& leaf);
   /// Adds an op on earlier values; its OpDef infers shapes and types of the outputs. Throws kInput,
   /// naming the op and the shapes.
   NodeId add(Op op, const Inputs& in, const Attr& attr = {}, std::string name = {});
@@ -63,6 +74,9 @@ std::vector<int> use_counts(const Graph& graph, const std::vector<bool>& needed)
 /// Checks the invariants that every pass must preserve: order, inputs, and the shapes and types
 /// that the ops infer. Throws kBug naming the node.
 void verify(const Graph& graph);
+
+/// Returns the node whose op has the kernels that compute `node`: OpDef::kernel_form.
+Node kernel_form(const Node& node);
 
 /// Returns the cost of a node in a run of the given size.
 Cost cost_of(const Graph& graph, const Node& node, const RunSize& size);

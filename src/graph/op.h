@@ -128,6 +128,8 @@ struct OpDef {
   OpGroup group = OpGroup::kForward;
   /// Names of the inputs in order; a trailing '?' marks optional ones.
   std::array<std::string_view, kMaxInputs> inputs{};
+  /// Names of the outputs in order; a trailing '?' marks those that are computed only if they are
+  /// used.
   std::array<std::string_view, kMaxOutputs> outputs{"y"};
   /// Infers shapes and types of the outputs. Throws kInput naming op and shapes. nullptr: a leaf.
   Outputs (*infer)(const OpContext&) = nullptr;
@@ -137,6 +139,9 @@ struct OpDef {
   int alias = -1;
   /// Bit i: input i, a state, is written.
   unsigned writes = 0;
+  /// Returns the node of a more general op whose kernels compute a node of this op; nullptr: the op
+  /// has kernels of its own.
+  Node (*kernel_form)(const Node&) = nullptr;
   /// Appends an equivalent subgraph of simpler ops on the inputs of the node; nullptr: the op is
   /// primitive.
   Value (*decompose)(Graph&, const Node&) = nullptr;
@@ -144,6 +149,9 @@ struct OpDef {
   constexpr int input_count() const { return count(inputs); }
   constexpr bool is_optional(int input) const {
     return inputs[static_cast<size_t>(input)].ends_with('?');
+  }
+  constexpr bool is_optional_output(int output) const {
+    return outputs[static_cast<size_t>(output)].ends_with('?');
   }
   /// Whether the op computes nothing: its output is a part of the input's memory.
   constexpr bool is_view() const { return alias >= 0 && writes == 0; }

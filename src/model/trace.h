@@ -66,9 +66,7 @@ class Trace {
     return parameter(name + ".bias", {1, count * size}, ParamAttr{.vectors = count});
   }
   /// A constant array of one value.
-  Array constant(const Shape& shape, float value) {
-    return {graph_, graph_.leaf(op::kConstant, "constant", shape, ScaleAttr{value})};
-  }
+  Array constant(const Shape& shape, float value) { return veery::constant(graph_, shape, value); }
   /// Return whether the model has a weight or bias that only some models have (WeightRules).
   bool has_weight(const std::string& name) { return weights_.has(scope_, name + ".weight"); }
   bool has_bias(const std::string& name) { return weights_.has(scope_, name + ".bias"); }

@@ -1,6 +1,7 @@
 #include "plan/emit.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "plan/offsets.h"
@@ -41,6 +42,7 @@ class Emitter {
       if (needed_[index(id)]) describe(id);
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
+    check_updates();
     lifetimes();
     const ValueOffsets layout = assign_offsets(lifetimes_);
     // Padding, so that two workers never write to the same cache line.
@@ -62,6 +64,8 @@ class Emitter {
  private:
   struct Step {
     NodeId node;
+    Op op;      ///< has the kernel
+    Inputs in;  ///< of `op`
     Kernel kernel;
     Dispatch dispatch;
     int work = -1;  ///< index of its lifetime
@@ -95,6 +99,9 @@ class Emitter {
     } else if (node.op == op::kState) {
       VEERY_CHECK(binding_.states != nullptr);
       at(values_, id) = binding_.states->at(node.name);
+    } else if (node.op == op::kVariable) {
+      VEERY_CHECK(binding_.place().variables != nullptr);
+      at(values_, id) = binding_.place().variables->at(node.name);
     } else if (node.op == op::kInput) {
       at(values_, id) = describe_input(node);
     } else if (node.op->alias >= 0) {
@@ -117,31 +124,30 @@ class Emitter {
     return value;
   }
 
-  // Describes an output of a kernel. If the kernel has several outputs, unused ones stay absent.
+  // Describes an output of a kernel. Optional ones that nothing uses stay absent.
   void describe_made(Value value) {
-    const bool only = graph_[value].outputs.count == 1;
-    if (!only && !at(used_, value)) return;
+    if (graph_[value].op->is_optional_output(value.output) && !at(used_, value)) return;
     Operand& operand = at(values_, value) = row_major(graph_.type(value));
     if (operand.cols > 1)
       operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));
-    if (graph_[value].op == op::kConstant) return;
+    if (graph_[value].op == op::kData) return;
     at(place_, value) = static_cast<int>(lifetimes_.size());
     lifetimes_.push_back({0, 0, static_cast<size_t>(operand.stride * most_rows(operand.rows))});
   }
 
-  void fill_operands(const Node& node, NodeId id, Dispatch& dispatch) const {
-    dispatch.outputs = values_[index(id)];
-    for (size_t i = 0; i < node.in.size(); ++i)
-      if (node.in[i]) dispatch.in[i] = at(values_, node.in[i]);
+  void fill_operands(Step& step) const {
+    step.dispatch.outputs = values_[index(step.node)];
+    for (size_t i = 0; i < step.in.size(); ++i)
+      if (step.in[i]) step.dispatch.in[i] = at(values_, step.in[i]);
   }
 
   void choose(NodeId id) {
-    const Node& node = graph_[id];
-    Step step{id, {}, {}, -1};
+    const Node node = kernel_form(graph_[id]);
+    Step step{id, node.op, node.in, {}, {}, -1};
     step.dispatch.attr = node.attr;
-    fill_operands(node, id, step.dispatch);
+    fill_operands(step);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
-    step.kernel = backend_.choose(node.op, step.dispatch, {.rows = rows, .exact = options_.exact});
+    step.kernel = backend_.choose(step.op, step.dispatch, {.rows = rows, .exact = options_.exact});
     const RunExtent run{rows, options_.sequences, std::max(backend_.workers(), 1)};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
@@ -152,6 +158,32 @@ class Emitter {
       scratch_ = std::max(scratch_, step.kernel.scratch(step.dispatch, run));
     step_[index(id)] = at;
     steps_.push_back(step);
+  }
+
+  // Updates happen in place, so a step after an update cannot read the value before it.
+  void check_updates() const {
+    std::set<std::string_view> updated;
+    for (const Step& step : steps_) {
+      const Node& node = graph_[step.node];
+      for (Value in : node.in)
+        if (in && graph_[owner(in)].op == op::kVariable && updated.contains(graph_[owner(in)].name))
+          throw Error(ErrorKind::kInput,
+                      "{}: reads variable {} after its update; it has to read the result of that",
+                      node.op->name, graph_[owner(in)].name);
+      for (size_t i = 0; i < node.in.size(); ++i) {
+        if ((node.op->writes >> i & 1U) == 0 || !node.in[i]) continue;
+        const Node& leaf = graph_[written_leaf(node.in[i])];
+        if (!op::is_mutable(leaf.op))
+          throw Error(ErrorKind::kInput, "{}: writes {} {}, which is no state and no variable",
+                      node.op->name, leaf.op->name, leaf.name);
+        if (leaf.op == op::kVariable) updated.insert(leaf.name);
+      }
+    }
+  }
+  // Returns the value whose memory an op writes.
+  Value written_leaf(Value value) const {
+    while (graph_[value].op->alias >= 0) value = aliased(graph_[value]);
+    return value;
   }
 
   // Returns the value that owns the memory of a view.
@@ -173,8 +205,7 @@ class Emitter {
   bool may_fuse_with_next(int i) const {
     const auto step = static_cast<size_t>(i);
     return step + 1 < steps_.size() &&
-           backend_.may_fuse(graph_[steps_[step].node].op, graph_[steps_[step + 1].node].op,
-                             most_rows(kTokenRows));
+           backend_.may_fuse(steps_[step].op, steps_[step + 1].op, most_rows(kTokenRows));
   }
 
   void lifetimes() {
@@ -208,7 +239,7 @@ class Emitter {
         at(values_, id).data = columns_of(at(values_, aliased(node)), node.as<ColumnsAttr>().begin);
     }
     for (Step& step : steps_) {
-      fill_operands(graph_[step.node], step.node, step.dispatch);
+      fill_operands(step);
       if (step.work >= 0)
         step.dispatch.work = base + layout.offsets[static_cast<size_t>(step.work)];
     }
@@ -218,7 +249,7 @@ class Emitter {
   Memory write_constants() {
     size_t bytes = 0;
     const auto constant = [&](NodeId id) {
-      return needed_[index(id)] && graph_[id].op == op::kConstant;
+      return needed_[index(id)] && graph_[id].op == op::kData;
     };
     const auto bytes_of = [](const Operand& value) {
       return aligned(static_cast<size_t>(value.rows * value.stride));
@@ -233,15 +264,12 @@ class Emitter {
       Operand& value = at(values_, id);
       value.data = next;
       next += bytes_of(value);
-      fill_constant(graph_[id], value);
+      const size_t row = byte_size(value.dtype, value.cols);
+      for (int64_t r = 0; r < value.rows; ++r)
+        backend_.device().upload(value.row<std::byte>(r),
+                                 graph_[id].data->data() + static_cast<size_t>(r) * row, row);
     }
     return memory;
-  }
-
-  void fill_constant(const Node& node, const Operand& value) const {
-    const std::vector<float> row(static_cast<size_t>(value.cols), node.as<ScaleAttr>().factor);
-    for (int64_t r = 0; r < value.rows; ++r)
-      backend_.device().upload(value.row<std::byte>(r), row.data(), row.size() * sizeof(float));
   }
 
   // Text for `veery plan`: the names of the step's weights, or of its node if it has none.
@@ -261,7 +289,7 @@ class Emitter {
         step.dispatch.run = step.kernel.phases[phase];
         result.table.push_back(step.dispatch);
         const Node& node = graph_[step.node];
-        result.ops.push_back(node.op);
+        result.ops.push_back(step.op);
         const auto index = static_cast<int>(phase);
         result.labels.push_back({node.op->name, step.kernel.name, detail(node), step.node, index,
                                  index == step.kernel.main_phase, step.kernel.weight_share});

@@ -9,10 +9,10 @@ namespace veery {
 struct Emitted {
   std::vector<Dispatch> table;
   std::vector<Label> labels;
-  std::vector<Op> ops;  ///< of each row
+  std::vector<Op> ops;  ///< of each row: the op whose kernel it is
   std::vector<Operand> roots;
   std::vector<RunInput> inputs;  ///< inputs of a table that runs on a device
-  Memory constants;              ///< initialised memory of the constants
+  Memory constants;              ///< the elements of op::kData
   std::byte* arena = nullptr;    ///< memory of all other values, in the workspace
   size_t arena_bytes = 0;
   HostMemory memory;  ///< of a table that runs on the host

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "graph/ops/ops.h"
@@ -20,8 +21,8 @@ class Rewriter {
         map_(static_cast<size_t>(from.size())) {
     for (Value root : roots) ++uses_[static_cast<size_t>(root.node)];  // a root must stay
     for (NodeId id = 0; id < from.size(); ++id)
-      if (needed(id) && from[id].op->group == OpGroup::kLeaf)
-        set(id, fresh_.leaf(from[id].op, from[id].name, from[id].shape(), from[id].attr));
+      if (needed(id) && from[id].op->group == OpGroup::kLeaf) set(id, fresh_.copy_leaf(from[id]));
+    keep_in_order();
   }
 
   const Graph& old() const { return old_; }
@@ -55,6 +56,20 @@ class Rewriter {
   Graph take() { return std::move(fresh_); }
 
  private:
+  // A node that reads a variable which another node writes stays before that node: it counts as
+  // used twice, so that no rule merges it with a later one.
+  void keep_in_order() {
+    std::set<std::string_view> written;
+    const auto is_variable = [&](Value v) { return v && old_[v].op == op::kVariable; };
+    for (const Node& node : old_.nodes())
+      for (size_t i = 0; i < node.in.size(); ++i)
+        if ((node.op->writes >> i & 1U) != 0 && is_variable(node.in[i]))
+          written.insert(old_[node.in[i]].name);
+    for (NodeId id = 0; !written.empty() && id < old_.size(); ++id)
+      for (Value in : old_[id].in)
+        if (is_variable(in) && written.contains(old_[in].name)) ++uses_[static_cast<size_t>(id)];
+  }
+
   const Graph& old_;
   Graph fresh_;
   std::vector<bool> needed_;
@@ -65,11 +80,12 @@ class Rewriter {
 /// A rule looks at one node and either writes its replacement (true) or leaves it alone.
 using RewriteRule = bool (*)(Rewriter&, NodeId);
 
-bool plain_linear(const Node& node) {
-  if (node.op != op::kLinear) return false;
-  const auto& attr = node.as<LinearAttr>();
-  return attr.weights == 1 && attr.gate == Activation::kNone && attr.scale == 1 &&
-         !node.in[LinearIn::kNorm] && !node.in[LinearIn::kResidual];
+bool is_linear(const Rewriter& r, Value value) {
+  return value && (r.node(value).op == op::kLinear || r.node(value).op == op::kFusedLinear);
+}
+// Whether the value is a result of linear or fused_linear with exactly one use.
+bool single_linear(const Rewriter& r, Value value) {
+  return is_linear(r, value) && r.single(value, r.node(value).op);
 }
 
 // A row of x is quantised once for both linears.
@@ -78,7 +94,7 @@ bool same_input(const Node& a, const Node& b) {
          a.as<LinearAttr>().precision == b.as<LinearAttr>().precision;
 }
 
-// act(x g^T) * (x u^T) -> one linear with a gate.
+// act(x g^T) * (x u^T) -> one fused_linear with a gate.
 bool gate_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kMul) return false;
   const Value act = r.in(id, BinaryIn::kA);
@@ -88,49 +104,48 @@ bool gate_rule(Rewriter& r, NodeId id) {
   if (!r.single(gate, op::kLinear) || !r.single(up, op::kLinear)) return false;
   const Node& g = r.node(gate);
   const Node& u = r.node(up);
-  if (!plain_linear(g) || !plain_linear(u) || !same_input(g, u)) return false;
+  if (!same_input(g, u)) return false;
   const bool alike =
       r.old().shape(g.in[LinearIn::kWeight]) == r.old().shape(u.in[LinearIn::kWeight]);
   if (!alike || bool(g.in[LinearIn::kBias]) != bool(u.in[LinearIn::kBias])) return false;
-  Inputs in = g.in;
-  in[LinearIn::kWeight + 1] = u.in[LinearIn::kWeight];
-  in[LinearIn::kBias + 1] = u.in[LinearIn::kBias];
-  r.replace(id, op::kLinear, in,
-            LinearAttr{.weights = 2,
-                       .gate = r.node(act).as<ActivateAttr>(),
-                       .precision = g.as<LinearAttr>().precision});
+  Inputs in = kernel_form(g).in;
+  in[FusedLinearIn::kWeight + 1] = u.in[LinearIn::kWeight];
+  in[FusedLinearIn::kBias + 1] = u.in[LinearIn::kBias];
+  r.replace(id, op::kFusedLinear, in,
+            FusedLinearAttr{.weights = 2,
+                            .gate = r.node(act).as<ActivateAttr>(),
+                            .precision = g.as<LinearAttr>().precision});
   return true;
 }
 
-// act(x w^T) -> one linear with an activation. Runs after the rule for gates.
+// act(x w^T) -> fused_linear with an activation. Runs after the rule for gates.
 bool activation_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kActivate || !r.single(r.in(id, 0), op::kLinear)) return false;
-  const Node& inner = r.node(r.in(id, 0));
-  if (!plain_linear(inner)) return false;
-  auto attr = inner.as<LinearAttr>();
+  const Node inner = kernel_form(r.node(r.in(id, 0)));
+  auto attr = inner.as<FusedLinearAttr>();
   attr.gate = r.node(id).as<ActivateAttr>();
-  r.replace(id, op::kLinear, inner.in, attr);
+  r.replace(id, inner.op, inner.in, attr);
   return true;
 }
 
-// Linears on the same input -> one linear, and views of its columns.
+// Linears on the same input -> one fused_linear, and views of its columns.
 bool join_rule(Rewriter& r, NodeId id) {
-  if (!plain_linear(r.node(id))) return false;
+  if (r.node(id).op != op::kLinear) return false;
   const Value x = r.in(id, LinearIn::kX);
   std::vector<NodeId> parts;
-  for (NodeId other = id; other < r.old().size() && parts.size() < LinearIn::kWeights; ++other)
-    if (r.needed(other) && !r.done(other) && plain_linear(r.node(other)) &&
+  for (NodeId other = id; other < r.old().size() && parts.size() < FusedLinearIn::kWeights; ++other)
+    if (r.needed(other) && !r.done(other) && r.node(other).op == op::kLinear &&
         same_input(r.node(other), r.node(id)))
       parts.push_back(other);
   if (parts.size() < 2) return false;
   Inputs in = inputs({r.mapped(x)});
   for (size_t i = 0; i < parts.size(); ++i) {
-    in[LinearIn::kWeight + i] = r.mapped(r.in(parts[i], LinearIn::kWeight));
-    in[LinearIn::kBias + i] = r.mapped(r.in(parts[i], LinearIn::kBias));
+    in[FusedLinearIn::kWeight + i] = r.mapped(r.in(parts[i], LinearIn::kWeight));
+    in[FusedLinearIn::kBias + i] = r.mapped(r.in(parts[i], LinearIn::kBias));
   }
-  const LinearAttr attr{.weights = static_cast<int32_t>(parts.size()),
-                        .precision = r.node(id).as<LinearAttr>().precision};
-  const Value joint = r.add(op::kLinear, in, attr, "");
+  const FusedLinearAttr attr{.weights = static_cast<int32_t>(parts.size()),
+                             .precision = r.node(id).as<LinearAttr>().precision};
+  const Value joint = r.add(op::kFusedLinear, in, attr, "");
   int64_t begin = 0;
   for (NodeId part : parts) {
     const int64_t count = r.node(part).shape().cols();
@@ -140,48 +155,52 @@ bool join_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// linear(rms_norm(x)) -> linear with a norm.
+// linear(rms_norm(x)) -> fused_linear with a norm.
 bool norm_rule(Rewriter& r, NodeId id) {
-  const Node& node = r.node(id);
-  if (node.op != op::kLinear || node.in[LinearIn::kNorm] ||
-      !r.single(node.in[LinearIn::kX], op::kRmsNorm))
+  if (!is_linear(r, id)) return false;
+  const Node node = kernel_form(r.node(id));
+  if (node.in[FusedLinearIn::kNorm] || !r.single(node.in[FusedLinearIn::kX], op::kRmsNorm))
     return false;
-  const Node& norm = r.node(node.in[LinearIn::kX]);
-  if (norm.as<NormAttr>().groups != 1 || norm.in[RmsNormIn::kResidual]) return false;
-  auto attr = node.as<LinearAttr>();
+  const Node& norm = r.node(node.in[FusedLinearIn::kX]);
+  if (norm.as<NormAttr>().groups != 1) return false;
+  auto attr = node.as<FusedLinearAttr>();
   attr.eps = norm.as<NormAttr>().eps;
   Inputs in = node.in;
-  in[LinearIn::kX] = norm.in[RmsNormIn::kX];
-  in[LinearIn::kNorm] = norm.in[RmsNormIn::kWeight];
-  r.replace(id, op::kLinear, in, attr);
+  in[FusedLinearIn::kX] = norm.in[RmsNormIn::kX];
+  in[FusedLinearIn::kNorm] = norm.in[RmsNormIn::kWeight];
+  r.replace(id, node.op, in, attr);
   return true;
 }
 
-// linear(x) * factor -> a linear whose epilogue multiplies.
+// linear(x) * factor -> fused_linear whose epilogue multiplies.
 bool scale_rule(Rewriter& r, NodeId id) {
-  if (r.node(id).op != op::kScale || !r.single(r.in(id, 0), op::kLinear)) return false;
-  const Node& inner = r.node(r.in(id, 0));
-  auto attr = inner.as<LinearAttr>();
-  if (attr.scale != 1 || inner.in[LinearIn::kResidual]) return false;
+  if (r.node(id).op != op::kScale || !single_linear(r, r.in(id, 0))) return false;
+  const Node inner = kernel_form(r.node(r.in(id, 0)));
+  auto attr = inner.as<FusedLinearAttr>();
+  if (attr.scale != 1 || inner.in[FusedLinearIn::kResidual]) return false;
   attr.scale = r.node(id).as<ScaleAttr>().factor;
-  r.replace(id, op::kLinear, inner.in, attr);
+  r.replace(id, inner.op, inner.in, attr);
   return true;
 }
 
-// y + linear(x) and y + rms_norm(x) -> the kernel that writes the result also adds y.
+// y + linear(x) -> fused_linear that also adds y, y + rms_norm(x) -> rms_norm_add.
 bool residual_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kAdd) return false;
   for (int i = 1; i >= 0; --i) {
     const Value inner = r.in(id, i);
     const Value other = r.in(id, 1 - i);
-    if (!r.single(inner, op::kLinear) && !r.single(inner, op::kRmsNorm)) continue;
-    constexpr size_t kResidual = LinearIn::kResidual;
-    static_assert(kResidual == RmsNormIn::kResidual);
-    if (r.in(inner, kResidual) || other == inner) continue;
-    if (r.old().shape(other) != r.node(id).shape()) continue;  // y is a single row
-    Inputs in = r.node(inner).in;
-    in[kResidual] = other;
-    r.replace(id, r.node(inner).op, in, r.node(inner).attr);
+    if (other == inner || r.old().shape(other) != r.node(id).shape()) continue;  // y is a row
+    if (r.single(inner, op::kRmsNorm)) {
+      const Node& norm = r.node(inner);
+      r.replace(id, op::kRmsNormAdd,
+                inputs({norm.in[RmsNormIn::kX], norm.in[RmsNormIn::kWeight], other}), norm.attr);
+      return true;
+    }
+    if (!single_linear(r, inner)) continue;
+    Node linear = kernel_form(r.node(inner));
+    if (linear.in[FusedLinearIn::kResidual]) continue;
+    linear.in[FusedLinearIn::kResidual] = other;
+    r.replace(id, linear.op, linear.in, linear.attr);
     return true;
   }
   return false;
@@ -196,8 +215,7 @@ struct Projected {
 
 std::optional<Projected> projected(const Rewriter& r, Value value, int32_t heads) {
   Projected p;
-  if (r.single(value, op::kRmsNorm) && !r.in(value, RmsNormIn::kResidual) &&
-      r.node(value).as<NormAttr>().groups == heads) {
+  if (r.single(value, op::kRmsNorm) && r.node(value).as<NormAttr>().groups == heads) {
     p.norm = r.in(value, RmsNormIn::kWeight);
     p.eps = r.node(value).as<NormAttr>().eps;
     value = r.in(value, RmsNormIn::kX);
@@ -262,10 +280,10 @@ bool argmax_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kArgmax) return false;
   Value x = r.in(id, UnaryIn::kX);
   if (r.single(x, op::kSoftcap)) x = r.in(x, UnaryIn::kX);
-  if (!r.single(x, op::kLinear)) return false;
-  const Node& inner = r.node(x);
-  const auto& attr = inner.as<LinearAttr>();
-  if (attr.weights != 1 || attr.gate != Activation::kNone || inner.in[LinearIn::kResidual])
+  if (!single_linear(r, x)) return false;
+  const Node inner = kernel_form(r.node(x));
+  const auto& attr = inner.as<FusedLinearAttr>();
+  if (attr.weights != 1 || attr.gate != Activation::kNone || inner.in[FusedLinearIn::kResidual])
     return false;
   r.replace(id, op::kLinearArgmax, inner.in, attr);
   return true;

@@ -39,7 +39,7 @@ std::set<std::string> argmax_weights(const Graph& graph) {
     if (node.op != op::kArgmax) continue;
     const Node* from = &graph[node.in[UnaryIn::kX]];
     while (from->op == op::kScale || from->op == op::kSoftcap) from = &graph[from->in[UnaryIn::kX]];
-    if (from->op != op::kLinear || from->as<LinearAttr>().weights != 1) continue;
+    if (from->op != op::kLinear) continue;
     const Node& weight = graph[from->in[LinearIn::kWeight]];
     if (weight.op == op::kParam) names.insert(weight.name);
   }

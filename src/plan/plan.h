@@ -12,6 +12,7 @@
 #include "plan/params.h"
 #include "plan/run_block.h"
 #include "plan/states.h"
+#include "plan/variables.h"
 #include "plan/workspace.h"
 
 namespace veery {
@@ -57,6 +58,7 @@ struct PlaceBinding {
   const ParamStore* params = nullptr;
   Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
   int32_t first_layer = 0;         ///< Place::first_layer
+  const VariableStore* variables = nullptr;  ///< nullptr: a graph without variables
 };
 
 /// The memory that a plan reads and writes. All of it must outlive the plan.
@@ -134,7 +136,7 @@ class Plan {
   std::unique_ptr<Plan> front_;
   std::vector<Crossing> crossings_;  ///< the roots of the front
   ReceivedInputs received_;
-  Memory constants_;
+  Memory constants_;                ///< the elements of op::kData
   std::unique_ptr<Workspace> own_;  ///< used if the binding has none
   std::byte* arena_ = nullptr;
   size_t arena_bytes_ = 0;

@@ -69,12 +69,12 @@ void RunBlock::add_span(int32_t sequence, int32_t rows, int32_t position, int32_
   shape.rows += rows;
 }
 
-void RunBlock::check_type(std::string_view name, const Operand& value, size_t bytes,
-                          bool integral) {
-  const bool is_float = value.dtype == DType::kF32;
-  if (byte_size(value.dtype, 1) != bytes || integral == is_float)
-    throw Error(ErrorKind::kBug, "input {} has elements of type {}, not of {} bytes {}", name,
-                info(value.dtype).name, bytes, integral ? "without a fraction" : "of a float");
+void check_element_type(std::string_view what, std::string_view name, DType dtype,
+                        const HostType& type) {
+  const bool is_float = dtype == DType::kF32;
+  if (byte_size(dtype, 1) != type.bytes || type.integral == is_float)
+    throw Error(ErrorKind::kBug, "{} {} has elements of type {}, not of {} bytes {}", what, name,
+                info(dtype).name, type.bytes, type.integral ? "without a fraction" : "of a float");
 }
 
 }  // namespace veery

@@ -22,6 +22,16 @@ struct InputSpec {
 /// The inputs of a graph, each once. Throws kBug naming one that is declared with two types.
 std::vector<InputSpec> inputs_of(const Graph& graph);
 
+/// An element type of the host's code: its size, and whether it is an integer.
+struct HostType {
+  size_t bytes;
+  bool integral;
+};
+/// Throws kBug, naming `what` ("input") and its name, unless elements of `dtype` are read and
+/// written as `type`: f32 as float; i32, u8 and the bits of f16 and bf16 as integers.
+void check_element_type(std::string_view what, std::string_view name, DType dtype,
+                        const HostType& type);
+
 /// The memory of inputs. Its address does not change, so that plans may point into it. Inputs are
 /// written through the spans of input(); add_span() and add_output() set the rows of the run.
 class RunBlock {
@@ -40,7 +50,7 @@ class RunBlock {
   template <typename T>
   std::span<T> input(std::string_view name) {
     const Operand& value = operand(name);
-    check_type(name, value, sizeof(T), std::is_integral_v<T>);
+    check_element_type("input", name, value.dtype, {sizeof(T), std::is_integral_v<T>});
     taken_.emplace(name);
     return {reinterpret_cast<T*>(value.data), elements(value)};
   }
@@ -73,7 +83,6 @@ class RunBlock {
     return static_cast<size_t>(capacity(value.rows) * value.cols);
   }
   int64_t capacity(int64_t rows) const { return rows >= 0 ? rows : rows_; }
-  static void check_type(std::string_view name, const Operand& value, size_t bytes, bool integral);
 
   int32_t rows_;
   Memory memory_;

@@ -49,8 +49,7 @@ class Splitter {
   }
 
   Value copied_leaf(NodeId id, Graph& to, std::vector<Value>& map) const {
-    const Node& leaf = graph_[id];
-    if (!map[index(id)]) map[index(id)] = to.leaf(leaf.op, leaf.name, leaf.shape(), leaf.attr);
+    if (!map[index(id)]) map[index(id)] = to.copy_leaf(graph_[id]);
     return map[index(id)];
   }
 
@@ -63,18 +62,18 @@ class Splitter {
   }
   // Returns the value of the back for an input of one of its nodes.
   Value in_back(Value value) {
-    const bool shared = graph_[value].op != op::kState;  // a state is in one place only
+    const bool shared = !op::is_mutable(graph_[value].op);  // others are in one place only
     if (is_leaf(graph_[value]) && (shared || is_back_[index(value.node)]))
       return copied_leaf(value.node, result_.back, to_back_);
     if (is_back_[index(value.node)]) return mapped(to_back_, value);
     return crossed(value);
   }
 
-  // Returns the state that a value of the front is a view or an update of; -1 if none.
+  // Returns the state or variable that a value of the front is a view or an update of; -1 if none.
   NodeId state_of(Value value) const {
     while (!is_leaf(graph_[value]) && graph_[value].op->alias >= 0)
       value = graph_[value].in[static_cast<size_t>(graph_[value].op->alias)];
-    return graph_[value].op == op::kState ? value.node : kNoNode;
+    return op::is_mutable(graph_[value].op) ? value.node : kNoNode;
   }
   // Returns the index of a value of the front in SplitGraph::crossing, and adds it if needed.
   size_t find_crossing(Value value) {
@@ -89,9 +88,10 @@ class Splitter {
   Value crossed(Value value) {
     if (const NodeId state = state_of(value); state != kNoNode)
       throw Error(ErrorKind::kUnsupported,
-                  "layers from {} on read the cache {} of a layer before them: both have to be on "
-                  "the same side",
-                  first_, graph_[state].name);
+                  "layers from {} on read the {} {} of a layer before them: both have to be on the "
+                  "same side",
+                  first_, graph_[state].op == op::kState ? "cache" : "variable",
+                  graph_[state].name);
     const ValueType& type = graph_.type(value);
     if (type.shape.rows().code() > 1)
       throw Error(ErrorKind::kUnsupported,

@@ -474,7 +474,7 @@ class Measures(CliTest):
                 self.assertIn(row["limit"], ["memory", "bf16", "barrier"])
             self.assertGreaterEqual(row["limit_seconds"], max(bound(row) for bound in least.values()) * 0.999)
             self.assertAlmostEqual(row["share"], row["limit_seconds"] / row["seconds"])
-            if row["op"] == "linear":
+            if row["op"] in ("linear", "fused_linear"):
                 self.assertAlmostEqual(row["limit_seconds"], least[row["limit"]](row))
         total = sum(row["limit_seconds"] for row in plan["table"]) / sum(row["seconds"] for row in plan["table"])
         self.assertAlmostEqual(plan["share"], total)

@@ -32,8 +32,8 @@ class GraphTest : public testing::Test {
 
 TEST_F(GraphTest, InfersShapes) {
   const NodeId y =
-      graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
-                LinearAttr{.weights = 2});
+      graph.add(op::kFusedLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
+                FusedLinearAttr{.weights = 2});
   EXPECT_EQ(graph[y].shape(), (Shape{Symbol::kRows, 8}));
   const NodeId rows =
       graph.leaf(op::kInput, "output_rows", {Symbol::kOutputs, 1}, InputAttr{DType::kI32});
@@ -52,7 +52,7 @@ TEST_F(GraphTest, ErrorsNameTheShapes) {
   const NodeId w = param({5, 7});
   const std::string text = message_of(
       [&] {
-        graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, w}), LinearAttr{});
+        graph.add(op::kLinear, inputs({x, w}), LinearAttr{});
       },
       ErrorKind::kInput);
   EXPECT_NE(text.find("linear"), std::string::npos) << text;
@@ -93,8 +93,7 @@ TEST_F(GraphTest, VerifyDetectsInvalidGraphs) {
 }
 
 TEST_F(GraphTest, CountsWorkByRowsAndOutputs) {
-  const NodeId y =
-      graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8})}), LinearAttr{});
+  const NodeId y = graph.add(op::kLinear, inputs({x, param({5, 8})}), LinearAttr{});
   EXPECT_EQ(cost_of(graph, graph[y], {.rows = 3}).flops, 2.0 * 3 * 5 * 8);
   EXPECT_EQ(cost_of(graph, graph[x], {.rows = 3}).flops, 0);
 }

@@ -73,7 +73,7 @@ TEST_F(AmxLinear, TilesAreUsedForManyRows) {
   Dispatch d = p.dispatch();
   d.out().layout = Layout::kRowMajor;
   const auto name_with = [&](Target target, int64_t rows, bool exact = false) {
-    return linear_kernel(op::kLinear, d, {target, rows, exact}).name;
+    return linear_kernel(op::kFusedLinear, d, {target, rows, exact}).name;
   };
   EXPECT_EQ(name_with(Target::kAmxEmulated, 64), "linear_q4_0_amx_emulated_batch");
   EXPECT_EQ(name_with(Target::kAmx, 512), "linear_q4_0_amx_batch");

@@ -87,10 +87,10 @@ TEST(GradientKernels, OfLinear) {
   Matrix dw(3, 7);
   const Matrix bias = random_matrix(1, 3, random);
   Matrix db(1, 3);
-  const Case c{op::kLinear,
+  const Case c{op::kFusedLinear,
                {x.operand, {}, {}, w.operand, {}, {}, bias.operand},
                Matrix(5, 3),
-               LinearAttr{},
+               FusedLinearAttr{},
                plain_shape(5)};
   run(op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.shape, {.workers = 2});
   run(op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.shape, {.workers = 2});
@@ -161,7 +161,10 @@ TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
                  base,
                  batch.shape()};
     Matrix dq(9, base.heads * n), dk(9, base.kv_heads * n), dv(9, base.kv_heads * n);
-    run_all(op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand},
+    Matrix y(9, base.heads * n), log_sum(9, base.heads);
+    run_all(op::kAttend, c.in, {y.operand, log_sum.operand}, base, c.shape);
+    run_all(op::kAttendBack,
+            {dy.operand, q.operand, k.operand, v.operand, y.operand, log_sum.operand},
             {dq.operand, dk.operand, dv.operand}, base, c.shape, {.workers = 3});
     expect_gradient(c, dy, 0, dq);
     expect_gradient(c, dy, 1, dk);

@@ -92,7 +92,8 @@ class Problem {
                      .format = format(i).panels};
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
-    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
+    d.attr =
+        FusedLinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
                         options_.quantises_residual ? Precision::kHigh : Precision::kUsual};
     return d;
   }
@@ -104,7 +105,7 @@ class Problem {
     std::vector<float> out(static_cast<size_t>(rows_ * wide), 12345.0F);
     Dispatch d = dispatch();
     d.out() = matrix(out, rows_, width_, wide);
-    execute(op::kLinear, d, target, workers, plan_rows);
+    execute(op::kFusedLinear, d, target, workers, plan_rows);
     std::vector<float> result;
     for (int64_t r = 0; r < rows_; ++r) {
       const auto row = out.begin() + r * wide;

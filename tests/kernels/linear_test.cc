@@ -316,7 +316,7 @@ TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
              .cols = 1,
              .dtype = DType::kI32,
              .layout = Layout::kRowMajor};
-  d.attr = LinearAttr{};
+  d.attr = FusedLinearAttr{};
   alignas(64) static std::byte work[4096];
   d.work = work;
   for (const Target target : supported_targets()) {
@@ -333,11 +333,11 @@ TEST(LinearKernel, DeclinesWhatItCannotDo) {
   Problem p({DType::kQ4_0}, {16}, 64, 2);
   Dispatch d = p.dispatch();
   d.out().layout = Layout::kRowMajor;
-  EXPECT_NE(linear_kernel(op::kLinear, d, {}).phases[0], nullptr);
+  EXPECT_NE(linear_kernel(op::kFusedLinear, d, {}).phases[0], nullptr);
   EXPECT_EQ(linear_kernel(op::kAdd, d, {}).phases[0], nullptr);
-  EXPECT_EQ(linear_kernel(op::kLinear, d, {Target::kAvx2, 1}).name, "linear_q4_0_avx2_row");
+  EXPECT_EQ(linear_kernel(op::kFusedLinear, d, {Target::kAvx2, 1}).name, "linear_q4_0_avx2_row");
   d.in[3].layout = Layout::kRowMajor;
-  EXPECT_EQ(linear_kernel(op::kLinear, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(op::kFusedLinear, d, {}).phases[0], nullptr);
 }
 
 }  // namespace

@@ -217,8 +217,8 @@ TEST(Reference, LinearWithEveryExtraByHand) {
   residual[0][0] = 100;
   w0[0][0] = 1, w0[0][1] = 2, w1[0][0] = -1, w1[0][1] = 1;
   b0[0][0] = 0.5F, b1[0][0] = 7;
-  const LinearAttr attr{.weights = 2, .gate = Activation::kSilu};
-  run(op::kLinear,
+  const FusedLinearAttr attr{.weights = 2, .gate = Activation::kSilu};
+  run(op::kFusedLinear,
       {x.operand,
        norm.operand,
        residual.operand,
@@ -238,11 +238,12 @@ TEST(Reference, ArgmaxTakesTheLowestOfEquals) {
   Matrix w = random_matrix(40, 9, random);
   for (int c = 0; c < 9; ++c) w[31][c] = w[7][c] = w[20][c] = 9 * x[1][c];  // the largest for row 1
   Matrix logits(3, 40);
-  run(op::kLinear, {x.operand, {}, {}, w.operand}, logits.operand, LinearAttr{}, plain_shape(3));
+  run(op::kFusedLinear, {x.operand, {}, {}, w.operand}, logits.operand, FusedLinearAttr{},
+      plain_shape(3));
   for (int workers : {1, 2, 3, 64}) {
     Matrix apart(3, 1, DType::kI32), fused(3, 1, DType::kI32);
     run(op::kArgmax, {logits.operand}, apart.operand, {}, plain_shape(3), {.workers = workers});
-    run(op::kLinearArgmax, {x.operand, {}, {}, w.operand}, fused.operand, LinearAttr{},
+    run(op::kLinearArgmax, {x.operand, {}, {}, w.operand}, fused.operand, FusedLinearAttr{},
         plain_shape(3), {.workers = workers});
     EXPECT_EQ(*apart.operand.row<int32_t>(1), 7);
     for (int r = 0; r < 3; ++r)

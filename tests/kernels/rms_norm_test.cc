@@ -13,23 +13,24 @@ TEST(RmsNorm, FastIsTheReferenceInOneBitPattern) {
         const Matrix w = random_matrix(1, n, random);
         const Matrix residual = random_matrix(4, cols, random);
         const Operand third = with_residual ? residual.operand : Operand{};
+        const Op op = with_residual ? op::kRmsNormAdd : op::kRmsNorm;
         const NormAttr attr{1e-5F, groups};
         Matrix expected(4, cols);
-        run(op::kRmsNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_shape(4));
+        run(op, {x.operand, w.operand, third}, expected.operand, attr, plain_shape(4));
         std::vector<Matrix> fast;
         for (Target target : supported_targets()) {
           if (target == Target::kReference) continue;
           for (int workers : {1, 2, 3}) {
             fast.emplace_back(4, cols);
-            run(op::kRmsNorm, {x.operand, w.operand, third}, fast.back().operand, attr,
-                plain_shape(4), {.target = target, .workers = workers});
+            run(op, {x.operand, w.operand, third}, fast.back().operand, attr, plain_shape(4),
+                {.target = target, .workers = workers});
             expect_near(fast.back(), expected, 2e-6);
             expect_same_bits(fast.back(), fast[0]);
           }
           // In place.
           Matrix same = random_matrix(4, cols, random);
           for (int r = 0; r < 4; ++r) std::copy_n(x[r], cols, same[r]);
-          run(op::kRmsNorm, {same.operand, w.operand, third}, same.operand, attr, plain_shape(4),
+          run(op, {same.operand, w.operand, third}, same.operand, attr, plain_shape(4),
               {.target = target});
           expect_same_bits(same, fast[0], "in place");
         }
@@ -57,10 +58,10 @@ TEST(RmsNorm, InsideOfALinearGivesTheSameBits) {
     const RunWith with{.target = target, .workers = 2};
     run(op::kRmsNorm, {x.operand, norm.operand}, normed.operand, NormAttr{1e-5F}, plain_shape(3),
         with);
-    run(op::kLinear, {normed.operand, {}, {}, weight}, apart.operand, LinearAttr{}, plain_shape(3),
-        with);
-    run(op::kLinear, {x.operand, norm.operand, {}, weight}, fused.operand, LinearAttr{.eps = 1e-5F},
+    run(op::kFusedLinear, {normed.operand, {}, {}, weight}, apart.operand, FusedLinearAttr{},
         plain_shape(3), with);
+    run(op::kFusedLinear, {x.operand, norm.operand, {}, weight}, fused.operand,
+        FusedLinearAttr{.eps = 1e-5F}, plain_shape(3), with);
     expect_same_bits(fused, apart, name(target).data());
   }
 }

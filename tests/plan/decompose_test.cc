@@ -57,20 +57,21 @@ class Decompose : public testing::Test {
   std::vector<std::unique_ptr<Plan>> plans;
 };
 
-TEST_F(Decompose, Linear) {
+TEST_F(Decompose, FusedLinear) {
   const Value x = param("x", kRows, 8), norm = param("norm", 1, 8);
   const Value a = param("a", 6, 8), b = param("b", 6, 8), bias = param("bias", 1, 6);
-  expect_same(graph.add(op::kLinear,
+  expect_same(graph.add(op::kFusedLinear,
                         inputs({x, norm, param("r12", kRows, 12), a, b, {}, bias, {}, {}}),
-                        LinearAttr{.weights = 2, .eps = 1e-5F, .scale = 0.5F}));
-  expect_same(graph.add(op::kLinear, inputs({x, {}, param("r6", kRows, 6), a, b, {}, bias, bias}),
-                        LinearAttr{.weights = 2, .gate = Activation::kSilu}));
+                        FusedLinearAttr{.weights = 2, .eps = 1e-5F, .scale = 0.5F}));
+  expect_same(graph.add(op::kFusedLinear,
+                        inputs({x, {}, param("r6", kRows, 6), a, b, {}, bias, bias}),
+                        FusedLinearAttr{.weights = 2, .gate = Activation::kSilu}));
   expect_same(graph.add(op::kLinearArgmax, inputs({x, norm, {}, a, {}, {}, bias}),
-                        LinearAttr{.eps = 1e-5F}));
+                        FusedLinearAttr{.eps = 1e-5F}));
 }
 
-TEST_F(Decompose, RmsNorm) {
-  expect_same(graph.add(op::kRmsNorm,
+TEST_F(Decompose, RmsNormAdd) {
+  expect_same(graph.add(op::kRmsNormAdd,
                         inputs({param("x", kRows, 8), param("w", 1, 4), param("r", kRows, 8)}),
                         NormAttr{1e-5F, 2}));
 }
@@ -90,8 +91,8 @@ TEST_F(Decompose, QkvRope) {
   std::vector<int32_t> pages{0};
   const PageTable table{pages.data(), 1};
   block.shape.tables = &table;
-  const NodeId projected = graph.add(
-      op::kLinear, inputs({param("x", kRows, 8), {}, {}, param("w", 48, 8)}), LinearAttr{});
+  const NodeId projected =
+      graph.add(op::kLinear, inputs({param("x", kRows, 8), param("w", 48, 8)}), LinearAttr{});
   expect_same(graph.add(op::kQkvRope,
                         inputs({projected, angles, k, v, param("qn", 1, 6), param("kn", 1, 6)}),
                         QkvRopeAttr{.heads = 4, .kv_heads = 2, .head_dim = 6, .dims = 4}));

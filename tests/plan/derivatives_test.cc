@@ -231,6 +231,16 @@ TEST(Derivatives, OfPositionsAndAttention) {
                          .mask = mask});
         },
         /*forward=*/false);
+  for (const bool y_too : {false, true})
+    expect_right(
+        "log_sum of attend",
+        [y_too](Scene& s, auto& wrt) {
+          wrt = {s.x(8), s.param("k", {Symbol::kRows, 4}), s.param("v", {Symbol::kRows, 4})};
+          const Array y = attend(wrt[0], wrt[1], wrt[2],
+                                 {.heads = 2, .kv_heads = 1, .scale = 0.5F, .softcap = 3});
+          return y_too ? concat(y, log_sum_of(y)) : concat(log_sum_of(y), log_sum_of(y));
+        },
+        /*forward=*/false);
 }
 
 /// A kind of recurrence, and its inputs besides q, k and v.

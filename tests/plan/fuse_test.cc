@@ -48,12 +48,13 @@ class Fusion : public testing::Test {
 TEST_F(Fusion, AGateAndItsSecondProductBecomeOneLinear) {
   const Array x = input();
   fuse_for({activate(linear(x, weight("gate")), Activation::kSilu) * linear(x, weight("up"))});
-  EXPECT_EQ(root().op, op::kLinear);
-  EXPECT_EQ(root().as<LinearAttr>().weights, 2);
-  EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kSilu));
+  EXPECT_EQ(root().op, op::kFusedLinear);
+  EXPECT_EQ(root().as<FusedLinearAttr>().weights, 2);
+  EXPECT_EQ(root().as<FusedLinearAttr>().gate, ActivateAttr(Activation::kSilu));
   EXPECT_EQ(input_of(root(), 3).name, "gate");
   EXPECT_EQ(input_of(root(), 4).name, "up");
-  EXPECT_EQ(count(op::kLinear) + count(op::kMul) + count(op::kActivate), 1);
+  EXPECT_EQ(count(op::kFusedLinear), 1);
+  EXPECT_EQ(count(op::kLinear) + count(op::kMul) + count(op::kActivate), 0);
 }
 
 TEST_F(Fusion, AGateWhoseProductIsWantedElsewhereStays) {
@@ -69,25 +70,27 @@ TEST_F(Fusion, AGateOfAnotherInputIsNoGate) {
   fuse_for(
       {gate * linear(leaf(op::kParam, "z", {Symbol::kRows, kCols}, ParamAttr{}), weight("up"))});
   EXPECT_EQ(count(op::kMul), 1);
-  EXPECT_EQ(count(op::kLinear), 2);
+  EXPECT_EQ(count(op::kLinear), 1);
+  EXPECT_EQ(count(op::kFusedLinear), 1);  // the activation in its linear
 }
 
 TEST_F(Fusion, AnActivationGoesIntoItsLinear) {
   fuse_for({activate(linear(input(), weight("w")), Activation::kGelu)});
-  EXPECT_EQ(root().op, op::kLinear);
-  EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kGelu));
+  EXPECT_EQ(root().op, op::kFusedLinear);
+  EXPECT_EQ(root().as<FusedLinearAttr>().gate, ActivateAttr(Activation::kGelu));
   EXPECT_EQ(count(op::kActivate), 0);
 }
 
 TEST_F(Fusion, LinearsOfOneInputAreJoined) {
   const Array x = input();
   fuse_for({linear(x, weight("a", 8)), linear(x, weight("b", 4)), linear(x, weight("c", 2))});
-  EXPECT_EQ(count(op::kLinear), 1);
+  EXPECT_EQ(count(op::kFusedLinear), 1);
+  EXPECT_EQ(count(op::kLinear), 0);
   constexpr int64_t kBegin[] = {0, 8, 12};
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(root(i).op, op::kColumns);
     EXPECT_EQ(root(i).as<ColumnsAttr>().begin, kBegin[i]);
-    EXPECT_EQ(input_of(root(i), 0).as<LinearAttr>().weights, 3);
+    EXPECT_EQ(input_of(root(i), 0).as<FusedLinearAttr>().weights, 3);
   }
 }
 
@@ -95,20 +98,21 @@ TEST_F(Fusion, PrecisionIsKeptAndLinearsThatDifferInItStayApart) {
   constexpr auto kHigh = Precision::kHigh;
   const Array x = input();
   fuse_for({activate(linear(x, weight("w"), {}, kHigh), Activation::kGelu)});
-  EXPECT_EQ(root().as<LinearAttr>().precision, kHigh);
+  EXPECT_EQ(root().as<FusedLinearAttr>().precision, kHigh);
   fuse_for({activate(linear(x, weight("gate"), {}, kHigh), Activation::kSilu) *
             linear(x, weight("up"), {}, kHigh)});
-  EXPECT_EQ(root().as<LinearAttr>().weights, 2);
-  EXPECT_EQ(root().as<LinearAttr>().precision, kHigh);
+  EXPECT_EQ(root().as<FusedLinearAttr>().weights, 2);
+  EXPECT_EQ(root().as<FusedLinearAttr>().precision, kHigh);
   fuse_for({linear(x, weight("a"), {}, kHigh), linear(x, weight("b")),
             linear(x, weight("c"), {}, kHigh)});
-  EXPECT_EQ(count(op::kLinear), 2);
-  EXPECT_EQ(input_of(root(0), 0).as<LinearAttr>().precision, kHigh);
+  EXPECT_EQ(count(op::kFusedLinear), 1);
+  EXPECT_EQ(input_of(root(0), 0).as<FusedLinearAttr>().precision, kHigh);
   EXPECT_EQ(root(1).as<LinearAttr>().precision, Precision::kUsual);
   EXPECT_EQ(root(2).as<ColumnsAttr>().begin, kCols);
   fuse_for({activate(linear(x, weight("gate"), {}, kHigh), Activation::kSilu) *
             linear(x, weight("up"))});
-  EXPECT_EQ(count(op::kLinear), 2);
+  EXPECT_EQ(count(op::kLinear), 1);
+  EXPECT_EQ(count(op::kFusedLinear), 1);  // the activation in its linear
 }
 
 TEST_F(Fusion, ANormGoesIntoTheOneLinearThatReadsIt) {
@@ -116,7 +120,7 @@ TEST_F(Fusion, ANormGoesIntoTheOneLinearThatReadsIt) {
   fuse_for({linear(normed, weight("w"))});
   EXPECT_EQ(count(op::kRmsNorm), 0);
   EXPECT_EQ(input_of(root(), 1).name, "norm");
-  EXPECT_EQ(root().as<LinearAttr>().eps, 1e-5F);
+  EXPECT_EQ(root().as<FusedLinearAttr>().eps, 1e-5F);
 }
 
 TEST_F(Fusion, ANormOfHeadsAndOneThatIsWantedStay) {
@@ -128,8 +132,8 @@ TEST_F(Fusion, ANormOfHeadsAndOneThatIsWantedStay) {
 
 TEST_F(Fusion, AFactorGoesIntoItsLinear) {
   fuse_for({scale(linear(input(), weight("w")), 0.5F)});
-  EXPECT_EQ(root().op, op::kLinear);
-  EXPECT_EQ(root().as<LinearAttr>().scale, 0.5F);
+  EXPECT_EQ(root().op, op::kFusedLinear);
+  EXPECT_EQ(root().as<FusedLinearAttr>().scale, 0.5F);
   EXPECT_EQ(count(op::kScale), 0);
 }
 
@@ -138,9 +142,14 @@ TEST_F(Fusion, AResidualGoesIntoLinearAndNorm) {
   const Array y = x + linear(x, weight("w"));
   fuse_for({y + rms_norm(y, weight("norm", 1), 1e-5F)});
   EXPECT_EQ(count(op::kAdd), 0);
-  EXPECT_EQ(root().op, op::kRmsNorm);
-  EXPECT_EQ(input_of(root(), 2).op, op::kLinear);
+  EXPECT_EQ(root().op, op::kRmsNormAdd);
+  EXPECT_EQ(input_of(root(), 2).op, op::kFusedLinear);
   EXPECT_EQ(input_of(input_of(root(), 2), 2).name, "x");
+}
+
+TEST_F(Fusion, ALinearWithoutNeighboursStays) {
+  fuse_for({linear(input(), weight("w"), weight("b", 1))});
+  EXPECT_EQ(root().op, op::kLinear);
 }
 
 TEST_F(Fusion, AValueAddedToItselfIsNoResidual) {
@@ -172,7 +181,7 @@ TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
   EXPECT_EQ(qkv.as<QkvRopeAttr>().head_dim, 4);
   EXPECT_EQ(input_of(qkv, 4).name, "q_norm");
   EXPECT_EQ(input_of(root(), 1).name, "keys");
-  EXPECT_EQ(count(op::kLinear), 1);
+  EXPECT_EQ(count(op::kFusedLinear), 1);
   EXPECT_EQ(count(op::kRope) + count(op::kCacheWrite) + count(op::kRmsNorm) + count(op::kColumns),
             0);
 }

@@ -24,8 +24,7 @@ struct TwoLayers {
     x = graph.leaf(op::kInput, "x", {Symbol::kRows, 4});
     const auto layer = [&](Value in, const char* name) {
       const Value weight = graph.leaf(op::kParam, name, {4, 4});
-      const Value y =
-          graph.add(op::kLinear, inputs({in, {}, {}, weight}), LinearAttr{.weights = 1});
+      const Value y = graph.add(op::kLinear, inputs({in, weight}), LinearAttr{});
       return Value(graph.add(op::kAdd, inputs({in, y}), {}, std::string(name) + ".out"));
     };
     first = layer(x, "blk.0.weight");

@@ -40,9 +40,7 @@ class Shared : public ::testing::Test {
   }
 
   Array x() { return {graph_, graph_.leaf(op::kParam, "x", {Symbol::kRows, kCols})}; }
-  Array constant(float value) {
-    return {graph_, graph_.leaf(op::kConstant, "constant", {1, kCols}, ScaleAttr{value})};
-  }
+  Array constant(float value) { return veery::constant(graph_, {1, kCols}, value); }
   std::unique_ptr<Plan> plan(const Array& root) {
     return std::make_unique<Plan>(
         graph_, std::vector<Value>{root.value()},

@@ -84,6 +84,9 @@ double soft_tanh(double x) {
 double soft_log1p(double x) {
   return std::bit_cast<double>(veery_metal::gpu::log1p_f64(std::bit_cast<Soft>(x)));
 }
+double soft_log(double x) {
+  return std::bit_cast<double>(veery_metal::gpu::log_f64(std::bit_cast<Soft>(x)));
+}
 float soft_to(double x) { return veery_metal::gpu::to_f32(std::bit_cast<Soft>(x)); }
 
 }  // namespace veery::metal

@@ -27,5 +27,6 @@ double soft_root(double x);
 double soft_exp(double x);
 double soft_tanh(double x);
 double soft_log1p(double x);
+double soft_log(double x);  ///< of x >= 1
 
 }  // namespace veery::metal

@@ -18,9 +18,14 @@ void require_differentiable(const VjpContext& c) {
 
 Inputs attend_vjp(const VjpContext& c) {
   require_differentiable(c);
-  const NodeId back = c.graph.add(
-      op::kAttendBack, inputs({c.dy(), c.in(AttendIn::kQ), c.in(AttendIn::kK), c.in(AttendIn::kV)}),
-      c.node().attr);
+  // If the loss depends on log_sum only, the gradient of y is zero.
+  const Value dy = c.dy() ? c.dy() : c.make(op::kScale, {Value(c.y)}, ScaleAttr{0});
+  const Value log_sum(c.y, AttendOut::kLogSum);
+  const NodeId back =
+      c.graph.add(op::kAttendBack,
+                  inputs({dy, c.in(AttendIn::kQ), c.in(AttendIn::kK), c.in(AttendIn::kV),
+                          Value(c.y), log_sum, c.cotangents[AttendOut::kLogSum]}),
+                  c.node().attr);
   return inputs({{back, 0}, {back, 1}, {back, 2}});
 }
 

@@ -1,3 +1,4 @@
+#include "array/array.h"
 #include "autodiff/rule.h"
 
 namespace veery {
@@ -12,9 +13,8 @@ Value gathered(const VjpContext& c, Value grad, int input) {
 // Broadcasts a tangent to the shape of the output.
 Value spread(const JvpContext& c, Value tangent) {
   if (!tangent || c.graph.shape(tangent) == c.node().shape()) return tangent;
-  const Value none =
-      c.graph.leaf(op::kConstant, "constant", {1, c.node().shape().cols()}, ScaleAttr{0});
-  const Value zeros = c.make(op::kMul, {c.in(BinaryIn::kA), none});
+  const Array none = constant(c.graph, {1, c.node().shape().cols()}, 0);
+  const Value zeros = c.make(op::kMul, {c.in(BinaryIn::kA), none.value()});
   return c.make(op::kAdd, {zeros, tangent});
 }
 

@@ -11,7 +11,6 @@ Inputs rms_norm_vjp(const VjpContext& c) {
     grad[RmsNormIn::kX] = c.make(op::kRmsNormBackX, {c.dy(), x, c.in(RmsNormIn::kWeight)}, attr);
   if (c.wants(RmsNormIn::kWeight))
     grad[RmsNormIn::kWeight] = c.make(op::kRmsNormBackW, {c.dy(), x}, attr);
-  grad[RmsNormIn::kResidual] = c.dy();
   return grad;
 }
 

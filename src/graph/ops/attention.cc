@@ -62,12 +62,17 @@ Outputs attend(const OpContext& c) {
   }
   const int64_t value =
       attr.shared > 0 ? attr.shared : c.shape(AttendIn::kV).cols() / attr.kv_heads;
-  return Shape{c.shape(AttendIn::kQ).rows(), value * attr.heads};
+  const Dim rows = c.shape(AttendIn::kQ).rows();
+  return {ValueType{{rows, value * attr.heads}}, ValueType{{rows, attr.heads}}};
 }
 
 Outputs attend_back(const OpContext& c) {
   check(c, {AttendBackIn::kQ, AttendBackIn::kK, AttendBackIn::kV});
   const Shape& q = c.same_shape(AttendBackIn::kDy, AttendBackIn::kQ);
+  c.same_shape(AttendBackIn::kDy, AttendBackIn::kY);
+  c.require(c.shape(AttendBackIn::kLogSum) == Shape{q.rows(), c.attr<AttendAttr>().heads},
+            "there must be one log_sum per row and head");
+  if (c.has(AttendBackIn::kDlogSum)) c.same_shape(AttendBackIn::kLogSum, AttendBackIn::kDlogSum);
   const Shape& k = c.same_shape(AttendBackIn::kK, AttendBackIn::kV);
   return {ValueType{q}, ValueType{k}, ValueType{k}};
 }

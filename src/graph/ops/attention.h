@@ -42,11 +42,14 @@ struct CacheWriteIn {
 struct AttendIn {
   enum { kQ, kK, kV, kSinks, kChosen };
 };
+struct AttendOut {
+  enum { kY, kLogSum };
+};
 struct ChooseIn {
   enum { kQ, kWeights, kK };
 };
 struct AttendBackIn {
-  enum { kDy, kQ, kK, kV };
+  enum { kDy, kQ, kK, kV, kY, kLogSum, kDlogSum };
 };
 
 namespace op {
@@ -72,16 +75,20 @@ inline constexpr OpDef kCacheWrite{.name = "cache_write",
 /// q [rows or outputs, heads * head_dim], k and v: caches, or values of this run, sinks [1, heads]
 /// -> [rows, heads * value size]. With AttendAttr::shared, v is k. `chosen`: indices from
 /// choose_positions, which limit the visible positions; supported for causal attention with
-/// AttendAttr::shared and without a window.
+/// AttendAttr::shared and without a window. log_sum [rows, heads]: the natural logarithm of the sum
+/// of exp(score) over the visible positions and the sink, of scores after scale, soft cap and
+/// ALiBi.
 inline constexpr OpDef kAttend{.name = "attend",
                                .inputs = {"q", "k", "v", "sinks?", "chosen?"},
+                               .outputs = {"y", "log_sum?"},
                                .infer = detail::attend,
                                .cost = detail::attend_cost};
-/// Gradient of attention without a cache, sinks or shared values.
+/// Gradient of attention without a cache, sinks or shared values. y and log_sum are the results of
+/// attend; dlog_sum is absent if the loss does not depend on log_sum.
 inline constexpr OpDef kAttendBack{.name = "attend_back",
                                    .group = OpGroup::kBackward,
-                                   .inputs = {"dy", "q", "k", "v"},
-                                   .outputs = {"dq", "dk", "dv"},
+                                   .inputs = {"dy", "q", "k", "v", "y", "log_sum", "dlog_sum?"},
+                                   .outputs = {"dq?", "dk?", "dv?"},
                                    .infer = detail::attend_back,
                                    .cost = detail::attend_back_cost};
 

@@ -1,6 +1,6 @@
-// leaf.h: values that no op computes: weights, inputs of a run, caches, constants.
+// leaf.h: values that no op computes: weights, inputs of a run, caches, constants, variables.
 #pragma once
-#include "graph/input_attr.h"
+#include "graph/leaf_attr.h"
 #include "graph/op.h"
 
 namespace veery {
@@ -35,10 +35,17 @@ inline constexpr OpDef kParam{.name = "param", .group = OpGroup::kLeaf};
 inline constexpr OpDef kInput{.name = "input", .group = OpGroup::kLeaf};
 /// State of a sequence, by name; StateAttr.
 inline constexpr OpDef kState{.name = "state", .group = OpGroup::kLeaf};
-/// Every element is the factor of ScaleAttr.
-inline constexpr OpDef kConstant{.name = "constant", .group = OpGroup::kLeaf};
+/// A constant array, whose elements the graph holds (Node::data).
+inline constexpr OpDef kData{.name = "data", .group = OpGroup::kLeaf};
+/// An array that keeps its elements between runs, by name (plan/variables.h); VariableAttr. Ops
+/// that write it update it in place. Nodes that read the leaf itself must come before such an op in
+/// the graph; later ones read the result of the op.
+inline constexpr OpDef kVariable{.name = "variable", .group = OpGroup::kLeaf};
 
-inline constexpr Op kLeaves[] = {kParam, kInput, kState, kConstant};
+inline constexpr Op kLeaves[] = {kParam, kInput, kState, kData, kVariable};
+
+/// Whether an op may write the leaf.
+constexpr bool is_mutable(Op leaf) { return leaf == kState || leaf == kVariable; }
 
 }  // namespace op
 }  // namespace veery

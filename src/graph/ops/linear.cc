@@ -7,55 +7,81 @@
 namespace veery::op::detail {
 
 Outputs linear(const OpContext& c) {
-  const auto& attr = c.attr<LinearAttr>();
   const Shape& x = c.shape(LinearIn::kX);
-  c.require(attr.weights >= 1 && attr.weights <= LinearIn::kWeights, "expected 1 to 3 weights");
+  const Shape& w = c.shape(LinearIn::kWeight);
+  c.attr<LinearAttr>();
+  c.require(w.cols() == x.cols(), "the columns of x and of the weight must agree");
+  if (c.has(LinearIn::kBias))
+    c.require(c.shape(LinearIn::kBias) == Shape{1, w.rows()}, "the bias must be [1, out]");
+  return Shape{x.rows(), w.rows().size};
+}
+
+Cost linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return {.flops =
+              2 * size(c.shape(LinearIn::kX).rows()) * size.elements(c.shape(LinearIn::kWeight))};
+}
+
+Node linear_kernel_form(const Node& node) {
+  Node fused = node;
+  fused.op = kFusedLinear;
+  fused.in = {};
+  fused.in[FusedLinearIn::kX] = node.in[LinearIn::kX];
+  fused.in[FusedLinearIn::kWeight] = node.in[LinearIn::kWeight];
+  fused.in[FusedLinearIn::kBias] = node.in[LinearIn::kBias];
+  fused.attr = FusedLinearAttr{.precision = node.as<LinearAttr>().precision};
+  return fused;
+}
+
+Outputs fused_linear(const OpContext& c) {
+  const auto& attr = c.attr<FusedLinearAttr>();
+  const Shape& x = c.shape(FusedLinearIn::kX);
+  c.require(attr.weights >= 1 && attr.weights <= FusedLinearIn::kWeights,
+            "expected 1 to 3 weights");
   int64_t cols = 0;
   for (int i = 0; i < attr.weights; ++i) {
-    const Shape& w = c.shape(LinearIn::kWeight + i);
+    const Shape& w = c.shape(FusedLinearIn::kWeight + i);
     c.require(w.cols() == x.cols(), "the columns of x and of each weight must agree");
-    if (c.has(LinearIn::kBias + i))
-      c.require(c.shape(LinearIn::kBias + i) == Shape{1, w.rows()}, "a bias must be [1, out]");
+    if (c.has(FusedLinearIn::kBias + i))
+      c.require(c.shape(FusedLinearIn::kBias + i) == Shape{1, w.rows()}, "a bias must be [1, out]");
     cols += w.rows().size;
   }
   if (attr.gate != Activation::kNone) {
-    const Shape& w = c.shape(LinearIn::kWeight);
+    const Shape& w = c.shape(FusedLinearIn::kWeight);
     c.require(attr.weights < 3, "a gate takes one weight or two");
     if (attr.weights == 2)
-      c.require(w == c.shape(LinearIn::kWeight + 1), "the weights of a gate have one shape");
+      c.require(w == c.shape(FusedLinearIn::kWeight + 1), "the weights of a gate have one shape");
     cols = w.rows().size;
   }
   const Shape out{x.rows(), cols};
-  if (c.has(LinearIn::kNorm))
-    c.require(c.shape(LinearIn::kNorm) == Shape{1, x.cols()}, "the norm weight must be [1, in]");
-  if (c.has(LinearIn::kResidual))
-    c.require(c.shape(LinearIn::kResidual) == out,
+  if (c.has(FusedLinearIn::kNorm))
+    c.require(c.shape(FusedLinearIn::kNorm) == Shape{1, x.cols()},
+              "the norm weight must be [1, in]");
+  if (c.has(FusedLinearIn::kResidual))
+    c.require(c.shape(FusedLinearIn::kResidual) == out,
               "the residual must have the shape of the result");
   return out;
 }
 
-Cost linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+Cost fused_linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   double weights = 0;
-  for (int i = 0; i < LinearIn::kWeights; ++i)
-    if (c.has(LinearIn::kWeight + i)) weights += size.elements(c.shape(LinearIn::kWeight + i));
-  return {.flops = 2 * size(c.shape(LinearIn::kX).rows()) * weights};
+  for (int i = 0; i < FusedLinearIn::kWeights; ++i)
+    if (c.has(FusedLinearIn::kWeight + i))
+      weights += size.elements(c.shape(FusedLinearIn::kWeight + i));
+  return {.flops = 2 * size(c.shape(FusedLinearIn::kX).rows()) * weights};
 }
 
 // Norm, products (concatenated or gated), scale and residual as separate nodes.
-Value decompose_linear(Graph& graph, const Node& node) {
-  const auto attr = node.as<LinearAttr>();
+Value decompose_fused_linear(Graph& graph, const Node& node) {
+  const auto attr = node.as<FusedLinearAttr>();
   const auto in = [&](int i) { return node.in[static_cast<size_t>(i)]; };
-  Value x = in(LinearIn::kX);
-  if (in(LinearIn::kNorm))
-    x = graph.add(kRmsNorm, inputs({x, in(LinearIn::kNorm)}), NormAttr{.eps = attr.eps});
-  std::array<Value, LinearIn::kWeights> parts;
+  Value x = in(FusedLinearIn::kX);
+  if (in(FusedLinearIn::kNorm))
+    x = graph.add(kRmsNorm, inputs({x, in(FusedLinearIn::kNorm)}), NormAttr{.eps = attr.eps});
+  std::array<Value, FusedLinearIn::kWeights> parts;
   for (int i = 0; i < attr.weights; ++i) {
-    Inputs of_part{};
-    of_part[LinearIn::kX] = x;
-    of_part[LinearIn::kWeight] = in(LinearIn::kWeight + i);
-    of_part[LinearIn::kBias] = in(LinearIn::kBias + i);
-    parts[static_cast<size_t>(i)] =
-        graph.add(kLinear, of_part, LinearAttr{.precision = attr.precision});
+    parts[static_cast<size_t>(i)] = graph.add(
+        kLinear, inputs({x, in(FusedLinearIn::kWeight + i), in(FusedLinearIn::kBias + i)}),
+        LinearAttr{attr.precision});
   }
   Value y = parts[0];
   if (attr.gate != Activation::kNone) {
@@ -66,11 +92,12 @@ Value decompose_linear(Graph& graph, const Node& node) {
       y = graph.add(kConcat, inputs({y, parts[static_cast<size_t>(i)]}));
   }
   if (attr.scale != 1) y = graph.add(kScale, inputs({y}), ScaleAttr{attr.scale});
-  return in(LinearIn::kResidual) ? graph.add(kAdd, inputs({y, in(LinearIn::kResidual)})) : y;
+  return in(FusedLinearIn::kResidual) ? graph.add(kAdd, inputs({y, in(FusedLinearIn::kResidual)}))
+                                      : y;
 }
 
 Value decompose_linear_argmax(Graph& graph, const Node& node) {
-  return graph.add(kArgmax, inputs({decompose_linear(graph, node)}));
+  return graph.add(kArgmax, inputs({decompose_fused_linear(graph, node)}));
 }
 
 }  // namespace veery::op::detail

@@ -8,10 +8,14 @@ namespace veery {
 /// the second of which represents the rounding error of the first.
 enum class Precision : uint8_t { kUsual, kHigh };
 
-/// Parameters of linear. One weight: y = x w^T. Several: their outputs are concatenated. With
-/// `gate`: one weight, y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). The result is
-/// multiplied by `scale`. `eps` is that of the fused norm, if present.
+/// Parameters of linear.
 struct LinearAttr {
+  Precision precision = Precision::kUsual;
+};
+/// Parameters of fused_linear. One weight: y = x w^T. Several: their outputs are concatenated. With
+/// `gate`: one weight, y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). The result is
+/// multiplied by `scale`. `eps` is that of the norm, if present.
+struct FusedLinearAttr {
   int32_t weights = 1;
   ActivateAttr gate;
   float eps = 0;
@@ -24,6 +28,9 @@ struct HeadsAttr {
 };
 
 struct LinearIn {
+  enum { kX, kWeight, kBias };
+};
+struct FusedLinearIn {
   static constexpr int kWeights = 3;
   enum { kX, kNorm, kResidual, kWeight, kBias = kWeight + kWeights };
 };
@@ -45,11 +52,14 @@ namespace detail {
 
 Outputs linear(const OpContext& c);
 Cost linear_cost(const OpContext& c, const Outputs& out, const RunSize& size);
-Value decompose_linear(Graph& graph, const Node& node);
+Node linear_kernel_form(const Node& node);
+Outputs fused_linear(const OpContext& c);
+Cost fused_linear_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Value decompose_fused_linear(Graph& graph, const Node& node);
 Value decompose_linear_argmax(Graph& graph, const Node& node);
 
 inline Outputs linear_argmax(const OpContext& c) {
-  return {{linear(c).types[0].shape.rows(), 1}, DType::kI32};
+  return {{fused_linear(c).types[0].shape.rows(), 1}, DType::kI32};
 }
 inline Outputs head_linear(const OpContext& c) {
   const Shape& x = c.shape(HeadLinearIn::kX);
@@ -88,21 +98,30 @@ inline Outputs bias_back(const OpContext& c) {
 
 }  // namespace detail
 
-/// y = linear(norm(x)) * scale + residual. x [rows, in], norm [1, in] (weight of an RMS norm),
-/// residual [rows, out], weights [out, in], biases [1, out].
+/// y = x w^T + bias. x [rows, in], weight [out, in], bias [1, out] -> [rows, out]. Its kernels are
+/// those of fused_linear.
 inline constexpr OpDef kLinear{.name = "linear",
-                               .inputs = {"x", "norm?", "residual?", "weight", "weight1?",
-                                          "weight2?", "bias?", "bias1?", "bias2?"},
+                               .inputs = {"x", "weight", "bias?"},
                                .infer = detail::linear,
                                .cost = detail::linear_cost,
-                               .decompose = detail::decompose_linear};
-/// Like linear with one weight -> [rows, 1] i32: the argmax. The products are not materialised.
+                               .kernel_form = detail::linear_kernel_form};
+/// y = linear(norm(x)) * scale + residual. x [rows, in], norm [1, in] (weight of an RMS norm),
+/// residual [rows, out], weights [out, in], biases [1, out].
+inline constexpr OpDef kFusedLinear{.name = "fused_linear",
+                                    .group = OpGroup::kFused,
+                                    .inputs = {"x", "norm?", "residual?", "weight", "weight1?",
+                                               "weight2?", "bias?", "bias1?", "bias2?"},
+                                    .infer = detail::fused_linear,
+                                    .cost = detail::fused_linear_cost,
+                                    .decompose = detail::decompose_fused_linear};
+/// Like fused_linear with one weight -> [rows, 1] i32: the argmax. The products are not
+/// materialised.
 inline constexpr OpDef kLinearArgmax{.name = "linear_argmax",
                                      .group = OpGroup::kFused,
-                                     .inputs = kLinear.inputs,
+                                     .inputs = kFusedLinear.inputs,
                                      .outputs = {"index"},
                                      .infer = detail::linear_argmax,
-                                     .cost = detail::linear_cost,
+                                     .cost = detail::fused_linear_cost,
                                      .decompose = detail::decompose_linear_argmax};
 /// Multiplies the first `in` columns of each of `heads` parts of a row by a matrix of its own and
 /// keeps the remaining columns of the part after the result. x [rows, heads * (in + rest)], weight
@@ -131,8 +150,8 @@ inline constexpr OpDef kBiasBack{.name = "bias_back",
                                  .infer = detail::bias_back,
                                  .cost = detail::elements<1>};
 
-inline constexpr Op kProducts[] = {kLinear,      kLinearArgmax, kHeadLinear,
-                                   kLinearBackX, kLinearBackW,  kBiasBack};
+inline constexpr Op kProducts[] = {kLinear,      kFusedLinear, kLinearArgmax, kHeadLinear,
+                                   kLinearBackX, kLinearBackW, kBiasBack};
 
 }  // namespace op
 }  // namespace veery

@@ -5,11 +5,10 @@
 
 namespace veery::op::detail {
 
-Value decompose_rms_norm(Graph& graph, const Node& node) {
-  const Value y =
-      graph.add(kRmsNorm, inputs({node.in[RmsNormIn::kX], node.in[RmsNormIn::kWeight]}), node.attr);
-  const Value residual = node.in[RmsNormIn::kResidual];
-  return residual ? graph.add(kAdd, inputs({y, residual})) : y;
+Value decompose_rms_norm_add(Graph& graph, const Node& node) {
+  const Value y = graph.add(
+      kRmsNorm, inputs({node.in[RmsNormAddIn::kX], node.in[RmsNormAddIn::kWeight]}), node.attr);
+  return graph.add(kAdd, inputs({y, node.in[RmsNormAddIn::kResidual]}));
 }
 
 }  // namespace veery::op::detail

@@ -12,6 +12,9 @@ struct NormAttr {
 };
 
 struct RmsNormIn {
+  enum { kX, kWeight };
+};
+struct RmsNormAddIn {
   enum { kX, kWeight, kResidual };
 };
 struct LayerNormIn {
@@ -37,9 +40,11 @@ inline Outputs rms_norm(const OpContext& c) {
   const Shape& x = grouped(c, c.shape(RmsNormIn::kX));
   c.require(c.shape(RmsNormIn::kWeight) == group_row(c, x),
             "the weight must be [1, columns / groups]");
-  if (c.has(RmsNormIn::kResidual))
-    c.require(c.shape(RmsNormIn::kResidual) == x, "the residual must have the shape of x");
   return x;
+}
+inline Outputs rms_norm_add(const OpContext& c) {
+  c.same_shape(RmsNormAddIn::kX, RmsNormAddIn::kResidual);
+  return rms_norm(c);
 }
 inline Outputs layer_norm(const OpContext& c) {
   const Shape& x = grouped(c, c.shape(LayerNormIn::kX));
@@ -67,17 +72,21 @@ inline Outputs layer_norm_back_w(const OpContext& c) {
 inline Cost norm(const OpContext&, const Outputs& out, const RunSize& size) {
   return {.flops = 4 * size.elements(out.types[0].shape)};
 }
-Value decompose_rms_norm(Graph& graph, const Node& node);
+Value decompose_rms_norm_add(Graph& graph, const Node& node);
 
 }  // namespace detail
 
-/// x / sqrt(mean(x^2) + eps) * weight + residual (Zhang and Sennrich, arXiv:1910.07467). Weight [1,
-/// columns / groups].
-inline constexpr OpDef kRmsNorm{.name = "rms_norm",
-                                .inputs = {"x", "weight", "residual?"},
-                                .infer = detail::rms_norm,
-                                .cost = detail::norm,
-                                .decompose = detail::decompose_rms_norm};
+/// x / sqrt(mean(x^2) + eps) * weight (Zhang and Sennrich, arXiv:1910.07467). Weight [1, columns /
+/// groups].
+inline constexpr OpDef kRmsNorm{
+    .name = "rms_norm", .inputs = {"x", "weight"}, .infer = detail::rms_norm, .cost = detail::norm};
+/// rms_norm(x) + residual
+inline constexpr OpDef kRmsNormAdd{.name = "rms_norm_add",
+                                   .group = OpGroup::kFused,
+                                   .inputs = {"x", "weight", "residual"},
+                                   .infer = detail::rms_norm_add,
+                                   .cost = detail::norm,
+                                   .decompose = detail::decompose_rms_norm_add};
 /// (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al., arXiv:1607.06450). Weight and bias
 /// [1, columns / groups] for all groups, or [1, columns].
 inline constexpr OpDef kLayerNorm{.name = "layer_norm",
@@ -118,8 +127,9 @@ inline constexpr OpDef kLayerNormBackW{.name = "layer_norm_back_w",
                                        .infer = detail::layer_norm_back_w,
                                        .cost = detail::norm};
 
-inline constexpr Op kNorms[] = {kRmsNorm,      kLayerNorm,    kL2Norm,         kL2NormBack,
-                                kRmsNormBackX, kRmsNormBackW, kLayerNormBackX, kLayerNormBackW};
+inline constexpr Op kNorms[] = {kRmsNorm,      kRmsNormAdd,     kLayerNorm,
+                                kL2Norm,       kL2NormBack,     kRmsNormBackX,
+                                kRmsNormBackW, kLayerNormBackX, kLayerNormBackW};
 
 }  // namespace op
 }  // namespace veery

@@ -71,21 +71,21 @@ inline constexpr OpDef kScanBack{
     .name = "scan_back",
     .group = OpGroup::kBackward,
     .inputs = {"dy", "q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?"},
-    .outputs = {"dq", "dk", "dv"},
+    .outputs = {"dq?", "dk?", "dv?"},
     .infer = detail::scan_back,
     .cost = detail::scan_back_cost};
 inline constexpr OpDef kScanBackGates{
     .name = "scan_back_gates",
     .group = OpGroup::kBackward,
     .inputs = {"dy", "q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?"},
-    .outputs = {"ddecay", "dgate", "dbonus"},
+    .outputs = {"ddecay?", "dgate?", "dbonus?"},
     .infer = detail::scan_back_gates,
     .cost = detail::scan_back_cost};
 inline constexpr OpDef kScanBackLowRank{
     .name = "scan_back_low_rank",
     .group = OpGroup::kBackward,
     .inputs = {"dy", "q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?"},
-    .outputs = {"da", "db", "drates"},
+    .outputs = {"da?", "db?", "drates?"},
     .infer = detail::scan_back_low_rank,
     .cost = detail::scan_back_cost};
 /// The tangent of y for a tangent of one input; `tangent` has the shape of that input.

@@ -44,12 +44,22 @@ struct SelectRowsBackIn {
 struct PoolBackIn {
   enum { kDy, kX };
 };
+struct AssignIn {
+  enum { kX, kVariable };
+};
 struct TopKOut {
   enum { kValues, kIndices, kMass };
 };
 
 namespace op {
 namespace detail {
+
+inline Outputs assign(const OpContext& c) {
+  const ValueType& variable = c.type(AssignIn::kVariable);
+  c.require(c.type(AssignIn::kX) == variable, "x must have the shape and type of the variable");
+  c.require(variable.shape.rows().is_known(), "the rows of a variable do not vary");
+  return {variable.shape, variable.dtype};
+}
 
 inline Outputs embed(const OpContext& c) {
   c.attr<ScaleAttr>();
@@ -154,6 +164,13 @@ inline constexpr OpDef kSelectRowsBack{.name = "select_rows_back",
                                        .inputs = {"dy", "rows"},
                                        .outputs = {"dx"},
                                        .infer = detail::select_rows_back};
+/// Writes x to a variable of its shape and type; the result is the variable.
+inline constexpr OpDef kAssign{.name = "assign",
+                               .inputs = {"x", "variable"},
+                               .outputs = {"variable"},
+                               .infer = detail::assign,
+                               .alias = AssignIn::kVariable,
+                               .writes = 1U << AssignIn::kVariable};
 /// Row r is row r - by of x if it belongs to the same sequence and run, otherwise zeros.
 inline constexpr OpDef kShift{.name = "shift", .inputs = {"x"}, .infer = detail::shift};
 /// [rows, n] -> [rows, 1] i32; ties prefer the lowest index.
@@ -177,9 +194,9 @@ inline constexpr OpDef kPoolBack{.name = "pool_back",
                                  .infer = detail::pool_back,
                                  .cost = detail::elements<1>};
 
-inline constexpr Op kRowOps[] = {kEmbed,  kEmbedBack,  kColumns,        kColumnsBack,
-                                 kConcat, kSelectRows, kSelectRowsBack, kShift,
-                                 kArgmax, kTopK,       kPool,           kPoolBack};
+inline constexpr Op kRowOps[] = {kEmbed,      kEmbedBack,      kColumns, kColumnsBack, kConcat,
+                                 kSelectRows, kSelectRowsBack, kAssign,  kShift,       kArgmax,
+                                 kTopK,       kPool,           kPoolBack};
 
 }  // namespace op
 }  // namespace veery

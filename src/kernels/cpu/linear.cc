@@ -37,7 +37,7 @@ void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* s
 // With few rows, quantising them in every worker is cheaper than a barrier.
 template <bool kExact, bool kArgmax>
 void few_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+  const Product p = product(d, shape.count(d.in[FusedLinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   quantise_few(d, p, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
@@ -46,7 +46,7 @@ void few_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
 
 template <bool kExact, bool kArgmax>
 void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+  const Product p = product(d, shape.count(d.in[FusedLinearIn::kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g)
     quantise_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
@@ -54,7 +54,7 @@ void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker
 
 template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+  const Product p = product(d, shape.count(d.in[FusedLinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   if constexpr (kArgmax) {  // static shares: Best keeps the first index only if panels ascend
     Best* best = start_best(d.work, p.outer_rows(), worker.index);
@@ -67,7 +67,7 @@ void many_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
 // Merges the largest outputs of all workers and lanes; the lowest index wins ties.
 template <bool kExact>
 void choose_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const Product p = product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, kExact);
+  const Product p = product(d, shape.count(d.in[FusedLinearIn::kX].rows), kTarget, kExact);
   const auto* all = reinterpret_cast<const Best*>(d.work);
   const Share rows = share(p.outer_rows(), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -110,7 +110,7 @@ namespace veery {
 namespace {
 
 int64_t most_rows(const Dispatch& d, int64_t rows) {
-  return d.in[LinearIn::kX].rows < 0 ? rows : d.in[LinearIn::kX].rows;
+  return d.in[FusedLinearIn::kX].rows < 0 ? rows : d.in[FusedLinearIn::kX].rows;
 }
 
 // Returns the product from which memory sizes are computed; they do not depend on the instruction
@@ -142,16 +142,16 @@ size_t many_argmax_work(const Dispatch& d, const RunExtent& run) {
 
 std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few,
                              bool tiles) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   std::string name = op == op::kLinearArgmax          ? "linear_argmax"
                      : attr.gate == Activation::kNone ? "linear"
                      : attr.weights == 2              ? "linear_gated"
                                                       : "linear_activated";
   bool bf16_dot = false;
   for (int i = 0; i < attr.weights; ++i) {
-    const DType type = d.in[LinearIn::kWeight + i].dtype;
+    const DType type = d.in[FusedLinearIn::kWeight + i].dtype;
     bf16_dot |= type == DType::kBF16 && !choice.exact && uses_bf16_dot(choice.target);
-    if (i == 0 || type != d.in[LinearIn::kWeight + i - 1].dtype)
+    if (i == 0 || type != d.in[FusedLinearIn::kWeight + i - 1].dtype)
       name += fmt::format("_{}", info(type).name);
   }
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
@@ -167,16 +167,16 @@ bool absent_or_f32(const Operand& o) {
 }
 
 bool accepts(Op op, const Dispatch& d) {
-  const auto* attr = d.attr.get<LinearAttr>();
-  if ((op != op::kLinear && op != op::kLinearArgmax) || attr == nullptr) return false;
-  if (!d.in[LinearIn::kX] || !absent_or_f32(d.in[LinearIn::kX]) ||
-      !absent_or_f32(d.in[LinearIn::kNorm]) || !absent_or_f32(d.in[LinearIn::kResidual]) ||
-      d.out().layout != Layout::kRowMajor)
+  const auto* attr = d.attr.get<FusedLinearAttr>();
+  if ((op != op::kFusedLinear && op != op::kLinearArgmax) || attr == nullptr) return false;
+  if (!d.in[FusedLinearIn::kX] || !absent_or_f32(d.in[FusedLinearIn::kX]) ||
+      !absent_or_f32(d.in[FusedLinearIn::kNorm]) ||
+      !absent_or_f32(d.in[FusedLinearIn::kResidual]) || d.out().layout != Layout::kRowMajor)
     return false;
   if (op == op::kLinearArgmax && attr->weights != 1) return false;
   for (int i = 0; i < attr->weights; ++i) {
-    const Operand& w = d.in[LinearIn::kWeight + i];
-    if (!in_panels(w) || !can_pack(w.dtype) || !absent_or_f32(d.in[LinearIn::kBias + i]))
+    const Operand& w = d.in[FusedLinearIn::kWeight + i];
+    if (!in_panels(w) || !can_pack(w.dtype) || !absent_or_f32(d.in[FusedLinearIn::kBias + i]))
       return false;
   }
   return true;

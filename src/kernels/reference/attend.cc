@@ -125,6 +125,8 @@ void attend(const Dispatch& d, const RunShape& shape, const Worker& worker) {
       running.add(d.in[AttendIn::kSinks].row<float>(0)[h], nullptr, value_size);
     float* out = d.out().row<float>(out_row) + h * value_size;
     for (int64_t i = 0; i < value_size; ++i) out[i] = static_cast<float>(acc[i] / running.sum);
+    if (const Operand& log_sum = d.outputs[AttendOut::kLogSum])
+      log_sum.row<float>(out_row)[h] = static_cast<float>(running.largest + std::log(running.sum));
   }
 }
 
@@ -138,12 +140,12 @@ size_t head_bytes(const Dispatch& d, const RunExtent&) {
 bool takes_cache(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[AttendIn::kQ]) && is_cache(d.in[AttendIn::kK]) &&
          is_cache(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
-         is_matrix(d.out());
+         is_matrix(d.out()) && absent_or_matrix(d.outputs[AttendOut::kLogSum]);
 }
 bool takes_rows(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[AttendIn::kQ]) && is_matrix(d.in[AttendIn::kK]) &&
          is_matrix(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
-         is_matrix(d.out());
+         is_matrix(d.out()) && absent_or_matrix(d.outputs[AttendOut::kLogSum]);
 }
 
 constexpr Target kRef = Target::kReference;

@@ -1,26 +1,19 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernels/common/formulas.h"
 #include "kernels/common/pages.h"
 #include "kernels/reference/reference.h"
 
-// With s_ij = cap(scale q_i k_j) + slope |j - i|, p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and
-// dp_ij = dy_i v_j:
-//   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) cap'(scale q_i k_j) scale
+// With s_ij = cap(scale q_i k_j) + slope |j - i|, l_i = log sum_j exp(s_ij), p_ij = exp(s_ij -
+// l_i), o_i = sum_j p_ij v_j and dp_ij = dy_i v_j:
+//   ds_ij = p_ij (dp_ij - dy_i o_i + dl_i) cap'(scale q_i k_j) scale
 //   dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i
-// The first phase computes RowSums, which p and ds need; the second accumulates the gradients, one
-// result row at a time.
+// because sum_j p_ij dp_ij = dy_i o_i (Dao et al., arXiv:2205.14135). The first phase computes
+// dy_i o_i - dl_i, the second accumulates the gradients, one result row at a time.
 
 namespace veery {
 namespace {
-
-// Sums over j for a row i and a head.
-struct RowSums {
-  float log_sum;  // log sum_j exp(s_ij)
-  float mean_dp;  // sum_j p_ij dp_ij
-};
 
 struct View {
   const Dispatch& d;
@@ -29,7 +22,7 @@ struct View {
   int64_t rows = shape.count(d.in[AttendBackIn::kQ].rows);
   int64_t n = d.in[AttendBackIn::kQ].cols / attr.heads;
   int64_t group = attr.heads / attr.kv_heads;
-  RowSums* sums = reinterpret_cast<RowSums*>(d.work);
+  float* means = reinterpret_cast<float*>(d.work);  ///< [row][head] dy_i o_i - dl_i
 
   const float* at(int input, int64_t r, int64_t h) const {
     return d.in[input].row<float>(r) + h * n;
@@ -54,39 +47,26 @@ struct View {
     return reference_dot(at(AttendBackIn::kDy, i, h), at(AttendBackIn::kV, j, h / group), n);
   }
   float p(int64_t i, int64_t h, int64_t j, float raw) const {
-    return std::exp(score(i, h, j, raw) - sums[i * attr.heads + h].log_sum);
+    return std::exp(score(i, h, j, raw) - d.in[AttendBackIn::kLogSum].row<float>(i)[h]);
   }
   float ds(int64_t i, int64_t h, int64_t j) const {
     const float raw = raw_score(i, h, j);
     const float slope = attr.softcap > 0 ? softcap_slope(raw, attr.softcap) : 1;
-    return p(i, h, j, raw) * (dp(i, h, j) - sums[i * attr.heads + h].mean_dp) * slope * attr.scale;
+    return p(i, h, j, raw) * (dp(i, h, j) - means[i * attr.heads + h]) * slope * attr.scale;
   }
 };
 
-void sum_rows(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+void find_means(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const View view{d, shape};
   const int64_t heads = view.attr.heads;
+  const Operand& dlog_sum = d.in[AttendBackIn::kDlogSum];
   const Share items = share(view.rows * heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t i = item / heads;
     const int64_t h = item % heads;
-    double largest = -std::numeric_limits<double>::infinity();
-    double sum = 0;
-    double weighted = 0;
-    const Share seen = view.seen(i);
-    for (int64_t j = seen.begin; j < seen.end; ++j) {
-      const double score = view.score(i, h, j, view.raw_score(i, h, j));
-      if (score > largest) {
-        const double shrink = std::exp(largest - score);
-        sum *= shrink;
-        weighted *= shrink;
-        largest = score;
-      }
-      sum += std::exp(score - largest);
-      weighted += std::exp(score - largest) * view.dp(i, h, j);
-    }
-    view.sums[item] = {static_cast<float>(largest + std::log(sum)),
-                       static_cast<float>(weighted / sum)};
+    const float mean =
+        reference_dot(view.at(AttendBackIn::kDy, i, h), view.at(AttendBackIn::kY, i, h), view.n);
+    view.means[item] = dlog_sum ? mean - dlog_sum.row<float>(i)[h] : mean;
   }
 }
 
@@ -132,21 +112,23 @@ void sum_parts(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   }
 }
 
-size_t sums_bytes(const Dispatch& d, const RunExtent& run) {
+size_t means_bytes(const Dispatch& d, const RunExtent& run) {
   const int64_t most = d.in[AttendBackIn::kQ].rows < 0 ? run.rows : d.in[AttendBackIn::kQ].rows;
-  return static_cast<size_t>(most * d.as<AttendAttr>().heads) * sizeof(RowSums);
+  return static_cast<size_t>(most * d.as<AttendAttr>().heads) * sizeof(float);
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[AttendBackIn::kDy]) && is_matrix(d.in[AttendBackIn::kQ]) &&
-         is_matrix(d.in[AttendBackIn::kK]) && is_matrix(d.in[AttendBackIn::kV]);
+         is_matrix(d.in[AttendBackIn::kK]) && is_matrix(d.in[AttendBackIn::kV]) &&
+         is_matrix(d.in[AttendBackIn::kY]) && is_matrix(d.in[AttendBackIn::kLogSum]) &&
+         absent_or_matrix(d.in[AttendBackIn::kDlogSum]);
 }
 
 constexpr KernelRow kRows[] = {
     {op::kAttendBack,
      Target::kReference,
      accepts,
-     {"attend_back", {sum_rows, sum_parts}, sums_bytes}},
+     {"attend_back", {find_means, sum_parts}, means_bytes}},
 };
 
 }  // namespace

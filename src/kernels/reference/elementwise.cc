@@ -59,11 +59,6 @@ void softcap_back(const Dispatch& d, const RunShape& shape, const Worker& worker
   const float cap = d.as<ScaleAttr>().factor;
   each_element(d, shape, worker, [cap](float dy, float x) { return dy * softcap_slope(x, cap); });
 }
-void constant(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const Share rows = share(shape.count(d.out().rows), 1, worker);
-  for (int64_t r = rows.begin; r < rows.end; ++r)
-    for (int32_t c = 0; c < d.out().cols; ++c) d.out().row<float>(r)[c] = d.as<ScaleAttr>().factor;
-}
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
   return absent_or_matrix(d.in[BinaryIn::kA]) && absent_or_matrix(d.in[BinaryIn::kB]) &&
@@ -72,7 +67,6 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {op::kConstant, kRef, accepts, {"constant", {constant}}},
     {op::kAdd, kRef, accepts, {"add", {add}}},
     {op::kMul, kRef, accepts, {"mul", {mul}}},
     {op::kSumTo, kRef, accepts, {"sum_to", {sum_to}}},

@@ -25,17 +25,18 @@ int64_t most_rows(const Operand& o, int64_t rows) { return o.rows < 0 ? rows : o
 
 // Returns a row of x; if the op has a norm, the normalised row in Dispatch::work.
 const float* x_row(const Dispatch& d, int64_t r) {
-  return d.in[LinearIn::kNorm] ? reinterpret_cast<float*>(d.work) + r * d.in[LinearIn::kX].cols
-                               : d.in[LinearIn::kX].row<float>(r);
+  return d.in[FusedLinearIn::kNorm]
+             ? reinterpret_cast<float*>(d.work) + r * d.in[FusedLinearIn::kX].cols
+             : d.in[FusedLinearIn::kX].row<float>(r);
 }
 
 void normalise(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  if (!d.in[LinearIn::kNorm]) return;
-  const int64_t n = d.in[LinearIn::kX].cols;
-  const Share rows = share(shape.count(d.in[LinearIn::kX].rows), 1, worker);
+  if (!d.in[FusedLinearIn::kNorm]) return;
+  const int64_t n = d.in[FusedLinearIn::kX].cols;
+  const Share rows = share(shape.count(d.in[FusedLinearIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    reference_norm(d.in[LinearIn::kX].row<float>(r), d.in[LinearIn::kNorm].row<float>(0), n,
-                   d.as<LinearAttr>().eps, reinterpret_cast<float*>(d.work) + r * n);
+    reference_norm(d.in[FusedLinearIn::kX].row<float>(r), d.in[FusedLinearIn::kNorm].row<float>(0),
+                   n, d.as<FusedLinearAttr>().eps, reinterpret_cast<float*>(d.work) + r * n);
 }
 
 float sequential_dot(const float* x, const float* w, int64_t n) {
@@ -45,27 +46,28 @@ float sequential_dot(const float* x, const float* w, int64_t n) {
 }
 
 float bias(const Dispatch& d, int weight, int64_t n) {
-  return d.in[LinearIn::kBias + weight] ? d.in[LinearIn::kBias + weight].row<float>(0)[n] : 0;
+  return d.in[FusedLinearIn::kBias + weight] ? d.in[FusedLinearIn::kBias + weight].row<float>(0)[n]
+                                             : 0;
 }
 
 void store(const Dispatch& d, int64_t r, int64_t column, float y) {
   d.out().row<float>(r)[column] =
-      d.in[LinearIn::kResidual] ? y + d.in[LinearIn::kResidual].row<float>(r)[column] : y;
+      d.in[FusedLinearIn::kResidual] ? y + d.in[FusedLinearIn::kResidual].row<float>(r)[column] : y;
 }
 
 void multiply(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const auto& attr = d.as<LinearAttr>();
-  const int64_t k = d.in[LinearIn::kX].cols;
-  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
+  const auto& attr = d.as<FusedLinearAttr>();
+  const int64_t k = d.in[FusedLinearIn::kX].cols;
+  const int64_t rows = shape.count(d.in[FusedLinearIn::kX].rows);
   const bool gated = attr.gate != Activation::kNone && attr.weights == 2;
   auto* w = reinterpret_cast<float*>(worker.scratch);
   int64_t column = 0;
   for (int i = 0; i < (gated ? 1 : attr.weights); ++i) {
-    const Operand& weight = d.in[LinearIn::kWeight + i];
+    const Operand& weight = d.in[FusedLinearIn::kWeight + i];
     const Share outputs = share(weight.rows, 1, worker);
     for (int64_t n = outputs.begin; n < outputs.end; ++n) {
       decode_row(weight, n, w);
-      if (gated) decode_row(d.in[LinearIn::kWeight + 1], n, w + k);
+      if (gated) decode_row(d.in[FusedLinearIn::kWeight + 1], n, w + k);
       for (int64_t r = 0; r < rows; ++r) {
         float y = activated(sequential_dot(x_row(d, r), w, k) + bias(d, i, n), attr.gate);
         if (gated) y *= sequential_dot(x_row(d, r), w + k, k) + bias(d, 1, n);
@@ -84,29 +86,29 @@ struct Best {
 
 Best* best_of(const Dispatch& d, int64_t rows, int worker) {
   auto* after = reinterpret_cast<float*>(d.work) +
-                (d.in[LinearIn::kNorm] ? rows * d.in[LinearIn::kX].cols : 0);
+                (d.in[FusedLinearIn::kNorm] ? rows * d.in[FusedLinearIn::kX].cols : 0);
   return reinterpret_cast<Best*>(after) + worker * rows;
 }
 
 void multiply_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const int64_t k = d.in[LinearIn::kX].cols;
-  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
+  const int64_t k = d.in[FusedLinearIn::kX].cols;
+  const int64_t rows = shape.count(d.in[FusedLinearIn::kX].rows);
   auto* w = reinterpret_cast<float*>(worker.scratch);
   Best* best = best_of(d, rows, worker.index);
   std::fill_n(best, rows, Best{-std::numeric_limits<float>::infinity(), -1});
-  const Share outputs = share(d.in[LinearIn::kWeight].rows, 1, worker);
+  const Share outputs = share(d.in[FusedLinearIn::kWeight].rows, 1, worker);
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
-    decode_row(d.in[LinearIn::kWeight], n, w);
+    decode_row(d.in[FusedLinearIn::kWeight], n, w);
     for (int64_t r = 0; r < rows; ++r) {
       const float y =
-          (sequential_dot(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<LinearAttr>().scale;
+          (sequential_dot(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<FusedLinearAttr>().scale;
       if (y > best[r].value || best[r].index < 0) best[r] = {y, static_cast<int32_t>(n)};
     }
   }
 }
 
 void merge_best(const Dispatch& d, const RunShape& shape, const Worker& worker) {
-  const int64_t rows = shape.count(d.in[LinearIn::kX].rows);
+  const int64_t rows = shape.count(d.in[FusedLinearIn::kX].rows);
   const Share own = share(rows, 1, worker);
   for (int64_t r = own.begin; r < own.end; ++r) {
     Best best = best_of(d, rows, 0)[r];
@@ -157,17 +159,19 @@ void bias_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
 }
 
 size_t norm_bytes(const Dispatch& d, const RunExtent& run) {
-  return d.in[LinearIn::kNorm] ? static_cast<size_t>(most_rows(d.in[LinearIn::kX], run.rows) *
-                                                     d.in[LinearIn::kX].cols) *
-                                     sizeof(float)
-                               : 0;
+  return d.in[FusedLinearIn::kNorm]
+             ? static_cast<size_t>(most_rows(d.in[FusedLinearIn::kX], run.rows) *
+                                   d.in[FusedLinearIn::kX].cols) *
+                   sizeof(float)
+             : 0;
 }
 size_t argmax_bytes(const Dispatch& d, const RunExtent& run) {
   return norm_bytes(d, run) +
-         static_cast<size_t>(most_rows(d.in[LinearIn::kX], run.rows) * run.workers) * sizeof(Best);
+         static_cast<size_t>(most_rows(d.in[FusedLinearIn::kX], run.rows) * run.workers) *
+             sizeof(Best);
 }
 size_t two_weight_rows(const Dispatch& d, const RunExtent&) {
-  return static_cast<size_t>(d.in[LinearIn::kX].cols) * 2 * sizeof(float);
+  return static_cast<size_t>(d.in[FusedLinearIn::kX].cols) * 2 * sizeof(float);
 }
 size_t one_weight_row(const Dispatch& d, const RunExtent&) {
   return static_cast<size_t>(d.out().cols) * sizeof(float);
@@ -175,11 +179,12 @@ size_t one_weight_row(const Dispatch& d, const RunExtent&) {
 
 bool takes_linear(const Dispatch& d, const KernelChoice&) {
   for (int i = 0; i < 3; ++i) {
-    if (d.in[LinearIn::kWeight + i] && !is_weight(d.in[LinearIn::kWeight + i])) return false;
-    if (!absent_or_matrix(d.in[LinearIn::kBias + i])) return false;
+    if (d.in[FusedLinearIn::kWeight + i] && !is_weight(d.in[FusedLinearIn::kWeight + i]))
+      return false;
+    if (!absent_or_matrix(d.in[FusedLinearIn::kBias + i])) return false;
   }
-  return is_matrix(d.in[LinearIn::kX]) && absent_or_matrix(d.in[LinearIn::kNorm]) &&
-         absent_or_matrix(d.in[LinearIn::kResidual]) && d.out().layout == Layout::kRowMajor;
+  return is_matrix(d.in[FusedLinearIn::kX]) && absent_or_matrix(d.in[FusedLinearIn::kNorm]) &&
+         absent_or_matrix(d.in[FusedLinearIn::kResidual]) && d.out().layout == Layout::kRowMajor;
 }
 bool takes_back_x(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[LinearBackXIn::kDy]) && is_weight(d.in[LinearBackXIn::kWeight]) &&
@@ -192,7 +197,7 @@ bool takes_back_w(const Dispatch& d, const KernelChoice&) {
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {op::kLinear,
+    {op::kFusedLinear,
      kRef,
      takes_linear,
      {"linear", {normalise, multiply}, norm_bytes, two_weight_rows}},

@@ -36,8 +36,9 @@ void rms_norm(const Dispatch& d, const RunShape& shape, const Worker& worker) {
       const float inverse = reference_inverse_rms(x + g * n, n, attr.eps);
       for (int64_t i = 0; i < n; ++i) {
         const int64_t c = g * n + i;
-        out[c] = x[c] * inverse * weight[i] +
-                 (d.in[RmsNormIn::kResidual] ? d.in[RmsNormIn::kResidual].row<float>(r)[c] : 0);
+        out[c] =
+            x[c] * inverse * weight[i] +
+            (d.in[RmsNormAddIn::kResidual] ? d.in[RmsNormAddIn::kResidual].row<float>(r)[c] : 0);
       }
     }
   }
@@ -118,7 +119,7 @@ size_t inverse_bytes(const Dispatch& d, const RunExtent& run) {
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RmsNormIn::kX]) && is_matrix(d.in[RmsNormIn::kWeight]) &&
-         absent_or_matrix(d.in[RmsNormIn::kResidual]) && is_matrix(d.out());
+         absent_or_matrix(d.in[RmsNormAddIn::kResidual]) && is_matrix(d.out());
 }
 
 bool takes_matrix(const Dispatch& d, const KernelChoice&) {
@@ -128,6 +129,7 @@ bool takes_matrix(const Dispatch& d, const KernelChoice&) {
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
     {op::kRmsNorm, kRef, accepts, {"rms_norm", {rms_norm}}},
+    {op::kRmsNormAdd, kRef, accepts, {"rms_norm", {rms_norm}}},
     {op::kL2Norm, kRef, takes_matrix, {"l2_norm", {l2_norm}}},
     {op::kL2NormBack, kRef, takes_matrix, {"l2_norm_back", {l2_norm_back}}},
     {op::kRmsNormBackX, kRef, accepts, {"rms_norm_back_x", {rms_norm_back_x}}},

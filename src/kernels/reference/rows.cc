@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -49,6 +50,13 @@ void select_rows_back(const Dispatch& d, const RunShape& shape, const Worker& wo
       reference_axpy(1, d.in[SelectRowsBackIn::kDy].row<float>(i), d.out().cols,
                      d.out().row<float>(r));
   }
+}
+
+void assign(const Dispatch& d, const RunShape&, const Worker& worker) {
+  const Operand& x = d.in[AssignIn::kX];
+  const Share rows = share(d.out().rows, 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    std::memcpy(d.out().row<std::byte>(r), x.row<std::byte>(r), byte_size(x.dtype, x.cols));
 }
 
 void argmax(const Dispatch& d, const RunShape& shape, const Worker& worker) {
@@ -184,6 +192,9 @@ bool takes_embed(const Dispatch& d, const KernelChoice&) {
 bool takes_matrix(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out());
 }
+bool takes_assign(const Dispatch& d, const KernelChoice&) {
+  return d.in[AssignIn::kX].layout == Layout::kRowMajor && d.out().layout == Layout::kRowMajor;
+}
 bool takes_argmax(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out(), DType::kI32);
 }
@@ -200,6 +211,7 @@ constexpr KernelRow kRows[] = {
     {op::kEmbedBack, kRef, takes_matrix, {"embed_back", {embed_back}}},
     {op::kSelectRows, kRef, takes_matrix, {"select_rows", {select_rows}}},
     {op::kSelectRowsBack, kRef, takes_matrix, {"select_rows_back", {select_rows_back}}},
+    {op::kAssign, kRef, takes_assign, {"assign", {assign}}},
     {op::kColumnsBack, kRef, takes_matrix, {"columns_back", {columns_back}}},
     {op::kPool, kRef, takes_matrix, {"pool", {pool}}},
     {op::kPoolBack, kRef, takes_matrix, {"pool_back", {pool_back}}},

@@ -57,9 +57,7 @@ void ImportanceCollector::find_inputs() {
       input_of(like).weights.push_back(graph[weight].name);
   };
   for (const Node& node : graph.nodes()) {
-    if (node.op == op::kLinear && !node.in[LinearIn::kNorm])
-      for (int i = 0; i < node.as<LinearAttr>().weights; ++i)
-        add({node.in[LinearIn::kX], kNoValue}, node.in[static_cast<size_t>(LinearIn::kWeight + i)]);
+    if (node.op == op::kLinear) add({node.in[LinearIn::kX], kNoValue}, node.in[LinearIn::kWeight]);
     if (node.op == op::kHeadLinear) {
       const Value weight = node.in[HeadLinearIn::kWeight];
       add({.value = node.in[HeadLinearIn::kX],

@@ -47,7 +47,7 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
     if (id == from.node) {
       copy = part.graph.leaf(op::kInput, "features", graph.shape(from), InputAttr{});
     } else if (node.op->group == OpGroup::kLeaf) {
-      copy = part.graph.leaf(node.op, node.name, node.shape(), node.attr);
+      copy = part.graph.copy_leaf(node);
     } else {
       Inputs in = node.in;
       for (Value& value : in)

@@ -15,11 +15,11 @@ using test::Batch;
 using test::Matrix;
 
 // Runs one op on the emulator, whose memory is host memory.
-void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Operand& out,
-            const Attr& attr, RunShape shape, bool exact) {
+void run_on(Backend& backend, Op op, const std::vector<Operand>& in,
+            const std::vector<Operand>& outputs, const Attr& attr, RunShape shape, bool exact) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
-  d.out() = out;
+  std::copy(outputs.begin(), outputs.end(), d.outputs.begin());
   d.attr = attr;
   backend.choose(op, d, {.exact = exact});
   const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
@@ -31,23 +31,23 @@ void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Opera
   table->run(shape);
 }
 
-using RunOp = void (*)(Op, const std::vector<Operand>&, const Operand&, const Attr&,
-                       const RunShape&, bool exact);
-void gpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-             const RunShape& shape, bool exact) {
+using RunOp = void (*)(Op, const std::vector<Operand>&, const std::vector<Operand>& outputs,
+                       const Attr&, const RunShape&, bool exact);
+void gpu_run(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
+             const Attr& attr, const RunShape& shape, bool exact) {
   static const auto backend = gpu::make_backend(gpu::make_emulator());
-  run_on(*backend, op, in, out, attr, shape, exact);
+  run_on(*backend, op, in, outputs, attr, shape, exact);
 }
-void metal_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-               const RunShape& shape, bool exact) {
+void metal_run(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
+               const Attr& attr, const RunShape& shape, bool exact) {
   metal::FakeGpu gpu;
   const auto backend = metal::make_fake_backend(gpu);
-  run_on(*backend, op, in, out, attr, shape, exact);
+  run_on(*backend, op, in, outputs, attr, shape, exact);
   EXPECT_EQ(gpu.faults, "");
 }
-void cpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-             const RunShape& shape, bool exact) {
-  test::run(op, in, out, attr, shape, {supported_targets().front(), 1, exact});
+void cpu_run(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
+             const Attr& attr, const RunShape& shape, bool exact) {
+  test::run_all(op, in, outputs, attr, shape, {supported_targets().front(), 1, exact});
 }
 
 struct Setting {
@@ -59,6 +59,14 @@ struct Setting {
   bool sinks = false, exact = false;
 };
 const Setting kSettings[] = {
+    {"plain", {.heads = 4, .kv_heads = 2, .scale = 0.125F}, 64, DType::kF16, DType::kF16},
+    {"plain bf16",
+     {.heads = 4, .kv_heads = 1, .scale = 0.1F, .window = 100},
+     32,
+     DType::kBF16,
+     DType::kBF16,
+     0,
+     true},
     {"wide", {.heads = 4, .kv_heads = 2, .scale = 0.05F}, 512, DType::kBF16, DType::kBF16},
     {"wide f16",
      {.heads = 3, .kv_heads = 1, .scale = 0.05F, .window = 100, .softcap = 5},
@@ -159,21 +167,27 @@ class Scene {
     }
     sinks_ = test::random_matrix(1, s.attr.heads, random_, 3);
   }
-  void expect_same(const std::vector<Span>& parts, RunOp own = gpu_run) {
+  /// With `log_sums`, also compares the log-sum-exp.
+  void expect_same(const std::vector<Span>& parts, RunOp own = gpu_run, bool log_sums = false) {
     Batch rows = batch_.empty();
     for (const Span& part : parts) rows.add(part.sequence, part.position, part.rows);
     const int64_t count = rows.shape().rows;
     Matrix q = test::random_matrix(count, s_.attr.heads * s_.n, random_, 1.5F);
-    const auto out = [&](RunOp run) {
-      Matrix y(count, s_.attr.heads * v_);
-      Operand in = q.operand, to = y.operand;
-      in.rows = to.rows = kTokenRows;
+    const auto results = [&](RunOp run) {
+      std::vector<Matrix> all = {Matrix(count, s_.attr.heads * v_), Matrix(count, s_.attr.heads)};
+      if (!log_sums) all.pop_back();
+      Operand in = q.operand;
+      in.rows = kTokenRows;
+      std::vector<Operand> outputs;
+      for (const Matrix& m : all) outputs.emplace_back(m.operand).rows = kTokenRows;
       const Operand& values = s_.attr.shared > 0 ? keys_.operand : values_.operand;
-      run(op::kAttend, {in, keys_.operand, values, s_.sinks ? sinks_.operand : Operand{}}, to,
+      run(op::kAttend, {in, keys_.operand, values, s_.sinks ? sinks_.operand : Operand{}}, outputs,
           s_.attr, rows.shape(), s_.exact);
-      return y;
+      return all;
     };
-    test::expect_same_bits(out(cpu_run), out(own), s_.name);
+    const std::vector<Matrix> expected = results(cpu_run), found = results(own);
+    for (size_t i = 0; i < found.size(); ++i)
+      test::expect_same_bits(expected[i], found[i], s_.name);
   }
 
  private:
@@ -200,6 +214,16 @@ TEST(MetalAttend, EverySettingHasTheBitsOfTheCpu) {
     Scene scene(s);
     scene.expect_same({{0, 0, 1, 299}, {1, 0, 2, 128}}, metal_run);
     scene.expect_same({{2, 0, 4, 150}, {0, 0, 1, 0}}, metal_run);
+  }
+}
+
+TEST(GpuAttend, LogSumsHaveTheBitsOfTheCpu) {
+  for (const Setting& s : kSettings) {
+    if (test::kSanitized && s.n > 100) continue;
+    for (const RunOp own : {gpu_run, metal_run}) {
+      Scene(s).expect_same({{0, 0, 1, 299}, {1, 0, 2, 128}}, own, true);
+      Scene(s).expect_same({{2, 0, 4, 150}, {0, 0, 1, 0}}, own, true);
+    }
   }
 }
 
@@ -240,18 +264,20 @@ void expect_same_of_rows(RunOp own) {
     const Matrix k = test::random_matrix(rows, s.attr.kv_heads * s.n, random);
     const Matrix values = test::random_matrix(rows, s.attr.kv_heads * v, random);
     const Matrix sinks = test::random_matrix(1, s.attr.heads, random, 3);
-    const auto out = [&](RunOp run) {
-      Matrix y(rows, s.attr.heads * v);
+    const auto results = [&](RunOp run) {
+      std::pair<Matrix, Matrix> all(Matrix(rows, s.attr.heads * v), Matrix(rows, s.attr.heads));
       const auto of = [](const Matrix& m) {
         Operand o = m.operand;
         o.rows = kTokenRows;
         return o;
       };
-      run(op::kAttend, {of(q), of(k), of(values), s.sinks ? sinks.operand : Operand{}}, of(y),
-          s.attr, batch.shape(), false);
-      return y;
+      run(op::kAttend, {of(q), of(k), of(values), s.sinks ? sinks.operand : Operand{}},
+          {of(all.first), of(all.second)}, s.attr, batch.shape(), false);
+      return all;
     };
-    test::expect_same_bits(out(cpu_run), out(own), s.name);
+    const auto expected = results(cpu_run), found = results(own);
+    test::expect_same_bits(expected.first, found.first, s.name);
+    test::expect_same_bits(expected.second, found.second, s.name);
   }
 }
 TEST(GpuAttend, RowsOfTheRunHaveTheBitsOfTheCpu) { expect_same_of_rows(gpu_run); }
@@ -271,7 +297,7 @@ TEST(GpuCache, HoldsTheBytesOfTheCpu) {
       const auto bytes = [&](RunOp run) {
         test::Cache cache(batch, keys, type, kHeads, kDim);
         std::fill_n(cache.operand.data, cache.operand.stride, std::byte{0});
-        run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, batch.shape(), false);
+        run(op::kCacheWrite, {x.operand, cache.operand}, {cache.operand}, {}, batch.shape(), false);
         return std::vector<std::byte>(cache.operand.data,
                                       cache.operand.data + cache.operand.stride);
       };

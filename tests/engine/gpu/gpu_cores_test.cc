@@ -20,12 +20,12 @@ class Attention {
   explicit Attention(bool cores) : cores_(cores) {
     const Operand weight = backend_->weight({.dtype = DType::kBF16, .rows = 16, .cols = 16});
     weights_.resize(backend_->weight_bytes(weight) + 64);
-    product_.in[LinearIn::kX] = x_.operand;
-    product_.in[LinearIn::kWeight] = weight;
-    product_.in[LinearIn::kWeight].data =
+    product_.in[FusedLinearIn::kX] = x_.operand;
+    product_.in[FusedLinearIn::kWeight] = weight;
+    product_.in[FusedLinearIn::kWeight].data =
         weights_.data() + (64 - reinterpret_cast<uintptr_t>(weights_.data()) % 64) % 64;
     product_.out() = y_.operand;
-    product_.attr = LinearAttr{};
+    product_.attr = FusedLinearAttr{};
   }
   void run(const std::vector<Operand>& in, const Operand& out, const AttendAttr& attr,
            RunShape shape) {
@@ -35,12 +35,12 @@ class Attention {
     d.attr = attr;
     const std::vector<int32_t> numbers(static_cast<size_t>(shape.rows));
     shape.output_rows = numbers.data();
-    std::vector<Step> steps{{op::kLinear, product_}, {op::kAttend, d}};
+    std::vector<Step> steps{{op::kFusedLinear, product_}, {op::kAttend, d}};
     if (!cores_) steps.erase(steps.begin());
     std::vector<std::byte> work(1 << 16);
     for (Step& step : steps) {
       backend_->choose(step.op, step.dispatch, {});
-      if (step.op == op::kLinear) step.dispatch.work = work.data();
+      if (step.op == op::kFusedLinear) step.dispatch.work = work.data();
     }
     backend_
         ->lower(steps, {},

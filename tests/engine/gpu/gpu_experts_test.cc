@@ -175,8 +175,8 @@ void expect_rows_alone(const Backend& backend, const Dispatch& d, const Matrix& 
         o.data += r * o.stride, o.rows = 1;
     Matrix one(1, cols);
     alone.out() = one.operand;
-    run_on_gpu(backend, alone.attr.get<MoeAttr>() != nullptr ? op::kMoe : op::kLinear, alone, one,
-               1);
+    run_on_gpu(backend, alone.attr.get<MoeAttr>() != nullptr ? op::kMoe : op::kFusedLinear, alone,
+               one, 1);
     double apart = 0, length = 0;
     for (int32_t i = 0; i < cols; ++i) {
       EXPECT_EQ(one[0][i], found[r][i]) << what << " row " << r << " of " << rows << ", " << i;
@@ -294,18 +294,18 @@ TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
       const Matrix bias = test::random_matrix(1, kOut, random);
       const Matrix residual = test::random_matrix(rows, kOut, random);
       Dispatch d;
-      d.in[LinearIn::kX] = x.operand;
-      d.in[LinearIn::kWeight] = weight.of_cpu;
-      d.in[LinearIn::kBias] = bias.operand;
-      d.in[LinearIn::kResidual] = residual.operand;
+      d.in[FusedLinearIn::kX] = x.operand;
+      d.in[FusedLinearIn::kWeight] = weight.of_cpu;
+      d.in[FusedLinearIn::kBias] = bias.operand;
+      d.in[FusedLinearIn::kResidual] = residual.operand;
       // The output head requests high precision, but bf16 has no residual quantisation.
-      d.attr = LinearAttr{.precision = rows == 3 ? Precision::kHigh : Precision::kUsual};
+      d.attr = FusedLinearAttr{.precision = rows == 3 ? Precision::kHigh : Precision::kUsual};
       Matrix of_cpu(rows, kOut), expected(rows, kOut), found(rows, kOut);
-      test::run(op::kLinear, {d.in.begin(), d.in.end()}, of_cpu.operand, d.attr,
+      test::run(op::kFusedLinear, {d.in.begin(), d.in.end()}, of_cpu.operand, d.attr,
                 test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
-      d.in[LinearIn::kWeight] = weight.of_gpu;
+      d.in[FusedLinearIn::kWeight] = weight.of_gpu;
       d.out() = found.operand;
-      run_on_gpu(*backend, op::kLinear, d, found, rows);
+      run_on_gpu(*backend, op::kFusedLinear, d, found, rows);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t n = 0; n < kOut; ++n) {
           const uint16_t* w = stored + n * cols;
@@ -344,18 +344,18 @@ TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
         Matrix norm = test::random_matrix(1, kIn, random);
         const int64_t made = count == 2 ? kOut : 3 * kOut;
         Dispatch d;
-        d.in[LinearIn::kX] = x.operand;
-        if (normed) d.in[LinearIn::kNorm] = norm.operand;
-        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[i].of_cpu;
-        LinearAttr attr{.weights = static_cast<uint8_t>(count), .eps = 1e-5F};
+        d.in[FusedLinearIn::kX] = x.operand;
+        if (normed) d.in[FusedLinearIn::kNorm] = norm.operand;
+        for (int i = 0; i < count; ++i) d.in[FusedLinearIn::kWeight + i] = weights[i].of_cpu;
+        FusedLinearAttr attr{.weights = static_cast<uint8_t>(count), .eps = 1e-5F};
         if (count == 2) attr.gate = Activation::kSilu;
         d.attr = attr;
         Matrix expected(rows, int32_t(made)), found(rows, int32_t(made));
-        test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+        test::run(op::kFusedLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
                   test::plain_shape(int32_t(rows)), {supported_targets().front(), 1});
-        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[i].of_gpu;
+        for (int i = 0; i < count; ++i) d.in[FusedLinearIn::kWeight + i] = weights[i].of_gpu;
         d.out() = found.operand;
-        run_on_gpu(*backend, op::kLinear, d, found, rows);
+        run_on_gpu(*backend, op::kFusedLinear, d, found, rows);
         expect_rows_alone(*backend, d, expected, found,
                           fmt::format("{} weights, norm {}", count, normed).c_str());
       }
@@ -380,16 +380,17 @@ TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
       Matrix residual = test::random_matrix(kRows, made, random);
       const auto run = [&](int64_t first, int64_t rows) {
         Dispatch d;
-        d.in[LinearIn::kX] = x.operand;
-        d.in[LinearIn::kResidual] = residual.operand;
-        for (Operand* o : {&d.in[LinearIn::kX], &d.in[LinearIn::kResidual]})
+        d.in[FusedLinearIn::kX] = x.operand;
+        d.in[FusedLinearIn::kResidual] = residual.operand;
+        for (Operand* o : {&d.in[FusedLinearIn::kX], &d.in[FusedLinearIn::kResidual]})
           o->data += first * o->stride, o->rows = rows;
-        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[size_t(i)].of_gpu;
-        d.in[LinearIn::kBias] = bias.operand;
-        d.attr = LinearAttr{.weights = static_cast<uint8_t>(count), .gate = gate};
+        for (int i = 0; i < count; ++i)
+          d.in[FusedLinearIn::kWeight + i] = weights[size_t(i)].of_gpu;
+        d.in[FusedLinearIn::kBias] = bias.operand;
+        d.attr = FusedLinearAttr{.weights = static_cast<uint8_t>(count), .gate = gate};
         Matrix out(rows, made);
         d.out() = out.operand;
-        run_on_gpu(*backend, op::kLinear, d, out, rows);
+        run_on_gpu(*backend, op::kFusedLinear, d, out, rows);
         return out;
       };
       const Matrix all = run(0, kRows);
@@ -409,15 +410,15 @@ void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x
   const int64_t rows = x.operand.rows;
   const auto height = int32_t(weight.of_cpu.rows);
   Dispatch d;
-  d.in[LinearIn::kX] = x.operand;
-  d.in[LinearIn::kWeight] = weight.of_cpu;
-  d.attr = LinearAttr{};
+  d.in[FusedLinearIn::kX] = x.operand;
+  d.in[FusedLinearIn::kWeight] = weight.of_cpu;
+  d.attr = FusedLinearAttr{};
   Matrix expected(rows, height), found(rows, height);
-  test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+  test::run(op::kFusedLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
             test::plain_shape(int32_t(rows)), {supported_targets().front(), 1, exact});
-  d.in[LinearIn::kWeight] = weight.of_gpu;
+  d.in[FusedLinearIn::kWeight] = weight.of_gpu;
   d.out() = found.operand;
-  run_on_gpu(backend, op::kLinear, d, found, rows, exact);
+  run_on_gpu(backend, op::kFusedLinear, d, found, rows, exact);
   const std::string what = fmt::format("{}, {} rows of {}, exact {}",
                                        info(weight.of_cpu.dtype).name, rows, x.operand.cols, exact);
   test::expect_same_bits(expected, found, what.c_str());
@@ -518,21 +519,21 @@ TEST(GpuLinear, QuantisedRowsDoNotDependOnTheWorkSplit) {
           for (int i = 0; i < r % 7; ++i) x[r][(r * 131 + i * 97) % cols] = 20;  // outliers
         Matrix norm = test::random_matrix(1, cols + 1, random);
         Dispatch d;
-        d.in[LinearIn::kX] = x.operand;
-        if (normed) d.in[LinearIn::kNorm] = norm.operand;
-        for (Operand* o : {&d.in[LinearIn::kX], &d.in[LinearIn::kNorm]}) {
+        d.in[FusedLinearIn::kX] = x.operand;
+        if (normed) d.in[FusedLinearIn::kNorm] = norm.operand;
+        for (Operand* o : {&d.in[FusedLinearIn::kX], &d.in[FusedLinearIn::kNorm]}) {
           if (o->data == nullptr) continue;
           o->cols = cols;
           if (shifted) o->data += sizeof(float);
         }
         for (const Precision precision : {Precision::kUsual, Precision::kHigh}) {
-          d.attr = LinearAttr{.eps = 1e-5F, .precision = precision};
+          d.attr = FusedLinearAttr{.eps = 1e-5F, .precision = precision};
           Matrix expected(kRows, kOut);
-          d.in[LinearIn::kWeight] = weight.of_cpu;
+          d.in[FusedLinearIn::kWeight] = weight.of_cpu;
           if (type != DType::kBF16)
-            test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+            test::run(op::kFusedLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
                       test::plain_shape(kRows), {supported_targets().front(), 1});
-          d.in[LinearIn::kWeight] = weight.of_gpu;
+          d.in[FusedLinearIn::kWeight] = weight.of_gpu;
           bool first = type == DType::kBF16;  // bf16 has another order than the CPU
           for (const auto& [sm_count, room] :
                {std::pair(64, 227), std::pair(12, 227), std::pair(6, 227), std::pair(2, 227),
@@ -540,7 +541,7 @@ TEST(GpuLinear, QuantisedRowsDoNotDependOnTheWorkSplit) {
             const auto backend = gpu::make_backend(gpu::make_emulator(room << 10, sm_count));
             Matrix found(kRows, kOut);
             d.out() = found.operand;
-            run_on_gpu(*backend, op::kLinear, d, found, kRows);
+            run_on_gpu(*backend, op::kFusedLinear, d, found, kRows);
             if (std::exchange(first, false)) expected = found;
             test::expect_same_bits(
                 expected, found,

@@ -30,8 +30,7 @@ struct InputGraph {
     const Array pixels = input(graph, "pixels", {Symbol::kRows, kColumns}, {DType::kU8});
     const Array half = input(graph, "half", {Symbol::kRows, kColumns}, {DType::kF16});
     const Array brain = input(graph, "brain", {Symbol::kRows, 2 * kColumns}, {DType::kBF16});
-    const Array table(graph,
-                      graph.leaf(op::kConstant, "constant", {kTopics, kColumns}, ScaleAttr{2}));
+    const Array table = constant(graph, {kTopics, kColumns}, 2);
     const Array row = embed(topic, table);
     y = row * weight + cast(pixels, DType::kF32) + cast(half, DType::kF32) +
         columns(cast(brain, DType::kF32), kColumns, kColumns) +
@@ -41,8 +40,7 @@ struct InputGraph {
   // i32 columns, from f32.
   static Array topic_times(Array topic) {
     const Array wide = cast(topic, DType::kF32);
-    const Array factors(topic.graph(), topic.graph().leaf(op::kConstant, "constant", {1, kColumns},
-                                                          ScaleAttr{1.75F}));
+    const Array factors = constant(topic.graph(), {1, kColumns}, 1.75F);
     return cast(concat(concat(concat(wide, wide), concat(wide, wide)),
                        concat(concat(wide, wide), concat(wide, wide))) *
                     factors,
@@ -108,8 +106,7 @@ TEST(GpuInputs, AnInputWithoutAdvancePreventsChains) {
     Graph graph;
     const Array tokens = input(graph, "tokens", {Symbol::kRows, 1}, {DType::kI32, Advance::kToken});
     const Array bias = input(graph, "bias", {Symbol::kRows, kColumns}, {DType::kF32, advance});
-    const Array table(graph,
-                      graph.leaf(op::kConstant, "constant", {kColumns, kColumns}, ScaleAttr{1}));
+    const Array table = constant(graph, {kColumns, kColumns}, 1);
     const Array picked = select_rows(
         embed(tokens, table) + bias,
         input(graph, "output_rows", {Symbol::kOutputs, 1}, {DType::kI32, Advance::kSame}));

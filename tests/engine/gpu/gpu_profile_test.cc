@@ -54,8 +54,9 @@ TEST(CudaProfile, TimesEachRowOfATable) {
         const bool joined = rows == 1 && op == "qkv_rope";
         EXPECT_GT(seconds[i], joined ? -1e-9 : 0.9e-3) << op;
         const bool many = rows > 1 && plan.table()[i].out().rows == kTokenRows;
-        const double alone = joined ? 0 : op == "linear" && many ? 2e-3 : 1e-3;
-        if (op == "linear" || op == "qkv_rope") {
+        const bool linear = op == "linear" || op == "fused_linear";
+        const double alone = joined ? 0 : linear && many ? 2e-3 : 1e-3;
+        if (linear || op == "qkv_rope") {
           EXPECT_NEAR(seconds[i], alone, 1e-9) << op;
         }
       }
@@ -95,8 +96,9 @@ TEST(MetalProfile, TimesEachRowOfATable) {
         // A separate command quantises x, and another one merges the argmax of the head.
         const std::string_view op = plan.labels()[i].op;
         EXPECT_GT(seconds[i], 1.9e-3) << op;
-        if (op == "linear" || op == "rms_norm") {
-          EXPECT_NEAR(seconds[i], op == "linear" ? 3e-3 : 2e-3, 1e-9) << op;
+        const bool linear = op == "linear" || op == "fused_linear";
+        if (linear || op == "rms_norm") {
+          EXPECT_NEAR(seconds[i], linear ? 3e-3 : 2e-3, 1e-9) << op;
         }
       }
       const std::vector<double> once = seconds;

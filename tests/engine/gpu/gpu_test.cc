@@ -511,12 +511,12 @@ TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
 TEST(GpuRefusals, NameOpAndOperands) {
   // Weights that are not packed in panels.
   Dispatch d;
-  d.in[LinearIn::kX] = {.rows = 3, .cols = 64, .layout = Layout::kRowMajor};
-  d.in[LinearIn::kWeight] = {
+  d.in[FusedLinearIn::kX] = {.rows = 3, .cols = 64, .layout = Layout::kRowMajor};
+  d.in[FusedLinearIn::kWeight] = {
       .rows = 8, .cols = 64, .dtype = DType::kQ8_0, .layout = Layout::kRowMajor};
-  d.attr = LinearAttr{.weights = 1};
+  d.attr = FusedLinearAttr{.weights = 1};
   try {
-    backends_for(On::kGpu).front()->choose(op::kLinear, d, {.exact = true});
+    backends_for(On::kGpu).front()->choose(op::kFusedLinear, d, {.exact = true});
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);

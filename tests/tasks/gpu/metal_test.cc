@@ -280,7 +280,7 @@ TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
     const int64_t apart = std::bit_cast<int64_t>(own) - std::bit_cast<int64_t>(expected);
     return std::abs(static_cast<double>(apart));
   };
-  double exp_most = 0, tanh_most = 0, log_most = 0;
+  double exp_most = 0, tanh_most = 0, log1p_most = 0, log_most = 0;
   int exp_other = 0;
   constexpr int kTimes = 200'000;
   for (int i = 0; i < kTimes; ++i) {
@@ -295,15 +295,19 @@ TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
       tanh_most = std::max(tanh_most, distance(metal::soft_tanh(x), std::tanh(x)));
     }
     const double x = part * size;
-    log_most = std::max(log_most, distance(metal::soft_log1p(x), std::log1p(x)));
+    log1p_most = std::max(log1p_most, distance(metal::soft_log1p(x), std::log1p(x)));
+    const double above = (1 + part) / size;
+    log_most = std::max(log_most, distance(metal::soft_log(above), std::log(above)));
   }
   EXPECT_LE(exp_most, 1);
   EXPECT_LT(exp_other, kTimes / 20);
   EXPECT_LE(tanh_most, 4);
+  EXPECT_LE(log1p_most, 4);
   EXPECT_LE(log_most, 4);
   RecordProperty("exp_other", exp_other);
   RecordProperty("tanh", static_cast<int>(tanh_most));
-  RecordProperty("log1p", static_cast<int>(log_most));
+  RecordProperty("log1p", static_cast<int>(log1p_most));
+  RecordProperty("log", static_cast<int>(log_most));
   EXPECT_EQ(metal::soft_exp(-INFINITY), 0);
   EXPECT_EQ(metal::soft_exp(INFINITY), INFINITY);
   EXPECT_EQ(metal::soft_exp(711), INFINITY);
@@ -315,6 +319,7 @@ TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
   EXPECT_TRUE(std::isnan(metal::soft_tanh(NAN)));
   EXPECT_EQ(metal::soft_tanh(0.0), 0);
   EXPECT_EQ(metal::soft_log1p(0.0), 0);
+  EXPECT_EQ(metal::soft_log(1.0), 0);
 }
 
 // The host side

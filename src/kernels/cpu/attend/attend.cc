@@ -8,6 +8,8 @@
 #include "kernels/cpu/attend/attend_softmax-inl.h"
 #include "kernels/cpu/attend/attend_tiles-inl.h"
 //
+#include <cmath>
+
 #include "kernels/common/float_kernels.h"
 #include "kernels/common/formulas.h"
 #include "kernels/cpu/attend/attend.h"
@@ -231,7 +233,7 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
   }
 }
 
-// Normalises a state and writes the output. An attention sink is merged last, as a position whose
+// Normalises a state and writes the outputs. An attention sink is merged last, as a position whose
 // value vector is zero.
 HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
   float* out = p.d.out().row<float>(row) + head * p.value_dims;
@@ -243,6 +245,8 @@ HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float*
     store_some(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)),
                p.value_dims - i);
   }
+  if (const Operand& log_sum = p.d.outputs[AttendOut::kLogSum])
+    log_sum.row<float>(row)[head] = static_cast<float>(double{m.largest} + std::log(double{m.sum}));
 }
 
 // Computes the outputs of a tile for one KV head.
@@ -389,8 +393,8 @@ bool takes(const Dispatch& d) {
   const int32_t heads = d.as<AttendAttr>().heads;
   return is_matrix(d.in[AttendIn::kQ]) && is_cache(d.in[AttendIn::kK]) &&
          is_cache(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
-         is_matrix(d.out()) && d.in[AttendIn::kQ].cols / heads % 16 == 0 &&
-         d.out().cols / heads % 16 == 0;
+         is_matrix(d.out()) && absent_or_matrix(d.outputs[AttendOut::kLogSum]) &&
+         d.in[AttendIn::kQ].cols / heads % 16 == 0 && d.out().cols / heads % 16 == 0;
 }
 // Returns whether bf16 products apply. Latent attention (attr.shared) always converts to f32.
 bool rounds(const Dispatch& d, const KernelChoice& choice) {
@@ -407,7 +411,8 @@ bool accepts(const Dispatch& d, const KernelChoice& choice) {
 bool takes_rows(const Dispatch& d, const KernelChoice&) {
   return d.as<AttendAttr>().shared == 0 && is_matrix(d.in[AttendIn::kQ]) &&
          is_matrix(d.in[AttendIn::kK]) && is_matrix(d.in[AttendIn::kV]) &&
-         absent_or_matrix(d.in[AttendIn::kSinks]) && is_matrix(d.out());
+         absent_or_matrix(d.in[AttendIn::kSinks]) && is_matrix(d.out()) &&
+         absent_or_matrix(d.outputs[AttendOut::kLogSum]);
 }
 
 template <attend::Products kProducts>

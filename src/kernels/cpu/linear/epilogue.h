@@ -36,12 +36,12 @@ struct Epilogue {
 
 /// Returns the epilogue of a linear. `best` is null unless the op is kLinearArgmax.
 inline Epilogue epilogue(const Dispatch& d, Best* best) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   Epilogue e;
   if (best == nullptr) e.out = epilogue_rows(d.out());
-  e.added = epilogue_rows(d.in[LinearIn::kResidual]);
+  e.added = epilogue_rows(d.in[FusedLinearIn::kResidual]);
   for (size_t i = 0; i < e.bias.size(); ++i)
-    if (const Operand& bias = d.in[LinearIn::kBias + i]) e.bias[i] = bias.row<float>(0);
+    if (const Operand& bias = d.in[FusedLinearIn::kBias + i]) e.bias[i] = bias.row<float>(0);
   e.gate = attr.gate;
   e.scale = attr.scale;
   e.best = best;

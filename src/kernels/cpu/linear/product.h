@@ -178,16 +178,16 @@ inline void add_weight(Product& p, const Operand& w, Target target, bool exact) 
 
 /// Returns the product of a linear with `rows` token rows.
 inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   Product p;
   p.rows = rows;
-  p.cols = d.in[LinearIn::kX].cols;
+  p.cols = d.in[FusedLinearIn::kX].cols;
   p.gated = attr.gate != Activation::kNone && attr.weights == 2;
   int64_t column = 0;
   for (int i = 0; i < attr.weights; ++i) {
-    add_weight(p, d.in[LinearIn::kWeight + i], target, exact);
+    add_weight(p, d.in[FusedLinearIn::kWeight + i], target, exact);
     p.weights[i].column = column;
-    column += d.in[LinearIn::kWeight + i].rows;
+    column += d.in[FusedLinearIn::kWeight + i].rows;
   }
   const Activations kind = p.weights[0].kernels->activations;
   p.quantises_residual = attr.precision == Precision::kHigh &&

@@ -38,9 +38,11 @@ constexpr Target kTarget = Target::kPlain;
 /// Returns row `index` of a product. With residual quantisation, odd rows are the residual of the
 /// row before, which is written to `residual`.
 HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* residual) {
-  const float* x = d.in[LinearIn::kX].row<float>(p.quantises_residual ? index / 2 : index);
-  const float* norm = d.in[LinearIn::kNorm] ? d.in[LinearIn::kNorm].row<float>(0) : nullptr;
-  const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
+  const float* x = d.in[FusedLinearIn::kX].row<float>(p.quantises_residual ? index / 2 : index);
+  const float* norm =
+      d.in[FusedLinearIn::kNorm] ? d.in[FusedLinearIn::kNorm].row<float>(0) : nullptr;
+  const float inverse =
+      norm != nullptr ? inverse_rms(x, p.cols, d.as<FusedLinearAttr>().eps) : 1.0F;
   const Row row = {x, norm, inverse, !p.quantises_residual};
   if (!p.quantises_residual || index % 2 == 0) return row;
   write_residual(p.weights[0].kernels->activations, row, p.cols, residual);

@@ -224,7 +224,7 @@ class PanelPruner {
   const PruningMemory& s_;
   const PanelPart upper_ = p_.weights[0].parts[0];
   const int64_t blocks_ = p_.cols / 32;
-  const float scale_ = d_.as<LinearAttr>().scale;
+  const float scale_ = d_.as<FusedLinearAttr>().scale;
   const ActivationGroup row_;
   // The upper part is a valid Q4_0 matrix.
   const DirectFn multiply_upper_ = block_kernels(kTarget, DType::kQ4_0)->direct[0][1];

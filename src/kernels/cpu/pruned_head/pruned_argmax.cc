@@ -19,7 +19,7 @@ extern const LinearPhases kLinearPhases[2];  // linear.cc
 namespace {
 
 Product product_of(const Dispatch& d, const RunShape& shape) {
-  return product(d, shape.count(d.in[LinearIn::kX].rows), kTarget, false);
+  return product(d, shape.count(d.in[FusedLinearIn::kX].rows), kTarget, false);
 }
 
 PruningHistory::Pause& pause_of(const Product& p, PruningHistory& history) {
@@ -121,7 +121,7 @@ namespace veery {
 namespace {
 
 Product sized(const Dispatch& d, int64_t rows) {
-  const int64_t given = d.in[LinearIn::kX].rows;
+  const int64_t given = d.in[FusedLinearIn::kX].rows;
   return product(d, given < 0 ? rows : given, Target::kPlain, false);
 }
 size_t work_bytes(const Dispatch& d, const RunExtent& run) {
@@ -135,16 +135,16 @@ size_t scratch_bytes(const Dispatch& d, const RunExtent& run) {
 }
 
 bool accepts(Op op, const Dispatch& d, const KernelChoice& choice) {
-  const auto* attr = d.attr.get<LinearAttr>();
+  const auto* attr = d.attr.get<FusedLinearAttr>();
   if (op != op::kLinearArgmax || attr == nullptr || attr->weights != 1 || choice.exact)
     return false;
   const auto is_f32 = [](const Operand& o) {
     return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
   };
-  const Operand& norm = d.in[LinearIn::kNorm];
-  const Operand& w = d.in[LinearIn::kWeight];
-  if (!is_f32(d.in[LinearIn::kX]) || (norm && !is_f32(norm)) || d.in[LinearIn::kBias] ||
-      d.in[LinearIn::kResidual] || d.out().layout != Layout::kRowMajor || !(attr->scale > 0))
+  const Operand& norm = d.in[FusedLinearIn::kNorm];
+  const Operand& w = d.in[FusedLinearIn::kWeight];
+  if (!is_f32(d.in[FusedLinearIn::kX]) || (norm && !is_f32(norm)) || d.in[FusedLinearIn::kBias] ||
+      d.in[FusedLinearIn::kResidual] || d.out().layout != Layout::kRowMajor || !(attr->scale > 0))
     return false;
   if (!in_panels(w) || w.dtype != DType::kQ8_0 || w.format != kSplitFormat) return false;
   // On machines with AMX tiles, the tile kernels are faster for more rows.
@@ -158,9 +158,9 @@ bool accepts(Op op, const Dispatch& d, const KernelChoice& choice) {
 Kernel pruned_argmax_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch, choice)) return {};
   Kernel kernel;
-  kernel.name =
-      intern(fmt::format("pruned_argmax_{}_{}", info(dispatch.in[LinearIn::kWeight].dtype).name,
-                         veery::name(vectors_of(choice.target))));
+  kernel.name = intern(fmt::format("pruned_argmax_{}_{}",
+                                   info(dispatch.in[FusedLinearIn::kWeight].dtype).name,
+                                   veery::name(vectors_of(choice.target))));
   kernel.phases = VEERY_FOR_TARGET(choice.target, kPrunedArgmaxPhases);
   kernel.work = work_bytes;
   kernel.scratch = scratch_bytes;

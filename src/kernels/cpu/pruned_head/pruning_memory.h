@@ -9,7 +9,7 @@ namespace veery {
 static_assert(sizeof(PruningHistory) <= SplitPanels::kHistoryBytes);
 
 inline PruningHistory& pruning_history(const Dispatch& d) {
-  const Operand& w = d.in[LinearIn::kWeight];
+  const Operand& w = d.in[FusedLinearIn::kWeight];
   return *reinterpret_cast<PruningHistory*>(w.data + SplitPanels(w.rows, w.cols).history());
 }
 

@@ -38,7 +38,7 @@ void fast_rms_norm(const Dispatch& d, const RunShape& shape, const Worker& worke
     const int64_t r = part / attr.groups;
     const int64_t c = part % attr.groups * n;
     const float* residual =
-        d.in[RmsNormIn::kResidual] ? d.in[RmsNormIn::kResidual].row<float>(r) + c : nullptr;
+        d.in[RmsNormAddIn::kResidual] ? d.in[RmsNormAddIn::kResidual].row<float>(r) + c : nullptr;
     norm_part(d.in[RmsNormIn::kX].row<float>(r) + c, weight, residual, n, attr.eps,
               d.out().row<float>(r) + c);
   }
@@ -54,10 +54,11 @@ namespace {
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RmsNormIn::kX]) && is_matrix(d.in[RmsNormIn::kWeight]) &&
-         absent_or_matrix(d.in[RmsNormIn::kResidual]) && is_matrix(d.out());
+         absent_or_matrix(d.in[RmsNormAddIn::kResidual]) && is_matrix(d.out());
 }
 
-constexpr KernelRow kRows[] = {VEERY_F32_ROWS(op::kRmsNorm, accepts, rms_norm, nullptr)};
+constexpr KernelRow kRows[] = {VEERY_F32_ROWS(op::kRmsNorm, accepts, rms_norm, nullptr),
+                               VEERY_F32_ROWS(op::kRmsNormAdd, accepts, rms_norm, nullptr)};
 
 }  // namespace
 

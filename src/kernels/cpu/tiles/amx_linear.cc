@@ -451,7 +451,7 @@ void quantise_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::
 template <bool kArgmax>
 void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Product p =
-      product(d, shape.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+      product(d, shape.count(d.in[FusedLinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, shape, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   if (rows.groups() == 1) return;
@@ -462,7 +462,7 @@ void quantise_activations(const Dispatch& d, const RunShape& shape, const Worker
 template <class Tiles, bool kArgmax>
 void multiply(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Product p =
-      product(d, shape.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+      product(d, shape.count(d.in[FusedLinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, shape, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
@@ -473,7 +473,7 @@ void multiply(const Dispatch& d, const RunShape& shape, const Worker& worker) {
     quantise_group_of(d, rows, 0, own);
   }
   const Epilogue finish = epilogue(d, best);
-  const Operand* weights = &d.in[LinearIn::kWeight];
+  const Operand* weights = &d.in[FusedLinearIn::kWeight];
   TileWorker<Tiles> tiles;
   for (int i = 0; i < p.outputs(); ++i) {
     const Share panels = p.share_of(i, worker);
@@ -519,8 +519,9 @@ int64_t amx_activation_bytes(const Product& p) {
 
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
-  for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
-    if (const Operand& w = dispatch.in[LinearIn::kWeight + i]; !in_panels(w) || !has_tiles(w.dtype))
+  for (int i = 0; i < dispatch.as<FusedLinearAttr>().weights; ++i)
+    if (const Operand& w = dispatch.in[FusedLinearIn::kWeight + i];
+        !in_panels(w) || !has_tiles(w.dtype))
       return nullptr;
   return choice.target == Target::kAmx           ? &N_AVX3_DL::kTilePhases
          : choice.target == Target::kAmxEmulated ? &N_AVX3_DL::kEmulatedTilePhases

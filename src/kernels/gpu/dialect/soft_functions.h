@@ -130,5 +130,12 @@ VEERY_GPU Float64 log1p_f64(Float64 x) {
     sum = high_product(sum, square) + one / static_cast<uint64_t>(2 * i + 1);
   return to_f64(2) * s * rounded_f64(false, -62, sum);
 }
+/// Returns ln(x) for a finite x >= 1.
+VEERY_GPU Float64 log_f64(Float64 x) {
+  const auto exponent = static_cast<int32_t>(x.bits >> 52) - 1023;
+  const Float64 ln2 = bits_to_double(0x3fe62e42fefa39ef);
+  const Float64 mantissa = {(x.bits & 0xfffffffffffff) | to_f64(1).bits};
+  return to_f64(exponent) * ln2 + log1p_f64(mantissa - to_f64(1));
+}
 
 }  // namespace veery::gpu

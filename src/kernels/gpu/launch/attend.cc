@@ -20,14 +20,15 @@ bool is_float_cache(const Operand& o) {
   return in_pages(o) &&
          (o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16);
 }
+// These kernels do not store the log-sum-exp; those of attend_general.cc do.
 bool accepts_attend(const Dispatch& d, const KernelChoice& choice) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& k = d.in[AttendIn::kK];
   return is_matrix(d.in[AttendIn::kQ]) && is_float_cache(k) && is_float_cache(d.in[AttendIn::kV]) &&
          k.dtype == d.in[AttendIn::kV].dtype && absent_or_matrix(d.in[AttendIn::kSinks]) &&
-         is_matrix(d.out()) && attr.mask == Mask::kCausal && attr.alibi == 0 && attr.shared == 0 &&
-         key_dim(d) % 16 == 0 && value_dim(d) % 16 == 0 && value_dim(d) <= 256 &&
-         !(choice.exact && k.dtype == DType::kBF16);
+         is_matrix(d.out()) && !d.outputs[AttendOut::kLogSum] && attr.mask == Mask::kCausal &&
+         attr.alibi == 0 && attr.shared == 0 && key_dim(d) % 16 == 0 && value_dim(d) % 16 == 0 &&
+         value_dim(d) <= 256 && !(choice.exact && k.dtype == DType::kBF16);
 }
 // FlashAttention by tensor cores, whose bits are not those of the CPU.
 bool accepts_flash(const Dispatch& d, const KernelChoice& choice) {

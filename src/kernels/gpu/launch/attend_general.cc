@@ -45,6 +45,7 @@ AttendGeneralParams general_params(const Dispatch& d, Recorder& to) {
   } else {
     a.key_rows = to.matrix(k), a.value_rows = to.matrix(v);
   }
+  a.log_sum = to.matrix(d.outputs[AttendOut::kLogSum]);
   a.chosen = to.matrix(d.in[AttendIn::kChosen]);
   a.sinks = d.in[AttendIn::kSinks].row<float>(0);
   a.partials = reinterpret_cast<float*>(to.scratch);
@@ -71,7 +72,7 @@ bool accepts_f64(const Dispatch& d, const KernelChoice&) {
   const bool rows = is_matrix(k) && is_matrix(v) && attr.shared == 0;
   return is_matrix(d.in[AttendIn::kQ]) && (cached || rows) &&
          absent_or_matrix(d.in[AttendIn::kSinks]) && (cached || !d.in[AttendIn::kChosen]) &&
-         is_matrix(d.out()) &&
+         is_matrix(d.out()) && absent_or_matrix(d.outputs[AttendOut::kLogSum]) &&
          (attr.mask == Mask::kCausal || attr.mask == Mask::kFull ||
           attr.mask == Mask::kSymmetric) &&
          key_dim(d) <= kMaxKeyDims && value_dim(d) <= kMaxValueDims;

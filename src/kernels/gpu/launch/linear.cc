@@ -26,10 +26,10 @@ static_assert(find_kernel(key::gemv(kBF16, false)) && find_kernel(key::gemm_dire
               find_kernel(key::gemm_mma(kBF16, true)) && find_kernel(key::gemm_wgmma_bf16()));
 
 WeightFormat format_at(const Dispatch& d, int i) {
-  return *weight_format(d.in[LinearIn::kWeight + i].dtype);
+  return *weight_format(d.in[FusedLinearIn::kWeight + i].dtype);
 }
 bool is_gated(const Dispatch& d) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   return attr.gate != Activation::kNone && attr.weights == 2;
 }
 bool is_aligned(const Operand& o) { return reinterpret_cast<uintptr_t>(o.data) % 16 == 0; }
@@ -46,7 +46,7 @@ ActivationKind kind_for(WeightFormat format, GemmMode mode) {
   return activation_kind_for(format, mode == GemmMode::kTensorCores);
 }
 bool uses_residual_rows(const Dispatch& d, GemmMode mode) {
-  return mode != GemmMode::kExact && d.as<LinearAttr>().precision == Precision::kHigh &&
+  return mode != GemmMode::kExact && d.as<FusedLinearAttr>().precision == Precision::kHigh &&
          is_quantized(format_at(d, 0));
 }
 
@@ -86,10 +86,10 @@ struct Workspace {
 Workspace workspace_of(const Dispatch& d, int64_t rows, GemmMode mode) {
   Workspace work;
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
-  const int64_t cols = d.in[LinearIn::kX].cols;
+  const int64_t cols = d.in[FusedLinearIn::kX].cols;
   const int64_t act_rows = rows * (uses_residual_rows(d, mode) ? 2 : 1);
   std::array<bool, kActivationKinds> made{};
-  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
+  for (int i = 0; i < d.as<FusedLinearAttr>().weights; ++i) {
     const WeightFormat format = format_at(d, i);
     const ActivationKind kind = may_use_wgmma_int8(d, format, rows, mode)
                                     ? ActivationKind::kInt4Digits
@@ -116,11 +116,13 @@ struct Gemm {
   Matrix out;                          // all outputs
   uint64_t* row_argmax_key = nullptr;  // argmax of one row: 0 at the start of each run
 
-  int32_t cols() const { return d.in[LinearIn::kX].cols; }
+  int32_t cols() const { return d.in[FusedLinearIn::kX].cols; }
   int terms() const { return uses_residual_rows(d, mode) ? 2 : 1; }
   int64_t act_rows() const { return rows * terms(); }
   int max_shared() const { return to.machine.max_shared(); }
-  Norm norm() const { return {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps}; }
+  Norm norm() const {
+    return {d.in[FusedLinearIn::kNorm].row<float>(0), d.as<FusedLinearAttr>().eps};
+  }
   uint64_t* argmax_keys() const {
     if (row_argmax_key != nullptr) return row_argmax_key;
     return argmax ? reinterpret_cast<uint64_t*>(d.work) : nullptr;
@@ -143,13 +145,13 @@ struct Gemm {
       quantize_rows(kind);
   }
   void quantize_rows(ActivationKind kind) const {
-    QuantizeXParams a{to.run, to.matrix(d.in[LinearIn::kX]), norm(), activations(kind),
+    QuantizeXParams a{to.run, to.matrix(d.in[FusedLinearIn::kX]), norm(), activations(kind),
                       cleared_keys()};
     const bool normed = a.norm.weight != nullptr;
     const bool staged = to.machine.stages_rows() && normed && cols() <= kMaxStagedColumns;
     a.staged = staged ? 1 : 0;
     a.staged_weights = staged && 2 * cols() <= kMaxStagedColumns &&
-                               is_aligned(d.in[LinearIn::kNorm]) && cols() % 4 == 0
+                               is_aligned(d.in[FusedLinearIn::kNorm]) && cols() % 4 == 0
                            ? 1
                            : 0;
     const auto floats =
@@ -166,7 +168,7 @@ struct Gemm {
   // thread blocks, the rows fit into the registers of a block's warps, and two blocks fit into
   // an SM's shared memory.
   void quantize_groups(ActivationKind kind, WeightFormat format) const {
-    QuantizeXGroupsParams a{to.run, to.matrix(d.in[LinearIn::kX]), norm(), activations(kind),
+    QuantizeXGroupsParams a{to.run, to.matrix(d.in[FusedLinearIn::kX]), norm(), activations(kind),
                             cleared_keys()};
     const bool normed = a.norm.weight != nullptr;
     const bool whole = QuantizeXGroupsSmem::needs_rows(kind, normed);
@@ -200,25 +202,25 @@ struct Gemm {
 
   // The weights [first, first + count), which have one format, or are multiplied as f32.
   void multiply(int first, int count) const {
-    const auto& attr = d.as<LinearAttr>();
+    const auto& attr = d.as<FusedLinearAttr>();
     const WeightFormat format = format_at(d, first);
     GemmParams a{to.run, activations(kind_of(format))};
-    a.rows = d.in[LinearIn::kX].rows;
+    a.rows = d.in[FusedLinearIn::kX].rows;
     a.max_smem = max_shared();
     if (is_gemv(format)) {
       a.act.data = nullptr;
-      a.x = to.matrix(d.in[LinearIn::kX]).data;
+      a.x = to.matrix(d.in[FusedLinearIn::kX]).data;
       a.norm = norm();
     }
     int64_t panels = 0, max_panels = 0;
     int32_t column = 0;
     for (int i = 0; i < first; ++i)
-      column += static_cast<int32_t>(d.in[LinearIn::kWeight + i].rows);
+      column += static_cast<int32_t>(d.in[FusedLinearIn::kWeight + i].rows);
     for (int i = 0; i < count; ++i) {
-      const Operand& w = d.in[LinearIn::kWeight + first + i];
+      const Operand& w = d.in[FusedLinearIn::kWeight + first + i];
       a.weight[i] = {reinterpret_cast<const uint8_t*>(w.data), w.stride,
                      static_cast<int32_t>(w.rows), w.cols, format_at(d, first + i)};
-      a.bias[i] = d.in[LinearIn::kBias + first + i].row<float>(0);
+      a.bias[i] = d.in[FusedLinearIn::kBias + first + i].row<float>(0);
       a.column[i] = column;
       column += a.weight[i].rows;
       const int64_t own = (w.rows + 15) / 16;
@@ -229,7 +231,7 @@ struct Gemm {
     a.gated = is_gated(d) ? 1 : 0;
     a.gate = activation_params(attr.gate);
     a.scale = attr.scale;
-    a.residual = to.matrix(d.in[LinearIn::kResidual]);
+    a.residual = to.matrix(d.in[FusedLinearIn::kResidual]);
     a.out = out;
     a.argmax_keys = argmax_keys();
     launch(a, format, a.gated != 0 ? max_panels : panels, max_panels);
@@ -266,13 +268,13 @@ struct Gemm {
 
   // gemv(): one row, which the kernel quantises itself.
   GemvSmem gemv_plan(WeightFormat format) const {
-    return gemv_smem(format, terms(), cols(), static_cast<bool>(d.in[LinearIn::kNorm]),
+    return gemv_smem(format, terms(), cols(), static_cast<bool>(d.in[FusedLinearIn::kNorm]),
                      max_shared(), GemvSmem::warps_for(format));
   }
   bool is_gemv(WeightFormat format) const {
     return mode == GemmMode::kTensorCores && rows == 1 &&
            is_blocked(kind_for(format, mode), cols()) && !(is_gated(d) && terms() == 2) &&
-           is_aligned(d.in[LinearIn::kX]) && is_aligned(d.in[LinearIn::kNorm]) &&
+           is_aligned(d.in[FusedLinearIn::kX]) && is_aligned(d.in[FusedLinearIn::kNorm]) &&
            gemv_plan(format).stages >= GemvSmem::kMinStages;
   }
   void launch_gemv(const GemmParams& a, WeightFormat format, int64_t panels) const {
@@ -343,8 +345,8 @@ struct Gemm {
         !to.machine.has(large))
       return {};
     int64_t panels = 0;
-    for (int i = 0; i < (is_gated(d) ? 1 : d.as<LinearAttr>().weights); ++i)
-      if (format_at(d, i) == format) panels += (d.in[LinearIn::kWeight + i].rows + 15) / 16;
+    for (int i = 0; i < (is_gated(d) ? 1 : d.as<FusedLinearAttr>().weights); ++i)
+      if (format_at(d, i) == format) panels += (d.in[FusedLinearIn::kWeight + i].rows + 15) / 16;
     const auto blocks = [&](const KernelKey& kernel) {
       const LaunchSize size = wgmma_int8_size(kernel, panels);
       return size.blocks_x * size.blocks_y;
@@ -399,7 +401,7 @@ struct Gemm {
 
 void record(const Gemm& gemm) {
   const Dispatch& d = gemm.d;
-  const int weights = d.as<LinearAttr>().weights;
+  const int weights = d.as<FusedLinearAttr>().weights;
   std::array<bool, kActivationKinds> made{};
   for (int first = 0; first < weights;) {
     const WeightFormat format = format_at(d, first);
@@ -415,31 +417,31 @@ void record(const Gemm& gemm) {
   }
 }
 int64_t max_rows(const Dispatch& d, const RunExtent& run) {
-  const int64_t rows = d.in[LinearIn::kX].rows;
+  const int64_t rows = d.in[FusedLinearIn::kX].rows;
   return rows < 0 ? run.rows : rows;
 }
 
 bool accepts_products(const Dispatch& d) {
-  const auto& attr = d.as<LinearAttr>();
-  if (!is_matrix(d.in[LinearIn::kX]) || !absent_or_matrix(d.in[LinearIn::kNorm]) ||
-      !absent_or_matrix(d.in[LinearIn::kResidual]) || d.out().layout != Layout::kRowMajor)
+  const auto& attr = d.as<FusedLinearAttr>();
+  if (!is_matrix(d.in[FusedLinearIn::kX]) || !absent_or_matrix(d.in[FusedLinearIn::kNorm]) ||
+      !absent_or_matrix(d.in[FusedLinearIn::kResidual]) || d.out().layout != Layout::kRowMajor)
     return false;
   for (int i = 0; i < attr.weights; ++i) {
-    const Operand& w = d.in[LinearIn::kWeight + i];
+    const Operand& w = d.in[FusedLinearIn::kWeight + i];
     if (w.layout != Layout::kPanels || w.stack != 1 || !weight_format(w.dtype) ||
-        !absent_or_matrix(d.in[LinearIn::kBias + i]))
+        !absent_or_matrix(d.in[FusedLinearIn::kBias + i]))
       return false;
   }
   return true;
 }
 bool accepts_one_weight(const Dispatch& d, const KernelChoice& choice) {
-  return accepts_linear(d, choice) && d.as<LinearAttr>().weights == 1;
+  return accepts_linear(d, choice) && d.as<FusedLinearAttr>().weights == 1;
 }
 bool accepts_exact(const Dispatch& d, const KernelChoice& choice) {
   return choice.exact && accepts_products(d);
 }
 bool accepts_exact_argmax(const Dispatch& d, const KernelChoice& choice) {
-  return accepts_exact(d, choice) && d.as<LinearAttr>().weights == 1;
+  return accepts_exact(d, choice) && d.as<FusedLinearAttr>().weights == 1;
 }
 
 template <GemmMode kMode>
@@ -448,14 +450,14 @@ size_t linear_workspace(const Dispatch& d, const RunExtent& run) {
 }
 template <GemmMode kMode>
 void record_linear(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
+  const int64_t rows = to.max_rows(d.in[FusedLinearIn::kX].rows);
   record({d, to, rows, workspace_of(d, rows, kMode), false, kMode, to.matrix(d.out())});
 }
 // Argmax of each row: the product kernels find the largest order_key() of the outputs, which
 // argmax_finish() converts to an index.
 void record_argmax_keys(const Dispatch& d, Recorder& to) {
   constexpr GemmMode kMode = GemmMode::kTensorCores;
-  const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
+  const int64_t rows = to.max_rows(d.in[FusedLinearIn::kX].rows);
   Gemm gemm{d, to, rows, workspace_of(d, rows, kMode), true, kMode, {}};
   if (rows == 1) {
     const Memory& key = to.memory.emplace_back(to.machine.allocate(sizeof(uint64_t)));
@@ -470,15 +472,15 @@ template <GemmMode kMode>
 size_t argmax_workspace(const Dispatch& d, const RunExtent& run) {
   const int64_t rows = max_rows(d, run);
   return aligned(workspace_of(d, rows, kMode).bytes) +
-         static_cast<size_t>(rows * d.in[LinearIn::kWeight].rows) * sizeof(float);
+         static_cast<size_t>(rows * d.in[FusedLinearIn::kWeight].rows) * sizeof(float);
 }
 template <GemmMode kMode>
 void record_argmax(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
+  const int64_t rows = to.max_rows(d.in[FusedLinearIn::kX].rows);
   const Workspace work = workspace_of(d, rows, kMode);
-  const auto outputs = static_cast<int32_t>(d.in[LinearIn::kWeight].rows);
+  const auto outputs = static_cast<int32_t>(d.in[FusedLinearIn::kWeight].rows);
   const Matrix all{reinterpret_cast<float*>(d.work + aligned(work.bytes)), outputs,
-                   d.in[LinearIn::kX].rows, outputs};
+                   d.in[FusedLinearIn::kX].rows, outputs};
   record({d, to, rows, work, false, kMode, all});
   to.add(KernelId::argmax, launch_size(rows, 256, 64),
          ArgmaxParams{to.run, all, to.matrix(d.out())});
@@ -487,15 +489,15 @@ void record_argmax(const Dispatch& d, Recorder& to) {
 constexpr GemmMode kTensorCores = GemmMode::kTensorCores, kDirect = GemmMode::kDirect,
                    kExact = GemmMode::kExact;
 const LaunchRow kRows[] = {
-    {op::kLinear, accepts_exact, "linear_exact", linear_workspace<kExact>, record_linear<kExact>,
-     KernelId::gemv_exact},
+    {op::kFusedLinear, accepts_exact, "linear_exact", linear_workspace<kExact>,
+     record_linear<kExact>, KernelId::gemv_exact},
     {op::kLinearArgmax, accepts_exact_argmax, "argmax_exact", argmax_workspace<kExact>,
      record_argmax<kExact>, KernelId::gemv_exact},
-    {op::kLinear, accepts_linear, "linear", linear_workspace<kTensorCores>,
+    {op::kFusedLinear, accepts_linear, "linear", linear_workspace<kTensorCores>,
      record_linear<kTensorCores>, KernelId::gemm_mma_q8},
     {op::kLinearArgmax, accepts_linear, "linear_argmax", linear_workspace<kTensorCores>,
      record_argmax_keys, KernelId::argmax_finish},
-    {op::kLinear, accepts_linear, "linear_direct", linear_workspace<kDirect>,
+    {op::kFusedLinear, accepts_linear, "linear_direct", linear_workspace<kDirect>,
      record_linear<kDirect>, KernelId::gemm_direct_q8},
     {op::kLinearArgmax, accepts_one_weight, "argmax_direct", argmax_workspace<kDirect>,
      record_argmax<kDirect>, KernelId::argmax},
@@ -506,15 +508,16 @@ const LaunchRow kRows[] = {
 bool has_mma_gemm(std::span<const Step> steps, const Machine& machine) {
   return has_tensor_cores(machine) && std::ranges::any_of(steps, [](const Step& step) {
            const Dispatch& d = step.dispatch;
-           if (step.op == op::kLinear && d.as<LinearAttr>().precision == Precision::kUsual)
-             return weight_format(d.in[LinearIn::kWeight].dtype) == kBF16;
+           if (step.op == op::kFusedLinear &&
+               d.as<FusedLinearAttr>().precision == Precision::kUsual)
+             return weight_format(d.in[FusedLinearIn::kWeight].dtype) == kBF16;
            return step.op == op::kMoe && weight_format(d.in[MoeIn::kUp].dtype) == kBF16;
          });
 }
 
 bool accepts_linear(const Dispatch& d, const KernelChoice&) {
   if (!accepts_products(d)) return false;
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   for (int i = 1; i < attr.weights; ++i)
     if (is_quantized(format_at(d, i)) != is_quantized(format_at(d, 0)) &&
         attr.precision == Precision::kHigh)

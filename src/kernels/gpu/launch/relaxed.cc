@@ -11,21 +11,22 @@
 namespace veery::gpu {
 namespace {
 
-bool is_gated(const LinearAttr& attr) {
+bool is_gated(const FusedLinearAttr& attr) {
   return attr.gate != Activation::kNone && attr.weights == 2;
 }
 // Whether a kernel of ours has to finish the outputs of the library.
 bool has_epilogue(const Dispatch& d) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   bool biased = false;
-  for (int i = 0; i < attr.weights; ++i) biased |= static_cast<bool>(d.in[LinearIn::kBias + i]);
+  for (int i = 0; i < attr.weights; ++i)
+    biased |= static_cast<bool>(d.in[FusedLinearIn::kBias + i]);
   return attr.gate != Activation::kNone || biased;
 }
 
 std::vector<Weight> weights_of(const Dispatch& d) {
   std::vector<Weight> weights;
-  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
-    const Operand& w = d.in[LinearIn::kWeight + i];
+  for (int i = 0; i < d.as<FusedLinearAttr>().weights; ++i) {
+    const Operand& w = d.in[FusedLinearIn::kWeight + i];
     weights.push_back({reinterpret_cast<const uint8_t*>(w.data), w.stride,
                        static_cast<int32_t>(w.rows), w.cols, *weight_format(w.dtype)});
   }
@@ -33,23 +34,24 @@ std::vector<Weight> weights_of(const Dispatch& d) {
 }
 int64_t outputs_of(const Dispatch& d) {
   int64_t outputs = 0;
-  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) outputs += d.in[LinearIn::kWeight + i].rows;
+  for (int i = 0; i < d.as<FusedLinearAttr>().weights; ++i)
+    outputs += d.in[FusedLinearIn::kWeight + i].rows;
   return outputs;
 }
 
-const std::byte* first_of(const Dispatch& d) { return d.in[LinearIn::kWeight].data; }
+const std::byte* first_of(const Dispatch& d) { return d.in[FusedLinearIn::kWeight].data; }
 
 // The workspace of a product: x as bf16, then the outputs that are gated.
 size_t x_bytes(const Dispatch& d, int64_t rows) {
-  return aligned(static_cast<size_t>(rows * d.in[LinearIn::kX].cols) * sizeof(uint16_t));
+  return aligned(static_cast<size_t>(rows * d.in[FusedLinearIn::kX].cols) * sizeof(uint16_t));
 }
 
 void round_x(const Dispatch& d, int64_t rows, Recorder& to) {
-  const Operand& x = d.in[LinearIn::kX];
+  const Operand& x = d.in[FusedLinearIn::kX];
   to.add(KernelId::rows_to_bf16, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
          RowsToBf16Params{to.run,
                           to.matrix(x),
-                          {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps},
+                          {d.in[FusedLinearIn::kNorm].row<float>(0), d.as<FusedLinearAttr>().eps},
                           reinterpret_cast<uint16_t*>(d.work),
                           x.cols});
 }
@@ -60,31 +62,31 @@ LaunchSize elements(int64_t cols, int64_t rows) {
           .threads = 256};
 }
 void gate(const Dispatch& d, int64_t rows, const std::byte* products, Recorder& to) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   to.add(KernelId::gated_epilogue, elements(d.out().cols / 4, rows),
-         GatedEpilogueParams{
-             to.run,
-             reinterpret_cast<const uint16_t*>(products),
-             {d.in[LinearIn::kBias].row<float>(0), d.in[LinearIn::kBias + 1].row<float>(0)},
-             activation_params(attr.gate),
-             attr.scale,
-             to.matrix(d.in[LinearIn::kResidual]),
-             to.matrix(d.out()),
-             to.bf16_makers.contains(&d) ? 1 : 0});
+         GatedEpilogueParams{to.run,
+                             reinterpret_cast<const uint16_t*>(products),
+                             {d.in[FusedLinearIn::kBias].row<float>(0),
+                              d.in[FusedLinearIn::kBias + 1].row<float>(0)},
+                             activation_params(attr.gate),
+                             attr.scale,
+                             to.matrix(d.in[FusedLinearIn::kResidual]),
+                             to.matrix(d.out()),
+                             to.bf16_makers.contains(&d) ? 1 : 0});
 }
 void finish(const Dispatch& d, int64_t rows, Recorder& to) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   EpilogueParams a{to.run};
   int32_t column = 0;
   for (int i = 0; i < attr.weights; ++i) {
-    a.bias[i] = d.in[LinearIn::kBias + i].row<float>(0);
+    a.bias[i] = d.in[FusedLinearIn::kBias + i].row<float>(0);
     a.column[i] = column;
-    column += static_cast<int32_t>(d.in[LinearIn::kWeight + i].rows);
+    column += static_cast<int32_t>(d.in[FusedLinearIn::kWeight + i].rows);
   }
   a.weights = attr.weights;
   a.gate = activation_params(attr.gate);
   a.scale = attr.scale;
-  a.residual = to.matrix(d.in[LinearIn::kResidual]);
+  a.residual = to.matrix(d.in[FusedLinearIn::kResidual]);
   a.y = to.matrix(d.out());
   to.add(KernelId::epilogue_rows, elements(d.out().cols, rows), a);
 }
@@ -110,29 +112,29 @@ bool is_read_later(std::span<const Step> steps, size_t at, const Range& value, c
 }
 
 bool accepts_relaxed(const Dispatch& d, const KernelChoice& choice) {
-  const auto& attr = d.as<LinearAttr>();
+  const auto& attr = d.as<FusedLinearAttr>();
   if (!accepts_linear(d, choice) || choice.exact || choice.rows < kRelaxedRows ||
-      d.in[LinearIn::kX].rows != kTokenRows || attr.precision == Precision::kHigh)
+      d.in[FusedLinearIn::kX].rows != kTokenRows || attr.precision == Precision::kHigh)
     return false;
   // cublasLt needs rows of multiples of 16 bytes.
   const auto is_aligned = [](int64_t count) { return count % 8 == 0; };
   for (int i = 0; i < attr.weights; ++i) {
-    const Operand& w = d.in[LinearIn::kWeight + i];
+    const Operand& w = d.in[FusedLinearIn::kWeight + i];
     if (*weight_format(w.dtype) == kF32 || !is_aligned(w.rows) || !is_aligned(w.cols)) return false;
   }
   return attr.gate == Activation::kNone || attr.weights <= 2;
 }
 
 size_t relaxed_workspace(const Dispatch& d, const RunExtent& run) {
-  const size_t products = is_gated(d.as<LinearAttr>())
+  const size_t products = is_gated(d.as<FusedLinearAttr>())
                               ? static_cast<size_t>(run.rows * outputs_of(d)) * sizeof(uint16_t)
                               : 0;
   return x_bytes(d, run.rows) + products;
 }
 
 void record_relaxed(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.max_rows(d.in[LinearIn::kX].rows);
-  const bool gated = is_gated(d.as<LinearAttr>()), finished = has_epilogue(d);
+  const int64_t rows = to.max_rows(d.in[FusedLinearIn::kX].rows);
+  const bool gated = is_gated(d.as<FusedLinearAttr>()), finished = has_epilogue(d);
   const std::vector<Weight> weights = weights_of(d);
   const std::byte* dequantized = to.dequantized_scratch;
   if (const auto kept = to.dequantized.find(first_of(d)); kept != to.dequantized.end()) {
@@ -141,10 +143,10 @@ void record_relaxed(const Dispatch& d, Recorder& to) {
     const std::vector<Launch> launches = dequantize(weights, to.dequantized_scratch);
     to.launches.insert(to.launches.end(), launches.begin(), launches.end());
   }
-  const Operand& x = d.in[LinearIn::kX];
+  const Operand& x = d.in[FusedLinearIn::kX];
   const bool rounded = to.bf16_readers.contains(&d);
   if (!rounded) round_x(d, rows, to);
-  const Matrix residual = to.matrix(d.in[LinearIn::kResidual]);
+  const Matrix residual = to.matrix(d.in[FusedLinearIn::kResidual]);
   const int64_t outputs = outputs_of(d);
   std::byte* products = gated ? d.work + x_bytes(d, rows) : d.out().data;
   to.add(KernelId::kMatrixProduct, {},
@@ -159,7 +161,7 @@ void record_relaxed(const Dispatch& d, Recorder& to) {
                        .n = static_cast<int32_t>(outputs),
                        .k = x.cols,
                        .rounded = gated ? 1 : 0,
-                       .scale = finished ? 1 : d.as<LinearAttr>().scale});
+                       .scale = finished ? 1 : d.as<FusedLinearAttr>().scale});
   if (gated)
     gate(d, rows, products, to);
   else if (finished)
@@ -167,7 +169,7 @@ void record_relaxed(const Dispatch& d, Recorder& to) {
 }
 
 const LaunchRow kRows[] = {
-    {op::kLinear, accepts_relaxed, "linear_relaxed", relaxed_workspace, record_relaxed,
+    {op::kFusedLinear, accepts_relaxed, "linear_relaxed", relaxed_workspace, record_relaxed,
      KernelId::dequantize},
 };
 bool is_relaxed(const Step& step, const Recorder& to) {
@@ -197,11 +199,11 @@ void find_bf16_handovers(std::span<const Step> steps, std::span<const Operand> r
   for (size_t i = 0; i + 1 < steps.size(); ++i) {
     const Dispatch &maker = steps[i].dispatch, &reader = steps[i + 1].dispatch;
     if (!is_relaxed(steps[i], to) || !is_relaxed(steps[i + 1], to) ||
-        !is_gated(maker.as<LinearAttr>()))
+        !is_gated(maker.as<FusedLinearAttr>()))
       continue;
-    const Operand &made = maker.out(), &x = reader.in[LinearIn::kX];
+    const Operand &made = maker.out(), &x = reader.in[FusedLinearIn::kX];
     if (x.data != made.data || x.stride != made.stride || x.cols != made.cols ||
-        reader.in[LinearIn::kNorm])
+        reader.in[FusedLinearIn::kNorm])
       continue;
     const Range value{made.data, made.data + to.max_rows(made.rows) * made.stride};
     const auto touches = [&](const Operand& o) { return value.overlaps(o, to); };

@@ -58,7 +58,7 @@ void record_argmax(const Dispatch& d, Recorder& to) {
 
 bool accepts_rms_norm(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RmsNormIn::kX]) && is_matrix(d.in[RmsNormIn::kWeight]) &&
-         absent_or_matrix(d.in[RmsNormIn::kResidual]) && is_matrix(d.out());
+         absent_or_matrix(d.in[RmsNormAddIn::kResidual]) && is_matrix(d.out());
 }
 void record_rms_norm(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<NormAttr>();
@@ -68,7 +68,7 @@ void record_rms_norm(const Dispatch& d, Recorder& to) {
   to.add(KernelId::rms_norm, launch_size(to.max_rows(d.out().rows), 256, shared),
          RmsNormParams{to.run,
                        to.matrix(d.in[RmsNormIn::kX]),
-                       to.matrix(d.in[RmsNormIn::kResidual]),
+                       to.matrix(d.in[RmsNormAddIn::kResidual]),
                        to.matrix(d.out()),
                        {d.in[RmsNormIn::kWeight].row<float>(0), attr.eps},
                        attr.groups,
@@ -139,6 +139,13 @@ void record_concat(const Dispatch& d, Recorder& to) {
          ConcatParams{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.in[BinaryIn::kB]),
                       to.matrix(d.out())});
 }
+// The kernels copy elements of 4 bytes without looking at them; casts of the others to f32 and back
+// are exact.
+void record_assign(const Dispatch& d, Recorder& to) {
+  if (byte_size(d.out().dtype, 1) < 4) return record_cast(d, to);
+  to.add(KernelId::concat, launch_size(d.out().rows, 256),
+         ConcatParams{to.run, to.matrix(d.in[AssignIn::kX]), {}, to.matrix(d.out())});
+}
 // Sums over columns only. Sums over rows, which gradients need, have no kernel.
 bool accepts_sum_to(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[BinaryIn::kA]) && is_matrix(d.out()) &&
@@ -164,21 +171,21 @@ void record_pool(const Dispatch& d, Recorder& to) {
 // A product with a weight of one f32 row.
 
 bool accepts_linear_one(const Dispatch& d, const KernelChoice&) {
-  const auto& attr = d.as<LinearAttr>();
-  const Operand& w = d.in[LinearIn::kWeight];
-  return is_matrix(d.in[LinearIn::kX]) && !d.in[LinearIn::kNorm] && attr.weights == 1 &&
+  const auto& attr = d.as<FusedLinearAttr>();
+  const Operand& w = d.in[FusedLinearIn::kWeight];
+  return is_matrix(d.in[FusedLinearIn::kX]) && !d.in[FusedLinearIn::kNorm] && attr.weights == 1 &&
          attr.gate == Activation::kNone && is_matrix(w) && w.rows == 1 &&
-         absent_or_matrix(d.in[LinearIn::kBias]) && absent_or_matrix(d.in[LinearIn::kResidual]) &&
-         is_matrix(d.out());
+         absent_or_matrix(d.in[FusedLinearIn::kBias]) &&
+         absent_or_matrix(d.in[FusedLinearIn::kResidual]) && is_matrix(d.out());
 }
 void record_linear_one(const Dispatch& d, Recorder& to) {
   constexpr int kThreads = 64;
   const int64_t rows = to.max_rows(d.out().rows);
-  to.add(
-      KernelId::linear_one, launch_size((rows + kThreads - 1) / kThreads, kThreads),
-      LinearOneParams{to.run, to.matrix(d.in[LinearIn::kX]), d.in[LinearIn::kWeight].row<float>(0),
-                      d.in[LinearIn::kBias].row<float>(0), d.as<LinearAttr>().scale,
-                      to.matrix(d.in[LinearIn::kResidual]), to.matrix(d.out())});
+  to.add(KernelId::linear_one, launch_size((rows + kThreads - 1) / kThreads, kThreads),
+         LinearOneParams{to.run, to.matrix(d.in[FusedLinearIn::kX]),
+                         d.in[FusedLinearIn::kWeight].row<float>(0),
+                         d.in[FusedLinearIn::kBias].row<float>(0), d.as<FusedLinearAttr>().scale,
+                         to.matrix(d.in[FusedLinearIn::kResidual]), to.matrix(d.out())});
 }
 
 const LaunchRow kRows[] = {
@@ -188,6 +195,7 @@ const LaunchRow kRows[] = {
     {op::kSelectRows, accepts_select, "select_rows", nullptr, record_select, KernelId::select_rows},
     {op::kArgmax, accepts_argmax, "argmax", nullptr, record_argmax, KernelId::argmax},
     {op::kRmsNorm, accepts_rms_norm, "rms_norm", nullptr, record_rms_norm, KernelId::rms_norm},
+    {op::kRmsNormAdd, accepts_rms_norm, "rms_norm", nullptr, record_rms_norm, KernelId::rms_norm},
     {op::kLayerNorm, accepts_layer_norm, "layer_norm", nullptr, record_layer_norm,
      KernelId::layer_norm},
     {op::kL2Norm, accepts_rows, "l2_norm", nullptr, record_l2_norm, KernelId::l2_norm},
@@ -202,11 +210,12 @@ const LaunchRow kRows[] = {
     {op::kSoftcap, accepts_rows, "softcap", nullptr, record_elementwise<Elementwise::kSoftcap>,
      KernelId::elementwise},
     {op::kCast, accepts_cast, "cast", nullptr, record_cast, KernelId::cast},
+    {op::kAssign, accepts_cast, "assign", nullptr, record_assign, KernelId::concat},
     {op::kConcat, accepts_rows, "concat", nullptr, record_concat, KernelId::concat},
     {op::kSumTo, accepts_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
     {op::kShift, accepts_rows, "shift", nullptr, record_shift, KernelId::shift},
     {op::kPool, accepts_rows, "pool", nullptr, record_pool, KernelId::pool},
-    {op::kLinear, accepts_linear_one, "linear_one", nullptr, record_linear_one,
+    {op::kFusedLinear, accepts_linear_one, "linear_one", nullptr, record_linear_one,
      KernelId::linear_one},
 };
 

@@ -61,6 +61,7 @@ struct AttendGeneralParams {
   Matrix q, out;
   Cache keys, values;
   Matrix key_rows, value_rows;  ///< rows of this run, if there is no cache
+  Matrix log_sum;               ///< [rows, heads]; or nullptr
   /// i32, ascending: a row that sees more positions than `chosen` has columns attends to these.
   Matrix chosen;
   Stored key_type, value_type;

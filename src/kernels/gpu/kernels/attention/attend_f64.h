@@ -53,6 +53,8 @@ class F64Attention {
     VEERY_DEVICE float* out = a_.out.row(row_) + head_ * a_.value_dim;
     for (int i = 0; i < kDims; ++i)
       if (column(i) < a_.value_dim) out[column(i)] = to_f32(acc_[i] / sum_);
+    if (a_.log_sum && thread() == 0)
+      a_.log_sum.row(row_)[head_] = to_f32(max_score_ + log_f64(sum_));
   }
 
  private:
@@ -107,6 +109,7 @@ class F64Attention {
       for (int i = 0; i < kDims; ++i) acc_[i] = acc_[i] * shrink;
     }
     sum_ = sum_ + exp_f64(score - max_score);
+    max_score_ = max_score;
   }
 
   VEERY_CONTEXT_MEMBER

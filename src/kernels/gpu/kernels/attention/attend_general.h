@@ -162,6 +162,17 @@ class GeneralAttention {
       const float v = sink ? Number::multiply(state.values[i], m.keep) : state.values[i];
       if (c < a_.value_dim) out[c] = Number::divide(v, m.sum);
     }
+    if (a_.log_sum && thread() == 0) stats_[2 * h] = m.max_score, stats_[2 * h + 1] = m.sum;
+  }
+  /// Stores the log-sum-exp of `count` queries from h on, after finish() of all of them. Called by
+  /// all threads.
+  VEERY_GPU void store_log_sums(int h, int count) {
+    if (!a_.log_sum) return;
+    sync_block();
+    const int own = h + thread();
+    if (thread() < count)
+      a_.log_sum.row(row_)[head_ + own] =
+          to_f32(to_f64(stats_[2 * own]) + log_f64(to_f64(stats_[2 * own + 1])));
   }
 
  private:
@@ -425,6 +436,7 @@ VEERY_GPU void attend_general_merge(const VEERY_THREAD AttendGeneralParams& a VE
     }
   }
   of.finish(h, whole);
+  of.store_log_sums(h, 1);
 }
 /// Many rows, or rows of the run: a thread block processes a row and some of its queries.
 template <int kDims, bool kFlush, int kHeads>
@@ -451,6 +463,7 @@ VEERY_GPU void attend_general_rows(const VEERY_THREAD AttendGeneralParams& a VEE
   VEERY_UNROLL(8)
   for (int h = 0; h < kHeads; ++h)
     if (h < of.heads()) of.finish(h, whole[h]);
+  of.store_log_sums(0, of.heads());
 }
 
 }  // namespace veery::gpu

@@ -1,4 +1,4 @@
-// input_attr.h: the parameters of an input of a run (op::kInput).
+// leaf_attr.h: the parameters of leaves that have an element type of their own (graph/ops/leaf.h).
 #pragma once
 #include <cstdint>
 
@@ -18,6 +18,11 @@ enum class Advance : uint8_t {
 struct InputAttr {
   DType dtype = DType::kF32;  ///< kF32, kI32, kF16, kBF16 or kU8
   Advance advance = Advance::kNone;
+};
+
+/// Parameters of variable.
+struct VariableAttr {
+  DType dtype = DType::kF32;  ///< as for InputAttr
 };
 
 }  // namespace veery
