@@ -87,6 +87,7 @@ class Job : private TokenMask {
   /// Ends the answer; `error`: why it failed, null if it did not. Does nothing if it has ended.
   void finish(std::exception_ptr error = {}) noexcept;
   bool finished() const { return finished_; }
+  bool cancelled() const { return ticket_->cancelled(); }  ///< by its reader
   void cancel() { text_.cancel(); }
   const Generation& result() const { return result_; }  ///< so far
   /// Records how many tokens of the prompt were in the prefix cache.
