@@ -6,9 +6,9 @@
 
 #include "engine/runner.h"
 #include "schedule/batch.h"
+#include "schedule/caches/sequences.h"
 #include "schedule/job.h"
 #include "schedule/scheduler_counts.h"
-#include "schedule/sequences.h"
 #include "schedule/speculation.h"
 
 namespace veery {

@@ -7,7 +7,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 #include "schedule/selection/choices.h"
 #include "schedule/selection/reasoning_budget.h"
 #include "schedule/selection/token_rules.h"

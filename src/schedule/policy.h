@@ -9,12 +9,12 @@
 
 #include "engine/runner.h"
 #include "schedule/batch.h"
+#include "schedule/caches/sequences.h"
 #include "schedule/commit.h"
 #include "schedule/job.h"
 #include "schedule/job_queue.h"
 #include "schedule/prompt_rows.h"
 #include "schedule/scheduler_counts.h"
-#include "schedule/sequences.h"
 
 namespace veery {
 

@@ -15,12 +15,12 @@
 #include "schedule/batch.h"
 #include "schedule/caches/cache_plan.h"
 #include "schedule/caches/prefix_store.h"
+#include "schedule/caches/sequences.h"
 #include "schedule/commit.h"
 #include "schedule/job.h"
 #include "schedule/policy.h"
 #include "schedule/scheduler_counts.h"
 #include "schedule/scheduler_options.h"
-#include "schedule/sequences.h"
 #include "schedule/speculation.h"
 #include "schedule/ticket.h"
 

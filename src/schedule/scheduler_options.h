@@ -6,7 +6,7 @@
 
 #include "engine/model.h"
 #include "schedule/caches/prefix_store.h"
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 
 namespace veery {
 

@@ -7,10 +7,10 @@
 
 #include "engine/runner.h"
 #include "schedule/caches/cache_plan.h"
-#include "schedule/draft.h"
-#include "schedule/head_draft.h"
+#include "schedule/drafts/draft.h"
+#include "schedule/drafts/head_draft.h"
+#include "schedule/drafts/model_draft.h"
 #include "schedule/job.h"
-#include "schedule/model_draft.h"
 #include "schedule/scheduler_options.h"
 
 namespace veery {

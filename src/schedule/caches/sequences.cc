@@ -1,4 +1,4 @@
-#include "schedule/sequences.h"
+#include "schedule/caches/sequences.h"
 
 #include <algorithm>
 #include <utility>
