@@ -109,10 +109,10 @@ void Policy::preempt(size_t victim, bool keep) {
   }
 }
 
-// Frees memory of the caches: evicts a cached prefix, else preempts the job that was begun last of
-// the user with the most running jobs. Returns false if only one answer runs.
-bool Policy::make_room() {
-  if (sequences_.drop_oldest()) return true;
+// Frees memory of the caches: evicts a cached page or state, else preempts the job that was begun
+// last of the user with the most running jobs. Returns false if only one answer runs.
+bool Policy::make_room(Pages::Lack lack) {
+  if (sequences_.make_room(lack)) return true;
   if (running_.size() < 2) return false;
   preempt(last_of_busiest(running_), /*keep=*/false);
   full_at_ = counts_.finished();
@@ -140,8 +140,9 @@ bool Policy::compose(Batch& batch) {
   while (true) {
     add_parts(batch);
     if (batch.parts.empty()) return false;
-    if (runner_.fits(batch.parts)) return true;
-    if (make_room()) continue;
+    const Pages::Lack lack = runner_.lack(batch.parts);
+    if (lack == Pages::Lack::kNothing) return true;
+    if (make_room(lack)) continue;
     const Error error(ErrorKind::kLimit, "the caches are too small for the next step of an answer");
     commit_.end(*running_.front(), std::make_exception_ptr(error));
     running_.erase(running_.begin());

@@ -65,7 +65,7 @@ class Policy {
   void begin(Job& job);
   void preempt(size_t victim, bool keep);
   void add_parts(Batch& batch) const;
-  bool make_room();
+  bool make_room(Pages::Lack lack);
   int32_t chain_tokens(const Batch& batch, int32_t most) const;
   bool limit_chain(Batch& batch, int32_t most) const;
 

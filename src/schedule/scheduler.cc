@@ -30,6 +30,8 @@ CachePlan plan_of(Model& model, const DraftModels& models, const SchedulerOption
 void check(const SchedulerOptions& options) {
   if (options.slots < 1 || options.slots > kMostSlots)
     throw Error(ErrorKind::kInput, "slots is {}, expected 1 to {}", options.slots, kMostSlots);
+  if (options.kept < 0 || options.kept > kMostKept)
+    throw Error(ErrorKind::kInput, "kept is {}, expected 0 to {}", options.kept, kMostKept);
   if (options.draft_tokens < 0 || options.draft_tokens > kMostDrafted)
     throw Error(ErrorKind::kInput, "draft_tokens is {}, expected 0 to {}", options.draft_tokens,
                 kMostDrafted);
@@ -42,7 +44,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       plan_(plan_of(model, draft_models_, options)),
       runner_(model, plan_.runner),
       store_(make_store(runner_, options)),
-      sequences_(runner_, plan_.slots + plan_.kept, store_.get()),
+      sequences_(runner_, /*keeps=*/options.kept > 0, store_.get()),
       speculation_(runner_, draft_models_, plan_, options),
       commit_(runner_, sequences_, speculation_, own_),
       policy_(runner_, sequences_, commit_, own_,

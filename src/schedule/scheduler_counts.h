@@ -8,7 +8,8 @@
 namespace veery {
 
 struct SchedulerCounts {
-  int64_t waiting = 0, running = 0, kept = 0, used_pages = 0;
+  int64_t waiting = 0, running = 0, used_pages = 0;
+  int64_t kept = 0;      ///< cached pages that no answer uses
   double cache_use = 0;  ///< share of the pages in use, 0 to 1
   int64_t requests = 0, preempted = 0, steps = 0;
   /// Answers that ended by themselves, at a length limit, by cancellation, by an error.

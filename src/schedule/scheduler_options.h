@@ -16,7 +16,10 @@ inline constexpr int32_t kMostSlots = 1024, kMostKept = 1024, kMostQueued = 1 <<
 struct SchedulerOptions {
   int32_t slots = 8;     ///< answers that are generated at a time
   int32_t queue = 1024;  ///< the most waiting requests
-  int32_t kept = 16;     ///< the most cached prefixes
+  /// The prefix cache keeps pages of ended answers until their memory is needed. This is the number
+  /// of sequences for whose sliding windows and recurrent states it has memory besides `slots`. 0:
+  /// nothing of an answer stays cached after its end.
+  int32_t kept = 16;
   /// Positions of the caches, of all sequences together; 0: as many as fit into `cache_bytes`
   /// (cache_plan.h).
   int32_t positions = 0;

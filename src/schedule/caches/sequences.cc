@@ -10,69 +10,88 @@ namespace veery {
 namespace {
 
 constexpr int32_t kWorthReading = 16;  // tokens that files must have beyond the caches
+constexpr auto kPage = static_cast<size_t>(kPagePositions);
 
 }  // namespace
 
-Sequences::Sequences(Runner& runner, int32_t count, PrefixStore* store)
-    : runner_(runner), store_(store), held_(static_cast<size_t>(count)) {}
+Sequences::Sequences(Runner& runner, bool keeps, PrefixStore* store, PageCache::HashTokens hash)
+    : runner_(runner),
+      keeps_(keeps),
+      store_(store),
+      cache_(runner.pages(), hash),
+      held_(static_cast<size_t>(runner.states().options().sequences)) {}
 
-Sequences::Match Sequences::find(std::span<const int32_t> ids, int32_t positions) const {
+// Looks in the page cache and in open sequences, whose last pages are not full. An open sequence
+// has the first pages of a match in common until their paths in the cache divide.
+Sequences::Match Sequences::find(const PrefixKey& key, std::span<const int32_t> ids) const {
   Match best;
-  if (ids.empty()) return best;
+  best.cached = cache_.match(key, ids);
+  best.tokens = best.cached.tokens;
+  const std::vector<PageCache::Node*>& path = best.cached.path;
   for (size_t i = 0; i < held_.size(); ++i) {
-    const auto sequence = static_cast<int32_t>(i);
-    if (held_[i].use == Use::kFree) continue;
-    if (runner_.extended(sequence) != runner_.would_extend(positions)) continue;
-    const auto limit = std::min(held_[i].ids.size(), ids.size() - 1);
-    const auto same = std::mismatch(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(limit),
-                                    held_[i].ids.begin())
-                          .first -
-                      ids.begin();
-    if (same <= best.tokens) continue;
-    const int32_t kept = runner_.nearest(sequence, static_cast<int32_t>(same));
-    if (kept > best.tokens) best = {sequence, kept};
-  }
-  return best;
-}
-
-int32_t Sequences::match(std::span<const int32_t> ids, int32_t positions) const {
-  return find(ids, positions).tokens;
-}
-
-bool Sequences::has_free() const {
-  return std::ranges::any_of(held_, [](const Held& held) { return held.use == Use::kFree; });
-}
-
-// Returns the least recently used cached prefix except `but`; -1: none.
-int32_t Sequences::oldest(int32_t but) const {
-  int32_t best = -1;
-  for (size_t i = 0; i < held_.size(); ++i)
-    if (held_[i].use == Use::kKept && static_cast<int32_t>(i) != but &&
-        (best < 0 || held_[i].used < held_[static_cast<size_t>(best)].used))
-      best = static_cast<int32_t>(i);
-  return best;
-}
-
-int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions) {
-  const Match match = find(ids, positions);
-  if (match.tokens == 0) return take_empty(positions);
-  ++clock_;
-  Held& source = at(match.sequence);
-  if (!has_free()) {
-    if (const int32_t old = oldest(match.sequence); old >= 0) {
-      drop(old);
-    } else if (source.use == Use::kKept) {  // no other slot: continue the cached prefix itself
-      runner_.rewind(match.sequence, match.tokens);
-      source.ids.resize(static_cast<size_t>(match.tokens));
-      source.use = Use::kAnswer;
-      source.used = clock_;
-      return match.sequence;
+    const Held& other = held_[i];
+    if (!other.open || other.path.key != key) continue;
+    const std::vector<PageCache::Node*>& theirs = other.path.nodes;
+    size_t pages = 0, end = std::min(path.size(), theirs.size());
+    while (pages < end) {
+      const size_t middle = (pages + end) / 2;
+      if (path[middle] == theirs[middle])
+        pages = middle + 1;
+      else
+        end = middle;
     }
+    const auto begin = static_cast<ptrdiff_t>(pages * kPage);
+    const auto same =
+        std::mismatch(ids.begin() + begin, ids.end(), other.ids.begin() + begin, other.ids.end())
+            .first -
+        ids.begin();
+    if (same <= best.tokens) continue;
+    const auto sequence = static_cast<int32_t>(i);
+    const int32_t tokens = runner_.nearest(sequence, static_cast<int32_t>(same));
+    if (tokens > best.tokens) best.sequence = sequence, best.tokens = tokens;
   }
+  return best;
+}
+
+Sequences::Match Sequences::find(std::span<const int32_t> ids, int32_t positions,
+                                 int64_t adapter) const {
+  if (ids.empty()) return {};
+  return find({adapter, runner_.would_extend(positions)}, ids.first(ids.size() - 1));
+}
+
+int32_t Sequences::match(std::span<const int32_t> ids, int32_t positions, int64_t adapter) const {
+  return find(ids, positions, adapter).tokens;
+}
+
+int32_t Sequences::open(const Match& match, const PrefixKey& key) {
+  if (match.sequence >= 0) return runner_.fork(match.sequence, match.tokens);
+  return runner_.open_held({.position = match.tokens, .extended = key.extended},
+                           cache_.pages_of(match.cached), PageCache::state_of(match.cached));
+}
+
+int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions, int64_t adapter) {
+  const Match match = find(ids, positions, adapter);
+  if (match.tokens == 0) return take_empty(positions, adapter);
+  const PrefixKey key{adapter, runner_.would_extend(positions)};
   std::vector<int32_t> own(ids.begin(), ids.begin() + match.tokens);
-  const int32_t sequence = runner_.fork(match.sequence, match.tokens);
-  source.used = clock_;
-  at(sequence) = {Use::kAnswer, clock_, std::move(own)};
+  const auto pages = static_cast<size_t>(match.tokens) / kPage;
+  const auto& nodes = match.sequence >= 0 ? at(match.sequence).path.nodes : match.cached.path;
+  PageCache::Path path = cache_.retain(key, std::span(nodes).first(std::min(pages, nodes.size())));
+  int32_t sequence = -1;
+  try {
+    sequence = open(match, key);
+  } catch (...) {
+    cache_.release(path);
+    throw;
+  }
+  if (match.sequence < 0) cache_.touch(match.cached);
+  at(sequence) = {true, std::move(own), std::move(path)};
+  return sequence;
+}
+
+int32_t Sequences::take_empty(int32_t positions, int64_t adapter) {
+  const int32_t sequence = runner_.open(positions);
+  at(sequence) = {true, {}, {{adapter, runner_.extended(sequence)}, {}}};
   return sequence;
 }
 
@@ -83,101 +102,109 @@ void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
   const bool extended = runner_.would_extend(positions);
   const PrefixStore::Match found = store_->match(ids, extended);
   if (found.tokens < least) return;
-  std::vector<int32_t> own(ids.begin(), ids.begin() + found.tokens);
-  make_room(found.tokens);
-  adopt(store_->load(found, ids, extended), std::move(own));
+  free_pages(found.tokens);
+  adopt(store_->load(found, ids, extended), ids.first(static_cast<size_t>(found.tokens)));
 }
 
-// Makes a cached prefix of a sequence that was loaded; -1: nothing was loaded.
-void Sequences::adopt(int32_t sequence, std::vector<int32_t> ids) {
-  if (sequence < 0) return;
-  at(sequence) = {Use::kAnswer, ++clock_, std::move(ids)};
-  keep_in_memory(sequence);
-}
-
-// Evicts cached prefixes until a sequence of `positions` positions fits or none is left.
-void Sequences::make_room(int32_t positions) {
-  while (!runner_.fits_saved(positions) && drop_oldest()) {
+// Evicts until a sequence of `positions` positions can be loaded or nothing is cached.
+void Sequences::free_pages(int32_t positions) {
+  while (!runner_.pages().fit_states() && cache_.evict_state()) {
+  }
+  while (!runner_.fits_saved(positions) && cache_.evict_page()) {
   }
 }
 
-int32_t Sequences::take_empty(int32_t positions) {
-  ++clock_;
-  if (!has_free())
-    if (const int32_t old = oldest(-1); old >= 0) drop(old);
-  const int32_t sequence = runner_.open(positions);
-  at(sequence) = {Use::kAnswer, clock_, {}};
-  return sequence;
+// Caches a sequence that was loaded; -1: nothing was loaded.
+void Sequences::adopt(int32_t sequence, std::span<const int32_t> ids) {
+  if (sequence < 0) return;
+  at(sequence) = {true, {}, {{0, runner_.extended(sequence)}, {}}};
+  try {
+    at(sequence).ids.assign(ids.begin(), ids.end());
+    add_pages(sequence);
+  } catch (...) {
+    close(sequence);
+    throw;
+  }
+  cache(sequence);
+}
+
+void Sequences::add_pages(int32_t sequence) {
+  Held& held = at(sequence);
+  for (size_t pages = held.path.nodes.size(); (pages + 1) * kPage <= held.ids.size(); ++pages)
+    cache_.add_page(held.path, sequence, std::span(held.ids).subspan(pages * kPage, kPage));
 }
 
 void Sequences::append(int32_t sequence, std::span<const int32_t> ids) {
   std::vector<int32_t>& held = at(sequence).ids;
   held.insert(held.end(), ids.begin(), ids.end());
+  if (keeps_) add_pages(sequence);
+}
+
+// Caches the content of a sequence, whose full pages are in the cache, and closes it.
+void Sequences::cache(int32_t sequence) {
+  Held& held = at(sequence);
+  const auto end = static_cast<int32_t>(held.ids.size());
+  std::vector<int32_t> positions;
+  if (runner_.pages().needs_states() && end > 0) {
+    positions = runner_.pages().snapshots(sequence);
+    if (positions.empty() || positions.back() != end) positions.push_back(end);
+  }
+  const auto rest = std::span(held.ids).subspan(held.path.nodes.size() * kPage);
+  cache_.release_with(held.path, sequence, rest, positions);
+  close(sequence);
 }
 
 void Sequences::keep(int32_t sequence, bool files) {
   if (files && store_ != nullptr) store_->save(sequence, at(sequence).ids);
-  keep_in_memory(sequence);
+  if (keeps_)
+    cache(sequence);
+  else
+    close(sequence);
 }
 
-void Sequences::keep_in_memory(int32_t sequence) {
-  Held& own = at(sequence);
-  own.use = Use::kKept;
-  own.used = ++clock_;
-  // Drop prefixes that are a part of this one, if it can be cut to their length.
-  for (size_t i = 0; i < held_.size(); ++i) {
-    const Held& other = held_[i];
-    const bool begins = other.use == Use::kKept && &other != &own &&
-                        other.ids.size() <= own.ids.size() &&
-                        std::equal(other.ids.begin(), other.ids.end(), own.ids.begin());
-    if (!begins) continue;
-    const auto sequence_of = static_cast<int32_t>(i);
-    const auto length = static_cast<int32_t>(other.ids.size());
-    if (runner_.extended(sequence_of) == runner_.extended(sequence) &&
-        runner_.can_rewind(sequence, length))
-      drop(sequence_of);
-  }
-}
+void Sequences::drop(int32_t sequence) { close(sequence); }
 
-void Sequences::drop(int32_t sequence) {
+void Sequences::close(int32_t sequence) {
+  cache_.release(at(sequence).path);
   runner_.close(sequence);
   at(sequence) = {};
 }
 
-bool Sequences::drop_oldest() {
-  const int32_t old = oldest(-1);
-  if (old < 0) return false;
-  drop(old);
-  return true;
+bool Sequences::make_room(Pages::Lack lack) {
+  return lack == Pages::Lack::kPages ? cache_.evict_page() : cache_.evict_state();
 }
 
 int32_t Sequences::save(std::span<const int32_t> ids, std::string_view note,
                         const std::string& path) {
-  Match best;
-  for (size_t i = 0; i < held_.size(); ++i) {
-    if (held_[i].use == Use::kFree) continue;
-    const auto [end, other] = std::ranges::mismatch(ids, held_[i].ids);
-    const auto sequence = static_cast<int32_t>(i);
-    const int32_t tokens = runner_.nearest(sequence, static_cast<int32_t>(end - ids.begin()));
-    if (tokens > best.tokens) best = {sequence, tokens};
+  const PrefixKey usual, long_context{.extended = true};
+  const Match a = find(usual, ids), b = find(long_context, ids);
+  const Match& best = b.tokens > a.tokens ? b : a;
+  const SavedSequence saved{{ids.begin(), ids.end()}, best.tokens, std::string(note)};
+  if (best.sequence >= 0 || best.tokens == 0) {
+    write_sequence(runner_, best.sequence, saved, path);
+    return best.tokens;
   }
-  write_sequence(runner_, best.sequence, {{ids.begin(), ids.end()}, best.tokens, std::string(note)},
-                 path);
+  const int32_t sequence = open(best, b.tokens > a.tokens ? long_context : usual);
+  try {
+    const auto states = PageCache::states_of(best.cached.path, best.tokens - 1);
+    const auto unused = static_cast<size_t>(runner_.pages().unused_snapshots());
+    for (const Pages::State* state : std::span(states).last(std::min(states.size(), unused)))
+      runner_.pages().adopt_snapshot(sequence, *state);
+    write_sequence(runner_, sequence, saved, path);
+  } catch (...) {
+    runner_.close(sequence);
+    throw;
+  }
+  runner_.close(sequence);
   return best.tokens;
 }
 
 SavedSequence Sequences::load(const std::string& path) {
   SequenceFile file(runner_, path);
   const SavedSequence& saved = file.saved();
-  if (saved.positions > 0) make_room(saved.positions);
-  std::vector<int32_t> own(saved.ids.begin(), saved.ids.begin() + saved.positions);
-  adopt(file.load(), std::move(own));
+  if (saved.positions > 0) free_pages(saved.positions);
+  adopt(file.load(), std::span(saved.ids).first(static_cast<size_t>(saved.positions)));
   return saved;
-}
-
-int32_t Sequences::kept() const {
-  return static_cast<int32_t>(
-      std::ranges::count_if(held_, [](const Held& held) { return held.use == Use::kKept; }));
 }
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// sequences.h: the prefix cache in memory: the sequences of running answers, and cached prefixes.
+// sequences.h: the sequences of running answers, which share the pages of cached prefixes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,36 +8,42 @@
 
 #include "engine/runner.h"
 #include "engine/sequence_file.h"
+#include "schedule/caches/page_cache.h"
 #include "schedule/caches/prefix_store.h"
 
 namespace veery {
 
-/// Every sequence with the tokens that it holds. A new sequence shares the pages of the sequence
-/// that has the longest common prefix. Cached prefixes are evicted when their slot or their memory
-/// is needed, the least recently used first. Not thread-safe. The runner must outlive it and have
-/// no other user.
+/// Every open sequence with the tokens that it holds. A new sequence shares the pages of the
+/// longest common prefix in the page cache or in another sequence. Not thread-safe. The runner must
+/// outlive it and have no other user.
 class Sequences {
  public:
-  /// `store`: the prefix cache on disk, must outlive it; nullptr: none.
-  Sequences(Runner& runner, int32_t count, PrefixStore* store = nullptr);
+  /// `keeps`: pages of answers that are over stay cached until their memory is needed. `store`: the
+  /// prefix cache on disk, must outlive it; nullptr: none. `hash`: for tests.
+  Sequences(Runner& runner, bool keeps, PrefixStore* store = nullptr,
+            PageCache::HashTokens hash = PageCache::hash_tokens);
 
   /// Returns how many tokens of `ids` are cached for a new sequence of `positions` positions; never
-  /// all of them, because the logits after the last token are needed.
-  int32_t match(std::span<const int32_t> ids, int32_t positions) const;
-  /// Opens a sequence with the first match() tokens. Throws kLimit if answers use all sequences.
-  int32_t take(std::span<const int32_t> ids, int32_t positions);
-  /// Loads a prefix of `ids` from disk into the cache, if it is clearly longer than match().
+  /// all of them, because the logits after the last token are needed. `adapter`:
+  /// PrefixKey::adapter, also in the following calls.
+  int32_t match(std::span<const int32_t> ids, int32_t positions, int64_t adapter = 0) const;
+  /// Opens a sequence with the first match() tokens. Throws kLimit if all sequences are open.
+  int32_t take(std::span<const int32_t> ids, int32_t positions, int64_t adapter = 0);
+  /// Loads a prefix of `ids` from disk into the cache, if it is clearly longer than match(). The
+  /// files are of the model without adapters.
   void restore(std::span<const int32_t> ids, int32_t positions);
   /// Opens an empty sequence. Throws as take() does.
-  int32_t take_empty(int32_t positions);
+  int32_t take_empty(int32_t positions, int64_t adapter = 0);
   /// Records that tokens were run at the end of the sequence.
   void append(int32_t sequence, std::span<const int32_t> ids);
-  /// Makes the sequence of an answer that is over a cached prefix; `files`: also saves it to disk.
+  /// Closes the sequence of an answer that is over and caches its content; `files`: also saves it
+  /// to disk.
   void keep(int32_t sequence, bool files);
-  /// Closes a sequence; its content is lost.
+  /// Closes a sequence. Its full pages stay cached.
   void drop(int32_t sequence);
-  /// Evicts the least recently used cached prefix. Returns false if there is none.
-  bool drop_oldest();
+  /// Evicts the least recently used of the cached pages or states, whichever is lacking. Returns
+  /// false if there is nothing to evict.
+  bool make_room(Pages::Lack lack);
 
   /// Writes `ids` to a file with the cached state of the longest prefix (engine/sequence_file.h);
   /// returns the length of that prefix. Throws as write_sequence() does.
@@ -45,31 +51,34 @@ class Sequences {
   /// Loads such a file as a cached prefix. Throws as SequenceFile does.
   SavedSequence load(const std::string& path);
 
-  int32_t kept() const;  ///< number of cached prefixes
+  int32_t kept() const { return cache_.unused(); }  ///< cached pages that no sequence uses
 
  private:
-  enum class Use : uint8_t { kFree, kAnswer, kKept };
   struct Held {
-    Use use = Use::kFree;
-    uint64_t used = 0;         ///< clock_ of its last use
+    bool open = false;
     std::vector<int32_t> ids;  ///< tokens of the sequence
+    PageCache::Path path;      ///< its full pages in the cache
   };
   struct Match {
-    int32_t sequence = -1;
+    int32_t sequence = -1;  ///< an open one to share with; -1: the page cache
     int32_t tokens = 0;
+    PageCache::Match cached;
   };
-  Match find(std::span<const int32_t> ids, int32_t positions) const;
-  int32_t oldest(int32_t but) const;
-  bool has_free() const;
-  void make_room(int32_t positions);
-  void adopt(int32_t sequence, std::vector<int32_t> ids);
-  void keep_in_memory(int32_t sequence);
+  Match find(const PrefixKey& key, std::span<const int32_t> ids) const;
+  Match find(std::span<const int32_t> ids, int32_t positions, int64_t adapter) const;
+  int32_t open(const Match& match, const PrefixKey& key);
+  void close(int32_t sequence);
+  void free_pages(int32_t positions);
+  void adopt(int32_t sequence, std::span<const int32_t> ids);
+  void add_pages(int32_t sequence);
+  void cache(int32_t sequence);
   Held& at(int32_t sequence) { return held_[static_cast<size_t>(sequence)]; }
 
   Runner& runner_;
+  bool keeps_;
   PrefixStore* store_;
+  PageCache cache_;
   std::vector<Held> held_;
-  uint64_t clock_ = 0;
 };
 
 }  // namespace veery
