@@ -23,8 +23,7 @@ class Pages {
   };
   /// Whether there are enough free pages to prepare() all of `ranges`.
   bool fit(std::span<const Range> ranges) { return lack(ranges) == Lack::kNothing; }
-  /// What there is not enough of: pages of growing caches, or pages of windows and recurrent
-  /// states.
+  /// The pages that are too few: those of growing caches, or of windows and recurrent states.
   enum class Lack : uint8_t { kNothing, kPages, kStates };
   Lack lack(std::span<const Range> ranges);
 
@@ -87,7 +86,7 @@ class Pages {
   /// caller has to write their content. Requires unused_snapshots() > 0.
   void make_snapshot(int32_t sequence, int32_t position);
 
-  // What a prefix cache holds apart from any sequence; see held_pages.cc.
+  // Pages that a prefix cache holds apart from any sequence (held_pages.cc).
 
   /// The windows and recurrent states of a sequence at `position`, and as much of them before it as
   /// the sequence still had.

@@ -121,7 +121,7 @@ class Runner {
   bool fits(std::span<const RunPart> parts, int32_t times = 1) {
     return lack(parts, times) == Pages::Lack::kNothing;
   }
-  /// What the caches have too little memory of for that.
+  /// Returns the memory that the caches have too little of for that.
   Pages::Lack lack(std::span<const RunPart> parts, int32_t times = 1);
 
   /// Runs the encoder of the model on `features` [positions, two frames of bands]. Stores the keys
