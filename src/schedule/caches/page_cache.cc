@@ -269,17 +269,24 @@ void PageCache::add_state(Node* node, int32_t sequence, int32_t position, bool l
   to.splice(to.end(), made);
 }
 
+// A sequence that ends at `end` went on where others ended: their states become snapshots.
+void PageCache::supersede(const Path& path, Node* tail, int32_t end) {
+  const auto supersede_in = [&](const Node* node) {
+    for (State* const state : node->states)
+      if (state->held.position < end && std::exchange(state->last, false))
+        snapshots_.splice(snapshots_.end(), ends_, state->place);
+  };
+  std::ranges::for_each(path.nodes, supersede_in);
+  if (tail != nullptr) supersede_in(tail);
+}
+
 void PageCache::release_with(Path& path, int32_t sequence, std::span<const int32_t> rest,
                              std::span<const int32_t> positions) {
   Node* tail = nullptr;
   try {
     Node* const last = path.nodes.empty() ? root(path.key) : path.nodes.back();
     if (!rest.empty()) tail = add_tail(last, sequence, rest);
-    // The sequence goes on where others ended.
-    for (Node* const node : path.nodes)
-      for (State* const state : node->states)
-        if (std::exchange(state->last, false))
-          snapshots_.splice(snapshots_.end(), ends_, state->place);
+    if (!positions.empty()) supersede(path, tail, positions.back());
     // Snapshots are evicted in their order here, so that those that are left keep equal distances.
     std::vector<size_t> order(positions.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -112,6 +112,7 @@ class PageCache {
   Node* add_tail(Node* parent, int32_t sequence, std::span<const int32_t> ids);
   void absorb(Node* node);
   void add_state(Node* node, int32_t sequence, int32_t position, bool last);
+  void supersede(const Path& path, Node* tail, int32_t end);
   void release(Path& path, Node* tail);
   void use(Node* node);
   void prune(Node* node);
