@@ -174,6 +174,25 @@ TEST_P(PageCaches, ALongConversationIsFoundAfterManyOthers) {
   EXPECT_EQ(cache.ask(longer), alone(longer));
 }
 
+// A session file has the states of the prefix that it saves.
+TEST_P(PageCaches, SavedPrefixesAreFoundAfterLoading) {
+  const RunnerOptions options{.sequences = 3, .snapshots = 12, .snapshot_every = 100};
+  const test::TemporaryFolder folder;
+  const Ids ids = random_ids(600, 21), part(ids.begin(), ids.begin() + 590);
+  const Ids longer = joined(ids, {1, 2, 3});
+  Cache cache(model_, options), fresh(model_, options);
+  cache.ask(ids);
+  const int32_t used = cache.runner().used_pages();
+  EXPECT_EQ(cache.sequences().save(ids, "a note", folder.file("session")), 600);
+  EXPECT_EQ(cache.runner().used_pages(), used);
+  EXPECT_EQ(fresh.sequences().load(folder.file("session")).note, "a note");
+  EXPECT_EQ(fresh.match(longer), 600);
+  EXPECT_EQ(fresh.match(part), cache.match(part));
+  EXPECT_GE(fresh.match(part), 480);
+  EXPECT_EQ(fresh.ask(longer), alone(longer));
+  EXPECT_EQ(fresh.ask(part), alone(part));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PageCaches,
                          ::testing::Values("qwen3", "gemma3", "qwen35", "lfm2", "phi3-longrope",
                                            "deepseek-v2", "xlstm"),
@@ -257,6 +276,26 @@ TEST_F(GrowingPages, EqualPagesAreHeldOnce) {
   EXPECT_EQ(cache.sequences().kept(), 3);
   cache.ask(joined(ids, random_ids(100, 13)));  // continues the last page
   EXPECT_EQ(cache.sequences().kept(), 3);
+}
+
+// Memory for eight states: the ends of prompts stay longer than snapshots within a prompt.
+TEST(RecurrentStates, SnapshotsAreEvictedBeforeEnds) {
+  const test::LongModel files("tiny/qwen35");
+  Model model(files.path(), {.threads = 1, .context = test::LongModel::kContext, .chunk = 64});
+  Cache cache(model, {.sequences = 4, .snapshots = 4, .snapshot_every = 64});
+  const Ids conversation = random_ids(400, 22);
+  const Ids part(conversation.begin(), conversation.begin() + 390);
+  const auto other = [](uint64_t i) { return random_ids(20, 30 + i); };
+  for (uint64_t i = 0; i < 3; ++i) cache.ask(other(i));
+  cache.ask(conversation);
+  EXPECT_GE(cache.match(part), 64);
+  for (uint64_t i = 3; i < 7; ++i) cache.ask(other(i));
+  EXPECT_EQ(cache.match(part), 0);
+  EXPECT_EQ(cache.match(joined(conversation, {1})), 400);
+  for (uint64_t i = 0; i < 7; ++i) EXPECT_EQ(cache.match(joined(other(i), {1})), 20) << i;
+  cache.ask(other(7));  // takes the place of the end that was used least recently
+  EXPECT_EQ(cache.match(joined(other(0), {1})), 0);
+  EXPECT_EQ(cache.match(joined(other(1), {1})), 20);
 }
 
 // Answers of a scheduler with and without a cache, with much and with little memory.
