@@ -208,7 +208,7 @@ class GrowingPages : public ::testing::Test {
 TEST_F(GrowingPages, TheLongestCommonPrefixIsFound) {
   for (const PageCache::HashTokens hash : {&PageCache::hash_tokens, &no_hash}) {
     Random random(6);
-    Cache cache(model_, {.sequences = 2, .positions = 256 * 1024}, hash);
+    Cache cache(model_, {.sequences = 100}, hash);
     std::vector<Ids> prompts;
     for (int i = 0; i < 80; ++i) {
       const Ids ids = prompt_of_tree(random, prompts);
@@ -222,7 +222,7 @@ TEST_F(GrowingPages, TheLongestCommonPrefixIsFound) {
 }
 
 TEST_F(GrowingPages, HashCollisionsAreNoticed) {
-  Cache cache(model_, {.sequences = 2, .positions = 8192}, no_hash);
+  Cache cache(model_, {.sequences = 4}, no_hash);
   const Ids a = random_ids(600, 7), b = random_ids(600, 8);
   cache.ask(a);
   EXPECT_LT(cache.match(b), 10);
@@ -231,8 +231,9 @@ TEST_F(GrowingPages, HashCollisionsAreNoticed) {
 }
 
 TEST_F(GrowingPages, TheLeastRecentlyUsedAndTheLaterPagesAreEvictedFirst) {
-  Cache cache(model_, {.sequences = 2, .positions = 16 * 256});
-  const Ids a = random_ids(700, 9), b = random_ids(700, 10), c = random_ids(520, 11);
+  Cache cache(model_, {.sequences = 4});
+  const Ids a = joined({1}, random_ids(699, 9)), b = joined({2}, random_ids(699, 10)),
+            c = joined({3}, random_ids(519, 11));
   const auto matches = [&] {
     return std::vector{cache.match(joined(a, {1})), cache.match(joined(b, {1})),
                        cache.match(joined(c, {1}))};
@@ -265,7 +266,7 @@ TEST_F(GrowingPages, TheLeastRecentlyUsedAndTheLaterPagesAreEvictedFirst) {
 
 // A page that was computed twice is held once.
 TEST_F(GrowingPages, EqualPagesAreHeldOnce) {
-  Cache cache(model_, {.sequences = 2, .positions = 16 * 256});
+  Cache cache(model_, {.sequences = 2});
   const Ids ids = random_ids(600, 12);
   for (int i = 0; i < 3; ++i) {
     const int32_t sequence = cache.sequences().take_empty(Cache::kPositions);

@@ -150,12 +150,12 @@ const Pages::State* PageCache::state_of(const Match& match) {
   return match.state == nullptr ? nullptr : &match.state->held;
 }
 
-std::vector<const Pages::State*> PageCache::states_of(std::span<Node* const> path,
-                                                      int32_t position) {
+std::vector<const Pages::State*> PageCache::states_of(const Match& match) {
   std::vector<const Pages::State*> states;
-  for (const Node* node : path)
-    for (const State* state : node->states)
-      if (state->held.position <= position) states.push_back(&state->held);
+  for (const Node* node = match.last; node != nullptr; node = node->parent)
+    for (size_t i = node->states.size(); i > 0; --i)
+      if (node->states[i - 1]->held.position < match.tokens)
+        states.push_back(&node->states[i - 1]->held);
   return states;
 }
 

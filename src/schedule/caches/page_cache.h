@@ -56,8 +56,8 @@ class PageCache {
   /// Returns the pages of the first Match::tokens tokens, for Pages::adopt().
   std::vector<int32_t> pages_of(const Match& match) const;
   static const Pages::State* state_of(const Match& match);
-  /// Returns the states of a path up to `position`, in the order of their positions.
-  static std::vector<const Pages::State*> states_of(std::span<Node* const> path, int32_t position);
+  /// Returns the states before the end of a match, the last one first.
+  static std::vector<const Pages::State*> states_of(const Match& match);
   /// Records that a match was used.
   void touch(const Match& match);
 

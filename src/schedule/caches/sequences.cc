@@ -186,10 +186,8 @@ int32_t Sequences::save(std::span<const int32_t> ids, std::string_view note,
   }
   const int32_t sequence = open(best, b.tokens > a.tokens ? long_context : usual);
   try {
-    const auto states = PageCache::states_of(best.cached.path, best.tokens - 1);
-    const auto unused = static_cast<size_t>(runner_.pages().unused_snapshots());
-    for (const Pages::State* state : std::span(states).last(std::min(states.size(), unused)))
-      runner_.pages().adopt_snapshot(sequence, *state);
+    for (const Pages::State* state : PageCache::states_of(best.cached))
+      if (runner_.pages().unused_snapshots() > 0) runner_.pages().adopt_snapshot(sequence, *state);
     write_sequence(runner_, sequence, saved, path);
   } catch (...) {
     runner_.close(sequence);
