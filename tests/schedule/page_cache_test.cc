@@ -174,6 +174,19 @@ TEST_P(PageCaches, ALongConversationIsFoundAfterManyOthers) {
   EXPECT_EQ(cache.ask(longer), alone(longer));
 }
 
+// As if a request was cancelled while a choice is scored: its tokens are not those of the prompt.
+TEST_P(PageCaches, TokensThatAreNotPartOfThePrefixAreNotCached) {
+  Cache cache(model_, {.sequences = 3, .snapshots = 12});
+  const Ids ids = random_ids(300, 23), choice = random_ids(64, 24);
+  const int32_t sequence = cache.begin(ids);
+  const RunPart part{sequence, choice, 1};
+  cache.runner().run({&part, 1});
+  cache.sequences().keep(sequence, false);
+  const Ids longer = joined(ids, choice);
+  EXPECT_LE(cache.match(longer), 300);
+  EXPECT_EQ(cache.ask(longer), alone(longer));
+}
+
 // A session file has the states of the prefix that it saves.
 TEST_P(PageCaches, SavedPrefixesAreFoundAfterLoading) {
   const RunnerOptions options{.sequences = 3, .snapshots = 12, .snapshot_every = 100};

@@ -147,7 +147,9 @@ void Sequences::cache(int32_t sequence) {
   std::vector<int32_t> positions;
   if (runner_.pages().needs_states() && end > 0) {
     positions = runner_.pages().snapshots(sequence);
-    if (positions.empty() || positions.back() != end) positions.push_back(end);
+    // A request that is cancelled within a choice has run tokens after these.
+    std::erase_if(positions, [&](int32_t position) { return position >= end; });
+    if (runner_.can_rewind(sequence, end)) positions.push_back(end);
   }
   const auto rest = std::span(held.ids).subspan(held.path.nodes.size() * kPage);
   cache_.release_with(held.path, sequence, rest, positions);
