@@ -87,7 +87,8 @@ typedef struct veery_load_options {
   int32_t exact;        /* not 0: f32 activations and KV cache */
   int32_t slots;        /* answers that are generated at the same time */
   int32_t queue;        /* requests that may wait for a slot */
-  int32_t kept;         /* sequences in the prefix cache */
+  int32_t kept;         /* cached prefixes with room for sliding windows and recurrent states;
+                           0: no prefix cache */
   uint64_t cache_bytes; /* limit of all KV caches of a text model, in bytes; 0: 4 GiB, or more if
                            one sequence of the context needs more */
   const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto", or NVIDIA GPUs that share the

@@ -64,7 +64,7 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
   check_range("chunk", given.chunk, 0, 1 << 16);
   check_range("slots", given.slots, 1, kMostSlots);
   check_range("queue", given.queue, 0, kMostQueued);
-  check_range("kept", given.kept, 1, kMostKept);
+  check_range("kept", given.kept, 0, kMostKept);
   check_range("gpu_layers", given.gpu_layers, -1, 1 << 20);
   LoadOptions options;
   options.threads = given.threads;

@@ -19,7 +19,7 @@ struct Generation {
   int32_t stop_id = -1;        ///< the element of stop_ids that ended it; -1 if none did
   size_t reused_tokens = 0;    ///< prompt tokens that the prefix cache held
   size_t prompt_tokens = 0;    ///< prompt tokens that were evaluated
-  size_t drafted_tokens = 0;   ///< draft tokens that were verified (schedule/draft.h)
+  size_t drafted_tokens = 0;   ///< draft tokens that were verified (schedule/drafts/draft.h)
   size_t accepted_tokens = 0;  ///< draft tokens that were accepted
   double prompt_seconds = 0;
   double decode_seconds = 0;

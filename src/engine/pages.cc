@@ -103,15 +103,16 @@ void Pages::prepare_page(size_t index, int32_t& page, bool keep) {
   page = fresh;
 }
 
-bool Pages::fit(std::span<const Range> ranges) {
-  return std::ranges::all_of(groups_, [&](Group& group) {
+Pages::Lack Pages::lack(std::span<const Range> ranges) {
+  for (Group& group : groups_) {
     size_t want = 0;
     for (const Range& r : ranges)
       if (r.begin < r.end)
         want += static_cast<size_t>(
             wanted(group, held(group, r.sequence), written_by(group.info, r.begin, r.end)));
-    return want <= group.free.size();
-  });
+    if (want > group.free.size()) return group.info.grows() ? Lack::kPages : Lack::kStates;
+  }
+  return Lack::kNothing;
 }
 
 void Pages::prepare(int32_t sequence, int32_t begin, int32_t end) {

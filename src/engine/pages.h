@@ -22,7 +22,10 @@ class Pages {
     int32_t sequence = 0, begin = 0, end = 0;
   };
   /// Whether there are enough free pages to prepare() all of `ranges`.
-  bool fit(std::span<const Range> ranges);
+  bool fit(std::span<const Range> ranges) { return lack(ranges) == Lack::kNothing; }
+  /// The pages that are too few: those of growing caches, or of windows and recurrent states.
+  enum class Lack : uint8_t { kNothing, kPages, kStates };
+  Lack lack(std::span<const Range> ranges);
 
   /// Makes the positions [begin, end) of a sequence writable. Throws kLimit, before anything is
   /// changed, if there are not enough free pages. Does not allocate.
@@ -82,6 +85,43 @@ class Pages {
   /// Gives the sequence a snapshot at `position` with pages in the order of snapshot_places(). The
   /// caller has to write their content. Requires unused_snapshots() > 0.
   void make_snapshot(int32_t sequence, int32_t position);
+
+  // Pages that a prefix cache holds apart from any sequence (held_pages.cc).
+
+  /// The windows and recurrent states of a sequence at `position`, and as much of them before it as
+  /// the sequence still had.
+  struct State {
+    struct Part {
+      int32_t first = 0;  ///< entry of pages[0]
+      std::vector<int32_t> pages;
+    };
+    int32_t position = 0;
+    std::vector<Part> parts;  ///< [group]; without pages for groups that grow
+  };
+  /// Whether sequences need a State to continue: there are windows or recurrent states.
+  bool needs_states() const;
+  /// Holds the page of a growing cache with the positions from entry * kPagePositions on, and
+  /// returns it; -1 if no cache grows.
+  int32_t hold_page(int32_t sequence, int32_t entry);
+  void release_page(int32_t page);
+  /// Holds the state of a sequence at `position`. Requires nearest(sequence, position) == position.
+  State hold_state(int32_t sequence, int32_t position);
+  void release_state(State& state);
+  /// Releases the pages that only positions before the last one need. Returns whether there were
+  /// any.
+  bool trim_state(State& state);
+  /// Returns the largest position <= `position` at which a sequence can continue from the state;
+  /// 0: none.
+  int32_t usable(const State& state, int32_t position) const;
+  /// Gives the empty sequence held pages for `position` positions. `state`: usable there; may be
+  /// nullptr if needs_states() is false.
+  void adopt(int32_t sequence, int32_t position, std::span<const int32_t> pages,
+             const State* state);
+  /// Gives the sequence a snapshot with the pages of a state. Requires unused_snapshots() > 0.
+  void adopt_snapshot(int32_t sequence, const State& state);
+  /// Whether there are free pages for the windows and recurrent states of one more sequence and of
+  /// all unused snapshots.
+  bool fit_states() const;
 
   /// [group][sequence], for RunShape::tables; the address does not change.
   const PageTable* tables() const { return tables_.data(); }

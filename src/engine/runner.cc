@@ -148,6 +148,16 @@ int32_t Runner::open_saved(const SavedShape& shape, std::vector<Pages::Place>& p
   return sequence;
 }
 
+int32_t Runner::open_held(const SavedShape& shape, std::span<const int32_t> pages,
+                          const Pages::State* state) {
+  const int32_t sequence = open();
+  pages_.adopt(sequence, shape.position, pages, state);
+  Sequence& own = sequences_[static_cast<size_t>(sequence)];
+  own.position = own.saved = shape.position;
+  extended_[static_cast<size_t>(sequence)] = shape.extended ? 1 : 0;
+  return sequence;
+}
+
 SavedShape Runner::shape(int32_t sequence) const {
   return {position(sequence), extended(sequence),
           sequences_[static_cast<size_t>(sequence)].encoded};
@@ -248,14 +258,14 @@ void Runner::fill_block(std::span<const RunPart> parts) {
   }
 }
 
-bool Runner::fits(std::span<const RunPart> parts, int32_t times) {
+Pages::Lack Runner::lack(std::span<const RunPart> parts, int32_t times) {
   ranges_.clear();
   for (const RunPart& part : parts) {
     const int32_t begin = position(part.sequence);
     ranges_.push_back(
         {part.sequence, begin, begin + times * static_cast<int32_t>(part.ids.size())});
   }
-  return pages_.fit(ranges_);
+  return pages_.lack(ranges_);
 }
 
 // Made at first use. A run has as many rows as the encoder has positions.

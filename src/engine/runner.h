@@ -83,6 +83,10 @@ class Runner {
   /// the content of its pages, which `places` lists (Pages::make()). Throws kLimit if all sequences
   /// are in use or there are not enough pages.
   int32_t open_saved(const SavedShape& shape, std::vector<Pages::Place>& places);
+  /// Opens a sequence that continues from held pages and returns its index (Pages::adopt()). Throws
+  /// kLimit if all sequences are in use.
+  int32_t open_held(const SavedShape& shape, std::span<const int32_t> pages,
+                    const Pages::State* state);
   SavedShape shape(int32_t sequence) const;
   /// Whether another sequence can be opened and has memory for `positions` positions now.
   bool fits_saved(int32_t positions);
@@ -114,7 +118,11 @@ class Runner {
   void rewind(int32_t sequence, int32_t position);
 
   /// Whether the caches now have memory for `times` runs with as many tokens as these parts have.
-  bool fits(std::span<const RunPart> parts, int32_t times = 1);
+  bool fits(std::span<const RunPart> parts, int32_t times = 1) {
+    return lack(parts, times) == Pages::Lack::kNothing;
+  }
+  /// Returns the memory that the caches have too little of for that.
+  Pages::Lack lack(std::span<const RunPart> parts, int32_t times = 1);
 
   /// Runs the encoder of the model on `features` [positions, two frames of bands]. Stores the keys
   /// and values of the encoder's output in the sequence, for the cross-attention of the decoder.

@@ -7,7 +7,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 #include "schedule/selection/choices.h"
 #include "schedule/selection/reasoning_budget.h"
 #include "schedule/selection/token_rules.h"
@@ -87,6 +87,7 @@ class Job : private TokenMask {
   /// Ends the answer; `error`: why it failed, null if it did not. Does nothing if it has ended.
   void finish(std::exception_ptr error = {}) noexcept;
   bool finished() const { return finished_; }
+  bool cancelled() const { return ticket_->cancelled(); }  ///< by its reader
   void cancel() { text_.cancel(); }
   const Generation& result() const { return result_; }  ///< so far
   /// Records how many tokens of the prompt were in the prefix cache.

@@ -1,5 +1,5 @@
 // Speculative decoding: drafts change the speed of an answer, but not its tokens.
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "convert/as_gguf.h"
 #include "convert/quantize.h"
 #include "file/folder/folder.h"
+#include "schedule/drafts/head_draft.h"
 #include "schedule/generate.h"
-#include "schedule/head_draft.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"

@@ -1,4 +1,4 @@
-// draft_flags.h: flags of speculative decoding (schedule/draft.h).
+// draft_flags.h: flags of speculative decoding (schedule/drafts/draft.h).
 #pragma once
 #include <string>
 

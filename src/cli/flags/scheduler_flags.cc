@@ -22,9 +22,11 @@ void SchedulerFlags::add(Arguments& app) {
              "context, whichever is more [0]")
       .type_name("MB")
       .whole_number(0, 1 << 24);
-  app.option("--keep", kept_, "Maximum number of prefix cache entries (finished conversations)")
+  app.option("--keep", kept_,
+             "Cached conversations with room for sliding windows and recurrent states;\n0: no "
+             "prefix cache")
       .type_name("N")
-      .whole_number(1, kMostKept)
+      .whole_number(0, kMostKept)
       .show_default();
   draft_.add(app);
 }

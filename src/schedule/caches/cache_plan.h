@@ -30,7 +30,7 @@ struct SchedulerBytes {
 
 struct CachePlan {
   int32_t slots = 0;  ///< answers at a time
-  int32_t kept = 0;   ///< cached prefixes besides them
+  int32_t kept = 0;   ///< sequences besides them, for the windows and states of cached prefixes
   RunnerOptions runner, draft_runner;
   SchedulerBytes bytes;
 };
@@ -50,7 +50,7 @@ struct ScheduledModels {
   std::function<RunnerOptions(int32_t slots)> draft_options = {};
 };
 
-/// Divides CacheOptions::cache_bytes and memory_bytes: the most cached prefixes, snapshots and
+/// Divides CacheOptions::cache_bytes and memory_bytes: the most `kept` sequences, snapshots and
 /// states for undoing drafts that leave room for a quarter of the wanted positions, then the most
 /// positions that fit. The runner options in the plan are those that the memory is later allocated
 /// by. Throws CachesTooSmall, naming needed and given bytes.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/runner.h"
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 
 namespace veery {
 

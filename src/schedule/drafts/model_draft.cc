@@ -1,4 +1,4 @@
-#include "schedule/model_draft.h"
+#include "schedule/drafts/model_draft.h"
 
 #include <algorithm>
 #include <utility>

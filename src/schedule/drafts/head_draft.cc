@@ -1,4 +1,4 @@
-#include "schedule/head_draft.h"
+#include "schedule/drafts/head_draft.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schedule/draft.h"
+#include "schedule/drafts/draft.h"
 
 #include <algorithm>
 #include <cmath>
