@@ -41,7 +41,7 @@ CachePlan plan_of(Model& model, Model* head, const SchedulerOptions& options) {
   check(options);
   ScheduledModels models{.model = model};
   if (head != nullptr) {
-    models.also = HeadDraft::kRoot;
+    models.roots = {HeadDraft::kRoot};
     models.draft = head;
     models.draft_options = [&](int32_t slots) { return HeadDraft::runner_options(model, slots); };
   } else if (options.draft_model) {
@@ -77,6 +77,8 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       model_draft_(options.draft_model ? std::make_unique<ModelDraft>(model, options.draft_model,
                                                                       plan_.draft_runner)
                                        : nullptr),
+      head_roots_(head_draft_ ? std::vector{runner_.root(HeadDraft::kRoot)}
+                              : std::vector<RootId>()),
       maker_(head_draft_ ? static_cast<DraftMaker*>(head_draft_.get()) : model_draft_.get()),
       thread_([this] { loop(); }) {}
 
@@ -184,7 +186,7 @@ SchedulerBytes Scheduler::bytes() const {
   SchedulerBytes bytes{runner_.cache_bytes(), runner_.activation_bytes(), 0};
   const auto add = [&](const Runner& runner) {
     bytes.caches += runner.cache_bytes();
-    bytes.activations += runner.activation_bytes();
+    bytes.add_activations(model_, runner.model(), runner.activation_bytes());
     bytes.drafts += runner.model().weight_bytes();
   };
   if (head_draft_) add(head_draft_->runner());
@@ -306,6 +308,7 @@ bool Scheduler::make_parts() {
   const auto add = [&](Job& job, int32_t most) {
     parts_.push_back(job.part(most));
     parts_.back().mask = job.mask();
+    parts_.back().roots = head_roots_;
     in_step_.push_back(&job);
     return static_cast<int32_t>(parts_.back().ids.size());
   };
@@ -364,7 +367,7 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
   if (!job.request().choices.empty() || std::ssize(tokens) <= job.run) return;
   hidden_.clear();
   for (int64_t i = row; i < row + count; ++i) {
-    const std::span<const float> hidden = runner_.also(i);
+    const std::span<const float> hidden = runner_.row(head_roots_.front(), i);
     hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
   }
   const int32_t begin = job.run - count;

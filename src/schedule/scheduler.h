@@ -176,7 +176,8 @@ class Scheduler {
   DraftLength draft_length_;
   std::unique_ptr<HeadDraft> head_draft_;
   std::unique_ptr<ModelDraft> model_draft_;
-  DraftMaker* maker_ = nullptr;  // one of the two, if any
+  std::vector<RootId> head_roots_;  // of runs, if the MTP head makes drafts
+  DraftMaker* maker_ = nullptr;     // one of the two, if any
   std::vector<float> hidden_;
   std::vector<DraftRequest> draft_requests_;
   std::vector<Job*> asked_;
