@@ -81,7 +81,8 @@ typedef enum veery_kind {
 typedef struct veery_load_options {
   size_t size;
   int32_t kind;         /* veery_kind */
-  int32_t threads;      /* 0: the cores that this process may use */
+  int32_t threads;      /* 0: the cores that this process may use. Models with the same number share
+                           these threads, memory for activations, and devices of the same name */
   int32_t context;      /* positions of one sequence; 0: the model's, at most 4096 */
   int32_t chunk;        /* tokens of a prefill chunk; 0: 256 on a CPU, 2048 on a GPU */
   int32_t exact;        /* not 0: f32 activations and KV cache */
@@ -96,7 +97,8 @@ typedef struct veery_load_options {
   int32_t gpu_layers;   /* last layers on the device or on all listed GPUs together, with the output
                            head; -1: all, 0: none */
   int32_t relaxed; /* not 0: prefill by cuBLASLt on NVIDIA GPUs; results differ from the CPU's */
-  uint64_t device_bytes; /* limit of weights, KV cache, plans on each device, in bytes; 0: none */
+  uint64_t device_bytes; /* limit of weights, KV caches and plans of all models that share each
+                            device, in bytes, replacing an earlier limit; 0: no other limit */
 } veery_load_options;
 
 typedef struct veery_model_info {
@@ -111,11 +113,13 @@ typedef struct veery_model_info {
   double load_seconds;
 } veery_model_info;
 
-/* Memory of a model's devices together, in bytes; all 0 on a CPU. */
+/* Memory of a model's devices together, in bytes, with that of other models that share them; all 0
+ * on a CPU. */
 typedef struct veery_device_memory {
   size_t size;
   uint64_t active;    /* in use by weights, KV cache and plans */
-  uint64_t peak;      /* maximum of `active` since loading or veery_model_clear_device_cache() */
+  uint64_t peak;      /* maximum of `active` since the first model was loaded or
+                         veery_model_clear_device_cache() */
   uint64_t cached;    /* released by the model, kept for its next allocations */
   uint64_t available; /* can be allocated: `cached`, and free memory within the limit */
 } veery_device_memory;

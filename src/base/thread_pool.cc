@@ -52,6 +52,7 @@ void ThreadPool::perform(int index) noexcept {
 }
 
 void ThreadPool::run_erased(Erased call, const void* job) {
+  const std::lock_guard turn(turn_);
   call_ = call;
   job_ = job;
   running_.reset(static_cast<unsigned>(size_ - 1));

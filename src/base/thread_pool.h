@@ -11,12 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/threads/fair_lock.h"
 #include "base/spin_barrier.h"
 
 namespace veery {
 
 /// A pool of `size` workers; the caller of run() is worker 0. Between jobs workers spin for a short
-/// while and then sleep. run() does not allocate.
+/// while and then sleep. run() does not allocate. Several threads may use a pool: their jobs run one
+/// after another, in the order of the calls.
 class ThreadPool {
  public:
   /// A size of 0 means available_cores().
@@ -29,8 +31,8 @@ class ThreadPool {
   SpinBarrier& barrier() { return barrier_; }
 
   /// Calls job(index) on every worker and returns when all are done. Rethrows the first exception
-  /// of a worker; a job that uses barrier() must not throw. Only one thread may call run() at a
-  /// time.
+  /// of a worker; a job that uses barrier() must not throw. A job must not call run(), nor wait for
+  /// a lock that is held during a call of run().
   template <typename Job>
   void run(const Job& job) {
     run_erased([](const void* self, int index) { (*static_cast<const Job*>(self))(index); }, &job);
@@ -70,6 +72,7 @@ class ThreadPool {
   void perform(int index) noexcept;
 
   int size_;
+  FairLock turn_;  ///< held during a job
   SpinPolicy policy_;
   SpinBarrier barrier_;
   std::vector<std::thread> threads_;

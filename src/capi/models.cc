@@ -1,4 +1,10 @@
 // Loading models, and the memory of their devices.
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include "base/cores.h"
 #include "capi/handles.h"
 #include "capi/structures.h"
@@ -24,6 +30,18 @@ void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
                 low, high);
 }
 
+// Returns the executor of all models of this process that were loaded with this number of threads.
+// It lives as long as one of them. A child process makes its own: it has none of the threads.
+std::shared_ptr<Executor> process_executor(int threads) {
+  static std::mutex mutex;
+  static std::map<std::pair<pid_t, int>, std::weak_ptr<Executor>> executors;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Executor>& known = executors[{::getpid(), threads}];
+  std::shared_ptr<Executor> executor = known.lock();
+  if (!executor) known = executor = std::make_shared<Executor>(threads);
+  return executor;
+}
+
 // Selects the device, the layers on it and the chunk size.
 void place(LoadOptions& options, const veery_load_options& given) {
   const std::string device = given.device == nullptr ? "cpu" : given.device;
@@ -40,7 +58,7 @@ void place(LoadOptions& options, const veery_load_options& given) {
     throw Error(ErrorKind::kInput, "veery_load_options: found exact and relaxed, expected one");
   if (given.gpu_layers > 0 && device == "cpu") refuse("gpu_layers", "a GPU");
   std::string why;
-  options.backends = find_backends(device, why, given.relaxed != 0);
+  options.backends = options.executor->devices(device, why, given.relaxed != 0);
   if (given.gpu_layers >= 0) options.backend_layers = given.gpu_layers;
   if (given.device_bytes > 0) {
     bool limited = false;
@@ -67,6 +85,7 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
   check_range("kept", given.kept, 0, kMostKept);
   check_range("gpu_layers", given.gpu_layers, -1, 1 << 20);
   LoadOptions options;
+  options.executor = process_executor(given.threads);
   options.threads = given.threads;
   options.context = given.context;
   options.exact = given.exact != 0;

@@ -15,7 +15,6 @@
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "import/unused_tensors.h"
-#include "kernels/cpu/backend/cpu_backend.h"
 #include "model/arch/registry.h"
 #include "plan/split.h"
 #include "text/chat/chat_text.h"
@@ -50,11 +49,9 @@ bool same_values(const TensorView& a, const TensorView& b) {
 }  // namespace
 
 Model::Model(const std::string& path, const LoadOptions& options)
-    : options_(options),
-      pool_(options.threads),
-      target_(best_target(options.target)),
-      cpu_(make_cpu_backend(pool_, target_)) {
+    : options_(options), target_(best_target(options.target)) {
   const double start = seconds_now();
+  if (!options_.executor) options_.executor = std::make_shared<Executor>(options.threads);
   file_ = open_model(path);
   file_.checked([&] { load(options); });
   load_seconds_ = seconds_now() - start;
@@ -88,9 +85,7 @@ void Model::load(const LoadOptions& options) {
 Model::Model(const Model& base, const Change& change,
              std::function<Entry(ModelFile&, const TransformerConfig&)> entry)
     : options_(base.options_),
-      pool_(base.options_.threads),
       target_(base.target_),
-      cpu_(make_cpu_backend(pool_, target_)),
       file_(base.file_),
       config_(base.config_),
       tokenizer_(base.tokenizer_),
@@ -156,7 +151,7 @@ void Model::find_places() {
     places_.push_back(
         {&backend, first_layer, options_.layout_only ? &host_device() : &backend.device()});
   };
-  if (options_.backends.empty() || first > 0) add(*cpu_, 0);
+  if (options_.backends.empty() || first > 0) add(executor().cpu(target_), 0);
   for (size_t i = 0; i < options_.backends.size(); ++i) {
     const int32_t from = i == 0 ? first : split_layer(first, i, options_.backends.size());
     if (i > 0 && from <= places_.back().first_layer) continue;  // more devices than layers
@@ -191,7 +186,7 @@ void Model::load_params(const ParamStore::Progress& progress) {
   const auto load = [&](size_t place, const Graph& graph) {
     Backend& backend = *places_[place].backend;
     if (options_.layout_only) return params_[place].lay_out(file_, graph, backend);
-    params_[place].load(file_, graph, pool_, backend, progress);
+    params_[place].load(file_, graph, pool(), backend, progress);
   };
   if (places_.size() == 1) return load(0, entry_.graph);
   std::vector<Value> roots;

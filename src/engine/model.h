@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/executor.h"
 #include "file/model_file.h"
 #include "kernels/backend.h"
 #include "model/arch/entry.h"
@@ -24,7 +25,9 @@ namespace veery {
 inline constexpr int32_t kMostContext = 1 << 30;
 
 struct LoadOptions {
-  int threads = 0;  ///< 0: the cores this process may use
+  /// Threads and devices that the model shares with others; absent: a new one with `threads`.
+  std::shared_ptr<Executor> executor;
+  int threads = 0;  ///< of the new executor; 0: the cores this process may use
   /// Positions of a sequence; 0: the model's own, with the default entry at most 4096.
   int32_t context = 0;
   bool clip_context = false;  ///< reduce a context that exceeds the model's instead of throwing
@@ -56,8 +59,8 @@ struct LoadOptions {
   std::function<void(const std::string& what)> warn;
 };
 
-/// A loaded model, immutable. Runners and encoders refer to it and share its threads, so their
-/// plans must run one at a time.
+/// A loaded model, immutable. Runners and encoders refer to it; several threads may use them, each
+/// its own, as runs take turns (Executor).
 class Model {
  public:
   /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the
@@ -92,9 +95,10 @@ class Model {
   /// The format of reasoning and tool calls in its answers, found from its template.
   const AnswerFormat& answer_format() const;
   const LoadOptions& options() const { return options_; }
-  int threads() { return pool_.size(); }
+  Executor& executor() const { return *options_.executor; }
+  int threads() const { return executor().threads(); }
   Target target() const { return target_; }
-  ThreadPool& pool() { return pool_; }
+  ThreadPool& pool() const { return executor().pool(); }
   /// The devices of its layers, in order.
   const Placement& places() const { return places_; }
   /// The backend of the last place, which has the output head.
@@ -127,9 +131,7 @@ class Model {
   void warn_of_unused() const;
 
   LoadOptions options_;
-  ThreadPool pool_;
   Target target_;
-  std::unique_ptr<Backend> cpu_;
   ModelFile file_;
   TransformerConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;

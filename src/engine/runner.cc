@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "kernels/reference/cache_element.h"
-#include "plan/fuse.h"
 #include "sample/sampler.h"
 
 namespace veery {
@@ -77,7 +76,6 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       most_outputs_(veery::most_outputs(model, options)),
       snapshot_every_(options.snapshot_every),
       features_(options.features),
-      also_(options.also),
       states_(model.entry().graph, state_options(model, options), memory_of(model)),
       pages_(states_),
       block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows_))),
@@ -86,14 +84,23 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       features_input_(features_ > 0 ? block_.input<float>("features") : std::span<float>()),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
-      source_positions_(model.config().source.positions) {
+      source_positions_(model.config().source.positions),
+      workspaces_(make_workspaces(model)),
+      source_workspace_(workspaces_.back().shared_arena()),
+      arenas_(arenas_of(workspaces_)),
+      plans_(model, workspaces_, states_, block_) {
   VEERY_CHECK(std::ssize(features_input_) == features_ * block_.rows());
   block_.shape.tables = pages_.tables();
   block_.shape.sequences = options.sequences;
-  for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
   for (size_t i = 0; i < options.activations.places.size(); ++i)
-    if (const size_t bytes = options.activations.places[i]; bytes > 0) workspaces_[i].block(bytes);
-  if (options.activations.source > 0) source_workspace_.block(options.activations.source);
+    workspaces_[i].reserve(options.activations.places[i]);
+  source_workspace_.reserve(options.activations.source);
+}
+
+ActivationBytes Runner::activation_bytes() const {
+  ActivationSizes sizes{.source = source_workspace_.bytes()};
+  for (const Workspace& workspace : workspaces_) sizes.places.push_back(workspace.bytes());
+  return veery::activation_bytes(model_, sizes);
 }
 
 int32_t Runner::open(int32_t positions) {
@@ -270,12 +277,13 @@ Pages::Lack Runner::lack(std::span<const RunPart> parts, int32_t times) {
 
 // Made at first use. A run has as many rows as the encoder has positions.
 Plan& Runner::source_plan() {
-  if (source_plan_) return *source_plan_;
+  if (source_plan_ && source_plan_->is_current()) return *source_plan_;
   if (!model_.runs_on_host())
     throw Error(ErrorKind::kUnsupported,
                 "{}: an encoder that a decoder attends to is computed on the CPU only",
                 model_.path());
   const SourceConfig& source = model_.config().source;
+  source_plan_.reset();
   source_block_ = std::make_unique<RunBlock>(model_.entry().graph, source.positions);
   source_block_->shape.tables = pages_.tables();
   source_block_->shape.sequences = block_.shape.sequences;
@@ -283,12 +291,13 @@ Plan& Runner::source_plan() {
       .rows = source.positions, .exact = model_.options().exact, .fuse = model_.options().fuse};
   source_plan_ = std::make_unique<Plan>(
       model_.entry().graph, source_roots(model_),
-      source_binding(model_, states_, *source_block_, source_workspace_), options);
+      one_place(model_, source_workspace_, *source_block_, &states_), options);
   return *source_plan_;
 }
 
 void Runner::encode(int32_t sequence, std::span<const float> features) {
   check(sequence);
+  const Turn turn(arenas_);
   Plan& plan = source_plan();
   const std::span<float> input = source_block_->input<float>("features");
   if (features.size() != input.size())
@@ -335,31 +344,50 @@ void Runner::run(std::span<const RunPart> parts) {
     outputs += part.outputs;
   }
   if (rows == 0) return;
-  last_wants_ = wants_of(parts);
-  if (last_wants_ == Wants::kTop && !has_top(model_)) last_wants_ = Wants::kLogits;
-  fetched_ = false;
-  is_chain_ = false;
-  last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
+  Wants wants = wants_of(parts);
+  if (wants == Wants::kTop && !has_top(model_)) wants = Wants::kLogits;
   fill_block(parts);
-  masked_ = last_wants_ == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
+  const bool masked = wants == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
   PartMasks masks(parts, model_.pool());
-  if (masked_) {
-    block_.shape.mask = &masks;
-    masked_plans_.insert(last_);
+  if (masked) block_.shape.mask = &masks;
+  {
+    const Turn turn(arenas_);
+    start(key_of(rows, std::max<int64_t>(outputs, 1), wants, set_of(parts)));
+    if (masked) plans_.count_masked(last_key_);
+    last_->run();
   }
-  last_->run();
+  masked_ = masked;
   block_.shape.mask = nullptr;
   finish(parts);
 }
 
+// Takes the plan of the next run. The caller holds the turn.
+void Runner::start(const RunPlans::Key& key) {
+  last_ = &plans_.find_or_make(key);
+  last_key_ = key;
+  fetched_.assign(plans_.logits(key) + 1, 0);
+  is_chain_ = masked_ = false;
+}
+
+// Returns the set of the roots of all parts.
+int32_t Runner::set_of(std::span<const RunPart> parts) {
+  int32_t set = 0;
+  for (const RunPart& part : parts)
+    if (!part.roots.empty()) set = plans_.joined(set, part.roots);
+  return set;
+}
+
 int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
   if (parts.empty() || model_.backend().runs_on_host() || most_undone() != INT32_MAX) return 0;
-  const bool plain = std::ranges::all_of(
-      parts, [](const RunPart& part) { return part.ids.size() == 1 && part.outputs == 1; });
+  const bool plain = std::ranges::all_of(parts, [](const RunPart& part) {
+    return part.ids.size() == 1 && part.outputs == 1 && part.roots.empty();
+  });
   if (!plain || (draws && !has_top(model_))) return 0;
   const auto rows = std::ssize(parts);
-  Plan& of = plan(rows, rows, draws ? Wants::kTop : Wants::kBest);
-  return draws && !of.chain_draws() ? 0 : of.chain_steps();
+  const RunPlans::Key key = key_of(rows, rows, draws ? Wants::kTop : Wants::kBest);
+  if (const auto known = plans_.known_chain_steps(key)) return *known;
+  const Turn turn(arenas_);
+  return plans_.find_chain_steps(key);
 }
 
 void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows) {
@@ -378,13 +406,14 @@ void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow>
     pages_.prepare(parts[i].sequence, begin, begin + rows[i].most);
   }
   const auto count = std::ssize(parts);
-  last_wants_ = draws ? Wants::kTop : Wants::kBest;
-  last_ = &plan(count, count, last_wants_);
   fill_block(parts);
-  chains_.insert(last_);
-  is_chain_ = true;
-  masked_ = false;
-  last_->run_chain(rows);
+  {
+    const Turn turn(arenas_);
+    start(key_of(count, count, draws ? Wants::kTop : Wants::kBest));
+    plans_.count_chained(last_key_);
+    is_chain_ = true;
+    last_->run_chain(rows);
+  }
   chained_.clear();
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::span<const int32_t> made = chosen(i);
@@ -394,33 +423,6 @@ void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow>
     if (std::ssize(made) < rows[i].most)
       rewind(sequence, begin + static_cast<int32_t>(made.size()));
   }
-}
-
-void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
-                      std::span<const std::string> roots) {
-  const RunPart part{sequence, ids, static_cast<int32_t>(ids.size())};
-  const std::span parts(&part, 1);
-  VEERY_CHECK(!ids.empty());
-  check(parts);
-  prepare(parts);
-  const int64_t rows = plan_rows(part.outputs);
-  auto& slot = plans_with_[{rows, {roots.begin(), roots.end()}}];
-  if (!slot) {
-    std::vector<Value> values = {model_.entry().root("logits")};
-    for (const std::string& root : roots) values.push_back(model_.entry().root(root));
-    slot = make_plan(rows, rows, std::move(values));
-  }
-  last_wants_ = Wants::kLogits;
-  is_chain_ = masked_ = false;
-  last_ = slot.get();
-  fill_block(parts);
-  last_->run();
-  finish(parts);
-}
-
-std::span<const float> Runner::values(size_t root, int64_t i) const {
-  const Operand& value = last_->root(root + 1);
-  return {value.row<float>(i), static_cast<size_t>(value.cols)};
 }
 
 std::vector<float> Runner::source_values(int32_t sequence, const std::string& state,
@@ -447,21 +449,33 @@ void Runner::save(int32_t sequence) {
   sequences_[static_cast<size_t>(sequence)].saved = at;
 }
 
-// Roots of a plan for Wants::kTop in their order. Without RunnerOptions::also there is no kAlso.
-enum TopRoot : size_t { kValues, kIndices, kMass, kAlso };
+// Roots of a plan for Wants::kTop in their order.
+enum TopRoot : size_t { kValues, kIndices, kMass };
+
+// Copies a root that stays on the device to the host, once after a run.
+void Runner::fetch(size_t root) const {
+  const std::lock_guard lock(fetch_);
+  if (root >= fetched_.size()) fetched_.resize(root + 1);
+  if (std::exchange(fetched_[root], 1) == 0) last_->fetch(root);
+}
 
 std::span<const float> Runner::logits(int32_t i) const {
-  size_t root = 0;
-  if (last_wants_ == Wants::kTop) {
-    root = kAlso + (also_.empty() ? 0 : 1);
-    const std::lock_guard lock(fetch_);
-    if (!std::exchange(fetched_, true)) last_->fetch(root);
-  }
+  const size_t root = plans_.logits(last_key_);
+  if (root > 0) fetch(root);
   return {last_->root(root).row<float>(i), static_cast<size_t>(model_.config().vocab)};
 }
 
+std::span<const float> Runner::row(RootId root, int64_t i) const {
+  const int32_t at = plans_.find(last_key_, root);
+  VEERY_CHECK(at >= 0);
+  const auto index = static_cast<size_t>(at);
+  fetch(index);
+  const Operand& value = last_->root(index);
+  return {value.row<float>(i), static_cast<size_t>(value.cols)};
+}
+
 std::optional<TopLogits> Runner::top(int32_t i) const {
-  if (last_wants_ != Wants::kTop) return {};
+  if (last_key_.wants != Wants::kTop) return {};
   const Operand& values = last_->root(kValues);
   const auto count = static_cast<size_t>(values.cols);
   return TopLogits{{values.row<float>(i), count},
@@ -471,8 +485,8 @@ std::optional<TopLogits> Runner::top(int32_t i) const {
 
 int32_t Runner::best(int32_t i) const {
   if (is_chain_) return chained_[static_cast<size_t>(i)];
-  if (last_wants_ == Wants::kBest) return *last_->root(0).row<int32_t>(i);
-  if (last_wants_ == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
+  if (last_key_.wants == Wants::kBest) return *last_->root(0).row<int32_t>(i);
+  if (last_key_.wants == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
     return *last_->root(kIndices).row<int32_t>(i);
   return argmax(logits(i));
 }
@@ -491,59 +505,14 @@ int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const 
   return sampler.sample(runner.logits(i), history);
 }
 
-std::span<const float> Runner::also(int64_t i) const {
-  const Operand& value = last_->root(last_wants_ == Wants::kTop ? size_t{kAlso} : 1);
-  return {value.row<float>(i), static_cast<size_t>(value.cols)};
+RunPlans::Key Runner::key_of(int64_t rows, int64_t outputs, Wants wants, int32_t set) {
+  const int64_t most = plan_rows(rows);
+  return {most, std::min(most, plan_rows(outputs)), wants, set};
 }
 
 Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
-  rows = plan_rows(rows);
-  outputs = std::min(rows, plan_rows(outputs));
-  auto& slot = plans_[{rows, outputs, wants}];
-  if (!slot) {
-    RunRoots roots = run_roots(model_, wants, also_);
-    slot = make_plan(rows, outputs, std::move(roots.values), roots.first_fetched);
-  }
-  return *slot;
-}
-
-// Throws kBug if the roots depend on an input that nothing writes: it would stay zero.
-void Runner::check_inputs(const std::vector<Value>& roots) const {
-  const Graph& graph = model_.entry().graph;
-  const std::vector<bool> needed = needed_for(graph, roots);
-  for (NodeId id = 0; id < graph.size(); ++id)
-    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput &&
-        !block_.is_taken(graph[id].name))
-      throw Error(ErrorKind::kBug, "runner: nothing writes input {} of {} columns", graph[id].name,
-                  graph[id].shape().cols());
-}
-
-const Runner::Fused& Runner::fused(const std::vector<Value>& roots) {
-  const auto known = std::ranges::find(fused_, roots, &Fused::of);
-  if (known != fused_.end()) return *known;
-  Fused made{roots, roots, {}};
-  made.graph = fuse(model_.entry().graph, made.roots);
-  return fused_.emplace_back(std::move(made));
-}
-
-std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
-                                        size_t first_fetched) {
-  check_inputs(roots);
-  // With several places the plan splits the graph first and fuses each part.
-  const bool splits = model_.places().size() > 1, fuses = model_.options().fuse && !splits;
-  const PlanOptions options{.rows = rows,
-                            .outputs = outputs,
-                            .exact = model_.options().exact,
-                            .fuse = model_.options().fuse && splits,
-                            .first_fetched = first_fetched};
-  const Graph* graph = &model_.entry().graph;
-  if (fuses) {
-    const Fused& made = fused(roots);
-    graph = &made.graph;
-    roots = made.roots;
-  }
-  return std::make_unique<Plan>(*graph, std::move(roots),
-                                binding_of(model_, workspaces_, &states_, &block_), options);
+  const Turn turn(arenas_);
+  return plans_.find_or_make(key_of(rows, outputs, wants));
 }
 
 }  // namespace veery

@@ -2,18 +2,16 @@
 // extend them together.
 #pragma once
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "engine/model.h"
 #include "engine/pages.h"
+#include "engine/run_plans.h"
 #include "engine/runner_sizes.h"
 #include "plan/plan.h"
 #include "plan/run_block.h"
@@ -32,6 +30,9 @@ struct RunPart {
   /// The tokens that each output of this part may be; nullptr: all. A run reads it only if
   /// Runner::masked() is true afterwards.
   TokenMask* mask = nullptr;
+  /// Further roots of the entry to compute in this run (Runner::root()), each once. A run computes
+  /// the roots of all of its parts.
+  std::span<const RootId> roots = {};
 };
 
 /// The state of a sequence that its pages do not hold.
@@ -45,7 +46,8 @@ struct SavedShape {
 void check_ids(const Model& model, std::span<const int32_t> ids);
 
 /// Evaluates several sequences of one model in common runs. The results of a sequence do not depend
-/// on the other sequences in a run. Not thread-safe except where stated. The model must outlive it.
+/// on the other sequences in a run. Not thread-safe except where stated; other runners, also of the
+/// same model, may run on other threads. The model must outlive it.
 class Runner {
  public:
   explicit Runner(Model& model, const RunnerOptions& options = {});
@@ -55,15 +57,12 @@ class Runner {
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
   int32_t most_outputs() const { return most_outputs_; }
   /// Number of plans made so far; a plan that was also chained or run with masks counts once more
-  /// for each. Plans are made when they are first needed.
-  size_t plans() const { return plans_.size() + chains_.size() + masked_plans_.size(); }
+  /// for each. Plans are made when they are first needed, and again after the arena of a device was
+  /// replaced (Arena).
+  size_t plans() const { return plans_.made(); }
   size_t cache_bytes() const { return states_.bytes(); }
-  /// Bytes of the workspaces that were reserved or that plans have allocated.
-  size_t activation_bytes() const {
-    size_t bytes = source_workspace_.bytes();
-    for (const Workspace& workspace : workspaces_) bytes += workspace.bytes();
-    return bytes;
-  }
+  /// Bytes of the workspaces that were reserved or that plans have demanded.
+  ActivationBytes activation_bytes() const;
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }
   /// Pages of 256 positions that sequences hold.
@@ -150,10 +149,12 @@ class Runner {
   }
   /// Whether the last run was a chain.
   bool chained() const { return is_chain_; }
-  /// As run() for one sequence, with an output for every token. Also computes `roots` of the entry:
-  /// values(k, i) is row `i` of `roots[k]`, valid until the next run.
-  void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
-  std::span<const float> values(size_t root, int64_t i) const;
+  /// Interns a root of the entry, for RunPart::roots. Throws kInput if there is none of this name.
+  RootId root(const std::string& name) { return plans_.root(name); }
+  /// Row `i` of a root that a part of the last run requested, valid until the next run: a row of
+  /// the run or an output, as the root has it. Copied from the device when first read. May be
+  /// called from several threads.
+  std::span<const float> row(RootId root, int64_t i) const;
   /// Whether the model's device applied the masks of the last run's parts. If not, the caller has
   /// to apply them when it samples.
   bool masked() const { return masked_; }
@@ -168,10 +169,8 @@ class Runner {
   /// threads.
   int32_t best(int32_t i) const;
 
-  /// Row `i` of the root RunnerOptions::also, valid until the next run.
-  std::span<const float> also(int64_t i) const;
-
-  /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
+  /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed. Valid
+  /// until the next run or call.
   Plan& plan(int64_t rows, int64_t outputs = 1, Wants wants = Wants::kLogits);
   /// The values, as f32 [positions][columns], that encode() wrote for a sequence to a state of the
   /// graph ("blk.0.cross_attn.k_source").
@@ -193,23 +192,15 @@ class Runner {
   void finish(std::span<const RunPart> parts);
   void move_on(int32_t sequence, int32_t tokens);
   void fill_block(std::span<const RunPart> parts);
-  void check_inputs(const std::vector<Value>& roots) const;
-  std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
-                                  size_t first_fetched = SIZE_MAX);
   Plan& source_plan();
-
-  /// The fused graph for these roots, shared by plans of all sizes: fusion is the slowest part of
-  /// making a plan.
-  struct Fused {
-    std::vector<Value> of, roots;
-    Graph graph;
-  };
-  const Fused& fused(const std::vector<Value>& roots);
+  void start(const RunPlans::Key& key);
+  int32_t set_of(std::span<const RunPart> parts);
+  void fetch(size_t root) const;
+  static RunPlans::Key key_of(int64_t rows, int64_t outputs, Wants wants, int32_t set = 0);
 
   Model& model_;
   int32_t context_, most_rows_, most_outputs_, snapshot_every_;
   int64_t features_;
-  std::string also_;
   StateStore states_;
   Pages pages_;
   RunBlock block_;
@@ -221,22 +212,18 @@ class Runner {
   std::vector<Pages::Range> ranges_;
   int32_t source_positions_;  ///< positions of the encoder's output per sequence; 0: no encoder
   std::unique_ptr<RunBlock> source_block_;
-  Workspace source_workspace_;  ///< separate, so that runs do not overwrite encoded()
-  std::unique_ptr<Plan> source_plan_;
   std::deque<Workspace> workspaces_;  ///< of each place
-  std::deque<Fused> fused_;
-  std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
-  /// Plans of run_with(), by rows and roots.
-  std::map<std::pair<int64_t, std::vector<std::string>>, std::unique_ptr<Plan>> plans_with_;
+  Workspace source_workspace_;        ///< its results are encoded(), which runs do not overwrite
+  std::vector<Arena*> arenas_;        ///< of the workspaces, for Turn
+  std::unique_ptr<Plan> source_plan_;
+  RunPlans plans_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
-  Wants last_wants_ = Wants::kLogits;
-  std::set<const Plan*> chains_;  ///< plans that were chained
-  std::set<const Plan*> masked_plans_;
+  RunPlans::Key last_key_ = key_of(1, 1, Wants::kLogits);
   bool is_chain_ = false, masked_ = false;  ///< of the last run
   std::vector<int32_t> chained_;            ///< its tokens, of all parts, if it was a chain
   mutable std::mutex fetch_;
-  mutable bool fetched_ = false;  ///< the logits of the last run were copied to the host on demand
+  mutable std::vector<uint8_t> fetched_;  ///< roots of the last run that were copied on demand
 };
 
 /// The output that `sampler` needs to choose tokens.

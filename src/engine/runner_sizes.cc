@@ -22,20 +22,21 @@ class ActivationMeter {
         states_(model.entry().graph, small_states(model, options)),
         block_(model.entry().graph, static_cast<int32_t>(plan_rows(most_rows(model, options)))),
         workspaces_(model.places().size()),
-        also_(options.also),
         most_rows_(plan_rows(most_rows(model, options))),
-        most_outputs_(plan_rows(most_outputs(model, options))) {}
+        most_outputs_(plan_rows(most_outputs(model, options))) {
+    for (const std::string& root : options.roots) roots_.push_back(model.entry().root(root));
+  }
 
-  ActivationBytes run() {
+  ActivationSizes run() {
     for (const Wants wants : {Wants::kBest, Wants::kTop, Wants::kLogits}) {
       const char* const root = wants == Wants::kBest ? "best" : "logits";
       if (!model_.entry().roots.contains(root) || (wants == Wants::kTop && !has_top(model_)))
         continue;
-      measure(run_roots(model_, wants, also_));
+      measure(run_roots(model_, wants, roots_));
     }
-    ActivationBytes bytes{.source = source_bytes()};
-    for (const Workspace& workspace : workspaces_) bytes.places.push_back(workspace.largest());
-    return bytes;
+    ActivationSizes sizes{.source = source_bytes()};
+    for (const Workspace& workspace : workspaces_) sizes.places.push_back(workspace.largest());
+    return sizes;
   }
 
  private:
@@ -67,13 +68,12 @@ class ActivationMeter {
     }
   }
 
-  size_t source_bytes() {
+  WorkspaceBytes source_bytes() {
     const SourceConfig& source = model_.config().source;
-    if (source.layers == 0 || !model_.runs_on_host()) return 0;
+    if (source.layers == 0 || !model_.runs_on_host()) return {};
     Workspace workspace;
     RunBlock block(model_.entry().graph, source.positions);
-    Plan(model_.entry().graph, source_roots(model_),
-         source_binding(model_, states_, block, workspace),
+    Plan(model_.entry().graph, source_roots(model_), one_place(model_, workspace, block, &states_),
          {.rows = source.positions,
           .exact = model_.options().exact,
           .fuse = model_.options().fuse,
@@ -85,7 +85,7 @@ class ActivationMeter {
   StateStore states_;
   RunBlock block_;
   std::deque<Workspace> workspaces_;  // of the host, and never touched
-  std::string also_;
+  std::vector<Value> roots_;
   int64_t most_rows_, most_outputs_;
 };
 
@@ -131,6 +131,30 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .first_layers = first_layers(model)};
 }
 
+ActivationBytes activation_bytes(const Model& model, const ActivationSizes& sizes) {
+  ActivationBytes bytes;
+  for (size_t i = 0; i < sizes.places.size(); ++i) bytes.add(model.places()[i], sizes.places[i]);
+  bytes.add(model.places().back(), sizes.source);
+  return bytes;
+}
+
+std::deque<Workspace> make_workspaces(const Model& model) {
+  std::deque<Workspace> workspaces;
+  for (const Place& place : model.places())
+    if (model.options().layout_only)
+      workspaces.emplace_back(*place.memory);
+    else
+      workspaces.emplace_back(model.executor().arena(place.backend->device()));
+  return workspaces;
+}
+
+std::vector<Arena*> arenas_of(const std::deque<Workspace>& workspaces) {
+  std::vector<Arena*> arenas;
+  for (const Workspace& workspace : workspaces) arenas.push_back(&workspace.arena());
+  sort_arenas(arenas);
+  return arenas;
+}
+
 std::vector<Device*> memory_of(const Model& model) {
   std::vector<Device*> devices;
   for (const Place& place : model.places()) devices.push_back(place.memory);
@@ -146,9 +170,10 @@ Binding binding_of(const Model& model, std::deque<Workspace>& workspaces, const 
   return binding;
 }
 
-Binding source_binding(const Model& model, const StateStore& states, RunBlock& block,
-                       Workspace& workspace) {
-  return {{{&model.backend(), &model.params(0), &workspace}}, &states, &block};
+Binding one_place(const Model& model, Workspace& workspace, RunBlock& block,
+                  const StateStore* states) {
+  return {
+      {{&model.backend(), &model.params(model.places().size() - 1), &workspace}}, states, &block};
 }
 
 bool has_top(const Model& model) {
@@ -156,7 +181,9 @@ bool has_top(const Model& model) {
          model.entry().roots.contains("top");
 }
 
-RunRoots run_roots(const Model& model, Wants wants, const std::string& also) {
+size_t wanted_roots(Wants wants) { return wants == Wants::kTop ? 3 : 1; }
+
+RunRoots run_roots(const Model& model, Wants wants, std::span<const Value> further) {
   const Entry& entry = model.entry();
   RunRoots roots;
   roots.values = {entry.root(wants == Wants::kBest  ? "best"
@@ -165,11 +192,9 @@ RunRoots run_roots(const Model& model, Wants wants, const std::string& also) {
   if (wants == Wants::kTop)
     for (const uint8_t output : {TopKOut::kIndices, TopKOut::kMass})
       roots.values.push_back({roots.values[0].node, output});
-  if (!also.empty()) roots.values.push_back(entry.root(also));
-  if (wants == Wants::kTop) {
-    roots.first_fetched = roots.values.size();
-    roots.values.push_back(entry.root("logits"));
-  }
+  if (wants == Wants::kTop || !further.empty()) roots.first_fetched = roots.values.size();
+  roots.values.insert(roots.values.end(), further.begin(), further.end());
+  if (wants == Wants::kTop) roots.values.push_back(entry.root("logits"));
   return roots;
 }
 
@@ -179,7 +204,7 @@ std::vector<Value> source_roots(const Model& model) {
   return roots;
 }
 
-ActivationBytes measure_activations(Model& model, const RunnerOptions& options) {
+ActivationSizes measure_activations(Model& model, const RunnerOptions& options) {
   return ActivationMeter(model, options).run();
 }
 

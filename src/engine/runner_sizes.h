@@ -3,23 +3,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "engine/activation_bytes.h"
 #include "engine/model.h"
 #include "plan/plan.h"
 #include "plan/states.h"
 
 namespace veery {
 
-/// Bytes of the workspaces of each place of the model and of an encoder that the decoder attends
-/// to, including the scratch memory of the workers.
-struct ActivationBytes {
-  std::vector<size_t> places;
-  size_t source = 0;
-  size_t total() const { return std::reduce(places.begin(), places.end(), source); }
+/// Bytes of the workspaces of a runner: of each place of the model, including the scratch memory of
+/// the workers, and of an encoder that the decoder attends to.
+struct ActivationSizes {
+  std::vector<WorkspaceBytes> places;
+  WorkspaceBytes source;
 };
+ActivationBytes activation_bytes(const Model& model, const ActivationSizes& sizes);
 
 struct RunnerOptions {
   int32_t sequences = 1;  ///< the most open sequences
@@ -34,12 +34,13 @@ struct RunnerOptions {
   /// keeps, 1 or more: rewind() can go to these without a snapshot.
   int32_t kept = 1;
   int64_t features = 0;  ///< columns of the entry's input "features"; 0: it has none
-  /// Another root of the entry that runs compute beside the logits (Runner::also()); empty: none.
-  std::string also = {};
+  /// Roots of the entry that parts may request (RunPart::roots), for measure_activations(). Others
+  /// can be requested too; their memory is not reserved.
+  std::vector<std::string> roots = {};
   int32_t outputs = 0;  ///< the most outputs of a run; 0: one for each token
   /// Memory for activations to reserve at construction (measure_activations()); zeros: plans
   /// allocate it when they are made.
-  ActivationBytes activations = {};
+  ActivationSizes activations = {};
 };
 
 /// The result that a part of a run wants for each of its outputs:
@@ -65,21 +66,30 @@ struct RunRoots {
   std::vector<Value> values;
   size_t first_fetched = SIZE_MAX;
 };
+/// Number of roots of Wants: the further roots of a plan follow them.
+size_t wanted_roots(Wants wants);
+/// The roots of plans for `wants` and `further` roots, in this order; then, with Wants::kTop, the
+/// logits.
+RunRoots run_roots(const Model& model, Wants wants, std::span<const Value> further);
+/// The workspaces of a user of the model's plans, one for each place, on the arenas of its
+/// executor. A model without values of weights (LoadOptions::layout_only) has arenas of its own,
+/// which are never touched.
+std::deque<Workspace> make_workspaces(const Model& model);
+/// The arenas of the workspaces, for Turn.
+std::vector<Arena*> arenas_of(const std::deque<Workspace>& workspaces);
 /// The device of each place, which holds its caches and activations.
 std::vector<Device*> memory_of(const Model& model);
 /// Binds plans to the places of a model. `workspaces`: of each place. `states` may be nullptr.
 Binding binding_of(const Model& model, std::deque<Workspace>& workspaces, const StateStore* states,
                    RunBlock* block);
-/// Binds the plan of an encoder that the decoder attends to, for models on the CPU.
-Binding source_binding(const Model& model, const StateStore& states, RunBlock& block,
-                       Workspace& workspace);
-/// The roots of plans for `wants`; `also`: RunnerOptions::also.
-RunRoots run_roots(const Model& model, Wants wants, const std::string& also);
+/// Binds plans to the last place of a model alone. `states` may be nullptr.
+Binding one_place(const Model& model, Workspace& workspace, RunBlock& block,
+                  const StateStore* states = nullptr);
 /// The roots of the plan of an encoder that the decoder attends to.
 std::vector<Value> source_roots(const Model& model);
 
-/// Returns the workspace sizes that suffice for every plan of a Runner with these options. Makes
-/// plans of all sizes without memory for activations, and reads no weights.
-ActivationBytes measure_activations(Model& model, const RunnerOptions& options);
+/// Returns the sizes that suffice for every plan of a Runner with these options. Makes plans of all
+/// sizes without memory for activations, and reads no weights.
+ActivationSizes measure_activations(Model& model, const RunnerOptions& options);
 
 }  // namespace veery

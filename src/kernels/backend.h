@@ -20,7 +20,8 @@ struct Step {
 
 /// Memory of a table for a backend that runs on the host.
 struct HostMemory {
-  std::span<std::byte> values;   ///< of all steps
+  std::span<std::byte> values;   ///< of all steps, except results
+  std::span<std::byte> results;  ///< of lower()
   std::byte* scratch = nullptr;  ///< of the first worker
   size_t scratch_stride = 0;     ///< bytes from one worker's scratch memory to the next
 };

@@ -29,9 +29,10 @@ class Emitter {
         used_(needed_.size()),
         values_(needed_.size()),
         step_(needed_.size(), -1),
-        place_(needed_.size()) {
+        place_(needed_.size()),
+        is_result_(needed_.size()) {
     for (auto& of_node : place_) of_node.fill(-1);
-    for (Value root : roots_) at(used_, root) = true;
+    for (Value root : roots_) at(used_, root) = at(is_result_, owner(root)) = true;
     for (NodeId id = 0; id < graph_.size(); ++id)
       for (Value in : graph_[id].in)
         if (in && needed_[index(id)]) at(used_, in) = true;
@@ -49,15 +50,18 @@ class Emitter {
     const size_t stride = aligned(scratch_) + kAlignment;
     const auto workers = static_cast<size_t>(backend_.workers());
     const size_t arena_bytes = aligned(layout.bytes);
-    std::byte* arena = workspace.block(arena_bytes + stride * workers);
+    std::byte* arena = workspace.values(arena_bytes + stride * workers);
+    std::byte* results = workspace.results(result_bytes_ + view_slack());
     if (options_.places_only) return {};
     Memory constants = write_constants();
-    bind(arena, layout);
+    bind(arena, layout, results);
     Emitted result = finish();
     result.constants = std::move(constants);
     result.arena = arena;
     result.arena_bytes = layout.bytes;
-    if (workers > 0) result.memory = {{arena, layout.bytes}, arena + arena_bytes, stride};
+    if (workers > 0)
+      result.memory = {
+          {arena, layout.bytes}, {results, result_bytes_}, arena + arena_bytes, stride};
     return result;
   }
 
@@ -69,6 +73,11 @@ class Emitter {
     Kernel kernel;
     Dispatch dispatch;
     int work = -1;  ///< index of its lifetime
+  };
+
+  struct Result {
+    Value value;  ///< owns its memory
+    size_t offset;
   };
 
   // One entry for each output of each node.
@@ -131,8 +140,14 @@ class Emitter {
     if (operand.cols > 1)
       operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));
     if (graph_[value].op == op::kData) return;
+    const auto bytes = static_cast<size_t>(operand.stride * most_rows(operand.rows));
+    if (at(is_result_, value)) {  // outlives the run
+      results_.push_back({value, result_bytes_});
+      result_bytes_ += aligned(bytes);
+      return;
+    }
     at(place_, value) = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back({0, 0, static_cast<size_t>(operand.stride * most_rows(operand.rows))});
+    lifetimes_.push_back({0, 0, bytes});
   }
 
   void fill_operands(Step& step) const {
@@ -200,6 +215,14 @@ class Emitter {
     }
   }
 
+  // A device copies a view with the stride of its owner, and thus up to a row past the owner's end.
+  size_t view_slack() const {
+    int64_t slack = 0;
+    for (Value root : roots_)
+      if (is_view(graph_[root])) slack = std::max(slack, at(values_, root).stride);
+    return static_cast<size_t>(slack);
+  }
+
   // A backend that fuses step i with the next one reads the inputs of step i while it writes the
   // outputs of the next step.
   bool may_fuse_with_next(int i) const {
@@ -219,7 +242,6 @@ class Emitter {
     for (int i = 0; i < end; ++i)
       for (Value in : graph_[steps_[static_cast<size_t>(i)].node].in)
         if (in) extend(in, may_fuse_with_next(i) ? i + 1 : i);
-    for (Value root : roots_) extend(root, end);
   }
 
   // Returns the address of a column; for an input of a device its offset.
@@ -228,7 +250,8 @@ class Emitter {
                                         byte_size(value.dtype, begin));
   }
 
-  void bind(std::byte* base, const ValueOffsets& layout) {
+  void bind(std::byte* base, const ValueOffsets& layout, std::byte* results) {
+    for (const Result& result : results_) at(values_, result.value).data = results + result.offset;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!needed_[index(id)]) continue;
       const Node& node = graph_[id];
@@ -311,6 +334,9 @@ class Emitter {
   OfValues<Operand> values_;
   std::vector<int> step_;  ///< [node] index of its step; -1: none
   OfValues<int> place_;    ///< index in lifetimes_; -1: outside the arena
+  OfValues<bool> is_result_;
+  std::vector<Result> results_;
+  size_t result_bytes_ = 0;
   std::vector<Lifetime> lifetimes_;
   std::vector<Step> steps_;
   std::vector<RunInput> inputs_;

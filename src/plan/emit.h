@@ -13,7 +13,7 @@ struct Emitted {
   std::vector<Operand> roots;
   std::vector<RunInput> inputs;  ///< inputs of a table that runs on a device
   Memory constants;              ///< the elements of op::kData
-  std::byte* arena = nullptr;    ///< memory of all other values, in the workspace
+  std::byte* arena = nullptr;    ///< memory of all other values but the roots, in the workspace
   size_t arena_bytes = 0;
   HostMemory memory;  ///< of a table that runs on the host
 };

@@ -13,6 +13,8 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
            const PlanOptions& options)
     : options_(options), binding_(binding) {
   VEERY_CHECK(!binding.places.empty());
+  find_arenas();
+  const Turn turn(arenas_);
   if (binding.places.size() == 1) {
     graph_ = options.fuse ? fuse(graph, roots) : graph;
     for (size_t i = 0; i < roots.size(); ++i) roots_.push_back({{}, false, i});
@@ -21,6 +23,22 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
     if (options.fuse) graph_ = fuse(graph_, roots);
   }
   compile(roots);
+}
+
+// A device must not be used while another thread records on it.
+Plan::~Plan() {
+  const Turn turn(arenas_);
+  executable_.reset();
+}
+
+void Plan::find_arenas() {
+  if (binding_.place().workspace == nullptr) {
+    own_ = std::make_unique<Workspace>(binding_.backend().device());
+    binding_.places.back().workspace = own_.get();
+  }
+  for (const PlaceBinding& place : binding_.places)
+    if (place.workspace != nullptr) arenas_.push_back(&place.workspace->arena());
+  sort_arenas(arenas_);
 }
 
 // Makes the plan of all places but the last and keeps the rest of the graph for this plan. Returns
@@ -50,20 +68,16 @@ std::vector<Value> Plan::make_front(const Graph& graph, const std::vector<Value>
 }
 
 void Plan::compile(const std::vector<Value>& roots) {
-  Emitted emitted = emit(graph_, roots, binding_, received_, options_, workspace());
+  Workspace& workspace = *binding_.place().workspace;
+  Emitted emitted = emit(graph_, roots, binding_, received_, options_, workspace);
   if (options_.places_only) return;
+  version_ = workspace.arena().version();
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
   constants_ = std::move(emitted.constants);
   arena_ = emitted.arena;
   arena_bytes_ = emitted.arena_bytes;
   lower(emitted);
-}
-
-Workspace& Plan::workspace() {
-  if (binding_.place().workspace != nullptr) return *binding_.place().workspace;
-  own_ = std::make_unique<Workspace>(binding_.backend().device());
-  return *own_;
 }
 
 void Plan::lower(Emitted& emitted) {
@@ -92,10 +106,37 @@ void Plan::lower(Emitted& emitted) {
   }
 }
 
+bool Plan::is_current() const {
+  return binding_.place().workspace->arena().version() == version_ &&
+         (front_ == nullptr || front_->is_current());
+}
+
+void Plan::check_current() const {
+  if (!is_current())
+    throw Error(ErrorKind::kBug, "the memory of a plan of {} rows was replaced", options_.rows);
+}
+
 void Plan::run() {
-  if (front_) front_->run();
+  const Turn turn(arenas_);
+  check_current();
+  run_places();
+}
+
+void Plan::run_places() {
+  if (front_) front_->run_places();
   executable_->run(binding_.block->shape);
   check_files();
+}
+
+int32_t Plan::chain_steps() {
+  const Turn turn(arenas_);
+  return front_ != nullptr ? 0 : executable_->chain_steps();
+}
+
+void Plan::run_chain(std::span<const ChainRow> rows) {
+  const Turn turn(arenas_);
+  check_current();
+  executable_->run_chain(binding_.block->shape, rows);
 }
 
 void Plan::check_files() const { binding_.place().params->check_unchanged(); }
@@ -105,6 +146,8 @@ void Plan::fetch(size_t i) {
 }
 
 void Plan::run_profiled(std::vector<double>& seconds) {
+  const Turn turn(arenas_);
+  check_current();
   std::vector<double> before, own;
   if (front_) front_->run_profiled(before);
   executable_->run_profiled(binding_.block->shape, own);

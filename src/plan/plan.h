@@ -56,8 +56,10 @@ struct Crossing {
 struct PlaceBinding {
   Backend* backend = nullptr;
   const ParamStore* params = nullptr;
-  Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
-  int32_t first_layer = 0;         ///< Place::first_layer
+  /// On the backend's device. Plans of one device that several threads use must share its arena.
+  /// nullptr: the plan has its own.
+  Workspace* workspace = nullptr;
+  int32_t first_layer = 0;                   ///< Place::first_layer
   const VariableStore* variables = nullptr;  ///< nullptr: a graph without variables
 };
 
@@ -80,17 +82,20 @@ class Plan {
        const PlanOptions& options);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
+  ~Plan();
 
   /// Runs the earlier places, if there are any, then the table, on the inputs in the binding's
-  /// block. On the CPU it does not allocate, lock or look anything up. Throws kIo if a device
-  /// fails, FileChanged if a file whose weights are read in place has changed.
+  /// block. Takes the turn on the arenas of all places once; besides that, a run on the CPU does
+  /// not allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if a file
+  /// whose weights are read in place has changed, kBug unless is_current().
   void run();
-  /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
-  int32_t chain_steps() { return front_ != nullptr ? 0 : executable_->chain_steps(); }
+  /// Whether the arenas are those that the plan was made with. If not, it has to be made again. The
+  /// answer is only constant during a turn.
+  bool is_current() const;
+  /// Executable::chain_steps(), chain_draws(), run_chain(), chosen(). Chains run as run() does.
+  int32_t chain_steps();
   bool chain_draws() const { return executable_->chain_draws(); }
-  void run_chain(std::span<const ChainRow> rows) {
-    executable_->run_chain(binding_.block->shape, rows);
-  }
+  void run_chain(std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
   /// As run(); also adds the seconds of each row to `seconds`, which has one entry for each row of
   /// the tables of all places, in order. Results on a device are not copied to the host. Throws
@@ -98,9 +103,9 @@ class Plan {
   void run_profiled(std::vector<double>& seconds);
 
   /// Returns root `i` in the host's memory. It is valid until the next run of a plan with the same
-  /// workspace.
+  /// workspace, whatever other workspaces do with the arena.
   const Operand& root(size_t i) const { return roots_[i].operand; }
-  /// Copies root `i`, one of those that stay on a device, to the memory of root(i).
+  /// Copies root `i`, one of those that stay on a device, to the memory of root(i). Needs no turn.
   void fetch(size_t i);
 
   /// The layers of all places before this one; nullptr: there is one place.
@@ -112,7 +117,7 @@ class Plan {
   const std::vector<Label>& labels() const { return labels_; }
   const Graph& graph() const { return graph_; }
   const PlanOptions& options() const { return options_; }
-  /// The part of the workspace that holds values, without the scratch memory of workers.
+  /// The part of the arena that holds values, without the scratch memory of workers.
   size_t arena_bytes() const { return arena_bytes_; }
   const std::byte* arena() const { return arena_; }
 
@@ -124,10 +129,12 @@ class Plan {
     size_t index = 0;  ///< among the results of the table, or the roots of the front
   };
 
+  void find_arenas();
   void compile(const std::vector<Value>& roots);
+  void run_places();
+  void check_current() const;
   std::vector<Value> make_front(const Graph& graph, const std::vector<Value>& roots);
   void lower(Emitted& emitted);
-  Workspace& workspace();
   void check_files() const;
 
   Graph graph_;
@@ -138,6 +145,8 @@ class Plan {
   ReceivedInputs received_;
   Memory constants_;                ///< the elements of op::kData
   std::unique_ptr<Workspace> own_;  ///< used if the binding has none
+  std::vector<Arena*> arenas_;      ///< of all places, sorted by address
+  uint64_t version_ = 0;            ///< Arena::version() of this place
   std::byte* arena_ = nullptr;
   size_t arena_bytes_ = 0;
   std::vector<Dispatch> table_;

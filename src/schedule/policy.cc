@@ -134,6 +134,7 @@ void Policy::add_parts(Batch& batch) const {
     room -= batch.add(*job, job->scores_rows() ? std::min(room, outputs) : room);
     outputs -= batch.parts.back().outputs;
   }
+  for (RunPart& part : batch.parts) part.roots = options_.roots;
 }
 
 bool Policy::compose(Batch& batch) {

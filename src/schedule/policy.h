@@ -19,8 +19,9 @@
 namespace veery {
 
 struct PolicyOptions {
-  int32_t slots = 1;          ///< answers that run at a time
-  double longest_step = 0.1;  ///< SchedulerOptions::longest_step
+  int32_t slots = 1;                   ///< answers that run at a time
+  double longest_step = 0.1;           ///< SchedulerOptions::longest_step
+  std::span<const RootId> roots = {};  ///< Speculation::roots()
 };
 
 /// Owns the waiting and the running jobs. Decides admission, preemption, the rows of each run and

@@ -48,7 +48,9 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       speculation_(runner_, draft_models_, plan_, options),
       commit_(runner_, sequences_, speculation_, own_),
       policy_(runner_, sequences_, commit_, own_,
-              {.slots = plan_.slots, .longest_step = options.longest_step}),
+              {.slots = plan_.slots,
+               .longest_step = options.longest_step,
+               .roots = speculation_.roots()}),
       thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
@@ -151,12 +153,7 @@ void Scheduler::flush_files() {
   });
 }
 
-SchedulerBytes Scheduler::bytes() const {
-  SchedulerBytes bytes = speculation_.bytes();
-  bytes.caches += runner_.cache_bytes();
-  bytes.activations += runner_.activation_bytes();
-  return bytes;
-}
+SchedulerBytes Scheduler::bytes() const { return speculation_.bytes(); }
 
 SchedulerCounts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@ DraftModels draft_models(const Model& target, const SchedulerOptions& options) {
 ScheduledModels scheduled_models(Model& target, const DraftModels& models) {
   ScheduledModels scheduled{.model = target};
   if (models.head) {
-    scheduled.also = HeadDraft::kRoot;
+    scheduled.roots = {HeadDraft::kRoot};
     scheduled.draft = models.head.get();
     scheduled.draft_options = [&](int32_t slots) {
       return HeadDraft::runner_options(target, slots);
@@ -36,6 +36,7 @@ Speculation::Speculation(Runner& runner, const DraftModels& models, const CacheP
   if (models.head) {
     head_ = std::make_unique<HeadDraft>(*models.head, plan.draft_runner);
     maker_ = head_.get();
+    roots_ = {runner.root(HeadDraft::kRoot)};
   } else if (models.model) {
     model_ = std::make_unique<ModelDraft>(runner.model(), models.model, plan.draft_runner);
     maker_ = model_.get();
@@ -123,7 +124,7 @@ void Speculation::show(const Job& job, int64_t row, int32_t count) {
   if (!head_ || !job.request().choices.empty() || std::ssize(tokens) <= job.run) return;
   hidden_.clear();
   for (int64_t i = row; i < row + count; ++i) {
-    const std::span<const float> hidden = runner_.also(i);
+    const std::span<const float> hidden = runner_.row(roots_.front(), i);
     hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
   }
   const int32_t begin = job.run - count;
@@ -136,10 +137,10 @@ void Speculation::forget(const Job& job) {
 }
 
 SchedulerBytes Speculation::bytes() const {
-  SchedulerBytes bytes;
+  SchedulerBytes bytes{runner_.cache_bytes(), runner_.activation_bytes(), 0};
   const auto add = [&](const Runner& runner) {
     bytes.caches += runner.cache_bytes();
-    bytes.activations += runner.activation_bytes();
+    bytes.add_activations(runner_.model(), runner.model(), runner.activation_bytes());
     bytes.drafts += runner.model().weight_bytes();
   };
   if (head_) add(head_->runner());

@@ -43,7 +43,9 @@ class Speculation {
   void show(const Job& job, int64_t row, int32_t count);
   /// Forgets what the MTP head knows of a job.
   void forget(const Job& job);
-  /// Returns the bytes of the models that make drafts.
+  /// The roots that every part of the target's runs must have.
+  std::span<const RootId> roots() const { return roots_; }
+  /// Returns the bytes of the target's runner and of the models that make drafts.
   SchedulerBytes bytes() const;
 
  private:
@@ -60,6 +62,7 @@ class Speculation {
   DraftLength length_;
   std::unique_ptr<HeadDraft> head_;
   std::unique_ptr<ModelDraft> model_;
+  std::vector<RootId> roots_;    // that the MTP head reads, if there is one
   DraftMaker* maker_ = nullptr;  // one of the two, if any
   std::vector<DraftRequest> requests_;
   std::vector<Job*> asked_;  // the job of each request

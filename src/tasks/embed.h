@@ -54,7 +54,7 @@ class Embedder {
   const Model& model() const { return model_; }
   /// Allocates the memory of the largest batch.
   void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, max_tokens_)); }
-  size_t activation_bytes() const { return encoder_.activation_bytes(); }
+  ActivationBytes activation_bytes() const { return encoder_.activation_bytes(); }
 
  private:
   EmbedOptions options_;
@@ -96,7 +96,7 @@ class Reranker {
   const Model& model() const { return model_; }
   /// Allocates the memory of the largest batch.
   void reserve() { encoder_.reserve(std::max(Embedder::kRunTokens, options_.max_tokens)); }
-  size_t activation_bytes() const { return encoder_.activation_bytes(); }
+  ActivationBytes activation_bytes() const { return encoder_.activation_bytes(); }
 
  private:
   /// Columns of the head: the score is value[yes] - value[no], or value[yes] if `no` is -1.

@@ -30,14 +30,16 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 
 }  // namespace
 
-Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {
-  for (const Place& place : model.places()) workspaces_.emplace_back(*place.memory);
-}
+Encoder::Encoder(Model& model, std::string root)
+    : model_(model),
+      root_(std::move(root)),
+      workspaces_(make_workspaces(model)),
+      arenas_(arenas_of(workspaces_)) {}
 
-size_t Encoder::activation_bytes() const {
-  size_t bytes = 0;
-  for (const Workspace& workspace : workspaces_) bytes += workspace.bytes();
-  return bytes;
+ActivationBytes Encoder::activation_bytes() const {
+  ActivationSizes sizes;
+  for (const Workspace& workspace : workspaces_) sizes.places.push_back(workspace.bytes());
+  return veery::activation_bytes(model_, sizes);
 }
 
 void Encoder::reserve(int64_t rows) {
@@ -50,8 +52,7 @@ void Encoder::reserve(int64_t rows) {
       options.places_only = true;
       Plan(model_.entry().graph, std::vector<Value>{model_.entry().root(root_)}, binding, options);
     }
-  for (size_t i = 0; i < measured.size(); ++i)
-    if (measured[i].largest() > 0) workspaces_[i].block(measured[i].largest());
+  for (size_t i = 0; i < measured.size(); ++i) workspaces_[i].reserve(measured[i].largest());
 }
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
@@ -70,6 +71,7 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
   last_ = nullptr;
   if (rows == 0) return;
   fill_block(sequences, rows);
+  const Turn turn(arenas_);
   Plan& plan = this->plan(rows, static_cast<int64_t>(sequences.size()));
   plan.run();
   last_ = &plan;
@@ -118,8 +120,9 @@ PlanOptions Encoder::plan_options(int64_t rows, int64_t sequences) const {
 Plan& Encoder::plan(int64_t rows, int64_t sequences) {
   rows = bucket(rows);
   sequences = std::min(rows, bucket(sequences));
+  const Turn turn(arenas_);
   auto& slot = plans_[{rows, sequences}];
-  if (!slot) {
+  if (!slot || !slot->is_current()) {
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
         binding_of(model_, workspaces_, nullptr, block_.get()), plan_options(rows, sequences));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/activation_bytes.h"
 #include "engine/model.h"
 
 namespace veery {
@@ -19,7 +20,7 @@ struct TokenSequence {
   std::span<const int32_t> types;
 };
 
-/// Not thread-safe. The model must outlive it.
+/// Not thread-safe; others may use the same executor on other threads. The model must outlive it.
 class Encoder {
  public:
   /// `root`: name of the root of the model's entry to compute.
@@ -27,8 +28,8 @@ class Encoder {
 
   /// Allocates the memory for runs of up to `rows` tokens.
   void reserve(int64_t rows);
-  /// Returns the bytes of the workspaces that were reserved or that plans have allocated.
-  size_t activation_bytes() const;
+  /// Returns the bytes of the workspaces that were reserved or that plans have demanded.
+  ActivationBytes activation_bytes() const;
 
   /// Runs the sequences together, one row per token, without padding. Throws kInput for an id
   /// outside of the vocabulary, a type outside of the model's table, a number of types other than
@@ -38,7 +39,7 @@ class Encoder {
   std::span<const float> row(int64_t i) const;
 
   /// Returns the plan for runs of up to `rows` tokens and `sequences` sequences, building it on
-  /// first use. Call it after a run.
+  /// first use. Call it after a run; it is valid until the next run or call.
   Plan& plan(int64_t rows, int64_t sequences);
 
  private:
@@ -50,6 +51,7 @@ class Encoder {
   std::string root_;
   std::unique_ptr<RunBlock> block_;
   std::deque<Workspace> workspaces_;  ///< one per place of the model
+  std::vector<Arena*> arenas_;        ///< of the workspaces, for Turn
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
   const Plan* last_ = nullptr;
 };

@@ -104,6 +104,68 @@ TEST(ThreadPool, BarrierSeparatesPhases) {
   EXPECT_FALSE(early);
 }
 
+TEST(ThreadPool, SeveralThreadsTakeTurns) {
+  ThreadPool pool(3);
+  std::atomic<int> inside{0}, most{0}, done{0};
+  std::vector<std::thread> users;
+  for (int user = 0; user < 4; ++user)
+    users.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        pool.run([&](int index) {
+          if (index == 0) most = std::max<int>(most, ++inside);
+          ++done;
+          pool.barrier().wait();
+          if (index == 0) --inside;
+          pool.barrier().wait();
+        });
+        pool.parallel_for(
+            50, 1, [&](int64_t begin, int64_t end) { done += static_cast<int>(end - begin); });
+      }
+    });
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(done, 4 * 100 * (3 + 50));
+}
+
+TEST(FairLock, IsRecursive) {
+  FairLock lock;
+  const std::lock_guard outer(lock);
+  { const std::lock_guard inner(lock); }
+  std::atomic<bool> entered{false};
+  std::thread other([&] {
+    const std::lock_guard own(lock);
+    entered = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(entered) << "the outer lock is still held";
+  lock.lock();
+  lock.unlock();
+  lock.unlock();
+  other.join();
+  lock.lock();
+}
+
+// A thread that locks again at once waits for those that came before.
+TEST(FairLock, ThreadsGetItInTheOrderOfTheirCalls) {
+  FairLock lock;
+  std::vector<int> order;
+  lock.lock();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const std::lock_guard own(lock);
+      order.push_back(i);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it waits
+  }
+  lock.unlock();
+  lock.lock();
+  order.push_back(4);
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
 // Waits are long enough for workers to sleep, at the barrier and at the end; also with more workers
 // than cores.
 TEST(ThreadPool, WakesSleepingWorkers) {

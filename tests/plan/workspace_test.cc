@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "array/array.h"
+#include "base/error.h"
 #include "kernels/cpu/backend/cpu_backend.h"
 #include "plan/plan.h"
 #include "plan/run_inputs.h"
@@ -15,16 +16,61 @@
 namespace veery {
 namespace {
 
-TEST(Workspace, BlocksStayWhereTheyAre) {
+TEST(Workspace, ResultsStayWhereTheyAre) {
   Workspace workspace;
-  std::byte* small = workspace.block(1000);
-  EXPECT_EQ(workspace.block(500), small);
-  EXPECT_EQ(workspace.bytes(), 1000U);
-  std::byte* large = workspace.block(5000);
+  std::byte* small = workspace.results(1000);
+  EXPECT_EQ(workspace.results(500), small);
+  EXPECT_EQ(workspace.bytes(), (WorkspaceBytes{0, 1000}));
+  std::byte* large = workspace.results(5000);
   EXPECT_NE(large, small);
   std::fill_n(small, 1000, std::byte{1});
-  EXPECT_EQ(workspace.block(2000), large);
-  EXPECT_EQ(workspace.bytes(), 6000U);
+  EXPECT_EQ(workspace.results(2000), large);
+  EXPECT_EQ(workspace.bytes(), (WorkspaceBytes{0, 6000}));
+  EXPECT_EQ(workspace.largest(), (WorkspaceBytes{0, 5000}));
+}
+
+TEST(Workspace, AnArenaHasTheSizeOfTheLargestDemand) {
+  const auto arena = std::make_shared<Arena>(host_device());
+  Workspace one(arena);
+  std::byte* const block = one.values(3000);
+  const uint64_t version = arena->version();
+  {
+    Workspace two(arena);
+    EXPECT_EQ(two.values(2000), block);
+    EXPECT_EQ(arena->version(), version);
+    two.values(70000);
+    EXPECT_NE(arena->version(), version);
+    EXPECT_EQ(one.values(10), two.values(10));
+    EXPECT_EQ(arena->bytes(), 70000U);
+    EXPECT_EQ(one.bytes().values, 3000U);
+    EXPECT_EQ(two.bytes().values, 70000U);
+  }
+  EXPECT_EQ(arena->bytes(), 3000U);
+  {
+    const Workspace three(arena);  // demands nothing
+  }
+  EXPECT_EQ(arena->bytes(), 3000U);
+}
+
+/// Has memory for blocks up to a size.
+class SmallDevice : public HostDevice {
+ public:
+  Memory reserve(size_t size) override {
+    if (size > most) throw Error(ErrorKind::kLimit, "{} bytes are too many", size);
+    return HostDevice::reserve(size);
+  }
+  size_t most = 1000;
+};
+
+TEST(Workspace, AFailedDemandLeavesTheOthers) {
+  SmallDevice device;
+  const auto arena = std::make_shared<Arena>(device);
+  Workspace one(arena), two(arena);
+  one.values(900);
+  EXPECT_THROW(two.values(1001), Error);
+  EXPECT_EQ(two.bytes().values, 0U);
+  EXPECT_NE(one.values(900), nullptr);
+  EXPECT_EQ(arena->bytes(), 900U);
 }
 
 /// Graphs of parameters whose plans run in one workspace.
@@ -67,25 +113,56 @@ class Shared : public ::testing::Test {
   RunBlock block_;
   ThreadPool pool_{2};
   std::unique_ptr<Backend> backend_ = make_cpu_backend(pool_, Target::kReference);
-  Workspace workspace_;  // must outlive the plans
+  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>(host_device());
+  Workspace workspace_{arena_};  // must outlive the plans
 };
 
 TEST_F(Shared, PlansTakeTheSameMemory) {
-  const auto small = plan(scale(x(), 2));
-  const auto large = plan(scale(x(), 3) + scale(x(), 4));
-  const auto again = plan(scale(x(), 5));
+  const auto large = plan(rms_norm(scale(x(), 3) + scale(x(), 4), constant(1), 1e-5F));
+  const auto small = plan(scale(scale(x(), 4), 0.5F));
+  const auto again = plan(scale(scale(x(), 10), 0.5F));
   EXPECT_GT(large->arena_bytes(), small->arena_bytes());
+  EXPECT_EQ(small->arena(), large->arena());
   EXPECT_EQ(again->arena(), large->arena());
+  const std::vector<float> first = values(*large);
   for (int round = 0; round < 2; ++round) {
-    expect(*large, 7);
     expect(*small, 2);
     expect(*again, 5);
+    EXPECT_EQ(values(*large), first);
   }
 }
 
+TEST_F(Shared, PlansOfAReplacedArenaAreRefused) {
+  const auto small = plan(scale(scale(x(), 4), 0.5F));
+  expect(*small, 2);
+  Workspace other(arena_);
+  other.values(1 << 20);
+  EXPECT_FALSE(small->is_current());
+  EXPECT_THROW(small->run(), Error);
+  EXPECT_EQ(small->root(0).row<float>(1)[0], 2 * kCols) << "its results stay";
+  const auto again = plan(scale(scale(x(), 4), 0.5F));
+  EXPECT_TRUE(again->is_current());
+  expect(*again, 2);
+}
+
+TEST_F(Shared, ResultsOutliveTheRunsOfOtherWorkspaces) {
+  const auto own = plan(scale(scale(x(), 4), 0.5F));
+  Workspace other(arena_);
+  Plan another(graph_, std::vector<Value>{scale(scale(x(), 6), 0.5F).value()},
+               Binding{.places = {{backend_.get(), &params_, &other}}, .block = &block_},
+               PlanOptions{.rows = kRows, .fuse = false});
+  const std::vector<float> before = values(*own);
+  another.run();
+  std::vector<float> after;
+  for (int64_t r = 0; r < kRows; ++r)
+    after.insert(after.end(), own->root(0).row<float>(r), own->root(0).row<float>(r) + kCols);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(another.root(0).row<float>(1)[0], 3 * kCols);
+}
+
 TEST_F(Shared, ConstantsOutliveTheRunsOfOthers) {
-  const auto one = plan(rms_norm(x(), constant(1), 1e-5F));
   const auto two = plan(scale(rms_norm(x(), constant(2), 1e-5F), 0.5F));
+  const auto one = plan(rms_norm(x(), constant(1), 1e-5F));
   const std::vector<float> first = values(*one);
   EXPECT_GT(first.back(), 0.5F);
   EXPECT_EQ(values(*two), first);

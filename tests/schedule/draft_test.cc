@@ -229,19 +229,22 @@ void expect_drafts(const std::string& path, const std::string& fixture, bool exa
   HeadDraft head(*layer, HeadDraft::runner_options(model, 2));
   const Json all = read_json_file(fixture + "/drafts.json");
   for (const Json& expected : all["prompts"]) {
-    Runner runner(model, {.also = HeadDraft::kRoot});
+    Runner runner(model);
+    const RootId root = runner.root(HeadDraft::kRoot);
     const int32_t sequence = runner.open();
     auto ids = expected["ids"].get<Ids>();
     const auto count = static_cast<int32_t>(ids.size());
     ids.push_back(expected["next"].get<int32_t>());
     for (int32_t begin = 0; begin < count; begin += 16) {
       const auto rows = static_cast<size_t>(std::min(16, count - begin));
-      const RunPart part{sequence, std::span(ids).subspan(static_cast<size_t>(begin), rows), 1,
-                         Wants::kBest};
+      const RunPart part{.sequence = sequence,
+                         .ids = std::span(ids).subspan(static_cast<size_t>(begin), rows),
+                         .wants = Wants::kBest,
+                         .roots = {&root, 1}};
       runner.run({&part, 1});
       std::vector<float> hidden;
       for (size_t i = 0; i < rows; ++i) {
-        const auto row = runner.also(static_cast<int64_t>(i));
+        const auto row = runner.row(root, static_cast<int64_t>(i));
         hidden.insert(hidden.end(), row.begin(), row.end());
       }
       head.show(&ids, begin, std::span(ids).subspan(static_cast<size_t>(begin) + 1, rows), hidden);

@@ -85,14 +85,15 @@ TEST_P(MemoryPlans, PlannedBytesAreAllotted) {
       continue;  // the width of the heads is not a multiple of 32
     }
     EXPECT_GT(plan.bytes.weights, 0U);
-    EXPECT_GT(plan.bytes.activations, 0U);
+    EXPECT_GT(plan.bytes.activations.total(), 0U);
     ServedModel model(source.id, source.path, source.load, source.scheduler);
     EXPECT_EQ(plan.context, model.model().options().context);
     EXPECT_TRUE(model.bytes() == plan.bytes);
     use(model);
     EXPECT_TRUE(model.bytes() == plan.bytes)
         << model.bytes().caches << " " << plan.bytes.caches << " caches, "
-        << model.bytes().activations << " " << plan.bytes.activations << " activations";
+        << model.bytes().activations.total() << " " << plan.bytes.activations.total()
+        << " activations";
   }
 }
 
@@ -198,6 +199,37 @@ TEST(MemoryBudgets, ASwapKeepsTheBudget) {
       if (view.model) loaded += view.model->bytes().total();
     EXPECT_LE(loaded, memory);
   }
+}
+
+// Both models are loaded though the sum of their bytes exceeds the limit: one arena holds the
+// activations of either.
+TEST(MemoryBudgets, AnArenaThatModelsShareCountsOnce) {
+  const LongModel one("tiny/gemma3"), two("tiny/llama-linear");
+  ModelSource first = one.source(), second = two.source();
+  second.id = "other";
+  const ModelBytes a = plan_memory(first).bytes, b = plan_memory(second).bytes;
+  ModelBytes both = a;
+  both.add(b);
+  ASSERT_LT(both.total(), a.total() + b.total());
+  Models models({.memory = both.total(), .wait_timeout = 1});
+  models.add(first);
+  models.add(second);
+  const Models::Lease model = models.find("tiny"), other = models.find("other");
+  ASSERT_EQ(&model->model().executor(), &other->model().executor());
+  ask(*model->scheduler(), 3, 100);
+  ask(*other->scheduler(), 3, 100);
+  Executor& executor = model->model().executor();
+  const std::shared_ptr<Arena> arena =
+      executor.arena(model->model().places().front().backend->device());
+  EXPECT_EQ(arena->bytes(), both.activations.arenas.begin()->second);
+  EXPECT_TRUE(model->bytes() == a);
+  EXPECT_TRUE(other->bytes() == b);
+
+  Models tight({.memory = both.total() - 1, .wait_timeout = 0.1});
+  tight.add(first);
+  tight.add(second);
+  const Models::Lease used = tight.find("tiny");
+  EXPECT_THROW(tight.find("other"), NoRoom);
 }
 
 }  // namespace

@@ -115,7 +115,13 @@ void ModelArguments::add_json(Arguments& app, const std::string& what) {
 
 Model ModelArguments::load() const { return load({}); }
 
+std::shared_ptr<Executor> ModelArguments::shared_executor() const {
+  if (!executor) executor = std::make_shared<Executor>(threads);
+  return executor;
+}
+
 LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) const {
+  options.executor = shared_executor();
   options.threads = threads;
   if (options.context == 0) options.context = context;
   options.exact = exact;
@@ -125,7 +131,7 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
     throw Misuse("--relaxed", fmt::format("the device is {}, expected --device cuda", device));
   if (relaxed && exact) throw Misuse("--relaxed", "excludes --exact: its numbers are not exact");
   std::string why;
-  options.backends = find_backends(device, why, relaxed);
+  options.backends = options.executor->devices(device, why, relaxed);
   if (relaxed)
     write_error(
         "veery: --relaxed: prefill uses cuBLASLt in bf16, so its numbers differ from the CPU's\n");

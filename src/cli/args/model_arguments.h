@@ -1,6 +1,7 @@
 // model_arguments.h: the flags that name a model and say how it is loaded.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "dtype/dtype.h"
 
 namespace veery {
+class Executor;
 class Model;
 struct LoadOptions;
 }  // namespace veery
@@ -30,6 +32,7 @@ struct ModelArguments {
   std::string chat_template, chat_template_file;
   bool parse_special = false;  ///< LoadOptions::parse_special
   bool json = false;
+  mutable std::shared_ptr<Executor> executor;  ///< shared_executor()
 
   void add_path(Arguments& app, bool required = true);
   void add_threads(Arguments& app);
@@ -52,6 +55,8 @@ struct ModelArguments {
   /// Returns `options` with the values of these flags. `bar` must outlive the loading. Throws
   /// Misuse as load() does.
   LoadOptions load_options(Progress& bar, LoadOptions options) const;
+  /// The executor of all models that these flags load, made by the first call.
+  std::shared_ptr<Executor> shared_executor() const;
 };
 
 }  // namespace veery::cli

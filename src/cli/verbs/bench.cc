@@ -429,6 +429,7 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
   bool printed = flags.json;
   for (const int32_t count : list_or(sweep.threads, flags.threads)) {
     flags.threads = count;
+    flags.executor.reset();
     Model model = flags.load(options);
     if (!std::exchange(printed, true)) print_model(model, sweep.wanted());
     if (encoder)

@@ -106,9 +106,9 @@ Json json(const Comparison& result) {
 }
 
 void measure_beside(const Flags& flags, const std::string& text) {
-  ModelArguments other = flags.common;
-  other.path = flags.reference;
   Model model = flags.common.load();
+  ModelArguments other = flags.common;  // with the executor of the model
+  other.path = flags.reference;
   Model reference = other.load();
   LostBytes lost;
   encode_prompt(model.tokenizer(), text, &lost);

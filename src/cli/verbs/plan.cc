@@ -37,7 +37,7 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
   if (flags.json)
     return standard_output().json({{"weight_bytes", bytes.weights},
                                    {"cache_bytes", bytes.caches},
-                                   {"activation_bytes", bytes.activations},
+                                   {"activation_bytes", bytes.activations.total()},
                                    {"draft_bytes", bytes.drafts},
                                    {"bytes", bytes.total()},
                                    {"context", plan.context},
@@ -49,7 +49,7 @@ void show_memory(ModelArguments& flags, const SchedulerFlags& scheduler, const S
   };
   row("weights", bytes.weights);
   row("KV cache", bytes.caches);
-  row("activations", bytes.activations);
+  row("activations", bytes.activations.total());
   if (bytes.drafts > 0) row("draft model", bytes.drafts);
   row("total", bytes.total());
   standard_output().line(fmt::format("context {}, {} answers at a time", plan.context, plan.slots));

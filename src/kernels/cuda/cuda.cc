@@ -1,3 +1,4 @@
+#include <mutex>
 #include <optional>
 
 #include "base/clock.h"
@@ -167,7 +168,7 @@ class CudaMachine : public gpu::Machine {
     if (size == 0) return;
     make_current();
     driver_.check(driver_.upload(address(to), host, size), "copying to the GPU");
-    driver_.check(driver_.context_wait(), "copying to the GPU");
+    wait_for_copy();
   }
   void download(void* host, const std::byte* from, size_t size) override {
     if (size == 0) return;
@@ -177,11 +178,12 @@ class CudaMachine : public gpu::Machine {
   void copy(std::byte* to, const std::byte* from, size_t size) override {
     make_current();
     driver_.check(driver_.copy(address(to), address(from), size), "copying on the GPU");
-    driver_.check(driver_.context_wait(), "copying on the GPU");
+    wait_for_copy();
   }
   std::unique_ptr<gpu::Recording> record(std::vector<Launch> launches,
                                          const Transfers& transfers) override {
     make_current();
+    const std::lock_guard lock(recording_);
     driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers);
   }
@@ -190,6 +192,7 @@ class CudaMachine : public gpu::Machine {
                                               uint32_t* again) override {
     if (!driver_.has_loops()) return nullptr;
     make_current();
+    const std::lock_guard lock(recording_);
     driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers, std::span<const size_t>{},
                                            again);
@@ -198,6 +201,7 @@ class CudaMachine : public gpu::Machine {
                                                const Transfers& transfers,
                                                std::span<const size_t> ends) override {
     make_current();
+    const std::lock_guard lock(recording_);
     driver_.check(driver_.context_wait(), "waiting for earlier work");
     return std::make_unique<CudaRecording>(*this, launches, transfers, ends);
   }
@@ -261,6 +265,10 @@ class CudaMachine : public gpu::Machine {
   }
 
  private:
+  void wait_for_copy() {
+    const std::lock_guard lock(recording_);
+    driver_.check(driver_.context_wait(), "copying on the GPU");
+  }
   std::string title() const {
     char name[128] = {};
     driver_.device_name(name, sizeof name - 1, device_);
@@ -307,6 +315,7 @@ class CudaMachine : public gpu::Machine {
   }
 
   const Driver& driver_;
+  std::mutex recording_;  // while a stream is captured, nobody may wait for the context
   int index_, device_ = 0, sm_count_ = 0, max_shared_ = 0;
   std::string name_;
   MemoryPool pool_;

@@ -16,14 +16,14 @@ class Division {
  public:
   Division(const ScheduledModels& models, const CacheOptions& options, int32_t slots)
       : model_(models.model), options_(options), slots_(slots) {
-    if (models.draft != nullptr) add_drafts(models);
     usual_.slots = slots;
     usual_.kept = std::max(options.kept, 1);
     runner_.outputs = std::max(kMostOutputs, slots);
-    runner_.also = models.also;
+    runner_.roots = models.roots;
     runner_.sequences = slots + usual_.kept;
     runner_.activations = measure_activations(model_, runner_);
-    fixed_.activations += runner_.activations.total();
+    fixed_.activations = activation_bytes(model_, runner_.activations);
+    if (models.draft != nullptr) add_drafts(models);
     states_ = undone_states(allowed(options.cache_bytes));
     if (options.at_least_one) cache_bytes_ = std::max(cache_bytes_, least().caches);
     cache_bytes_ = allowed(cache_bytes_);
@@ -50,14 +50,14 @@ class Division {
     runner = models.draft_options(slots_);
     runner.activations = measure_activations(draft, runner);
     fixed_.caches = StateLayout(draft.entry().graph, state_options(draft, runner)).bytes();
-    fixed_.activations = runner.activations.total();
+    fixed_.add_activations(model_, draft, activation_bytes(draft, runner.activations));
     fixed_.drafts = draft.weight_bytes();
   }
 
   // Limits bytes of caches to what memory_bytes leaves besides weights and activations.
   size_t allowed(size_t wanted) const {
     if (options_.memory_bytes == 0) return wanted;
-    const size_t others = model_.weight_bytes() + fixed_.activations + fixed_.drafts;
+    const size_t others = model_.weight_bytes() + fixed_.activations.total() + fixed_.drafts;
     return std::min(wanted, options_.memory_bytes - std::min(options_.memory_bytes, others));
   }
 
@@ -154,7 +154,7 @@ CachesTooSmall refusal(const Model& model, const CacheOptions& options, const Sc
             all,
             weights,
             least.caches,
-            least.activations,
+            least.activations.total(),
             least.drafts,
             options.memory_bytes};
   return {ErrorKind::kLimit, "{} needs {} bytes of caches, the limit is {}", what, least.caches,

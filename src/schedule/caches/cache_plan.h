@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "engine/runner_sizes.h"
@@ -22,10 +23,17 @@ struct CacheOptions {
 
 /// Bytes that a scheduler allocates besides the weights of its model.
 struct SchedulerBytes {
-  size_t caches = 0;       ///< KV caches and recurrent states, including those of drafts
-  size_t activations = 0;  ///< workspaces, including those of drafts
-  size_t drafts = 0;       ///< weights of the draft model or of the MTP head
-  size_t total() const { return caches + activations + drafts; }
+  size_t caches = 0;            ///< KV caches and recurrent states, including those of drafts
+  ActivationBytes activations;  ///< including those of drafts
+  size_t drafts = 0;            ///< weights of the draft model or of the MTP head
+  size_t total() const { return caches + activations.total() + drafts; }
+  /// Adds the activations of a draft model.
+  void add_activations(const Model& model, const Model& draft, const ActivationBytes& bytes) {
+    if (&model.executor() == &draft.executor())
+      activations.add(bytes);
+    else
+      activations.add_separate(bytes);
+  }
 };
 
 struct CachePlan {
@@ -44,8 +52,8 @@ class CachesTooSmall : public Error {
 /// The models that a scheduler runs.
 struct ScheduledModels {
   Model& model;
-  std::string also;        ///< RunnerOptions::also of its runner
-  Model* draft = nullptr;  ///< the model that makes drafts; nullptr: none
+  std::vector<std::string> roots = {};  ///< RunnerOptions::roots of its runner
+  Model* draft = nullptr;               ///< the model that makes drafts; nullptr: none
   /// Returns the options of the draft model's runner.
   std::function<RunnerOptions(int32_t slots)> draft_options = {};
 };

@@ -28,12 +28,15 @@ RunnerOptions HeadDraft::runner_options(const Model& target, int32_t slots) {
           .snapshots = 0,
           .snapshot_every = 0,
           .features = target.config().dim,
-          .also = "hidden",
+          .roots = {kHidden},
           .outputs = slots};
 }
 
 HeadDraft::HeadDraft(Model& model, const RunnerOptions& options)
-    : model_(model), runner_(model, options), slots_(static_cast<size_t>(options.sequences)) {}
+    : model_(model),
+      runner_(model, options),
+      hidden_(runner_.root(kHidden)),
+      slots_(static_cast<size_t>(options.sequences)) {}
 
 HeadDraft::Slot* HeadDraft::find(const void* answer) {
   const auto found = std::ranges::find(slots_, answer, &Slot::answer);
@@ -72,13 +75,24 @@ void HeadDraft::read(Slot& slot, size_t kept) {
   const auto most = static_cast<size_t>(runner_.most_rows());
   for (size_t begin = 0; begin < count; begin += most) {
     const size_t rows = std::min(most, count - begin);
-    const RunPart part{slot.sequence, std::span(slot.ids).subspan(begin, rows), 0, Wants::kBest,
-                       std::span(slot.hidden).subspan(begin * dim, rows * dim)};
+    RunPart part = part_of(slot.sequence, std::span(slot.ids).subspan(begin, rows),
+                           std::span(slot.hidden).subspan(begin * dim, rows * dim));
+    part.outputs = 0;
     runner_.run({&part, 1});
   }
   slot.read += static_cast<int32_t>(count);
   slot.ids.erase(slot.ids.begin(), slot.ids.begin() + static_cast<ptrdiff_t>(count));
   slot.hidden.erase(slot.hidden.begin(), slot.hidden.begin() + static_cast<ptrdiff_t>(count * dim));
+}
+
+// A run of tokens that gives the most probable next one and its hidden state.
+RunPart HeadDraft::part_of(int32_t sequence, std::span<const int32_t> ids,
+                           std::span<const float> hidden) const {
+  return {.sequence = sequence,
+          .ids = ids,
+          .wants = Wants::kBest,
+          .features = hidden,
+          .roots = {&hidden_, 1}};
 }
 
 // Makes the first token of each draft, for answers all of whose tokens were shown.
@@ -96,7 +110,7 @@ bool HeadDraft::begin(std::span<DraftRequest> requests) {
     if (request.most <= 0) continue;
     if (slot->ids.size() > room) read(*slot, 1);
     room -= slot->ids.size();
-    parts_.push_back({slot->sequence, slot->ids, 1, Wants::kBest, slot->hidden});
+    parts_.push_back(part_of(slot->sequence, slot->ids, slot->hidden));
     drafting_.push_back({&request, slot});
   }
   if (parts_.empty()) return false;
@@ -114,7 +128,7 @@ void HeadDraft::take_drafts() {
   for (size_t i = 0; i < drafting_.size(); ++i) {
     const auto output = static_cast<int32_t>(i);
     drafting_[i].request->draft.push_back(runner_.best(output));
-    const std::span<const float> hidden = runner_.also(output);
+    const std::span<const float> hidden = runner_.row(hidden_, output);
     drafting_[i].slot->drafted.assign(hidden.begin(), hidden.end());
   }
 }
@@ -127,7 +141,7 @@ bool HeadDraft::extend() {
   parts_.clear();
   for (const Drafting& d : drafting_)
     parts_.push_back(
-        {d.slot->sequence, std::span(d.request->draft).last(1), 1, Wants::kBest, d.slot->drafted});
+        part_of(d.slot->sequence, std::span(d.request->draft).last(1), d.slot->drafted));
   runner_.run(parts_);
   take_drafts();
   return true;

@@ -52,7 +52,11 @@ class HeadDraft : public DraftMaker {
     Slot* slot;
   };
 
+  static constexpr const char* kHidden = "hidden";  ///< root of the head's entry
+
   Slot* find(const void* answer);
+  RunPart part_of(int32_t sequence, std::span<const int32_t> ids,
+                  std::span<const float> hidden) const;
   void read(Slot& slot, size_t kept);
   bool begin(std::span<DraftRequest> requests);
   bool extend();
@@ -60,6 +64,7 @@ class HeadDraft : public DraftMaker {
 
   Model& model_;
   Runner runner_;
+  RootId hidden_;
   std::vector<Slot> slots_;
   std::vector<Drafting> drafting_;
   std::vector<RunPart> parts_;

@@ -21,8 +21,17 @@ struct ModelSource {
 /// caches and recurrent states, activations, weights that only drafts need. Does not include the
 /// rest of the program (tokenizer, tables, requests).
 struct ModelBytes {
-  size_t weights = 0, caches = 0, activations = 0, drafts = 0;
-  size_t total() const { return weights + caches + activations + drafts; }
+  size_t weights = 0, caches = 0;
+  ActivationBytes activations;
+  size_t drafts = 0;
+  size_t total() const { return weights + caches + activations.total() + drafts; }
+  /// Adds a model that shares the executor, and thus the arenas.
+  void add(const ModelBytes& other) {
+    weights += other.weights;
+    caches += other.caches;
+    activations.add(other.activations);
+    drafts += other.drafts;
+  }
   bool operator==(const ModelBytes&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <new>
 
 #include "base/clock.h"
@@ -27,10 +28,14 @@ Models::~Models() {
 
 void Models::add(ModelSource source) {
   auto entry = std::make_unique<Entry>();
+  if (!source.load.executor) source.load.executor = executor_;
+  if (!source.load.executor) source.load.executor = std::make_shared<Executor>(source.load.threads);
+  if (!executor_) executor_ = source.load.executor;
   entry->card = read_card(source, options_.memory);
   if (options_.memory > 0 && entry->card.bytes > options_.memory)
     throw NoRoom(false, "{}: needs {} bytes of memory, the limit for all models is {}", source.path,
                  entry->card.bytes, options_.memory);
+  entry->bytes = entry->card.plan.bytes;
   entry->keep_alive = options_.keep_alive;
   path_names_.add(source.path, source.id);
   path_names_.add(entry->card.file, source.id);
@@ -42,7 +47,7 @@ void Models::add(ModelSource source) {
 
 bool Models::fits(std::string_view id) const {
   const std::lock_guard lock(mutex_);
-  return options_.memory == 0 || used_bytes() + entry_of(id).card.bytes <= options_.memory;
+  return options_.memory == 0 || bytes_with(entry_of(id)) <= options_.memory;
 }
 
 bool Models::has(std::string_view id) const {
@@ -60,11 +65,23 @@ Models::Entry& Models::entry_of(std::string_view id) const {
                      printable(id, 200), known);
 }
 
-size_t Models::used_bytes() const {
-  size_t bytes = 0;
+// Returns the memory of some models at a time. An arena that they share counts once.
+size_t Models::bytes_of(const std::function<bool(const Entry&)>& which) const {
+  std::map<const Executor*, ModelBytes> sums;
   for (const auto& entry : entries_)
-    if (entry->model) bytes += entry->card.bytes;
+    if (which(*entry)) sums[entry->source.load.executor.get()].add(entry->bytes);
+  size_t bytes = 0;
+  for (const auto& [executor, sum] : sums) bytes += sum.total();
   return bytes;
+}
+
+size_t Models::used_bytes() const {
+  return bytes_of([](const Entry& entry) { return entry.model != nullptr; });
+}
+
+// Returns the memory of the loaded models and `wanted`.
+size_t Models::bytes_with(const Entry& wanted) const {
+  return bytes_of([&](const Entry& entry) { return entry.model != nullptr || &entry == &wanted; });
 }
 
 Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_alive,
@@ -119,15 +136,17 @@ void Models::unload_changed(Lock& lock, Entry& entry, double deadline) {
 void Models::make_room(Lock& lock, const Entry& entry) {
   if (options_.memory == 0) return;
   const double deadline = seconds_now() + options_.wait_timeout;
-  while (used_bytes() + entry.card.bytes > options_.memory) {
+  while (bytes_with(entry) > options_.memory) {
     if (Entry* oldest = next_to_go()) {
       unload(lock, *oldest);
       continue;
     }
-    size_t pinned = 0;
-    for (const auto& other : entries_)
-      if (other->model && other->source.pinned) pinned += other->card.bytes;
-    if (pinned + entry.card.bytes > options_.memory)
+    const auto is_pinned = [](const Entry& other) {
+      return other.model != nullptr && other.source.pinned;
+    };
+    const size_t pinned = bytes_of(is_pinned);
+    if (bytes_of([&](const Entry& other) { return is_pinned(other) || &other == &entry; }) >
+        options_.memory)
       throw NoRoom(false,
                    "the model '{}' needs {} bytes of memory, the limit for all models is {}, and "
                    "pinned models use {}",
@@ -169,7 +188,8 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
                       error.what());
   }
   lock.lock();
-  entry.card.bytes = model->bytes().total();
+  entry.bytes = model->bytes();
+  entry.card.bytes = entry.bytes.total();
   entry.model = std::move(model);
   entry.changed = false;
   entry.used = seconds_now();

@@ -51,7 +51,8 @@ class LoadFailure : public Error {
 using KeepAlive = double;
 
 struct ModelsOptions {
-  size_t memory = 0;  ///< bytes of all loaded models, with their caches; 0: no limit
+  /// Bytes of all loaded models, with their caches and the arenas that they share; 0: no limit.
+  size_t memory = 0;
   KeepAlive keep_alive = -1;
   double wait_timeout = 30;  ///< seconds that a request waits until other models can be unloaded
 };
@@ -77,8 +78,9 @@ class Models {
   Models& operator=(const Models&) = delete;
 
   void configure(const ModelsOptions& options) { options_ = options; }
-  /// Reads the header of its file and fits the model into the memory. Throws as read_card() does,
-  /// and NoRoom if the memory can never hold it.
+  /// Reads the header of its file and fits the model into the memory. Models share the executor of
+  /// the first one, unless they have another one. Throws as read_card() does, and NoRoom if the
+  /// memory can never hold it.
   void add(ModelSource source);
   /// Whether the model can be loaded without unloading another one.
   bool fits(std::string_view id) const;
@@ -103,6 +105,7 @@ class Models {
   struct Entry {
     ModelSource source;
     ModelCard card;
+    ModelBytes bytes;  // those of `card`, by kind
     std::shared_ptr<ServedModel> model;
     KeepAlive keep_alive = -1;
     double used = 0;  // seconds_now() of the end of its last request
@@ -113,7 +116,9 @@ class Models {
 
   Entry& entry_of(std::string_view id) const;
   static View view_of(const Entry& entry);
+  size_t bytes_of(const std::function<bool(const Entry&)>& which) const;
   size_t used_bytes() const;
+  size_t bytes_with(const Entry& entry) const;
   static bool is_ready(Entry& entry);
   void unload_changed(Lock& lock, Entry& entry, double deadline);
   void make_room(Lock& lock, const Entry& entry);
@@ -127,6 +132,7 @@ class Models {
   void watch();
 
   ModelsOptions options_;
+  std::shared_ptr<Executor> executor_;
   std::vector<std::unique_ptr<Entry>> entries_;
   PathNames path_names_;
   mutable std::mutex mutex_;

@@ -36,7 +36,8 @@ const Model& ServedModel::model() const {
 }
 
 ModelBytes ServedModel::bytes() const {
-  ModelBytes bytes{.weights = model().weight_bytes()};
+  ModelBytes bytes;
+  bytes.weights = model().weight_bytes();
   if (scheduler_) {
     const SchedulerBytes own = scheduler_->bytes();
     bytes.caches = own.caches;

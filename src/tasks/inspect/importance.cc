@@ -18,11 +18,13 @@ namespace veery {
 
 /// A plan for some of the inputs: the roots of all of them would not fit into memory.
 struct ImportanceCollector::Pass {
-  Pass(const Graph& graph, int32_t rows) : block(graph, rows) {}
+  Pass(const Model& model, const Graph& graph, int32_t rows)
+      : block(graph, rows), workspace(model.executor().own_arena(model.backend().device())) {}
 
   std::vector<const Input*> inputs;
   std::vector<Value> roots;  ///< of each input its value, then its gates if it has some
   RunBlock block;
+  Workspace workspace;
   std::unique_ptr<Plan> plan;
 };
 
@@ -100,7 +102,7 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
     for (const Input& input : inputs_) {
       const double more = 4.0 * rows * static_cast<double>(entry_.graph.shape(input.value).cols());
       if (bytes + more > kMaxBytes) {
-        passes_.push_back(std::make_unique<Pass>(entry_.graph, rows));
+        passes_.push_back(std::make_unique<Pass>(model_, entry_.graph, rows));
         bytes = 0;
       }
       bytes += more;
@@ -115,8 +117,7 @@ void ImportanceCollector::read(std::span<const int32_t> ids) {
       pass->block.shape.sequences = 1;
       pass->block.add_span(0, rows, 0);
       pass->plan = std::make_unique<Plan>(
-          entry_.graph, pass->roots,
-          Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &pass->block},
+          entry_.graph, pass->roots, one_place(model_, pass->workspace, pass->block),
           PlanOptions{
               .rows = rows, .exact = model_.options().exact, .fuse = model_.options().fuse});
     }

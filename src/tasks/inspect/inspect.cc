@@ -241,8 +241,8 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
   std::ranges::fill(block.find<int32_t>("is_extended"),
                     rows > model_.config().positions.rope.original_context ? 1 : 0);
   block.shape.sequences = 1;
-  Plan plan(entry_.graph, wanted.roots.all(),
-            Binding{{{&model_.backend(), &model_.params(0)}}, nullptr, &block},
+  Workspace workspace(model_.executor().own_arena(model_.backend().device()));
+  Plan plan(entry_.graph, wanted.roots.all(), one_place(model_, workspace, block),
             {.rows = rows, .exact = model_.options().exact, .fuse = model_.options().fuse});
   plan.run();
   if (progress) progress(1, steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/runner_sizes.h"
 #include "sample/sampler.h"
 
 namespace veery {
@@ -62,12 +63,12 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
 Lens::Lens(Model& model, const Entry& entry, Value last)
     : model_(model),
       part_(part_between(entry.graph, last, entry.root("logits"))),
-      block_(part_.graph, kRows) {
+      block_(part_.graph, kRows),
+      workspace_(model.executor().own_arena(model.backend().device())) {
   const PlanOptions options{
       .rows = kRows, .outputs = 1, .exact = model.options().exact, .fuse = model.options().fuse};
   plan_ = std::make_unique<Plan>(part_.graph, std::vector<Value>{part_.root},
-                                 Binding{{{&model.backend(), &model.params(0)}}, nullptr, &block_},
-                                 options);
+                                 one_place(model, workspace_, block_), options);
 }
 
 std::vector<LensToken> Lens::look(const Operand& hidden, int64_t rows, int32_t top) {

@@ -31,6 +31,7 @@ class Lens {
   Model& model_;
   GraphPart part_;
   RunBlock block_;
+  Workspace workspace_;
   std::unique_ptr<Plan> plan_;
 };
 

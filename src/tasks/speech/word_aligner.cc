@@ -39,7 +39,7 @@ struct WordAligner::Pass {
   int64_t first;                ///< index of the token before the first text token
   int64_t positions;
   std::vector<Layer> layers = {};
-  std::vector<std::string> roots = {};    ///< of the layers
+  std::vector<RootId> roots = {};         ///< of the layers
   std::vector<float> probabilities = {};  ///< of the text tokens
 };
 
@@ -58,10 +58,14 @@ void WordAligner::require_heads() const {
 void WordAligner::run_piece(Pass& pass, int64_t begin, int64_t end) {
   const auto ids = std::span<const int32_t>(pass.tokens)
                        .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  runner_.run_with(pass.sequence, ids, pass.roots);
+  const RunPart part{.sequence = pass.sequence,
+                     .ids = ids,
+                     .outputs = static_cast<int32_t>(ids.size()),
+                     .roots = pass.roots};
+  runner_.run({&part, 1});
   for (int64_t i = begin; i < end; ++i) {
     for (size_t k = 0; k < pass.layers.size(); ++k) {
-      const std::span<const float> row = runner_.values(k, i - begin);
+      const std::span<const float> row = runner_.row(pass.roots[k], i - begin);
       pass.layers[k].queries.insert(pass.layers[k].queries.end(), row.begin(), row.end());
     }
     if (i >= pass.first && i + 2 < std::ssize(pass.tokens))
@@ -122,7 +126,7 @@ std::vector<SpokenWord> WordAligner::align(int32_t sequence, std::span<const int
   for (auto& [layer, of_layer] : heads) {
     std::ranges::sort(of_layer);
     pass.layers.push_back({.layer = layer, .heads = std::move(of_layer)});
-    pass.roots.push_back(fmt::format("blk.{}.cross_attn.q", layer));
+    pass.roots.push_back(runner_.root(fmt::format("blk.{}.cross_attn.q", layer)));
   }
   runner_.rewind(sequence, 0);
   const auto count = std::ssize(pass.tokens);

@@ -15,7 +15,7 @@ namespace veery {
 inline constexpr double kPositionSeconds = 0.02;
 
 /// The alignment heads of the decoder attend to the position at which a token is spoken. The pass
-/// is a separate run (Runner::run_with()), so decoding is not slower without words. Not
+/// is a separate run (RunPart::roots), so decoding is not slower without words. Not
 /// thread-safe. Runner, tokens and keys must outlive it.
 class WordAligner {
  public:

@@ -17,7 +17,8 @@ CpuExecutable::CpuExecutable(ThreadPool& pool, std::span<const Step> steps,
 void CpuExecutable::start() noexcept {
 #ifndef NDEBUG
   // Fills the values with NaN, so that a kernel that reads a value before it is written shows.
-  std::memset(memory_.values.data(), 0xff, memory_.values.size());
+  for (const std::span<std::byte> bytes : {memory_.values, memory_.results})
+    if (!bytes.empty()) std::memset(bytes.data(), 0xff, bytes.size());
 #endif
   for (std::atomic<int32_t>& count : taken_) count.store(0, std::memory_order_relaxed);
 }
