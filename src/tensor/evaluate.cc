@@ -1,8 +1,8 @@
 #include "tensor/evaluate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -27,8 +27,16 @@ const Reduce* as_reduce(const Node& node) {
 }  // namespace
 
 Evaluation::Evaluation(std::span<const Tensor> targets) {
+  const ClearPlaces clear{facts_};
   collect(targets);
   form_groups();
+  finish_groups();
+}
+
+// Nodes are there at least until the evaluation computes them. They know their places only while
+// groups are formed.
+Evaluation::ClearPlaces::~ClearPlaces() {
+  for (const Facts& each : facts) each.node->place = -1;
 }
 
 // Nodes in the order of a depth-first search, without recursion.
@@ -36,107 +44,110 @@ void Evaluation::collect(std::span<const Tensor> targets) {
   std::vector<std::pair<Node*, size_t>> stack;  // a node, and its next input
   const auto visit = [&](const Tensor& x) {
     Node* node = x.node().get();
-    if (!node->is_evaluated() && facts_.try_emplace(node).second) stack.emplace_back(node, 0);
+    if (node->is_evaluated()) return false;
+    if (node->place < 0) {
+      node->place = static_cast<int>(facts_.size());
+      facts_.push_back({.node = node, .owners = static_cast<size_t>(x.node().use_count())});
+      stack.emplace_back(node, 0);
+    }
+    return true;
   };
-  std::unordered_map<const Node*, long> owners;  // NOLINT(google-runtime-int): use_count()
   for (const Tensor& target : targets) {
-    visit(target);
+    if (visit(target)) facts_of(*target.node()).is_target = true;
     while (!stack.empty()) {
-      auto& [node, next] = stack.back();
+      const auto [node, next] = stack.back();
       if (next < node->inputs.size()) {
-        const Tensor& input = node->inputs[next++];
-        owners[input.node().get()] = input.node().use_count();
-        Node* consumer = node;
-        visit(input);
-        if (const auto found = facts_.find(input.node().get()); found != facts_.end())
-          found->second.consumers.push_back(consumer);
+        ++stack.back().second;
+        const Tensor& input = node->inputs[next];
+        if (visit(input)) ++facts_of(*input.node()).uses;
       } else {
-        order_.push_back(node);
+        order_.push_back(node->place);
         stack.pop_back();
       }
     }
   }
-  for (auto& [node, facts] : facts_)
-    facts.is_held =
-        owners.contains(node) && static_cast<size_t>(owners[node]) > facts.consumers.size();
-  for (const Tensor& target : targets)
-    if (const auto found = facts_.find(target.node().get()); found != facts_.end())
-      found->second.is_target = true;
 }
 
-bool Evaluation::has_room(int group, const Node& node) const {
-  const ElementGroup& g = groups_[static_cast<size_t>(group)];
-  if (g.members.size() >= kMostMembers) return false;
-  std::set<const Node*> inputs;
-  for (const Node* member : g.members)
-    for (const Tensor& input : member->inputs) inputs.insert(input.node().get());
-  for (const Tensor& input : node.inputs) inputs.insert(input.node().get());
-  return inputs.size() <= kMostInputs + g.members.size();
+bool Evaluation::has_room(const Group& group, const Node& node) {
+  if (group.nodes.members.size() >= kMostMembers) return false;
+  size_t inputs = group.inputs.size();
+  for (const Tensor& input : node.inputs)
+    if (std::find(group.inputs.begin(), group.inputs.end(), input.node().get()) ==
+        group.inputs.end())
+      ++inputs;
+  return inputs <= kMostInputs + 1;  // the node itself was an input
 }
 
-// Returns the group of all consumers of a node; -1 if there is none that it can join.
-int Evaluation::group_for(Node& node, const Facts& facts) {
-  int group = -1;
-  for (const Node* consumer : facts.consumers) {
-    const int other = facts_.at(consumer).group;
-    if (other < 0 || (group >= 0 && other != group)) return -1;
-    group = other;
+// Adds an element-wise node to the group of its consumers, or to one of its own.
+void Evaluation::join(Facts& facts) {
+  Node& node = *facts.node;
+  const auto fits = [&](int at) {
+    const Group& group = groups_[static_cast<size_t>(at)];
+    return *group.shape == node.specs.front().shape && has_room(group, node);
+  };
+  facts.group = facts.consumers >= 0 && fits(facts.consumers) ? facts.consumers : kNone;
+  if (facts.group == kNone) {
+    facts.group = static_cast<int>(groups_.size());
+    groups_.push_back({.shape = &node.specs.front().shape});
   }
-  if (group < 0) return -1;
-  const Node& root = groups_[static_cast<size_t>(group)].root();
-  const Shape& space = root.specs.front().shape;
-  const Shape& shape = as_reduce(root) != nullptr ? spec(root.inputs.front()).shape : space;
-  return node.specs.front().shape == shape && has_room(group, node) ? group : -1;
+  Group& group = groups_[static_cast<size_t>(facts.group)];
+  group.nodes.members.push_back(&node);
+  std::erase(group.inputs, &node);
+  for (const Tensor& input : node.inputs)
+    if (std::find(group.inputs.begin(), group.inputs.end(), input.node().get()) ==
+        group.inputs.end())
+      group.inputs.push_back(input.node().get());
 }
 
-bool Evaluation::is_skippable(const Node& node, const Facts& facts) const {
-  if (facts.is_target) return false;
-  const bool is_constant = dynamic_cast<const Constant*>(node.operation.get()) != nullptr ||
-                           (dynamic_cast<const Broadcast*>(node.operation.get()) != nullptr &&
-                            constant_value(node.inputs.front()) != nullptr);
-  return is_constant &&
-         std::all_of(facts.consumers.begin(), facts.consumers.end(), [&](const Node* consumer) {
-           const Facts& other = facts_.at(consumer);
-           return other.is_skipped || (other.group >= 0 && as_elementwise(*consumer));
-         });
+// Whether a reduction is the only consumer of values that a group can compute for it.
+bool Evaluation::reduces_values_of_group(const Facts& facts) const {
+  if (as_reduce(*facts.node) == nullptr) return false;
+  const Node& x = *facts.node->inputs.front().node();
+  return !x.is_evaluated() && as_elementwise(x) != nullptr && facts_of(x).uses == 1;
+}
+
+bool Evaluation::is_constant(const Node& node) {
+  const Operation* made_by = node.operation.get();
+  return dynamic_cast<const Constant*>(made_by) != nullptr ||
+         (dynamic_cast<const Broadcast*>(made_by) != nullptr &&
+          constant_value(node.inputs.front()) != nullptr);
 }
 
 // Consumers come first, so that their groups are known.
 void Evaluation::form_groups() {
   for (size_t i = order_.size(); i-- > 0;) {
-    Node& node = *order_[i];
-    Facts& facts = facts_.at(&node);
-    if (as_elementwise(node) != nullptr) {
-      facts.group = group_for(node, facts);
-      if (facts.group < 0) {
-        facts.group = static_cast<int>(groups_.size());
-        groups_.emplace_back();
-      }
-      groups_[static_cast<size_t>(facts.group)].members.push_back(&node);
-    } else if (as_reduce(node) != nullptr) {
-      // A group only if the reduced values are computed for it.
-      const Node& x = *node.inputs.front().node();
-      if (x.is_evaluated() || as_elementwise(x) == nullptr || facts_.at(&x).consumers.size() != 1)
-        continue;
+    Facts& facts = facts_[static_cast<size_t>(order_[i])];
+    const bool is_elementwise = as_elementwise(*facts.node) != nullptr;
+    if (is_elementwise) {
+      join(facts);
+    } else if (reduces_values_of_group(facts)) {
       facts.group = static_cast<int>(groups_.size());
-      groups_.push_back({{}, &node, {}});
+      groups_.push_back(
+          {.nodes = {.reduction = facts.node}, .shape = &spec(facts.node->inputs.front()).shape});
     } else {
-      facts.is_skipped = is_skippable(node, facts);
+      facts.is_skipped = !facts.is_target && facts.only_programs && is_constant(*facts.node);
     }
-  }
-  for (ElementGroup& group : groups_) {
-    std::reverse(group.members.begin(), group.members.end());
-    for (Node* member : group.members) {
-      const Facts& facts = facts_.at(member);
-      const bool is_root = group.reduction == nullptr && member == group.members.back();
-      if (is_root || facts.is_target || facts.is_held) group.results.push_back(member);
+    for (const Tensor& input : facts.node->inputs) {
+      if (input.node()->place < 0) continue;
+      Facts& of = facts_of(*input.node());
+      of.consumers = of.consumers == kUnknown || of.consumers == facts.group ? facts.group : kNone;
+      of.only_programs = of.only_programs && (is_elementwise || facts.is_skipped);
     }
   }
 }
 
-void Evaluation::finish(Node& node) {
-  if (KeepInputs::active()) return;
-  const std::vector<Tensor> dropped = std::exchange(node.inputs, {});
+// Results are the values that something outside of the group needs, or may need later.
+void Evaluation::finish_groups() {
+  for (Group& group : groups_) {
+    std::vector<Node*>& members = group.nodes.members;
+    std::reverse(members.begin(), members.end());
+    for (Node* member : members) {
+      const Facts& facts = facts_of(*member);
+      const bool is_root = group.nodes.reduction == nullptr && member == members.back();
+      if (is_root || facts.is_target || facts.owners > facts.uses)
+        group.nodes.results.push_back(member);
+    }
+  }
 }
 
 void Evaluation::compute(Node& node) {
@@ -146,26 +157,31 @@ void Evaluation::compute(Node& node) {
 }
 
 void Evaluation::run() {
-  for (Node* node : order_) {
-    const Facts& facts = facts_.at(node);
+  for (const int place : order_) {
+    Facts& facts = facts_[static_cast<size_t>(place)];
+    std::vector<Node*> done;
     if (facts.is_skipped) continue;
-    if (facts.group < 0) {
-      compute(*node);
-      finish(*node);
-      continue;
+    if (facts.group == kNone) {
+      compute(*facts.node);
+      done.push_back(facts.node);
+    } else {
+      const ElementGroup& group = groups_[static_cast<size_t>(facts.group)].nodes;
+      if (&group.root() != facts.node) continue;
+      evaluate(group);
+      done = group.results;
+      if (group.reduction != nullptr) done.push_back(group.reduction);
     }
-    const ElementGroup& group = groups_[static_cast<size_t>(facts.group)];
-    if (&group.root() != node) continue;
-    evaluate(group);
-    // Members that are not results may be released with the inputs of the others.
-    std::vector<Node*> done = group.results;
-    if (group.reduction != nullptr) done.push_back(group.reduction);
-    std::vector<Tensor> dropped;
-    for (Node* result : done) {
-      if (KeepInputs::active()) break;
-      dropped.insert(dropped.end(), result->inputs.begin(), result->inputs.end());
-      result->inputs.clear();
-    }
+    if (KeepInputs::active()) continue;
+    drop_inputs(done);
+  }
+}
+
+// Nodes that nothing else refers to are released with the inputs, and are no longer named here.
+void Evaluation::drop_inputs(std::span<Node* const> nodes) {
+  std::vector<Tensor> dropped;
+  for (Node* node : nodes) {
+    std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
+    node->inputs.clear();
   }
 }
 

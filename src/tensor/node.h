@@ -106,6 +106,7 @@ struct Node {
   std::vector<Tensor> inputs;
   std::vector<Spec> specs;  ///< of the outputs
   std::vector<Data> data;   ///< of the outputs, empty until evaluated
+  int place = -1;           ///< in the Evaluation that runs; -1: not part of it
 
   bool is_evaluated() const { return !data.empty(); }
 };
