@@ -33,7 +33,7 @@ if(VEERY_SANITIZE MATCHES "thread")  # TSan does not support fences, which Asio 
 endif()
 
 # Code that runs once per model or command; optimising it would increase compile time by a third.
-set(VEERY_COLD_LAYERS graph autodiff model import convert plan capi serve cli)
+set(VEERY_COLD_LAYERS graph autodiff model import convert plan tensor capi serve cli)
 set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 # Precompiles common headers once for the cold layers and once for targets without options of their
@@ -110,8 +110,10 @@ function(veery_layer name)
   if(name STREQUAL "serve" AND VEERY_TLS AND OpenSSL_FOUND)
     set_source_files_properties(src/serve/http/tls.cc src/serve/http/server.cc PROPERTIES COMPILE_DEFINITIONS VEERY_TLS)
   endif()
-  if(name STREQUAL "capi")
+  if(name STREQUAL "tensor")  # the lowest layer with a public header
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  endif()
+  if(name STREQUAL "capi")
     set_source_files_properties(src/capi/status.cc PROPERTIES COMPILE_DEFINITIONS VEERY_VERSION="${PROJECT_VERSION}")
   endif()
   get_target_property(type ${target} TYPE)

@@ -1,0 +1,107 @@
+// Functions that make tensors of numbers.
+#include <cmath>
+
+#include "tensor/elementwise.h"
+
+namespace veery::tensor {
+namespace {
+
+/// first + i * step of element i of one dimension.
+class Sequence : public Operation {
+ public:
+  Sequence(double first, double step) : first_(first), step_(step) {}
+  std::string_view name() const override { return "arange"; }
+  std::vector<Data> evaluate(std::span<const Operand>, std::span<const Spec> out) const override {
+    const Spec& spec = out.front();
+    const int64_t count = spec.shape.front();
+    Data data{Buffer::allocate(static_cast<size_t>(count) * 8), 0, {1}};
+    const bool whole = !is_float(spec.dtype);
+    // Numbers are made as f64 or i64 and then cast, so that each is rounded once.
+    for (int64_t i = 0; i < count; ++i) {
+      if (whole)
+        reinterpret_cast<int64_t*>(data.buffer->data())[i] =
+            static_cast<int64_t>(first_) + i * static_cast<int64_t>(step_);
+      else
+        reinterpret_cast<double*>(data.buffer->data())[i] = first_ + static_cast<double>(i) * step_;
+    }
+    const Spec wide{spec.shape, whole ? Dtype::kI64 : Dtype::kF64};
+    if (wide.dtype == spec.dtype) return {std::move(data)};
+    const Operand operand{&wide, &data};
+    return Elementwise(ElementOp::kCast).evaluate({&operand, 1}, out);
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
+                          const std::vector<bool>&) const override {
+    return {};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
+                          std::span<const Tensor>) const override {
+    return {Tensor{}};
+  }
+
+ private:
+  double first_, step_;
+};
+
+// Row index - column index + k of the last two axes.
+Tensor diagonals(int64_t rows, int64_t columns) {
+  return expand_dims(arange(0, static_cast<double>(rows)), 1) -
+         expand_dims(arange(0, static_cast<double>(columns)), 0);
+}
+
+Tensor below(std::string_view function, const Tensor& x) {
+  require(function, x);
+  if (x.rank() < 2)
+    fail(ErrorKind::kInput, "{}: a tensor with {} dimensions, expected 2 or more", function,
+         x.rank());
+  return diagonals(x.dim(-2), x.dim(-1));
+}
+
+}  // namespace
+
+Tensor full(const Shape& shape, Scalar value, Dtype type) {
+  return broadcast_to(constant(value, type), shape);
+}
+Tensor zeros(const Shape& shape, Dtype type) { return full(shape, 0, type); }
+Tensor ones(const Shape& shape, Dtype type) { return full(shape, 1, type); }
+Tensor zeros_like(const Tensor& x) {
+  require("zeros_like", x);
+  return zeros(x.shape(), x.dtype());
+}
+Tensor ones_like(const Tensor& x) {
+  require("ones_like", x);
+  return ones(x.shape(), x.dtype());
+}
+
+Tensor arange(double start, double stop, double step, Dtype type) {
+  if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step))
+    fail(ErrorKind::kInput, "arange: from {} to {} by {}", start, stop, step);
+  if (!is_float(type) && (start != std::floor(start) || step != std::floor(step)))
+    fail(ErrorKind::kInput, "arange: {} and {} are no numbers of type {}", start, step, name(type));
+  const double count = std::max(std::ceil((stop - start) / step), 0.0);
+  if (count > 0x1p40) fail(ErrorKind::kLimit, "arange: {} elements", count);
+  return make(Sequence(start, step), {}, {{static_cast<int64_t>(count)}, type});
+}
+
+Tensor linspace(double start, double stop, int64_t count, Dtype type) {
+  if (count < 0) fail(ErrorKind::kInput, "linspace: {} elements, expected 0 or more", count);
+  if (!is_float(type)) fail(ErrorKind::kInput, "linspace: type {}, expected floats", name(type));
+  if (count < 2) return full({count}, start, type);
+  const Tensor numbers = make(Sequence(start, (stop - start) / static_cast<double>(count - 1)), {},
+                              {{count - 1}, Dtype::kF64});
+  // The last number is exact.
+  return astype(concatenate({numbers, full({1}, stop, Dtype::kF64)}), type);
+}
+
+Tensor eye(int64_t rows, std::optional<int64_t> columns, int64_t k, Dtype type) {
+  if (rows < 0 || columns.value_or(rows) < 0)
+    fail(ErrorKind::kInput, "eye: {} rows and {} columns", rows, columns.value_or(rows));
+  return astype(equal(diagonals(rows, columns.value_or(rows)), -k), type);
+}
+Tensor tril(const Tensor& x, int64_t k) {
+  return where(greater_equal(below("tril", x), -k), x, zeros_like(x));
+}
+Tensor triu(const Tensor& x, int64_t k) {
+  return where(less_equal(below("triu", x), -k), x, zeros_like(x));
+}
+
+}  // namespace veery::tensor

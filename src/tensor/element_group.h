@@ -1,0 +1,39 @@
+// element_group.h: element-wise nodes that one program computes.
+#pragma once
+#include <vector>
+
+#include "kernels/tensor/element_program.h"
+#include "tensor/node.h"
+#include "tensor/reduce.h"
+
+namespace veery::tensor {
+
+/// Element-wise nodes of one shape, each after those that it depends on, and perhaps the reduction
+/// of the last one. Inputs that are not members are evaluated, or constants, broadcast or not.
+struct ElementGroup {
+  std::vector<Node*> members;
+  Node* reduction = nullptr;
+  std::vector<Node*> results;  ///< members whose values are needed outside
+
+  Node& root() const { return reduction != nullptr ? *reduction : *members.back(); }
+};
+
+/// Computes the results of a group and the output of its reduction, and stores them in the nodes.
+/// If one program has too few registers for all members, they are computed one after the other.
+void evaluate(const ElementGroup& group);
+
+/// The program of one operation on evaluated operands.
+Data evaluate_one(ElementOp op, std::span<const Operand> in, const Spec& out);
+/// The reduction of an evaluated tensor.
+Data evaluate_one(const Reduce& reduce, const Operand& in, const Spec& out);
+/// Copies elements to memory with any strides; x is cast to the type of `to`.
+void copy_elements(const Shape& shape, const Operand& x, std::byte* to, Dtype type,
+                   const Strides& strides);
+
+ElementConstant element_constant(uint8_t reg, Dtype type, const Scalar& value);
+/// Runs a program on the workers of the runtime.
+void run(const ElementProgram& program);
+/// The number of a tensor that is a constant, broadcast or not; null if it is something else.
+const Scalar* constant_value(const Tensor& x);
+
+}  // namespace veery::tensor

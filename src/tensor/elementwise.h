@@ -1,0 +1,55 @@
+// elementwise.h: element-wise operations.
+#pragma once
+#include "kernels/tensor/element_program.h"
+#include "tensor/node.h"
+
+namespace veery::tensor {
+
+/// Applies an ElementOp to inputs of the shape of the output. All have the type that the op wants:
+/// the API functions cast and broadcast.
+class Elementwise : public Operation {
+ public:
+  explicit Elementwise(ElementOp op) : op_(op) {}
+  std::string_view name() const override { return veery::name(op_); }
+  std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
+                          std::span<const Tensor> cotangents,
+                          const std::vector<bool>& wanted) const override;
+  std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
+                          std::span<const Tensor> tangents) const override;
+  ElementOp op() const { return op_; }
+
+ private:
+  ElementOp op_;
+};
+
+/// A number without dimensions; programs hold it in a register.
+class Constant : public Operation {
+ public:
+  explicit Constant(Scalar value) : value_(value) {}
+  std::string_view name() const override { return "constant"; }
+  std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
+  std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
+                          const std::vector<bool>&) const override {
+    return {};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
+                          std::span<const Tensor>) const override {
+    return {Tensor{}};
+  }
+  const Scalar& value() const { return value_; }
+
+ private:
+  Scalar value_;
+};
+Tensor constant(Scalar value, Dtype type);
+
+/// An element-wise node of inputs that are broadcast; no types are changed.
+Tensor elementwise(ElementOp op, std::vector<Tensor> inputs, Dtype result);
+
+/// t times the derivative of the op with respect to input `index`, as an element-wise expression;
+/// empty if that is zero. `to`: the type of the result.
+Tensor times_derivative(ElementOp op, size_t index, std::span<const Tensor> in, const Tensor& out,
+                        const Tensor& t, Dtype to);
+
+}  // namespace veery::tensor

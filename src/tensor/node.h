@@ -1,0 +1,164 @@
+// node.h: the graph of tensors: nodes, the operations that make them, and their data.
+#pragma once
+#include <fmt/core.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <veery/tensor.hpp>
+
+#include "kernels/tensor/element_type.h"
+
+namespace veery::tensor {
+
+using Strides = std::vector<int64_t>;  ///< in elements
+
+/// Memory of the runtime or of a caller. Thread-safe to share.
+class Buffer {
+ public:
+  /// Undefined contents. Throws kLimit.
+  static std::shared_ptr<Buffer> allocate(size_t bytes);
+  static std::shared_ptr<Buffer> borrow(std::byte* data, std::function<void()> release);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+  std::byte* data() const { return data_; }
+
+ private:
+  Buffer(std::byte* data, std::function<void()> release)
+      : data_(data), release_(std::move(release)) {}
+  std::byte* data_;
+  std::function<void()> release_;
+};
+
+struct Spec {
+  Shape shape;
+  Dtype dtype = Dtype::kF32;
+};
+
+/// The elements of an evaluated tensor: element i is at offset + i * strides.
+struct Data {
+  std::shared_ptr<Buffer> buffer;
+  int64_t offset = 0;  ///< in elements
+  Strides strides;
+
+  explicit operator bool() const { return buffer != nullptr; }
+};
+
+/// The operands of an operation, evaluated.
+struct Operand {
+  const Spec* spec = nullptr;
+  const Data* data = nullptr;
+  std::byte* first() const {
+    return data->buffer->data() + data->offset * static_cast<int64_t>(byte_size(spec->dtype));
+  }
+};
+
+/// The sums of cotangents by tensor; empty tensors are zeros.
+class Cotangents {
+ public:
+  Tensor& operator[](const Tensor& x) { return sums_[{x.node().get(), x.output()}]; }
+  void add(const Tensor& x, const Tensor& t) {
+    Tensor& sum = (*this)[x];
+    sum = sum ? sum + t : t;
+  }
+
+ private:
+  std::map<std::pair<const Node*, int>, Tensor> sums_;
+};
+
+/// Makes tensors of tensors. Immutable; shared by nodes.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual std::string_view name() const = 0;
+  /// Computes all outputs.
+  virtual std::vector<Data> evaluate(std::span<const Operand> in,
+                                     std::span<const Spec> out) const = 0;
+  /// The products of the cotangents of the outputs with the Jacobian: one tensor for each input, an
+  /// empty one for zero. A cotangent is empty if it is zero; one at least is not. Only inputs with
+  /// wanted[i] need a result. Throws kUnsupported.
+  virtual std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
+                                  std::span<const Tensor> cotangents,
+                                  const std::vector<bool>& wanted) const;
+  /// Adds what vjp() returns to the cotangents of the inputs.
+  virtual void add_vjp(std::span<const Tensor> in, std::span<const Tensor> out,
+                       std::span<const Tensor> cotangents, const std::vector<bool>& wanted,
+                       Cotangents& sums) const;
+  /// The products of the Jacobian with the tangents of the inputs, with the same convention.
+  virtual std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
+                                  std::span<const Tensor> tangents) const;
+};
+
+/// An application of an operation. Leaves have data and no operation. Inputs are dropped when the
+/// data is there, except during transforms.
+struct Node {
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node();
+
+  std::shared_ptr<const Operation> operation;
+  std::vector<Tensor> inputs;
+  std::vector<Spec> specs;  ///< of the outputs
+  std::vector<Data> data;   ///< of the outputs, empty until evaluated
+  int place = -1;           ///< in the Evaluation that runs; -1: not part of it
+
+  bool is_evaluated() const { return !data.empty(); }
+};
+
+inline const Spec& spec(const Tensor& x) {
+  return x.node()->specs[static_cast<size_t>(x.output())];
+}
+inline const Data& data_of(const Tensor& x) {
+  return x.node()->data[static_cast<size_t>(x.output())];
+}
+
+/// Adds a node. All of `inputs` are tensors.
+Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs, Spec spec);
+template <typename Op>
+Tensor make(Op operation, std::vector<Tensor> inputs, Spec spec) {
+  return make(std::shared_ptr<const Operation>(std::make_shared<Op>(std::move(operation))),
+              std::move(inputs), std::move(spec));
+}
+/// A leaf.
+Tensor make_leaf(Spec spec, Data data);
+
+/// While one exists in a thread, evaluation keeps the inputs of nodes.
+class KeepInputs {
+ public:
+  KeepInputs();
+  ~KeepInputs();
+  KeepInputs(const KeepInputs&) = delete;
+  KeepInputs& operator=(const KeepInputs&) = delete;
+  static bool active();
+};
+
+// Types.
+constexpr ElementType element_type(Dtype type) { return static_cast<ElementType>(type); }
+constexpr bool is_float(Dtype type) { return veery::is_float(element_type(type)); }
+constexpr bool is_integer(Dtype type) { return veery::is_integer(element_type(type)); }
+
+// Shapes.
+int64_t element_count(const Shape& shape);
+Strides contiguous_strides(const Shape& shape);
+std::string text(const Shape& shape);  ///< "[2, 3]"
+/// The shape that two shapes are broadcast to. Throws kInput, naming the function.
+Shape broadcast(std::string_view function, const Shape& a, const Shape& b);
+/// An axis counted from the front. Throws kInput.
+int axis_of(std::string_view function, int axis, int rank);
+/// Axes counted from the front, ascending; all if `axes` is empty. Throws kInput for doubles.
+std::vector<int> axes_of(std::string_view function, const Axes& axes, int rank);
+
+template <typename... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+/// Throws kInput if x is not a tensor.
+void require(std::string_view function, const Tensor& x);
+
+}  // namespace veery::tensor

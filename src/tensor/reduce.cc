@@ -1,0 +1,172 @@
+#include "tensor/reduce.h"
+
+#include <algorithm>
+
+#include "tensor/element_group.h"
+#include "tensor/elementwise.h"
+
+namespace veery::tensor {
+namespace {
+
+Shape without(const Shape& shape, const std::vector<int>& axes, bool keep) {
+  Shape result;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool reduced = std::binary_search(axes.begin(), axes.end(), static_cast<int>(i));
+    if (!reduced) result.push_back(shape[i]);
+    if (reduced && keep) result.push_back(1);
+  }
+  return result;
+}
+
+// Reduces x. No elements give the neutral one, unless they `needs_elements`.
+Tensor reduce(std::string_view function, ReduceOp op, const Tensor& x, const Axes& axes, bool keep,
+              bool needs_elements = false) {
+  const std::vector<int> chosen = axes_of(function, axes, x.rank());
+  for (const int axis : chosen)
+    if (needs_elements && x.dim(axis) == 0)
+      fail(ErrorKind::kInput, "{}: axis {} of {} is empty", function, axis, text(x.shape()));
+  const Shape shape = without(x.shape(), chosen, false);
+  const Tensor y = chosen.empty() ? x : make(Reduce(op, chosen), {x}, {shape, x.dtype()});
+  return keep ? reshape(y, without(x.shape(), chosen, true)) : y;
+}
+
+// Sums of integers of fewer bits would overflow.
+Tensor widened(const Tensor& x) { return is_float(x.dtype()) ? x : astype(x, Dtype::kI64); }
+
+double count_of(std::string_view function, const Tensor& x, const Axes& axes) {
+  double count = 1;
+  for (const int axis : axes_of(function, axes, x.rank()))
+    count *= static_cast<double>(x.dim(axis));
+  return count;
+}
+
+Tensor as_float(const Tensor& x) { return is_float(x.dtype()) ? x : astype(x, Dtype::kF32); }
+
+}  // namespace
+
+std::string_view Reduce::name() const {
+  switch (op_) {
+    case ReduceOp::kSum: return "sum";
+    case ReduceOp::kProduct: return "prod";
+    case ReduceOp::kMinimum: return "min";
+    case ReduceOp::kMaximum: return "max";
+  }
+  return "";
+}
+
+std::vector<Data> Reduce::evaluate(std::span<const Operand> in, std::span<const Spec> out) const {
+  return {evaluate_one(*this, in.front(), out.front())};
+}
+
+// y, of the shape of the output, repeated to that of the input.
+Tensor Reduce::spread(const Tensor& y, const Tensor& x) const {
+  return broadcast_to(reshape(y, without(x.shape(), axes_, true)), x.shape());
+}
+
+// The derivative of the output with respect to each element of x.
+Tensor Reduce::weights(const Tensor& x, const Tensor& y) const {
+  if (op_ == ReduceOp::kProduct) {
+    // The product of the other elements, also where some are 0.
+    const Tensor is_zero = equal(x, 0);
+    const Tensor others = where(is_zero, 1, x);
+    const Axes axes(axes_.begin(), axes_.end());
+    const Tensor zeros = spread(sum(is_zero, axes), x);
+    const Tensor rest = spread(prod(others, axes), x);
+    const Tensor at_zero = where(is_zero & equal(zeros, 1), rest, 0);
+    return where(equal(zeros, 0), rest / others, at_zero);
+  }
+  const Tensor is_extreme = equal(x, spread(y, x));
+  const Axes axes(axes_.begin(), axes_.end());
+  const Tensor count = astype(sum(is_extreme, axes), x.dtype());
+  return astype(is_extreme, x.dtype()) / spread(count, x);
+}
+
+std::vector<Tensor> Reduce::vjp(std::span<const Tensor> in, std::span<const Tensor> out,
+                                std::span<const Tensor> cotangents,
+                                const std::vector<bool>&) const {
+  const Tensor& x = in.front();
+  const Tensor spread_out = spread(cotangents.front(), x);
+  if (op_ == ReduceOp::kSum) return {spread_out};
+  return {spread_out * weights(x, out.front())};
+}
+
+std::vector<Tensor> Reduce::jvp(std::span<const Tensor> in, std::span<const Tensor> out,
+                                std::span<const Tensor> tangents) const {
+  const Axes axes(axes_.begin(), axes_.end());
+  if (op_ == ReduceOp::kSum) return {sum(tangents.front(), axes)};
+  return {sum(tangents.front() * weights(in.front(), out.front()), axes)};
+}
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keep) {
+  require("sum", x);
+  return reduce("sum", ReduceOp::kSum, widened(x), axes, keep);
+}
+Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
+  require("prod", x);
+  return reduce("prod", ReduceOp::kProduct, widened(x), axes, keep);
+}
+
+Tensor mean(const Tensor& x, const Axes& axes, bool keep) {
+  require("mean", x);
+  return sum(as_float(x), axes, keep) / count_of("mean", x, axes);
+}
+
+Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
+  require("var", x);
+  const Tensor values = as_float(x);
+  const Tensor distance = values - mean(values, axes, true);
+  return sum(distance * distance, axes, keep) /
+         std::max(count_of("var", x, axes) - correction, 0.0);
+}
+
+Tensor std_dev(const Tensor& x, const Axes& axes, bool keep, double correction) {
+  return sqrt(var(x, axes, keep, correction));
+}
+
+Tensor min(const Tensor& x, const Axes& axes, bool keep) {
+  require("min", x);
+  if (x.dtype() == Dtype::kBool) return all(x, axes, keep);
+  return reduce("min", ReduceOp::kMinimum, x, axes, keep, true);
+}
+Tensor max(const Tensor& x, const Axes& axes, bool keep) {
+  require("max", x);
+  if (x.dtype() == Dtype::kBool) return any(x, axes, keep);
+  return reduce("max", ReduceOp::kMaximum, x, axes, keep, true);
+}
+
+Tensor any(const Tensor& x, const Axes& axes, bool keep) {
+  require("any", x);
+  const Tensor bytes = astype(astype(x, Dtype::kBool), Dtype::kU8);
+  return not_equal(reduce("any", ReduceOp::kMaximum, bytes, axes, keep), 0);
+}
+Tensor all(const Tensor& x, const Axes& axes, bool keep) {
+  require("all", x);
+  const Tensor bytes = astype(astype(x, Dtype::kBool), Dtype::kU8);
+  return not_equal(reduce("all", ReduceOp::kMinimum, bytes, axes, keep), 0);
+}
+
+// The largest element is taken out of the exponentials; infinite ones stay infinite.
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep) {
+  require("logsumexp", x);
+  const Tensor values = as_float(x);
+  const Tensor most = stop_gradient(max(values, axes, true));
+  const Tensor shift = where(isfinite(most), most, 0);
+  const Tensor sums = log(sum(exp(values - shift), axes, true)) + shift;
+  return keep ? sums
+              : reshape(sums, without(x.shape(), axes_of("logsumexp", axes, x.rank()), false));
+}
+
+Tensor softmax(const Tensor& x, int axis) {
+  require("softmax", x);
+  const Tensor values = as_float(x);
+  const Tensor powers = exp(values - stop_gradient(max(values, {axis}, true)));
+  return powers / sum(powers, {axis}, true);
+}
+Tensor log_softmax(const Tensor& x, int axis) {
+  require("log_softmax", x);
+  const Tensor values = as_float(x);
+  const Tensor shifted = values - stop_gradient(max(values, {axis}, true));
+  return shifted - log(sum(exp(shifted), {axis}, true));
+}
+
+}  // namespace veery::tensor

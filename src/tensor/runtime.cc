@@ -1,0 +1,62 @@
+#include "tensor/runtime.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tensor/node.h"
+
+namespace veery::tensor {
+namespace {
+
+constexpr size_t kAlignment = 256;
+/// Released memory that is kept for reuse unless set_cache_limit() says otherwise.
+constexpr size_t kCacheLimit = size_t{256} << 20;
+
+size_t free_bytes() {
+  const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);  // NOLINT
+  return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : 0;
+}
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  static Runtime* runtime = new Runtime;
+  return *runtime;
+}
+
+Runtime::Runtime()
+    : memory_({.allocate =
+                   [](size_t size) {
+                     return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+                   },
+               .release = [](std::byte* data) { std::free(data); },
+               .free_bytes = free_bytes,
+               .name = "tensors"}),
+      target_(supported_targets().front()) {
+  memory_.set_cache_limit(kCacheLimit);
+}
+
+void Runtime::set_threads(int count) {
+  const std::lock_guard lock(mutex_);
+  if (count < 0) fail(ErrorKind::kInput, "set_threads: {} threads, expected 0 or more", count);
+  if (pool_) fail(ErrorKind::kInput, "set_threads: tensors have been evaluated already");
+  threads_ = count;
+}
+
+ThreadPool& Runtime::pool() {
+  if (!pool_) pool_ = std::make_unique<ThreadPool>(threads_);
+  return *pool_;
+}
+
+MemoryUse memory_use() {
+  const DeviceMemory memory = Runtime::get().memory().memory();
+  return {memory.active, memory.peak, memory.cached};
+}
+void reset_peak_memory() { Runtime::get().memory().reset_peak(); }
+void set_memory_limit(size_t bytes) { Runtime::get().memory().set_limit(bytes); }
+void set_cache_limit(size_t bytes) { Runtime::get().memory().set_cache_limit(bytes); }
+void clear_cache() { Runtime::get().memory().clear_cache(); }
+void set_threads(int count) { Runtime::get().set_threads(count); }
+
+}  // namespace veery::tensor

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/element_group.h"
+#include "tensor/elementwise.h"
+#include "tensor/node.h"
+#include "tensor/runtime.h"
+
+namespace veery::tensor {
+namespace {
+
+template <typename T>
+constexpr Dtype dtype_of() {
+  if constexpr (std::is_same_v<T, bool>)
+    return Dtype::kBool;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return Dtype::kU8;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return Dtype::kI8;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return Dtype::kI32;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return Dtype::kU32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return Dtype::kI64;
+  else if constexpr (std::is_same_v<T, float>)
+    return Dtype::kF32;
+  else
+    return Dtype::kF64;
+}
+
+void check_sizes(std::string_view function, const Shape& shape) {
+  for (const int64_t size : shape)
+    if (size < 0 || shape.size() > kMaxTensorRank)
+      fail(ErrorKind::kInput, "{}: invalid shape {}", function, text(shape));
+}
+
+// Numbers of a nested list, at most kShown of each dimension.
+constexpr int64_t kShown = 6;
+template <typename T>
+std::string list(const std::vector<T>& values, const Shape& shape, size_t axis, int64_t at) {
+  if (axis == shape.size()) return fmt::format("{}", values[static_cast<size_t>(at)]);
+  int64_t step = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i) step *= shape[i];
+  std::string result = "[";
+  for (int64_t i = 0; i < shape[axis]; ++i) {
+    if (i > 0) result += ", ";
+    if (shape[axis] > kShown && i == kShown / 2) {
+      result += "..., ";
+      i = shape[axis] - kShown / 2;
+    }
+    result += list(values, shape, axis + 1, at + i * step);
+  }
+  return result + "]";
+}
+
+}  // namespace
+
+const Shape& Tensor::shape() const {
+  require("shape", *this);
+  return spec(*this).shape;
+}
+Dtype Tensor::dtype() const {
+  require("dtype", *this);
+  return spec(*this).dtype;
+}
+int64_t Tensor::dim(int axis) const {
+  return shape()[static_cast<size_t>(axis_of("dim", axis, rank()))];
+}
+int64_t Tensor::size() const { return element_count(shape()); }
+
+void Tensor::eval() const { tensor::eval({this, 1}); }
+bool Tensor::is_evaluated() const { return node_ != nullptr && node_->is_evaluated(); }
+
+template <typename T>
+Tensor Tensor::of(std::span<const T> values, Shape shape) {
+  if (shape.empty() && values.size() != 1) shape = {static_cast<int64_t>(values.size())};
+  check_sizes("of", shape);
+  if (element_count(shape) != static_cast<int64_t>(values.size()))
+    fail(ErrorKind::kInput, "of: {} values for the shape {}", values.size(), tensor::text(shape));
+  return copy(values.data(), std::move(shape), dtype_of<T>());
+}
+
+Tensor Tensor::copy(const void* data, Shape shape, Dtype type) {
+  check_sizes("copy", shape);
+  const size_t bytes = static_cast<size_t>(element_count(shape)) * byte_size(type);
+  Data own{Buffer::allocate(bytes), 0, contiguous_strides(shape)};
+  if (bytes > 0) std::memcpy(own.buffer->data(), data, bytes);
+  return make_leaf({std::move(shape), type}, std::move(own));
+}
+
+Tensor Tensor::borrow(const void* data, Shape shape, Dtype type, std::function<void()> release) {
+  check_sizes("borrow", shape);
+  // Evaluation never writes to the memory of a leaf.
+  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // NOLINT
+  Data own{Buffer::borrow(bytes, std::move(release)), 0, contiguous_strides(shape)};
+  return make_leaf({std::move(shape), type}, std::move(own));
+}
+
+void Tensor::copy_to(void* to) const {
+  eval();
+  const Operand operand{&spec(*this), &data_of(*this)};
+  if (size() == 0) return;
+  if (operand.data->strides == contiguous_strides(shape())) {
+    std::memcpy(to, operand.first(), static_cast<size_t>(size()) * byte_size(dtype()));
+    return;
+  }
+  const std::lock_guard lock(Runtime::get().mutex());
+  copy_elements(shape(), operand, static_cast<std::byte*>(to), dtype(),
+                contiguous_strides(shape()));
+}
+
+template <typename T>
+std::vector<T> Tensor::values() const {
+  const Tensor same = astype(*this, dtype_of<T>());
+  if constexpr (std::is_same_v<T, bool>) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(size()));
+    same.copy_to(bytes.data());
+    return {bytes.begin(), bytes.end()};
+  } else {
+    std::vector<T> result(static_cast<size_t>(size()));
+    same.copy_to(result.data());
+    return result;
+  }
+}
+
+template <typename T>
+T Tensor::item() const {
+  if (size() != 1)
+    fail(ErrorKind::kInput, "item: a tensor of shape {}, expected one element",
+         tensor::text(shape()));
+  return values<T>().front();
+}
+
+std::vector<int64_t> Tensor::byte_strides() const {
+  if (!is_evaluated()) fail(ErrorKind::kInput, "byte_strides: the tensor is not evaluated");
+  std::vector<int64_t> strides = data_of(*this).strides;
+  for (int64_t& stride : strides) stride *= static_cast<int64_t>(byte_size(dtype()));
+  return strides;
+}
+const void* Tensor::data() const {
+  if (!is_evaluated()) fail(ErrorKind::kInput, "data: the tensor is not evaluated");
+  return Operand{&spec(*this), &data_of(*this)}.first();
+}
+
+std::string Tensor::text() const {
+  if (node_ == nullptr) return "no tensor";
+  std::string numbers;
+  if (dtype() == Dtype::kBool || is_integer(dtype()))
+    numbers = list(values<int64_t>(), shape(), 0, 0);
+  else
+    numbers = list(values<double>(), shape(), 0, 0);
+  return fmt::format("{} {} {}", name(dtype()), tensor::text(shape()), numbers);
+}
+
+#define VEERY_INSTANTIATE(T)                                \
+  template Tensor Tensor::of<T>(std::span<const T>, Shape); \
+  template std::vector<T> Tensor::values<T>() const;        \
+  template T Tensor::item<T>() const;
+VEERY_INSTANTIATE(bool)
+VEERY_INSTANTIATE(uint8_t)
+VEERY_INSTANTIATE(int8_t)
+VEERY_INSTANTIATE(int32_t)
+VEERY_INSTANTIATE(uint32_t)
+VEERY_INSTANTIATE(int64_t)
+VEERY_INSTANTIATE(float)
+VEERY_INSTANTIATE(double)
+#undef VEERY_INSTANTIATE
+
+}  // namespace veery::tensor
