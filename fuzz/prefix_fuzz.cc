@@ -26,19 +26,19 @@ constexpr int32_t kTokens = 40;
 struct Cache {
   fs::path folder = fs::temp_directory_path() / ("veery-prefix-fuzz-" + std::to_string(getpid()));
   Model model{VEERY_SOURCE_DIR "/tests/fixtures/tiny/lfm2", {.threads = 1}};
-  Runner runner{model, {.sequences = 1, .snapshots = 2}};
-  PrefixStore store{runner, {folder.string(), 1 << 26}};
+  Session session{model, {.sequences = 1, .snapshots = 2}};
+  PrefixStore store{session, {folder.string(), 1 << 26}};
   std::vector<int32_t> ids = std::vector<int32_t>(kTokens + 1);
   std::vector<std::byte> valid;  ///< the file for all `ids` except the last
 
   Cache() {
     std::iota(ids.begin(), ids.end(), 0);
-    const int32_t sequence = runner.open();
+    const int32_t sequence = session.open();
     const RunPart part{sequence, std::span(ids).first(kTokens), 0};
-    runner.run({&part, 1});
+    session.run({&part, 1});
     store.save(sequence, ids);
     store.flush();
-    runner.close(sequence);
+    session.close(sequence);
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::ifstream in(entry.path(), std::ios::binary);
       valid.resize(entry.file_size());
@@ -84,7 +84,7 @@ std::vector<std::byte> changed(const std::vector<std::byte>& valid, const uint8_
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static Cache cache;
-  static const uint64_t model = prefix_model_key(cache.runner);
+  static const uint64_t model = prefix_model_key(cache.session);
   static int count = 0;
   std::vector<std::byte> bytes(size);
   if (size > 0) std::memcpy(bytes.data(), data, size);
@@ -102,8 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const PrefixStore::Match match = cache.store.match(cache.ids, false);
   if (match.tokens > kTokens) std::abort();
   const int32_t sequence = match.tokens > 0 ? cache.store.load(match, cache.ids, false) : -1;
-  if (sequence >= 0) cache.runner.close(sequence);
-  if (!cache.runner.fits_saved(1)) std::abort();
+  if (sequence >= 0) cache.session.close(sequence);
+  if (!cache.session.fits_saved(1)) std::abort();
   fs::remove(file);
   return 0;
 }

@@ -19,9 +19,9 @@ namespace {
 using namespace veery;
 
 // A single sequence, so that one left open is noticed by the next file.
-Runner& runner() {
+Session& runner() {
   static Model model(VEERY_SOURCE_DIR "/tests/fixtures/tiny/lfm2", {.threads = 1});
-  static Runner made(model, {.sequences = 1, .snapshots = 2});
+  static Session made(model, {.sequences = 1, .snapshots = 2});
   return made;
 }
 

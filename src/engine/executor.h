@@ -16,7 +16,7 @@ namespace veery {
 /// Owns the thread pool, the CPU as a backend, and one arena for each device. Models that share an
 /// executor share them: their runs on a device take turns in the order in which they came, and
 /// memory for activations is that of the largest model, not the sum. Plans and their results belong
-/// to the runners and encoders, because a plan points into the inputs and caches of its user.
+/// to the sessions and encoders, because a plan points into the inputs and caches of its user.
 /// Thread-safe. Models keep their executor alive.
 class Executor {
  public:

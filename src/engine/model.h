@@ -59,7 +59,7 @@ struct LoadOptions {
   std::function<void(const std::string& what)> warn;
 };
 
-/// A loaded model, immutable. Runners and encoders refer to it; several threads may use them, each
+/// A loaded model, immutable. Sessions and encoders refer to it; several threads may use them, each
 /// its own, as runs take turns (Executor).
 class Model {
  public:

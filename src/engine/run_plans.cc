@@ -76,7 +76,7 @@ void RunPlans::check_inputs(const std::vector<Value>& roots) const {
   for (NodeId id = 0; id < graph.size(); ++id)
     if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput &&
         !block_.is_taken(graph[id].name))
-      throw Error(ErrorKind::kBug, "runner: nothing writes input {} of {} columns", graph[id].name,
+      throw Error(ErrorKind::kBug, "session: nothing writes input {} of {} columns", graph[id].name,
                   graph[id].shape().cols());
 }
 

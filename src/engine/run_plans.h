@@ -1,4 +1,4 @@
-// run_plans.h: the plans of a runner, made when first needed.
+// run_plans.h: the plans of a session, made when first needed.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/runner_sizes.h"
+#include "engine/session_sizes.h"
 #include "plan/plan.h"
 #include "plan/run_block.h"
 #include "plan/states.h"
 
 namespace veery {
 
-/// A root of the model's entry, interned by Runner::root().
+/// A root of the model's entry, interned by Session::root().
 enum class RootId : int32_t {};
 
 /// Interns roots, and sets of them, and keeps one plan for each size and set. Whoever calls

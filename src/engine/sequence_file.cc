@@ -89,9 +89,9 @@ void write_pages(Writer& writer, const StateStore& states, std::span<const Pages
   }
 }
 
-uint64_t file_bytes(Runner& runner, const SequenceFileHeader& header,
+uint64_t file_bytes(Session& session, const SequenceFileHeader& header,
                     std::span<const int32_t> snapshots) {
-  const Pages& pages = runner.pages();
+  const Pages& pages = session.pages();
   uint64_t bytes = sizeof(header) + padded(uint64_t{header.tokens} * sizeof(int32_t)) +
                    padded(uint64_t{header.snapshots} * sizeof(int32_t)) + padded(header.note);
   if (header.positions > 0)
@@ -101,12 +101,13 @@ uint64_t file_bytes(Runner& runner, const SequenceFileHeader& header,
   return bytes + sizeof(uint64_t);
 }
 
-SequenceFileHeader header_of(Runner& runner, const SavedShape& shape, const SavedSequence& saved) {
+SequenceFileHeader header_of(Session& session, const SavedShape& shape,
+                             const SavedSequence& saved) {
   SequenceFileHeader header{.magic = kSequenceMagic, .version = kSequenceVersion};
-  const LoadOptions& options = runner.model().options();
+  const LoadOptions& options = session.model().options();
   header.flags = (shape.extended ? kSequenceExtended : 0U) |
                  (shape.encoded ? kSequenceEncoded : 0U) | (options.exact ? kSequenceExact : 0U);
-  header.model = model_fingerprint(runner);
+  header.model = model_fingerprint(session);
   set_name(header.keys, *options.cache_keys);
   set_name(header.values, *options.cache_values);
   header.tokens = static_cast<uint32_t>(saved.ids.size());
@@ -117,13 +118,13 @@ SequenceFileHeader header_of(Runner& runner, const SavedShape& shape, const Save
 
 }  // namespace
 
-uint64_t model_fingerprint(Runner& runner) {
-  const Model& model = runner.model();
+uint64_t model_fingerprint(Session& session) {
+  const Model& model = session.model();
   Hash hash;
   hash.add(model.config().architecture);
   hash.add(model.config().vocab);
   add_configuration(hash, model);
-  hash.add(runner.states().layout());
+  hash.add(session.states().layout());
   std::vector<const TensorView*> weights;
   for (const Node& node : model.entry().graph.nodes()) {
     if (node.op != op::kParam) continue;
@@ -139,36 +140,36 @@ uint64_t model_fingerprint(Runner& runner) {
   return hash.value();
 }
 
-void write_sequence(Runner& runner, int32_t sequence, const SavedSequence& saved,
+void write_sequence(Session& session, int32_t sequence, const SavedSequence& saved,
                     const std::string& path) {
   check_size(path, saved.note.size(), kSequenceNote);
   VEERY_CHECK(saved.positions >= 0 && static_cast<size_t>(saved.positions) <= saved.ids.size());
   const bool any = saved.positions > 0;
-  const SavedShape shape = any ? runner.shape(sequence) : SavedShape();
-  SequenceFileHeader header = header_of(runner, shape, saved);
+  const SavedShape shape = any ? session.shape(sequence) : SavedShape();
+  SequenceFileHeader header = header_of(session, shape, saved);
   std::vector<int32_t> snapshots;
-  if (any) snapshots = runner.pages().snapshots(sequence);
+  if (any) snapshots = session.pages().snapshots(sequence);
   std::erase_if(snapshots, [&](int32_t position) { return position > saved.positions; });
   header.snapshots = static_cast<uint32_t>(snapshots.size());
-  header.bytes = file_bytes(runner, header, snapshots);
+  header.bytes = file_bytes(session, header, snapshots);
 
-  PendingFile file(path, {.inputs = inputs_of(runner.model().file())});
+  PendingFile file(path, {.inputs = inputs_of(session.model().file())});
   Writer writer(file);
   writer.add(&header, sizeof(header));
   writer.add(saved.ids.data(), saved.ids.size() * sizeof(int32_t));
   writer.add(snapshots.data(), snapshots.size() * sizeof(int32_t));
   writer.add(saved.note.data(), saved.note.size());
-  if (any) write_pages(writer, runner.states(), runner.pages().places(sequence, saved.positions));
+  if (any) write_pages(writer, session.states(), session.pages().places(sequence, saved.positions));
   for (const int32_t position : snapshots)
-    write_pages(writer, runner.states(), runner.pages().snapshot_places(sequence, position));
+    write_pages(writer, session.states(), session.pages().snapshot_places(sequence, position));
   writer.end();
   VEERY_CHECK(file.position() == header.bytes);
   file.finish();
   file.commit();
 }
 
-SequenceFile::SequenceFile(Runner& runner, const std::string& path)
-    : runner_(runner), path_(path), shown_(shown_path(path)), file_(open_regular(path)) {
+SequenceFile::SequenceFile(Session& session, const std::string& path)
+    : session_(session), path_(path), shown_(shown_path(path)), file_(open_regular(path)) {
   struct stat status {};
   if (fstat(file_.get(), &status) != 0)
     throw Error(ErrorKind::kIo, "{}: cannot be read: {}", shown_, std::strerror(errno));
@@ -180,21 +181,21 @@ SequenceFile::SequenceFile(Runner& runner, const std::string& path)
   if (header_.bytes != bytes)
     throw Error(ErrorKind::kFormat, "{}: has {} bytes, expected {}: it was cut off or added to",
                 shown_, bytes, header_.bytes);
-  if (const uint64_t least = file_bytes(runner, header_, {}); bytes < least)
+  if (const uint64_t least = file_bytes(session, header_, {}); bytes < least)
     throw Error(ErrorKind::kFormat, "{}: has {} bytes, expected {} or more for {} tokens", shown_,
                 bytes, least, header_.tokens);
   read_lists();
 }
 
-// Checks that the caches of the file fit those of the runner, and bounds every number in the header
-// by which memory is allocated.
+// Checks that the caches of the file fit those of the session, and bounds every number in the
+// header by which memory is allocated.
 void SequenceFile::check(const SequenceFileHeader& header) const {
   if (header.magic != kSequenceMagic)
     throw Error(ErrorKind::kFormat, "{}: is no saved session", shown_);
   if (header.version != kSequenceVersion)
     throw Error(ErrorKind::kUnsupported, "{}: has version {} of saved sessions, expected {}",
                 shown_, header.version, kSequenceVersion);
-  const LoadOptions& options = runner_.model().options();
+  const LoadOptions& options = session_.model().options();
   const auto require = [&](std::string_view what, const auto& found, const auto& expected) {
     if (found != expected)
       throw Error(ErrorKind::kInput, "{}: was saved with {} {}, this model has {}", shown_, what,
@@ -204,17 +205,17 @@ void SequenceFile::check(const SequenceFileHeader& header) const {
   require("values of type", name_of(header.values), info(*options.cache_values).name);
   require("activations in", (header.flags & kSequenceExact) != 0 ? "f32 (exact)" : "int8 or bf16",
           std::string_view(options.exact ? "f32 (exact)" : "int8 or bf16"));
-  if (const uint64_t own = model_fingerprint(runner_); header.model != own)
+  if (const uint64_t own = model_fingerprint(session_); header.model != own)
     throw Error(ErrorKind::kInput,
                 "{}: was saved with another model (fingerprint {:016x}, that of {} is {:016x})",
-                shown_, header.model, shown_path(runner_.model().path()), own);
+                shown_, header.model, shown_path(session_.model().path()), own);
   if (header.positions > header.tokens || header.snapshots > header.positions)
     throw Error(ErrorKind::kFormat, "{}: has {} tokens, {} positions and {} snapshots", shown_,
                 header.tokens, header.positions, header.snapshots);
-  if (header.tokens > static_cast<uint32_t>(runner_.context()))
+  if (header.tokens > static_cast<uint32_t>(session_.context()))
     throw Error(ErrorKind::kLimit, "{}: has {} tokens, the context holds {}", shown_, header.tokens,
-                runner_.context());
-  const bool attends = runner_.model().config().source.layers > 0;
+                session_.context());
+  const bool attends = session_.model().config().source.layers > 0;
   if (header.positions > 0 && attends != ((header.flags & kSequenceEncoded) != 0))
     throw Error(ErrorKind::kFormat, "{}: {} the output of an encoder", shown_,
                 attends ? "lacks" : "has");
@@ -261,20 +262,20 @@ void SequenceFile::read_lists() {
                   shown_, position, before, saved_.positions);
     before = position;
   }
-  const uint64_t expected = file_bytes(runner_, header_, snapshots_);
+  const uint64_t expected = file_bytes(session_, header_, snapshots_);
   if (header_.bytes != expected)
     throw Error(ErrorKind::kFormat, "{}: has {} bytes, expected {} for {} tokens and {} snapshots",
                 shown_, header_.bytes, expected, header_.tokens, header_.snapshots);
   for (const int32_t id : saved_.ids)
-    if (id < 0 || id >= runner_.model().config().vocab)
+    if (id < 0 || id >= session_.model().config().vocab)
       throw Error(ErrorKind::kFormat, "{}: has token {}, the vocabulary has {}", shown_, id,
-                  runner_.model().config().vocab);
+                  session_.model().config().vocab);
   if (valid_utf8(saved_.note) != saved_.note)
     throw Error(ErrorKind::kFormat, "{}: what is noted is not UTF-8", shown_);
 }
 
 void SequenceFile::read_pages(std::span<const Pages::Place> places) {
-  StateStore& states = runner_.states();
+  StateStore& states = session_.states();
   std::vector<std::byte> page;
   for (const Pages::Place& place : places) {
     page.resize(states.groups()[static_cast<size_t>(place.group)].page_bytes);
@@ -286,10 +287,10 @@ void SequenceFile::read_pages(std::span<const Pages::Place> places) {
 // Restores the last snapshots, up to the number of free ones. Pages of earlier ones are read only
 // for the hash.
 void SequenceFile::read_snapshots(int32_t sequence) {
-  const auto unused = static_cast<size_t>(runner_.pages().unused_snapshots());
+  const auto unused = static_cast<size_t>(session_.pages().unused_snapshots());
   for (size_t i = 0; i < snapshots_.size(); ++i) {
-    if (snapshots_.size() - i <= unused) runner_.pages().make_snapshot(sequence, snapshots_[i]);
-    read_pages(runner_.pages().snapshot_places(sequence, snapshots_[i]));
+    if (snapshots_.size() - i <= unused) session_.pages().make_snapshot(sequence, snapshots_[i]);
+    read_pages(session_.pages().snapshot_places(sequence, snapshots_[i]));
   }
 }
 
@@ -299,16 +300,17 @@ int32_t SequenceFile::load() {
     return -1;
   }
   std::vector<Pages::Place> places;
-  const int32_t sequence = runner_.open_saved({.position = saved_.positions,
-                                               .extended = (header_.flags & kSequenceExtended) != 0,
-                                               .encoded = (header_.flags & kSequenceEncoded) != 0},
-                                              places);
+  const int32_t sequence =
+      session_.open_saved({.position = saved_.positions,
+                           .extended = (header_.flags & kSequenceExtended) != 0,
+                           .encoded = (header_.flags & kSequenceEncoded) != 0},
+                          places);
   try {
     read_pages(places);
     read_snapshots(sequence);
     check_hash();
   } catch (...) {
-    runner_.close(sequence);
+    session_.close(sequence);
     throw;
   }
   return sequence;

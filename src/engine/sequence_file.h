@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/untrusted_file.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 
 namespace veery {
 
@@ -37,7 +37,7 @@ inline constexpr FileKind kSequenceNote{"what is noted beside a sequence", 16 * 
 
 /// A hash of everything that the contents of caches depend on: configuration; names, types, shapes
 /// and some bytes of the weights; layout of the caches. It is the same for a file on every machine.
-uint64_t model_fingerprint(Runner& runner);
+uint64_t model_fingerprint(Session& session);
 
 struct SavedSequence {
   std::vector<int32_t> ids;
@@ -48,7 +48,7 @@ struct SavedSequence {
 /// Writes `saved`, the caches of `sequence` at `saved.positions`, and its earlier snapshots. The
 /// sequence must be able to rewind to that position. Throws as PendingFile does, and kLimit if the
 /// note is too long.
-void write_sequence(Runner& runner, int32_t sequence, const SavedSequence& saved,
+void write_sequence(Session& session, int32_t sequence, const SavedSequence& saved,
                     const std::string& path);
 
 /// An open session file. Everything but the content of its pages is read and checked.
@@ -56,11 +56,11 @@ class SequenceFile {
  public:
   /// Throws kNotFound, kIo; kFormat if it is not a session file, is truncated or inconsistent;
   /// kUnsupported for an unknown version; kInput if it was written with another model or other
-  /// cache types; kLimit if it has more tokens than the context of `runner`.
-  SequenceFile(Runner& runner, const std::string& path);
+  /// cache types; kLimit if it has more tokens than the context of `session`.
+  SequenceFile(Session& session, const std::string& path);
   const SavedSequence& saved() const { return saved_; }
 
-  /// Opens a sequence of the runner that continues the saved one bit for bit, and returns its
+  /// Opens a sequence of the session that continues the saved one bit for bit, and returns its
   /// index; -1 if the saved one has no positions. Throws kLimit if there is not enough memory,
   /// kFormat if the file is damaged; no sequence stays open then. Must be called only once.
   int32_t load();
@@ -74,7 +74,7 @@ class SequenceFile {
   void read_snapshots(int32_t sequence);
   void check_hash();
 
-  Runner& runner_;
+  Session& session_;
   std::string path_, shown_;
   Descriptor file_;
   SequenceFileHeader header_{};

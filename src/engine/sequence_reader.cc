@@ -14,14 +14,14 @@ constexpr size_t kAllOutputsChunk = 64;  // rows of runs with logits for every r
 
 SequenceReader::SequenceReader(Model& model, int64_t positions)
     : model_(model),
-      runner_(model),
-      sequence_(
-          runner_.open(static_cast<int32_t>(std::clamp<int64_t>(positions, 0, runner_.context())))),
+      session_(model),
+      sequence_(session_.open(
+          static_cast<int32_t>(std::clamp<int64_t>(positions, 0, session_.context())))),
       chunk_(model.options().chunk) {
   const SourceConfig& source = model.config().source;
   if (source.layers > 0)
-    runner_.encode(sequence_,
-                   std::vector<float>(static_cast<size_t>(2 * source.positions * source.bands)));
+    session_.encode(sequence_,
+                    std::vector<float>(static_cast<size_t>(2 * source.positions * source.bands)));
 }
 
 void SequenceReader::check(std::span<const int32_t> ids) const {
@@ -38,8 +38,8 @@ void SequenceReader::feed(std::span<const int32_t> ids) {
     const auto part = ids.first(std::min(ids.size(), static_cast<size_t>(chunk_)));
     ids = ids.subspan(part.size());
     const RunPart run = {sequence_, part, ids.empty() ? 1 : 0};
-    runner_.run({&run, 1});
-    logits_ = runner_.logits(0);
+    session_.run({&run, 1});
+    logits_ = session_.logits(0);
   }
 }
 
@@ -51,9 +51,9 @@ void SequenceReader::feed_all(std::span<const int32_t> ids, const OnLogits& on_l
     ids = ids.subspan(part.size());
     const auto rows = static_cast<int32_t>(part.size());
     const RunPart run = {sequence_, part, rows};
-    runner_.run({&run, 1});
+    session_.run({&run, 1});
     for (int32_t r = 0; r < rows; ++r) {
-      logits_ = runner_.logits(r);
+      logits_ = session_.logits(r);
       on_logits(position() - rows + r, logits_);
     }
   }

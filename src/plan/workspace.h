@@ -73,7 +73,7 @@ class Turn {
   std::span<Arena* const> arenas_;
 };
 
-/// Memory for plans that one user runs one at a time, such as those of a runner. Intermediate
+/// Memory for plans that one user runs one at a time, such as those of a session. Intermediate
 /// values are in an arena that other workspaces share. Results (the roots of plans) are in memory
 /// of the workspace: they stay valid while others run, until the next run of a plan with this
 /// workspace. Must outlive the plans. Not thread-safe.

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/job.h"
 
 namespace veery {
 
-/// Policy composes it, the runner evaluates its parts, Commit applies the results to its jobs.
+/// Policy composes it, the session evaluates its parts, Commit applies the results to its jobs.
 struct Batch {
   std::vector<RunPart> parts;
   std::vector<Job*> jobs;       ///< [part]

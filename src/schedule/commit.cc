@@ -8,12 +8,12 @@
 namespace veery {
 
 void Commit::open(Job& job) {
-  const int32_t positions = job.positions(runner_.context());
+  const int32_t positions = job.positions(session_.context());
   const bool scores = job.request().prompt_scores;  // needs the logits of every token
   if (!scores) sequences_.restore(job.tokens(), positions);
   job.sequence =
       scores ? sequences_.take_empty(positions) : sequences_.take(job.tokens(), positions);
-  job.run = runner_.position(job.sequence);
+  job.run = session_.position(job.sequence);
 }
 
 void Commit::suspend(Job& job, bool keep) {
@@ -53,7 +53,7 @@ void Commit::end(Job& job, std::exception_ptr error) {
 void Commit::take_chains(Batch& batch) {
   size_t steps = 1;
   for (size_t i = 0; i < batch.parts.size(); ++i) {
-    const std::span<const int32_t> made = runner_.chosen(i);
+    const std::span<const int32_t> made = session_.chosen(i);
     batch.jobs[i]->take_chain(batch.chain[i], made);
     batch.parts[i] =
         made.empty() ? RunPart{batch.parts[i].sequence, {}, 0} : batch.jobs[i]->part(1);
@@ -76,12 +76,12 @@ void Commit::choose(const Batch& batch) {
   const auto needs_logits = [](const RunPart& part) {
     return part.outputs > 0 && part.wants == Wants::kLogits;
   };
-  const bool quick = batch.chained || (!runner_.model().backend().runs_on_host() &&
+  const bool quick = batch.chained || (!session_.model().backend().runs_on_host() &&
                                        std::ranges::none_of(parts, needs_logits));
-  runner_.model().pool().parallel_for(
+  session_.model().pool().parallel_for(
       std::ssize(parts), quick ? kQuick : 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-          if (parts[i].outputs > 0) batch.jobs[i]->choose(runner_, first_outputs_[i], parts[i]);
+          if (parts[i].outputs > 0) batch.jobs[i]->choose(session_, first_outputs_[i], parts[i]);
       });
 }
 
@@ -109,8 +109,9 @@ int64_t Commit::apply_part(Job& job, const RunPart& part, double chosen, int64_t
   sequences_.append(job.sequence, part.ids.first(static_cast<size_t>(accepted)));
   if (accepted < std::ssize(part.ids) && !job.within_choice()) go_back(job, job.run + accepted);
   job.settle(accepted);
-  if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens())) runner_.save(job.sequence);
-  const bool over = !job.failure() && job.deliver(runner_.context());
+  if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
+    session_.save(job.sequence);
+  const bool over = !job.failure() && job.deliver(session_.context());
   const int64_t made = count_tokens(job, chosen);
   if (job.failure())
     end(job, job.failure());
@@ -124,7 +125,7 @@ int64_t Commit::apply_part(Job& job, const RunPart& part, double chosen, int64_t
 // Rewinds the job to a position. After a choice, which may be longer than any draft, windows and
 // recurrent states may not reach back to it; then the sequence is run again.
 void Commit::go_back(Job& job, int32_t position) {
-  if (runner_.can_rewind(job.sequence, position)) return runner_.rewind(job.sequence, position);
+  if (session_.can_rewind(job.sequence, position)) return session_.rewind(job.sequence, position);
   sequences_.drop(std::exchange(job.sequence, -1));
   job.restart();
   open(job);

@@ -4,7 +4,7 @@
 #include <exception>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/batch.h"
 #include "schedule/caches/sequences.h"
 #include "schedule/job.h"
@@ -18,8 +18,8 @@ namespace veery {
 /// must outlive it.
 class Commit {
  public:
-  Commit(Runner& runner, Sequences& sequences, Speculation& speculation, SchedulerCounts& counts)
-      : runner_(runner), sequences_(sequences), speculation_(speculation), counts_(counts) {}
+  Commit(Session& session, Sequences& sequences, Speculation& speculation, SchedulerCounts& counts)
+      : session_(session), sequences_(sequences), speculation_(speculation), counts_(counts) {}
 
   /// Opens a sequence for the job with as many of its tokens as the prefix caches hold. Throws as
   /// Sequences::take() does.
@@ -42,7 +42,7 @@ class Commit {
   void go_back(Job& job, int32_t position);
   int64_t count_tokens(Job& job, double now);
 
-  Runner& runner_;
+  Session& session_;
   Sequences& sequences_;
   Speculation& speculation_;
   SchedulerCounts& counts_;

@@ -206,62 +206,62 @@ RunPart Job::part(int32_t most) const {
   return {sequence, ids, scored ? count : count == rest ? 1 : 0, wants()};
 }
 
-void Job::score_prompt(const Runner& runner, int32_t first_output, const RunPart& part) {
+void Job::score_prompt(const Session& session, int32_t first_output, const RunPart& part) {
   if (prompt_scores_.empty()) prompt_scores_.emplace_back();  // the first token has no score
   for (int32_t i = 0; i < part.outputs; ++i) {
     const auto next = static_cast<size_t>(run + i + 1);
     if (next >= request().prompt.size() || next < prompt_scores_.size()) continue;
     prompt_scores_.push_back(
-        score_token(runner.logits(first_output + i), request().prompt[next], request().logprobs));
+        score_token(session.logits(first_output + i), request().prompt[next], request().logprobs));
   }
 }
 
-void Job::score_choices(const Runner& runner, int32_t first_output, const RunPart& part) {
-  if (!trying()) return choices_->score_prompt(runner.logits(first_output));
+void Job::score_choices(const Session& session, int32_t first_output, const RunPart& part) {
+  if (!trying()) return choices_->score_prompt(session.logits(first_output));
   for (int32_t i = 0; i < part.outputs; ++i)
-    choices_->score(static_cast<size_t>(i), runner.logits(first_output + i));
+    choices_->score(static_cast<size_t>(i), session.logits(first_output + i));
   within_choice_ = !choices_->ends_with(part.ids.size());
   choices_->advance(part.ids.size());
 }
 
-void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part) {
+void Job::choose(const Session& session, int32_t first_output, const RunPart& part) {
   chosen_.clear();
-  guarded([&] { choose_tokens(runner, first_output, part); });
+  guarded([&] { choose_tokens(session, first_output, part); });
 }
 
-void Job::choose_tokens(const Runner& runner, int32_t first_output, const RunPart& part) {
-  if (choices_) return score_choices(runner, first_output, part);
+void Job::choose_tokens(const Session& session, int32_t first_output, const RunPart& part) {
+  if (choices_) return score_choices(session, first_output, part);
   const bool tests = drafted_ > 0;
   if (!tests && (part.outputs > 1 || wants_prompt_scores()))
-    score_prompt(runner, first_output, part);
+    score_prompt(session, first_output, part);
   const bool last = static_cast<size_t>(run) + part.ids.size() == tokens_.size();
   if (!last || text_.over() || request().options.max_tokens <= 0) return;
   for (int32_t output = tests ? 0 : part.outputs - 1; output < part.outputs; ++output) {
     const auto next =
         static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
     ScoredToken chosen =
-        choose_token(runner, first_output + output, part.wants, std::span(tokens_).first(next));
+        choose_token(session, first_output + output, part.wants, std::span(tokens_).first(next));
     const bool right = next < tokens_.size() && tokens_[next] == chosen.token.id;
     chosen_.push_back(std::move(chosen));
     if (!right || (grammar_ && grammar_->over())) break;
   }
 }
 
-ScoredToken Job::choose_token(const Runner& runner, int32_t output, Wants wants,
+ScoredToken Job::choose_token(const Session& session, int32_t output, Wants wants,
                               std::span<const int32_t> history) {
   if (const int32_t id = budget_ ? budget_->forced() : -1; id >= 0) {
     // The end of a forced text may come after the grammar has begun, and is not part of it.
     if (grammar_) grammar_->takes(id);
     if (request().logprobs < 0) return {{id, 0}, {}};
-    return score_token(runner.logits(output), id, request().logprobs);
+    return score_token(session.logits(output), id, request().logprobs);
   }
-  const bool all = wants == Wants::kLogits || (grammar_ && !runner.masked());
-  if (!all || runner.chained()) {
-    const int32_t id = veery::draw(runner, output, sampler_, history);
+  const bool all = wants == Wants::kLogits || (grammar_ && !session.masked());
+  if (!all || session.chained()) {
+    const int32_t id = veery::draw(session, output, sampler_, history);
     if (grammar_) grammar_->accept(id);
     return {{id, 0}, {}};
   }
-  const std::span<const float> logits = runner.logits(output);
+  const std::span<const float> logits = session.logits(output);
   const int32_t id = draw(logits, history);
   if (request().logprobs >= 0) return score_token(logits, id, request().logprobs);
   return {{id, 0}, {}};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/answer_text.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/drafts/draft.h"
 #include "schedule/selection/choices.h"
 #include "schedule/selection/reasoning_budget.h"
@@ -30,7 +30,7 @@ class Job : private TokenMask {
   /// Returns the positions that the request needs at most.
   int32_t positions(int32_t context) const;
 
-  int32_t sequence = -1;  ///< of the runner; -1: none
+  int32_t sequence = -1;  ///< of the session; -1: none
   int32_t run = 0;        ///< tokens in the sequence
   bool begun = false;
   double last_token = 0;  ///< seconds_now() when its last tokens were sampled; 0: none yet
@@ -73,7 +73,7 @@ class Job : private TokenMask {
 
   /// After a run of `part`: samples the next token, and one more for each accepted draft token.
   /// Does not touch the ticket, so several jobs may do this in parallel.
-  void choose(const Runner& runner, int32_t first_output, const RunPart& part);
+  void choose(const Session& session, int32_t first_output, const RunPart& part);
   /// Returns the error that ends this answer, e.g. if its grammar has no continuation; null: none.
   std::exception_ptr failure() const { return failure_; }
   /// Returns how many of the first tokens of a part that was run stay in the sequence.
@@ -103,7 +103,7 @@ class Job : private TokenMask {
   }
   /// Whether the next part belongs to a choice: all of the prompt was run.
   bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
-  void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);
+  void score_choices(const Session& session, int32_t first_output, const RunPart& part);
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
   template <typename Use>
   void guarded(const Use& use);
@@ -111,13 +111,13 @@ class Job : private TokenMask {
   bool ruled() const;
   void fill(const TokenMaskRows& rows) override;
   void fill_rows(const TokenMaskRows& rows);
-  void choose_tokens(const Runner& runner, int32_t first_output, const RunPart& part);
-  ScoredToken choose_token(const Runner& runner, int32_t output, Wants wants,
+  void choose_tokens(const Session& session, int32_t first_output, const RunPart& part);
+  ScoredToken choose_token(const Session& session, int32_t output, Wants wants,
                            std::span<const int32_t> history);
   int32_t draw(std::span<const float> logits, std::span<const int32_t> history);
   bool deliver(ScoredToken& chosen);
   void begin_grammar();
-  void score_prompt(const Runner& runner, int32_t first_output, const RunPart& part);
+  void score_prompt(const Session& session, int32_t first_output, const RunPart& part);
   void fill_result();
 
   const Tokenizer& tokenizer_;

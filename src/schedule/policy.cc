@@ -14,14 +14,14 @@ constexpr double kAnswerCost = 2;      // of a token; a token of a prompt costs 
 
 }  // namespace
 
-Policy::Policy(Runner& runner, Sequences& sequences, Commit& commit, SchedulerCounts& counts,
+Policy::Policy(Session& session, Sequences& sequences, Commit& commit, SchedulerCounts& counts,
                const PolicyOptions& options)
-    : runner_(runner),
+    : session_(session),
       sequences_(sequences),
       commit_(commit),
       counts_(counts),
       options_(options),
-      prompt_rows_(options.longest_step, runner.model().options().chunk) {
+      prompt_rows_(options.longest_step, session.model().options().chunk) {
   running_.reserve(static_cast<size_t>(options.slots));
 }
 
@@ -51,7 +51,7 @@ bool Policy::may_begin(Job& job) const {
     const std::span<const int32_t> theirs = other->tokens();
     const auto same = static_cast<int32_t>(std::ranges::mismatch(ids, theirs).in1 - ids.begin());
     if (same < kWorthWaiting) continue;
-    if (found < 0) found = sequences_.match(ids, job.positions(runner_.context()));
+    if (found < 0) found = sequences_.match(ids, job.positions(session_.context()));
     if (same < found + kWorthWaiting) continue;
     job.waits_for = other->number;
     job.shared = same;
@@ -121,14 +121,14 @@ bool Policy::make_room(Pages::Lack lack) {
 
 void Policy::add_parts(Batch& batch) const {
   batch.clear();
-  int32_t rows = 0, outputs = runner_.most_outputs();
+  int32_t rows = 0, outputs = session_.most_outputs();
   for (const auto& job : running_)
     if (!job->prompting()) {
       rows += batch.add(*job, 1);
       outputs -= batch.parts.back().outputs;
     }
-  int32_t room = rows > 0 ? prompt_rows_.next() : runner_.model().options().chunk;
-  room = std::min(room, runner_.most_rows() - rows);
+  int32_t room = rows > 0 ? prompt_rows_.next() : session_.model().options().chunk;
+  room = std::min(room, session_.most_rows() - rows);
   for (const auto& job : running_) {
     if (!job->prompting() || room <= 0 || outputs <= 0) continue;
     room -= batch.add(*job, job->scores_rows() ? std::min(room, outputs) : room);
@@ -141,7 +141,7 @@ bool Policy::compose(Batch& batch) {
   while (true) {
     add_parts(batch);
     if (batch.parts.empty()) return false;
-    const Pages::Lack lack = runner_.lack(batch.parts);
+    const Pages::Lack lack = session_.lack(batch.parts);
     if (lack == Pages::Lack::kNothing) return true;
     if (make_room(lack)) continue;
     const Error error(ErrorKind::kLimit, "the caches are too small for the next step of an answer");

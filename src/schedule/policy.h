@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/batch.h"
 #include "schedule/caches/sequences.h"
 #include "schedule/commit.h"
@@ -29,7 +29,7 @@ struct PolicyOptions {
 /// must outlive it.
 class Policy {
  public:
-  Policy(Runner& runner, Sequences& sequences, Commit& commit, SchedulerCounts& counts,
+  Policy(Session& session, Sequences& sequences, Commit& commit, SchedulerCounts& counts,
          const PolicyOptions& options);
 
   /// Queues a job; ends it with an error if there is no memory for that.
@@ -70,7 +70,7 @@ class Policy {
   int32_t chain_tokens(const Batch& batch, int32_t most) const;
   bool limit_chain(Batch& batch, int32_t most) const;
 
-  Runner& runner_;
+  Session& session_;
   Sequences& sequences_;
   Commit& commit_;
   SchedulerCounts& counts_;

@@ -31,11 +31,11 @@ bool Policy::limit_chain(Batch& batch, int32_t most) const {
     const int32_t sequence = batch.parts[i].sequence;
     int32_t& own = batch.chain[i].most;
     own = std::min(own, most);
-    while (own > 1 && !runner_.can_undo(sequence, own)) own /= 2;
-    if (!runner_.can_undo(sequence, own)) return false;
+    while (own > 1 && !session_.can_undo(sequence, own)) own /= 2;
+    if (!session_.can_undo(sequence, own)) return false;
     longest = std::max(longest, own);
   }
-  return longest > 1 && runner_.fits(batch.parts, longest);
+  return longest > 1 && session_.fits(batch.parts, longest);
 }
 
 bool Policy::compose_chain(Batch& batch) {
@@ -44,14 +44,14 @@ bool Policy::compose_chain(Batch& batch) {
   int32_t longest = 0;
   for (size_t i = 0; i < batch.parts.size(); ++i) {
     if (batch.parts[i].ids.size() != 1 || batch.parts[i].outputs != 1) return false;
-    const auto row = batch.jobs[i]->chain_row(kMostChained, runner_.context());
+    const auto row = batch.jobs[i]->chain_row(kMostChained, session_.context());
     if (!row) return false;
     batch.chain.push_back(*row);
     longest = std::max(longest, row->most);
   }
   if (longest < 2) return false;
   const bool draws = !std::ranges::all_of(batch.chain, &ChainRow::greedy);
-  const int32_t most = chain_tokens(batch, runner_.chain_steps(batch.parts, draws));
+  const int32_t most = chain_tokens(batch, session_.chain_steps(batch.parts, draws));
   return limit_chain(batch, most);
 }
 

@@ -8,9 +8,9 @@
 namespace veery {
 namespace {
 
-std::unique_ptr<PrefixStore> make_store(Runner& runner, const SchedulerOptions& options) {
-  if (options.prefix_store.folder.empty() || runner.model().options().layout_only) return nullptr;
-  return std::make_unique<PrefixStore>(runner, options.prefix_store);
+std::unique_ptr<PrefixStore> make_store(Session& session, const SchedulerOptions& options) {
+  if (options.prefix_store.folder.empty() || session.model().options().layout_only) return nullptr;
+  return std::make_unique<PrefixStore>(session, options.prefix_store);
 }
 
 CachePlan plan_of(Model& model, const DraftModels& models, const SchedulerOptions& options) {
@@ -42,12 +42,12 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       options_(options),
       draft_models_(draft_models(model, options)),
       plan_(plan_of(model, draft_models_, options)),
-      runner_(model, plan_.runner),
-      store_(make_store(runner_, options)),
-      sequences_(runner_, /*keeps=*/options.kept > 0, store_.get()),
-      speculation_(runner_, draft_models_, plan_, options),
-      commit_(runner_, sequences_, speculation_, own_),
-      policy_(runner_, sequences_, commit_, own_,
+      session_(model, plan_.session),
+      store_(make_store(session_, options)),
+      sequences_(session_, /*keeps=*/options.kept > 0, store_.get()),
+      speculation_(session_, draft_models_, plan_, options),
+      commit_(session_, sequences_, speculation_, own_),
+      policy_(session_, sequences_, commit_, own_,
               {.slots = plan_.slots,
                .longest_step = options.longest_step,
                .roots = speculation_.roots()}),
@@ -189,8 +189,8 @@ void Scheduler::publish() {
   counts_.requests = requests;
   counts_.running = std::ssize(policy_.running());
   counts_.kept = sequences_.kept();
-  counts_.used_pages = runner_.used_pages();
-  counts_.cache_use = runner_.cache_use();
+  counts_.used_pages = session_.used_pages();
+  counts_.cache_use = session_.cache_use();
 }
 
 void Scheduler::loop() {
@@ -212,14 +212,14 @@ void Scheduler::step() {
   speculation_.draft(policy_.running());
   if (!policy_.compose(batch_)) return;
   const double start = seconds_now();
-  const size_t plans = runner_.plans();
+  const size_t plans = session_.plans();
   batch_.chained =
       !model_.backend().runs_on_host() && nothing_came() && policy_.compose_chain(batch_);
   if (batch_.chained)
-    runner_.run_chain(batch_.parts, batch_.chain);
+    session_.run_chain(batch_.parts, batch_.chain);
   else
-    runner_.run(batch_.parts);
-  batch_.planned = runner_.plans() > plans;
+    session_.run(batch_.parts);
+  batch_.planned = session_.plans() > plans;
   commit_.apply(batch_);
   policy_.settle(batch_);
   batch_.seconds = seconds_now() - start;

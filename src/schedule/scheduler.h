@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/batch.h"
 #include "schedule/caches/cache_plan.h"
 #include "schedule/caches/prefix_store.h"
@@ -63,7 +63,7 @@ class Scheduler {
 
   SchedulerCounts counts() const;
   const Model& model() const { return model_; }
-  int32_t context() const { return runner_.context(); }
+  int32_t context() const { return session_.context(); }
   /// Returns the bytes that were allocated: those of plan_caches().
   SchedulerBytes bytes() const;
   size_t cache_bytes() const { return bytes().caches; }
@@ -82,7 +82,7 @@ class Scheduler {
   SchedulerOptions options_;
   DraftModels draft_models_;
   CachePlan plan_;
-  Runner runner_;
+  Session session_;
   std::unique_ptr<PrefixStore> store_;
 
   mutable std::mutex mutex_;

@@ -19,33 +19,33 @@ ScheduledModels scheduled_models(Model& target, const DraftModels& models) {
     scheduled.roots = {HeadDraft::kRoot};
     scheduled.draft = models.head.get();
     scheduled.draft_options = [&](int32_t slots) {
-      return HeadDraft::runner_options(target, slots);
+      return HeadDraft::session_options(target, slots);
     };
   } else if (models.model) {
     scheduled.draft = models.model.get();
     scheduled.draft_options = [&](int32_t slots) {
-      return ModelDraft::runner_options(*models.model, slots);
+      return ModelDraft::session_options(*models.model, slots);
     };
   }
   return scheduled;
 }
 
-Speculation::Speculation(Runner& runner, const DraftModels& models, const CachePlan& plan,
+Speculation::Speculation(Session& session, const DraftModels& models, const CachePlan& plan,
                          const SchedulerOptions& options)
-    : runner_(runner), most_tokens_(options.draft_tokens), always_(options.always_draft) {
+    : session_(session), most_tokens_(options.draft_tokens), always_(options.always_draft) {
   if (models.head) {
-    head_ = std::make_unique<HeadDraft>(*models.head, plan.draft_runner);
+    head_ = std::make_unique<HeadDraft>(*models.head, plan.draft_session);
     maker_ = head_.get();
-    roots_ = {runner.root(HeadDraft::kRoot)};
+    roots_ = {session.root(HeadDraft::kRoot)};
   } else if (models.model) {
-    model_ = std::make_unique<ModelDraft>(runner.model(), models.model, plan.draft_runner);
+    model_ = std::make_unique<ModelDraft>(session.model(), models.model, plan.draft_session);
     maker_ = model_.get();
   }
 }
 
 bool Speculation::set(Job& job, std::span<const int32_t> ids, DraftSource source) {
   const auto count = static_cast<int32_t>(ids.size());
-  if (count == 0 || !runner_.can_go_back(job.sequence, count + 1)) return false;
+  if (count == 0 || !session_.can_go_back(job.sequence, count + 1)) return false;
   job.set_draft(ids, source);
   return true;
 }
@@ -94,8 +94,8 @@ void Speculation::draft(std::span<const std::unique_ptr<Job>> running) {
   asked_.clear();
   auto rows = static_cast<int32_t>(running.size());
   for (const auto& job : running) {
-    const int32_t most = std::min({most_tokens_, job->draft_room(runner_.context()),
-                                   runner_.most_outputs() - rows, runner_.most_undone() - 1});
+    const int32_t most = std::min({most_tokens_, job->draft_room(session_.context()),
+                                   session_.most_outputs() - rows, session_.most_undone() - 1});
     if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty() || !propose()) return;
@@ -124,7 +124,7 @@ void Speculation::show(const Job& job, int64_t row, int32_t count) {
   if (!head_ || !job.request().choices.empty() || std::ssize(tokens) <= job.run) return;
   hidden_.clear();
   for (int64_t i = row; i < row + count; ++i) {
-    const std::span<const float> hidden = runner_.row(roots_.front(), i);
+    const std::span<const float> hidden = session_.row(roots_.front(), i);
     hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
   }
   const int32_t begin = job.run - count;
@@ -137,14 +137,14 @@ void Speculation::forget(const Job& job) {
 }
 
 SchedulerBytes Speculation::bytes() const {
-  SchedulerBytes bytes{runner_.cache_bytes(), runner_.activation_bytes(), 0};
-  const auto add = [&](const Runner& runner) {
-    bytes.caches += runner.cache_bytes();
-    bytes.add_activations(runner_.model(), runner.model(), runner.activation_bytes());
-    bytes.drafts += runner.model().weight_bytes();
+  SchedulerBytes bytes{session_.cache_bytes(), session_.activation_bytes(), 0};
+  const auto add = [&](const Session& session) {
+    bytes.caches += session.cache_bytes();
+    bytes.add_activations(session_.model(), session.model(), session.activation_bytes());
+    bytes.drafts += session.model().weight_bytes();
   };
-  if (head_) add(head_->runner());
-  if (model_) add(model_->runner());
+  if (head_) add(head_->session());
+  if (model_) add(model_->session());
   return bytes;
 }
 

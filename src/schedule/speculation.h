@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/caches/cache_plan.h"
 #include "schedule/drafts/draft.h"
 #include "schedule/drafts/head_draft.h"
@@ -28,9 +28,9 @@ ScheduledModels scheduled_models(Model& target, const DraftModels& models);
 /// Answers do not depend on it. Not thread-safe.
 class Speculation {
  public:
-  /// `models` and `runner`, which runs the target, must outlive it. `plan`: made for `models`.
+  /// `models` and `session`, which runs the target, must outlive it. `plan`: made for `models`.
   /// Throws as ModelDraft does.
-  Speculation(Runner& runner, const DraftModels& models, const CachePlan& plan,
+  Speculation(Session& session, const DraftModels& models, const CachePlan& plan,
               const SchedulerOptions& options);
 
   /// Sets the drafts that the next parts of the jobs verify. Makes none while a prompt is computed:
@@ -45,7 +45,7 @@ class Speculation {
   void forget(const Job& job);
   /// The roots that every part of the target's runs must have.
   std::span<const RootId> roots() const { return roots_; }
-  /// Returns the bytes of the target's runner and of the models that make drafts.
+  /// Returns the bytes of the target's session and of the models that make drafts.
   SchedulerBytes bytes() const;
 
  private:
@@ -56,7 +56,7 @@ class Speculation {
   int32_t request(Job& job, int32_t most, int32_t rows);
   bool propose();
 
-  Runner& runner_;
+  Session& session_;
   int32_t most_tokens_;
   bool always_;
   DraftLength length_;

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/error.h"
-#include "engine/runner.h"
-#include "engine/runner_sizes.h"
+#include "engine/session.h"
+#include "engine/session_sizes.h"
 
 namespace veery {
 namespace {

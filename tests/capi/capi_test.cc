@@ -9,7 +9,7 @@
 
 #include "schedule/generate.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 #include "tasks/embed.h"
@@ -227,11 +227,12 @@ TEST_F(CApi, LabelsAreAsProbableAsTheirTokens) {
     const size_t shared = ids.size();
     for (const char* c = labels[i]; *c != 0; ++c) ids.push_back(*c);
     double expected = 0;
-    test::Session(reference).feed_all(ids, [&](int32_t position, std::span<const float> logits) {
-      const auto next = static_cast<size_t>(position) + 1;
-      if (next >= shared && next < ids.size())
-        expected += logits[static_cast<size_t>(ids[next])] - log_sum_exp(logits);
-    });
+    test::OneSequence(reference).feed_all(
+        ids, [&](int32_t position, std::span<const float> logits) {
+          const auto next = static_cast<size_t>(position) + 1;
+          if (next >= shared && next < ids.size())
+            expected += logits[static_cast<size_t>(ids[next])] - log_sum_exp(logits);
+        });
     EXPECT_NEAR(logprobs[i], expected, 1e-4) << labels[i];
     sum += probabilities[i];
     all += std::exp(logprobs[i]);

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace {
 
@@ -46,7 +46,7 @@ TEST_P(Allocation, NoneInARunAfterWarmUp) {
   const std::string path = test::model_path(GetParam());
   VEERY_NEEDS_MODEL(path);
   Model model(path, {.context = 512});
-  test::Session session(model);
+  test::OneSequence session(model);
   const std::vector<int32_t> ids(70, 100);
   std::vector<int32_t> out(40);
   session.feed(ids);
@@ -64,7 +64,7 @@ TEST_P(Allocation, NoneInARunAfterWarmUp) {
 TEST(AllocationOfMixtures, NoneInARunAfterWarmUp) {
   for (const char* name : {"gpt-oss", "qwen2moe", "deepseek-v3", "llama4"}) {
     Model model(test::fixture_path(std::string("tiny/") + name), {.threads = 1});
-    test::Session session(model);
+    test::OneSequence session(model);
     const std::vector<int32_t> ids(50, 7);
     std::vector<int32_t> out(40);
     session.feed(ids);

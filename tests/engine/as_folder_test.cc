@@ -14,7 +14,7 @@
 #include "import/open_model.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
@@ -79,7 +79,7 @@ void convert(const std::string& in, const std::string& out, const FolderOptions&
 // Returns the logits of all positions, computed with --exact.
 std::vector<float> logits_of(const std::string& path, std::span<const int32_t> ids) {
   Model model(path, {.threads = 1, .exact = true});
-  test::Session session(model);
+  test::OneSequence session(model);
   std::vector<float> all;
   session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     all.insert(all.end(), logits.begin(), logits.end());

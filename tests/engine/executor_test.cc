@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "kernels/gpu/gpu.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
@@ -34,7 +34,7 @@ Ids prompt_of(size_t length, int32_t seed) {
 
 // Prefills prompts of several lengths and decodes a few tokens after each, some of them greedily.
 // Returns all logits and tokens.
-std::vector<float> answers(Runner& runner, int rounds) {
+std::vector<float> answers(Session& runner, int rounds) {
   std::vector<float> all;
   for (int round = 0; round < rounds; ++round) {
     const Ids ids = prompt_of(static_cast<size_t>(3 + 9 * (round % 4)), round);
@@ -60,7 +60,7 @@ std::vector<float> answers(Runner& runner, int rounds) {
 
 std::vector<float> answers_alone(const std::string& name, int rounds, LoadOptions options) {
   Model model(test::fixture_path(name), options);
-  Runner runner(model);
+  Session runner(model);
   return answers(runner, rounds);
 }
 
@@ -99,7 +99,7 @@ TEST_P(Executors, ModelsOnSeveralThreadsGiveTheResultsOfSeparateOnes) {
   std::vector<std::thread> users;
   for (size_t i = 0; i < got.size(); ++i)
     users.emplace_back([&, i] {
-      Runner runner(*models[i % models.size()]);
+      Session runner(*models[i % models.size()]);
       got[i] = answers(runner, rounds_);
     });
   for (std::thread& user : users) user.join();
@@ -113,13 +113,13 @@ TEST_P(Executors, AModelRunsWhileOthersComeAndGo) {
   const std::vector<float> expected = answers_alone(kModels[0], rounds_, separate_options());
   const auto executor = std::make_shared<Executor>(2);
   Model model(test::fixture_path(kModels[0]), options(executor));
-  Runner runner(model);
+  Session runner(model);
   std::atomic<bool> over{false};
   std::thread others([&] {
     for (int i = 0; !over; ++i) {
       Model other(test::fixture_path(kModels[1 + static_cast<size_t>(i) % (names().size() - 1)]),
                   options(executor));
-      Runner own(other, {.sequences = 3});
+      Session own(other, {.sequences = 3});
       answers(own, 1 + i % 3);
     }
   });
@@ -136,7 +136,7 @@ TEST(SharedExecutor, ActivationsOfModelsAreInOneArena) {
   const auto executor = std::make_shared<Executor>(1);
   Model one(test::fixture_path(kModels[0]), options_on(executor)),
       two(test::fixture_path(kModels[1]), options_on(executor));
-  RunnerOptions first, second;
+  SessionOptions first, second;
   first.activations = measure_activations(one, first);
   second.activations = measure_activations(two, second);
   const size_t a = first.activations.places[0].values, b = second.activations.places[0].values;
@@ -144,10 +144,10 @@ TEST(SharedExecutor, ActivationsOfModelsAreInOneArena) {
   const std::shared_ptr<Arena> arena = executor->arena(one.backend().device());
   ASSERT_EQ(arena, executor->arena(two.backend().device()));
   EXPECT_EQ(arena->bytes(), 0U) << "measuring takes no memory";
-  auto runner = std::make_unique<Runner>(one, first);
+  auto runner = std::make_unique<Session>(one, first);
   EXPECT_EQ(arena->bytes(), a);
   {
-    Runner other(two, second);
+    Session other(two, second);
     EXPECT_EQ(arena->bytes(), std::max(a, b));
     answers(other, 2);
     answers(*runner, 2);
@@ -164,7 +164,7 @@ TEST(SharedExecutor, ResultsStayWhileOthersRun) {
   const auto executor = std::make_shared<Executor>(2);
   Model one(test::fixture_path(kModels[0]), options_on(executor)),
       two(test::fixture_path(kModels[1]), options_on(executor));
-  Runner first(one), second(two);
+  Session first(one), second(two);
   const Ids ids = prompt_of(20, 3);
   const RunPart part{first.open(), ids, 2};
   first.run({&part, 1});
@@ -185,7 +185,7 @@ TEST(SharedExecutor, AnExceptionInARunLeavesTheOthersWorking) {
   LoadOptions options = options_on(executor);
   options.backends = {emulated_gpu()};
   Model one(test::fixture_path(kModels[0]), options), two(test::fixture_path(kModels[1]), options);
-  Runner bad(one), good(two);
+  Session bad(one), good(two);
   const std::vector<float> expected = answers(good, 2);
   const int32_t sequence = bad.open();
   const Ids ids = prompt_of(5, 1);
@@ -229,7 +229,7 @@ TEST(RequestedRoots, APartNamesThem) {
       return entry;
     };
     Model model(test::fixture_path(kModels[0]), options);
-    Runner runner(model, {.sequences = 3});
+    Session runner(model, {.sequences = 3});
     EXPECT_THROW(runner.root("blk.77.out"), Error);
     const RootId roots[] = {runner.root("blk.0.out"), runner.root("blk.1.out")};
     EXPECT_EQ(runner.root("blk.0.out"), roots[0]);

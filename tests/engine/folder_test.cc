@@ -15,7 +15,7 @@
 #include "import/read_config.h"
 #include "model/arch/registry.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/write_model.h"
 
@@ -158,7 +158,7 @@ TEST_P(TinyFolder, ExactLogitsAndGreedyTokensAreTransformers) {
     const auto expected = prompt["greedy"].get<std::vector<int32_t>>();
     Model model(folder_of(GetParam()), options_for(true));
     // The divisors of longrope depend on the maximum length of the sequence.
-    test::Session session(model, std::ssize(ids) + std::ssize(expected));
+    test::OneSequence session(model, std::ssize(ids) + std::ssize(expected));
     const auto bests = prompt["best"].get<std::vector<int32_t>>();
     const size_t shown = prompt["logits"].size();
     session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
@@ -180,11 +180,11 @@ TEST_P(TinyFolder, OneTokenAtATimeGivesTheBitsOfAPrompt) {
   for (const bool exact : {false, true}) {
     Model model(folder_of(GetParam()), options_for(exact));
     std::vector<std::vector<float>> rows;
-    test::Session whole(model);
+    test::OneSequence whole(model);
     whole.feed_all(ids, [&](int32_t, std::span<const float> logits) {
       rows.emplace_back(logits.begin(), logits.end());
     });
-    test::Session single(model);
+    test::OneSequence single(model);
     for (size_t i = 0; i < ids.size(); ++i) {
       single.feed({&ids[i], 1});
       EXPECT_TRUE(std::ranges::equal(single.logits(), rows[i])) << i;
@@ -212,7 +212,7 @@ void write_as_gguf(const std::string& folder, const std::string& path) {
 std::vector<float> exact_logits(const std::string& path, std::span<const int32_t> ids,
                                 int64_t positions) {
   Model model(path, options_for(true));
-  test::Session session(model, positions);
+  test::OneSequence session(model, positions);
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
 }
@@ -231,7 +231,7 @@ TEST(SparseAttention, IsUsedIfSequencesMayBecomeLonger) {
       const bool chooses =
           std::ranges::any_of(nodes, [](const Node& n) { return n.op == op::kChoosePositions; });
       EXPECT_EQ(chooses, context == 97) << name;
-      test::Session session(model);
+      test::OneSequence session(model);
       session.feed(ids);
       logits.emplace_back(session.logits().begin(), session.logits().end());
     }
@@ -252,7 +252,7 @@ TEST(SparseAttention, HasOneAnswerInAnyChunkOrTeam) {
         options.cache_keys = options.cache_values = cache;
         Model model(folder_of(name), options);
         std::vector<std::vector<float>> rows;
-        test::Session session(model);
+        test::OneSequence session(model);
         session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
           rows.emplace_back(logits.begin(), logits.end());
         });
@@ -273,7 +273,7 @@ TEST(SparseAttention, CountsForTheLogits) {
         c.index.used += more;
         c.sparse = c.is_sparse_at(128);
       });
-      test::Session session(other);
+      test::OneSequence session(other);
       session.feed(ids);
       EXPECT_GT(relative_error(session.logits(), prompt["logits"].back()), 1e-3) << name << more;
     }
@@ -414,7 +414,7 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   Model model(folder_of("phi3-longrope"), options_for(true));
   const auto ids = prompts_of("phi3-longrope")[1]["ids"].get<std::vector<int32_t>>();
   const auto alone = [&](int64_t positions) {
-    test::Session session(model, positions);
+    test::OneSequence session(model, positions);
     session.feed(ids);
     return std::vector<float>(session.logits().begin(), session.logits().end());
   };
@@ -422,7 +422,7 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   const std::vector<float> longer = alone(25);
   EXPECT_NE(shorter, longer);
   EXPECT_EQ(longer, alone(0));
-  Runner runner(model, {.sequences = 3});
+  Session runner(model, {.sequences = 3});
   const int32_t a = runner.open(24);
   const int32_t b = runner.open(25);
   const RunPart parts[] = {{a, ids, 1}, {b, ids, 1}};

@@ -8,7 +8,7 @@
 #include "file/folder/row_sources.h"
 #include "import/read_config.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -27,16 +27,16 @@ TEST(LayerSizes, RowsThatAreLeftOutChangeNoBit) {
       const Json recorded = test::read_fixture(fmt::format("tiny/{}/reference.json", name));
       const auto ids = recorded["prompts"][0]["ids"].get<std::vector<int32_t>>();
       std::vector<std::vector<float>> rows;
-      test::Session all(model);
+      test::OneSequence all(model);
       all.feed_all(ids, [&](int32_t, auto logits) { rows.push_back(copy_of(logits)); });
       for (const int32_t chunk : {1, 4, 13, 32}) {
-        test::Session session(model);
+        test::OneSequence session(model);
         session.set_chunk(chunk);
         session.feed(ids);
         EXPECT_EQ(copy_of(session.logits()), rows.back()) << chunk;
       }
       for (const int32_t count : {1, 3, 8}) {
-        Runner runner(model, {.sequences = count + 1});
+        Session runner(model, {.sequences = count + 1});
         std::vector<int32_t> sequences;
         for (int32_t i = 0; i < count; ++i) sequences.push_back(runner.open());
         for (size_t done = 0; done + 9 <= ids.size(); done += 9) {

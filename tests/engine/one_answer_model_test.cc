@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -30,7 +30,7 @@ std::vector<int32_t> some_tokens(const Model& model, size_t count) {
 }
 
 std::vector<float> logits_of(Model& model, const std::vector<int32_t>& ids, int32_t chunk) {
-  test::Session session(model);
+  test::OneSequence session(model);
   session.set_chunk(chunk);
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
@@ -85,7 +85,7 @@ TEST_P(OneAnswer, FusionChangesLittle) {
 TEST_P(OneAnswer, RewindingGivesWhatAFreshSessionGives) {
   Model model(path(), {.context = 512});
   const auto ids = some_tokens(model, 300);
-  test::Session session(model);
+  test::OneSequence session(model);
   session.feed(ids);
   session.rewind(100);
   session.feed(std::span(ids).subspan(100, 57));
@@ -96,8 +96,8 @@ TEST_P(OneAnswer, RewindingGivesWhatAFreshSessionGives) {
 TEST_P(OneAnswer, ChainDecodeEqualsStepping) {
   Model model(path(), {.context = 512});
   const auto ids = some_tokens(model, 20);
-  test::Session chained(model);
-  test::Session stepped(model);
+  test::OneSequence chained(model);
+  test::OneSequence stepped(model);
   chained.feed(ids);
   stepped.feed(ids);
   std::vector<int32_t> out(16);
@@ -114,7 +114,7 @@ TEST_P(OneAnswer, ChainDecodeEqualsStepping) {
 
 TEST_P(OneAnswer, TooLongAPromptIsRefusedBeforeAnythingChanges) {
   Model model(path(), {.context = 64});
-  test::Session session(model);
+  test::OneSequence session(model);
   const auto ids = some_tokens(model, 65);
   try {
     session.feed(ids);

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -33,7 +33,7 @@ Ids random_ids(size_t count, uint64_t seed) {
 Logits copy(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
 
 Logits after(Model& model, std::span<const int32_t> ids, int32_t chunk = 0) {
-  test::Session session(model);
+  test::OneSequence session(model);
   if (chunk > 0) session.set_chunk(chunk);
   session.feed(ids);
   return copy(session.logits());
@@ -65,8 +65,8 @@ TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
   for (const char* name : {"xlstm", "xlstm-lm"}) {
     Model usual(folder_of(name), {.threads = 1, .context = 128});
     Model model(folder_of(name), {.threads = 1, .context = kTokens + 1});
-    test::Session session(model);
-    EXPECT_EQ(session.cache_bytes(), test::Session(usual).cache_bytes());
+    test::OneSequence session(model);
+    EXPECT_EQ(session.cache_bytes(), test::OneSequence(usual).cache_bytes());
     Random random(4);
     int32_t id = 1;
     for (int32_t i = 0; i < kTokens; ++i) {
@@ -83,14 +83,14 @@ TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
 
 TEST(EndlessAnswer, IsForModelsWithoutAttention) {
   Model model(folder_of("mamba2"), {.threads = 1, .context = 5000});
-  EXPECT_EQ(test::Session(model).context(), 5000);
+  EXPECT_EQ(test::OneSequence(model).context(), 5000);
   for (const char* name : {"qwen35", "falcon-h1"})
     EXPECT_THROW(Model(folder_of(name), {.threads = 1, .context = 500'000}), Error) << name;
 }
 
 TEST_P(Recurrent, OtherSequencesOfARunDoNotMatter) {
   Model model(folder_of(GetParam()), {.threads = 2});
-  Runner runner(model, {.sequences = 8});
+  Session runner(model, {.sequences = 8});
   std::vector<Ids> texts;
   std::vector<RunPart> parts;
   for (int32_t i = 0; i < 8; ++i)
@@ -113,7 +113,7 @@ TEST_P(Recurrent, OtherSequencesOfARunDoNotMatter) {
 TEST_P(Recurrent, SequencesRewindToSnapshots) {
   Model model(folder_of(GetParam()), {.threads = 1});
   const Ids ids = random_ids(60, 2);
-  test::Session session(model);
+  test::OneSequence session(model);
   session.feed(std::span(ids).first(20));
   session.save();
   session.feed(std::span(ids).subspan(20, 15));
@@ -149,7 +149,7 @@ TEST_P(Recurrent, SequencesRewindToSnapshots) {
 
 TEST_P(Recurrent, SnapshotMemoryIsDistributed) {
   Model model(folder_of(GetParam()), {.threads = 1});
-  Runner runner(model, {.snapshots = 3, .snapshot_every = 10});
+  Session runner(model, {.snapshots = 3, .snapshot_every = 10});
   const Ids ids = random_ids(100, 4);
   const int32_t sequence = runner.open();
   for (int32_t at = 0; at < 100; at += 10) {
@@ -171,8 +171,8 @@ TEST_P(Recurrent, SnapshotMemoryIsDistributed) {
 // Random operations on sequences, against freshly evaluated sequences.
 TEST_P(Recurrent, AnyUseGivesWhatAFreshSequenceGives) {
   Model model(folder_of(GetParam()), {.threads = 1});
-  Runner runner(model, {.sequences = 3, .snapshots = 4, .snapshot_every = 16});
-  test::Session fresh(model);
+  Session runner(model, {.sequences = 3, .snapshots = 4, .snapshot_every = 16});
+  test::OneSequence fresh(model);
   struct Known {
     int32_t sequence;
     Ids ids;

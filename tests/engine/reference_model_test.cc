@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -39,7 +39,7 @@ int32_t best(std::span<const float> x) {
 
 // Decodes greedily until the tokens differ from the reference, which is permitted only if the
 // reference's two best logits are closer than `tie`.
-void expect_greedy(test::Session& session, const Json& prompt, double tie) {
+void expect_greedy(test::OneSequence& session, const Json& prompt, double tie) {
   const auto ids = prompt["greedy"]["ids"].get<std::vector<int32_t>>();
   const auto gaps = prompt["greedy"]["gaps"].get<std::vector<double>>();
   std::vector<int32_t> made(ids.size());
@@ -54,7 +54,7 @@ void expect_greedy(test::Session& session, const Json& prompt, double tie) {
 
 TEST_P(Reference, ExactLogitsAndGreedyTokens) {
   Model model(path(), {.context = 1024, .exact = true});
-  test::Session session(model);
+  test::OneSequence session(model);
   const Json fixture = this->fixture();
   const auto spread = fixture["spread_ids"].get<std::vector<size_t>>();
   double worst = 0;
@@ -87,7 +87,7 @@ struct Departures {
   int steps = 0, different = 0;
   double widest = 0;
 };
-Departures departures(test::Session& session, const Json& fixture) {
+Departures departures(test::OneSequence& session, const Json& fixture) {
   Departures found;
   for (const Json& prompt : fixture["prompts"]) {
     auto ids = prompt["ids"].get<std::vector<int32_t>>();
@@ -111,7 +111,7 @@ Departures departures(test::Session& session, const Json& fixture) {
 // Measured: SmolLM2 8 of 720, widest gap 0.586; Gemma 3 7 of 720, 0.148.
 TEST_P(Reference, QuantisedActivationsRarelyChangeTheMostProbableToken) {
   Model model(path(), {.context = 1024});
-  test::Session session(model);
+  test::OneSequence session(model);
   const Departures found = departures(session, fixture());
   EXPECT_GE(found.steps, 500);
   EXPECT_LE(found.different, found.steps * 3 / 100)
@@ -123,7 +123,7 @@ TEST_P(Reference, QuantisedActivationsRarelyChangeTheMostProbableToken) {
 
 TEST_P(Reference, ExactActivationsChangeItAtTiesOnly) {
   Model model(path(), {.context = 1024, .exact = true});
-  test::Session session(model);
+  test::OneSequence session(model);
   const Departures found = departures(session, fixture());
   EXPECT_GE(found.steps, 500);
   EXPECT_LT(found.widest, 0.005) << found.different << " of " << found.steps;
@@ -131,7 +131,7 @@ TEST_P(Reference, ExactActivationsChangeItAtTiesOnly) {
 
 TEST_P(Reference, PerplexityWithinHalfAPercent) {
   Model model(path(), {.context = 512});
-  test::Session session(model);
+  test::OneSequence session(model);
   const Json expected = fixture()["perplexity"];
   const auto ids = expected["ids"].get<std::vector<int32_t>>();
   const int32_t bos = model.tokenizer().special().add_bos ? model.tokenizer().special().bos : -1;

@@ -13,7 +13,7 @@
 #include "file/folder/folder.h"
 #include "import/open_model.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 
 namespace veery {
@@ -33,7 +33,7 @@ void write_folder(const Json& variant, const test::TemporaryFolder& folder) {
 
 std::vector<float> logits_of(const std::string& path, const std::vector<int32_t>& ids) {
   Model model(path, {.threads = 1, .exact = true});
-  test::Session session(model, std::ssize(ids));
+  test::OneSequence session(model, std::ssize(ids));
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
 }

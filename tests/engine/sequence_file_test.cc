@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 
 namespace veery {
@@ -46,7 +46,7 @@ void goes_on_alike(const std::string& path, const LoadOptions& options, size_t c
   const std::string file = folder.file("session"), again = folder.file("again");
   const Ids ids = random_ids(count, 1), more = random_ids(5, 2), other = random_ids(7, 3);
   Model model(path, options);
-  test::Session session(model);
+  test::OneSequence session(model);
   const size_t middle = count / 2;
   session.feed(std::span(ids).first(middle));
   session.save();
@@ -59,7 +59,7 @@ void goes_on_alike(const std::string& path, const LoadOptions& options, size_t c
   const Logits expected_other(session.logits().begin(), session.logits().end());
 
   Model fresh(path, options);
-  test::Session loaded(fresh);
+  test::OneSequence loaded(fresh);
   loaded.feed(other);  // loading discards this
   EXPECT_EQ(loaded.read(file), ids);
   EXPECT_EQ(loaded.position(), std::ssize(ids));
@@ -101,7 +101,7 @@ TEST(SequenceFile, ABeginningOfASequence) {
   const std::string path = folder.file("session");
   const Ids ids = random_ids(40, 1), more = random_ids(5, 2);
   Model model(tiny("qwen35"), {.threads = 1});
-  Runner runner(model, {.sequences = 2, .snapshot_every = 0});
+  Session runner(model, {.sequences = 2, .snapshot_every = 0});
   const auto feed = [&](int32_t sequence, std::span<const int32_t> part) {
     const RunPart run{sequence, part, 1};
     runner.run({&run, 1});
@@ -131,7 +131,7 @@ TEST(SequenceFile, EveryTypeOfCache) {
 class DamagedSequenceFile : public ::testing::Test {
  protected:
   DamagedSequenceFile() {
-    test::Session session(model_);
+    test::OneSequence session(model_);
     session.feed(ids_);
     session.save();
     session.write(ids_, path_);
@@ -141,7 +141,7 @@ class DamagedSequenceFile : public ::testing::Test {
   // Returns the error of loading these bytes; the sequence must then be usable and empty.
   std::pair<ErrorKind, std::string> refused(std::string bytes) {
     folder_.write("bad", bytes);
-    test::Session session(model_);
+    test::OneSequence session(model_);
     session.feed(random_ids(3, 9));
     try {
       session.read(folder_.file("bad"));
@@ -219,7 +219,7 @@ TEST_F(DamagedSequenceFile, NumbersThatCannotBe) {
 TEST_F(DamagedSequenceFile, OfAnotherModelOrOtherCaches) {
   const auto refused_by = [&](const std::string& name, const LoadOptions& options) {
     Model other(tiny(name), options);
-    test::Session session(other);
+    test::OneSequence session(other);
     try {
       session.read(path_);
     } catch (const Error& error) {
@@ -243,7 +243,7 @@ TEST_F(DamagedSequenceFile, OfAnotherModelOrOtherCaches) {
 }
 
 TEST_F(DamagedSequenceFile, AFullDiskLeavesWhatWasThere) {
-  test::Session session(model_);
+  test::OneSequence session(model_);
   session.feed(ids_);
   {
     const test::FileSizeLimit limit(static_cast<rlim_t>(bytes_.size() / 2));
@@ -256,8 +256,8 @@ TEST_F(DamagedSequenceFile, AFullDiskLeavesWhatWasThere) {
 }
 
 TEST_F(DamagedSequenceFile, MoreSnapshotsThanThereIsMemoryForAreLeftOut) {
-  Runner few(model_, {.snapshots = 1});
-  Runner many(model_, {.snapshots = 8, .snapshot_every = 4});
+  Session few(model_, {.snapshots = 1});
+  Session many(model_, {.snapshots = 8, .snapshot_every = 4});
   const int32_t sequence = many.open();
   for (size_t at = 0; at < 20; at += 4) {
     const RunPart part{sequence, std::span(ids_).subspan(at, 4), 1};

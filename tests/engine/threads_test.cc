@@ -2,7 +2,7 @@
 // it too.
 #include <gtest/gtest.h>
 
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -18,7 +18,7 @@ struct Result {
 
 Result result_of(const std::string& path, int threads, int32_t chunk) {
   Model model(path, {.threads = threads});
-  test::Session session(model);
+  test::OneSequence session(model);
   session.set_chunk(chunk);
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 37; ++i) ids.push_back(i * 7 % 256);

@@ -226,12 +226,12 @@ void expect_drafts(const std::string& path, const std::string& fixture, bool exa
   Model model(path, {.threads = 1, .context = 128, .chunk = 16, .exact = exact});
   ASSERT_TRUE(HeadDraft::possible(model));
   const auto layer = HeadDraft::make_model(model);
-  HeadDraft head(*layer, HeadDraft::runner_options(model, 2));
+  HeadDraft head(*layer, HeadDraft::session_options(model, 2));
   const Json all = read_json_file(fixture + "/drafts.json");
   for (const Json& expected : all["prompts"]) {
-    Runner runner(model);
-    const RootId root = runner.root(HeadDraft::kRoot);
-    const int32_t sequence = runner.open();
+    Session session(model);
+    const RootId root = session.root(HeadDraft::kRoot);
+    const int32_t sequence = session.open();
     auto ids = expected["ids"].get<Ids>();
     const auto count = static_cast<int32_t>(ids.size());
     ids.push_back(expected["next"].get<int32_t>());
@@ -241,15 +241,15 @@ void expect_drafts(const std::string& path, const std::string& fixture, bool exa
                          .ids = std::span(ids).subspan(static_cast<size_t>(begin), rows),
                          .wants = Wants::kBest,
                          .roots = {&root, 1}};
-      runner.run({&part, 1});
+      session.run({&part, 1});
       std::vector<float> hidden;
       for (size_t i = 0; i < rows; ++i) {
-        const auto row = runner.row(root, static_cast<int64_t>(i));
+        const auto row = session.row(root, static_cast<int64_t>(i));
         hidden.insert(hidden.end(), row.begin(), row.end());
       }
       head.show(&ids, begin, std::span(ids).subspan(static_cast<size_t>(begin) + 1, rows), hidden);
     }
-    EXPECT_EQ(runner.best(0), ids.back());
+    EXPECT_EQ(session.best(0), ids.back());
     const auto drafts = expected["drafts"].get<Ids>();
     DraftRequest request{&ids, ids, static_cast<int32_t>(drafts.size()), {}};
     head.propose({&request, 1});

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
@@ -41,7 +41,7 @@ class Generate : public ::testing::Test {
 
 TEST_F(Generate, ChainDecodeEqualsStepByStep) {
   const Generation chain = run(greedy(40));
-  test::Session session(model_);
+  test::OneSequence session(model_);
   session.feed(prompt_);
   std::vector<int32_t> ids;
   while (ids.size() < 40) {

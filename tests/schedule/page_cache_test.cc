@@ -33,12 +33,12 @@ uint64_t no_hash(uint64_t, std::span<const int32_t>) { return 7; }
 /// A runner, and sequences over it as in a scheduler.
 class Cache {
  public:
-  Cache(Model& model, const RunnerOptions& options,
+  Cache(Model& model, const SessionOptions& options,
         PageCache::HashTokens hash = PageCache::hash_tokens)
-      : runner_(model, options),
-        sequences_(std::make_unique<Sequences>(runner_, true, nullptr, hash)) {}
+      : session_(model, options),
+        sequences_(std::make_unique<Sequences>(session_, true, nullptr, hash)) {}
 
-  Runner& runner() { return runner_; }
+  Session& runner() { return session_; }
   Sequences& sequences() { return *sequences_; }
   int32_t match(const Ids& ids, int64_t adapter = 0) {
     return sequences_->match(ids, kPositions, adapter);
@@ -46,28 +46,28 @@ class Cache {
   /// Opens a sequence and runs the tokens that are not cached. Returns the sequence.
   int32_t begin(const Ids& ids, int64_t adapter = 0) {
     const int32_t sequence = sequences_->take(ids, kPositions, adapter);
-    reused_ = runner_.position(sequence);
+    reused_ = session_.position(sequence);
     run(sequence, ids);
     return sequence;
   }
   /// The same, and closes the sequence. Returns the logits after the last token.
   Logits ask(const Ids& ids, int64_t adapter = 0) {
     const int32_t sequence = begin(ids, adapter);
-    Logits logits(runner_.logits(0).begin(), runner_.logits(0).end());
+    Logits logits(session_.logits(0).begin(), session_.logits(0).end());
     sequences_->keep(sequence, false);
     return logits;
   }
   /// Runs the tokens of `ids` that a sequence does not have yet.
   void run(int32_t sequence, const Ids& ids) {
-    while (runner_.position(sequence) < std::ssize(ids)) {
-      const auto at = static_cast<size_t>(runner_.position(sequence));
+    while (session_.position(sequence) < std::ssize(ids)) {
+      const auto at = static_cast<size_t>(session_.position(sequence));
       const RunPart part{sequence,
                          std::span(ids).subspan(at, std::min<size_t>(64, ids.size() - at)), 1};
       const std::span parts(&part, 1);
-      for (auto lack = runner_.lack(parts); lack != Pages::Lack::kNothing;
-           lack = runner_.lack(parts))
+      for (auto lack = session_.lack(parts); lack != Pages::Lack::kNothing;
+           lack = session_.lack(parts))
         if (!sequences_->make_room(lack)) FAIL() << "no memory is left";
-      runner_.run(parts);
+      session_.run(parts);
       sequences_->append(sequence, part.ids);
     }
   }
@@ -77,7 +77,7 @@ class Cache {
   static constexpr int32_t kPositions = test::LongModel::kContext;
 
  private:
-  Runner runner_;
+  Session session_;
   std::unique_ptr<Sequences> sequences_;
   int32_t reused_ = 0;
 };
@@ -115,8 +115,8 @@ TEST_P(PageCaches, SequencesGoOnWithTheSameBits) {
   }
   EXPECT_GT(reused, 1000);
   cache.forget_all();
-  EXPECT_EQ(cache.runner().used_pages(), 0);
-  EXPECT_TRUE(cache.runner().pages().fit_states());
+  EXPECT_EQ(cache.session().used_pages(), 0);
+  EXPECT_TRUE(cache.session().pages().fit_states());
 }
 
 // Little memory: pages and states are evicted all the time.
@@ -128,10 +128,10 @@ TEST_P(PageCaches, EvictionChangesNoBits) {
     prompts.push_back(prompt_of_tree(random, prompts));
     EXPECT_EQ(cache.ask(prompts.back()), alone(prompts.back())) << i;
   }
-  EXPECT_LE(cache.runner().used_pages(), 6 * 2);
+  EXPECT_LE(cache.session().used_pages(), 6 * 2);
   cache.forget_all();
-  EXPECT_EQ(cache.runner().used_pages(), 0);
-  EXPECT_TRUE(cache.runner().pages().fit_states());
+  EXPECT_EQ(cache.session().used_pages(), 0);
+  EXPECT_TRUE(cache.session().pages().fit_states());
 }
 
 // A prompt finds what open sequences have computed.
@@ -139,13 +139,13 @@ TEST_P(PageCaches, OpenSequencesAreShared) {
   Cache cache(model_, {.sequences = 6, .snapshots = 12});
   const Ids prompt = random_ids(400, 3);
   const int32_t first = cache.begin(prompt);
-  cache.runner().save(first);
+  cache.session().save(first);
   for (uint64_t i = 0; i < 3; ++i) {
     const Ids ids = joined(prompt, random_ids(150, 10 + i));
     const Logits expected = alone(ids);
     const int32_t sequence = cache.begin(ids);
     EXPECT_GE(cache.reused(), 400);
-    EXPECT_EQ(Logits(cache.runner().logits(0).begin(), cache.runner().logits(0).end()), expected);
+    EXPECT_EQ(Logits(cache.session().logits(0).begin(), cache.session().logits(0).end()), expected);
     if (i == 1) cache.sequences().drop(sequence);
   }
   const Ids other = joined(prompt, random_ids(9, 20));
@@ -180,7 +180,7 @@ TEST_P(PageCaches, TokensThatAreNotPartOfThePrefixAreNotCached) {
   const Ids ids = random_ids(300, 23), choice = random_ids(64, 24);
   const int32_t sequence = cache.begin(ids);
   const RunPart part{sequence, choice, 1};
-  cache.runner().run({&part, 1});
+  cache.session().run({&part, 1});
   cache.sequences().keep(sequence, false);
   const Ids longer = joined(ids, choice);
   EXPECT_LE(cache.match(longer), 300);
@@ -189,15 +189,15 @@ TEST_P(PageCaches, TokensThatAreNotPartOfThePrefixAreNotCached) {
 
 // A session file has the states of the prefix that it saves.
 TEST_P(PageCaches, SavedPrefixesAreFoundAfterLoading) {
-  const RunnerOptions options{.sequences = 3, .snapshots = 12, .snapshot_every = 100};
+  const SessionOptions options{.sequences = 3, .snapshots = 12, .snapshot_every = 100};
   const test::TemporaryFolder folder;
   const Ids ids = random_ids(600, 21), part(ids.begin(), ids.begin() + 590);
   const Ids longer = joined(ids, {1, 2, 3});
   Cache cache(model_, options), fresh(model_, options);
   cache.ask(ids);
-  const int32_t used = cache.runner().used_pages();
+  const int32_t used = cache.session().used_pages();
   EXPECT_EQ(cache.sequences().save(ids, "a note", folder.file("session")), 600);
-  EXPECT_EQ(cache.runner().used_pages(), used);
+  EXPECT_EQ(cache.session().used_pages(), used);
   EXPECT_EQ(fresh.sequences().load(folder.file("session")).note, "a note");
   EXPECT_EQ(fresh.match(longer), 600);
   EXPECT_EQ(fresh.match(part), cache.match(part));
@@ -257,7 +257,7 @@ TEST_F(GrowingPages, TheLeastRecentlyUsedAndTheLaterPagesAreEvictedFirst) {
   cache.ask(c);
   EXPECT_EQ(matches(), (std::vector{700, 700, 520}));
   EXPECT_EQ(cache.sequences().kept(), 9);
-  EXPECT_EQ(cache.runner().used_pages(), 9);
+  EXPECT_EQ(cache.session().used_pages(), 9);
   cache.ask(Ids(a.begin(), a.begin() + 400));  // uses two of its pages again, after the others
   evict();                                     // the end of a
   EXPECT_EQ(matches(), (std::vector{512, 700, 520}));
@@ -274,7 +274,7 @@ TEST_F(GrowingPages, TheLeastRecentlyUsedAndTheLaterPagesAreEvictedFirst) {
   evict();
   evict();
   EXPECT_FALSE(cache.sequences().make_room(Pages::Lack::kPages));
-  EXPECT_EQ(cache.runner().used_pages(), 0);
+  EXPECT_EQ(cache.session().used_pages(), 0);
 }
 
 // A page that was computed twice is held once.
@@ -286,7 +286,7 @@ TEST_F(GrowingPages, EqualPagesAreHeldOnce) {
     cache.run(sequence, ids);
     cache.sequences().keep(sequence, false);
   }
-  EXPECT_EQ(cache.runner().used_pages(), 3);
+  EXPECT_EQ(cache.session().used_pages(), 3);
   EXPECT_EQ(cache.sequences().kept(), 3);
   cache.ask(joined(ids, random_ids(100, 13)));  // continues the last page
   EXPECT_EQ(cache.sequences().kept(), 3);

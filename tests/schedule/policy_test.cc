@@ -37,7 +37,7 @@ class Policies : public ::testing::Test {
   }
   /// Runs the batch and applies its results.
   void run() {
-    runner_.run(batch_.parts);
+    session_.run(batch_.parts);
     commit_.apply(batch_);
     policy_.settle(batch_);
   }
@@ -47,11 +47,11 @@ class Policies : public ::testing::Test {
   SchedulerCounts counts_;
   DraftModels drafts_;
   CachePlan plan_;
-  Runner runner_{model_, {.sequences = kSlots + 1}};
-  Sequences sequences_{runner_, true};
-  Speculation speculation_{runner_, drafts_, plan_, options_};
-  Commit commit_{runner_, sequences_, speculation_, counts_};
-  Policy policy_{runner_, sequences_, commit_, counts_, {.slots = kSlots, .longest_step = 100}};
+  Session session_{model_, {.sequences = kSlots + 1}};
+  Sequences sequences_{session_, true};
+  Speculation speculation_{session_, drafts_, plan_, options_};
+  Commit commit_{session_, sequences_, speculation_, counts_};
+  Policy policy_{session_, sequences_, commit_, counts_, {.slots = kSlots, .longest_step = 100}};
   Batch batch_;
 };
 

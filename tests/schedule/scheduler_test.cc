@@ -11,7 +11,7 @@
 #include "sample/sampler.h"
 #include "schedule/generate.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -117,7 +117,7 @@ TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
     scores.insert(scores.end(), piece.scores.begin(), piece.scores.end());
   EXPECT_EQ(ticket->result().ids, expected);
   ASSERT_EQ(scores.size(), expected.size());
-  test::Session session(model_);
+  test::OneSequence session(model_);
   std::vector<ScoredToken> all;
   Ids ids = request.prompt;
   ids.insert(ids.end(), expected.begin(), expected.end() - 1);
@@ -164,7 +164,7 @@ TEST_P(Schedule, ChoicesAreScoredAsTexts) {
       Ids ids = prompts[p];
       ids.insert(ids.end(), choices[c].begin(), choices[c].end());
       double sum = 0;
-      test::Session session(model_);
+      test::OneSequence session(model_);
       session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
         const auto next = static_cast<size_t>(position) + 1;
         if (next < prompts[p].size() || next >= ids.size()) return;
@@ -391,7 +391,7 @@ TEST_F(Scheduling, UsesOfTheModelRunBetweenSteps) {
   for (int i = 0; i < 5; ++i)
     scheduler.alone([&](Model& model) {
       EXPECT_EQ(&model, &model_);
-      test::Session(model).feed(prompt);
+      test::OneSequence(model).feed(prompt);
       ++uses;
     });
   EXPECT_THROW(scheduler.alone([](Model&) { throw Error(ErrorKind::kInput, "no"); }), Error);

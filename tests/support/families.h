@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "file/folder/folder.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "tasks/embed.h"
 
@@ -56,7 +56,7 @@ inline std::vector<int32_t> random_ids(size_t count, uint64_t seed) {
 inline Rows logits_of(const std::string& folder, const LoadOptions& options,
                       const std::vector<int32_t>& ids) {
   Model model(folder, options);
-  Session session(model);
+  OneSequence session(model);
   Rows rows;
   const auto keep = [&](int32_t, std::span<const float> logits) {
     rows.emplace_back(logits.begin(), logits.end());
@@ -73,7 +73,7 @@ inline Rows logits_of(const std::string& folder, const LoadOptions& options,
 inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& options,
                                 const std::vector<int32_t>& ids) {
   Model model(folder, options);
-  Runner runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
+  Session runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
   const std::span all(ids);
   Rows rows;
   const auto run = [&](std::initializer_list<RunPart> parts) {

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "engine/model.h"
 #include "file/gguf/gguf.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/vocabularies.h"
 #include "support/write_model.h"
 
@@ -113,7 +113,7 @@ using Rows = std::vector<std::vector<float>>;
 inline Rows all_logits(const std::string& path, const LoadOptions& options,
                        std::span<const int32_t> ids) {
   Model model(path, options);
-  Session session(model);
+  OneSequence session(model);
   Rows rows;
   session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     rows.emplace_back(logits.begin(), logits.end());

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "tasks/perplexity.h"
 
 namespace veery {
@@ -57,7 +57,7 @@ std::pair<int32_t, double> best(std::span<const float> logits) {
 TEST_F(CacheTypes, GreedyTextLeavesThatOfF32OnlyAtNearTies) {
   Model f32 = load(DType::kF32, DType::kF32);
   const auto prompt = text(f32, 120);
-  test::Session expected(f32);
+  test::OneSequence expected(f32);
   expected.feed(prompt);
   std::vector<std::pair<int32_t, double>> steps;
   for (int i = 0; i < 30; ++i) {
@@ -66,7 +66,7 @@ TEST_F(CacheTypes, GreedyTextLeavesThatOfF32OnlyAtNearTies) {
   }
   for (const Types& types : kTypes) {
     Model model = load(types.keys, types.values);
-    test::Session session(model);
+    test::OneSequence session(model);
     session.feed(prompt);
     for (const auto& [token, lead] : steps) {
       if (best(session.logits()).first != token) {
@@ -81,7 +81,7 @@ TEST_F(CacheTypes, GreedyTextLeavesThatOfF32OnlyAtNearTies) {
 TEST_F(CacheTypes, PerplexityIsNearThatOfF32) {
   const auto measure = [&](DType keys, DType values) {
     Model model = load(keys, values);
-    test::Session session(model);
+    test::OneSequence session(model);
     return perplexity(model, session, text(model, 1024), 512).perplexity;
   };
   const double expected = measure(DType::kF32, DType::kF32);
@@ -101,7 +101,7 @@ TEST_P(CacheTypesOfAll, OneAnswerInAnyChunkOrTeam) {
     Model one(path(), options);
     const auto ids = text(two, 40);
     const auto logits = [&](Model& model, int32_t chunk) {
-      test::Session session(model);
+      test::OneSequence session(model);
       session.set_chunk(chunk);
       session.feed(ids);
       return std::vector<float>(session.logits().begin(), session.logits().end());

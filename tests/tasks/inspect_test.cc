@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -115,7 +115,7 @@ TEST_P(Inspect, TheLensOfTheLastLayerIsThePrediction) {
   const int32_t last = model.config().layers - 1;
   const Inspection found =
       Inspector(model).run(text.ids, {.what = {.lens = true}, .layers = {last}, .top = 2});
-  test::Session session(model, text.rows());
+  test::OneSequence session(model, text.rows());
   session.feed_all(text.ids, [&](int32_t position, std::span<const float> logits) {
     const LensToken& first = found.layers[0].lens[static_cast<size_t>(2 * position)];
     const auto best = std::ranges::max_element(logits);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "chat/chat.h"
 #include "sample/sampler.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -21,7 +21,7 @@ TEST(Perplexity, ScoresTheSecondHalfOfEachWindow) {
   Model model(file.path(), {.threads = 1});
   std::vector<int32_t> ids{TinyModel::kBos};
   for (int i = 0; i < 40; ++i) ids.push_back((i * 37) % 256);
-  test::Session session(model);
+  test::OneSequence session(model);
   const Perplexity result = perplexity(model, session, ids, 16);
   ASSERT_EQ(result.window_means.size(), 2U);  // 41 ids: 9 are dropped
   EXPECT_EQ(result.tokens, 14);               // positions 8 to 14 predict 9 to 15
@@ -31,7 +31,7 @@ TEST(Perplexity, ScoresTheSecondHalfOfEachWindow) {
     std::vector<int32_t> window(ids.begin() + static_cast<ptrdiff_t>(16 * w),
                                 ids.begin() + static_cast<ptrdiff_t>(16 * w + 16));
     window[0] = TinyModel::kBos;
-    test::Session fresh(model);
+    test::OneSequence fresh(model);
     for (size_t i = 0; i + 1 < 16; ++i) {
       fresh.feed({&window[i], 1});
       if (i < 8) continue;
@@ -50,7 +50,7 @@ TEST(Perplexity, ScoresTheSecondHalfOfEachWindow) {
 constexpr const char* kText = "Forty-one bytes of text, BOS not counted.";
 
 std::vector<std::vector<float>> all_logits(Model& model, std::span<const int32_t> ids) {
-  test::Session session(model);
+  test::OneSequence session(model);
   std::vector<std::vector<float>> result;
   session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     result.emplace_back(logits.begin(), logits.end());
@@ -65,7 +65,7 @@ TEST(Comparison, ScoresTheSameTokensOfBothModels) {
   ASSERT_EQ(ids.size(), 42U);
   const Comparison result = compare(model, other, kText, 20);
 
-  test::Session session(model), other_session(other);
+  test::OneSequence session(model), other_session(other);
   const Perplexity alone = perplexity(model, session, ids, 20);
   const Perplexity other_alone = perplexity(other, other_session, ids, 20);
   EXPECT_EQ(result.model.perplexity, alone.perplexity);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "convert/as_gguf.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "file/gguf/gguf.h"
 #include "import/ggml_speech.h"
 #include "import/open_model.h"
@@ -63,7 +63,7 @@ void write(const std::string& path, const ModelFile& file) {
 }
 
 // Returns the logits of all tokens, evaluated `piece` at a time.
-std::vector<float> logits_of(Runner& runner, int32_t sequence, std::span<const int32_t> tokens,
+std::vector<float> logits_of(Session& runner, int32_t sequence, std::span<const int32_t> tokens,
                              size_t piece) {
   std::vector<float> all;
   for (size_t at = 0; at < tokens.size(); at += piece) {
@@ -82,7 +82,7 @@ TEST(Whisper, EncoderAndDecoderMatchTransformers) {
   for (const std::string name : kCheckpoints) {
     const Json reference = reference_of(name);
     Model model(folder_of(name), speech());
-    Runner runner(model);
+    Session runner(model);
     const int32_t sequence = runner.open();
     runner.encode(sequence, features_of(model));
     std::vector<float> hidden;
@@ -103,7 +103,7 @@ TEST(Whisper, LogitsDoNotDependOnPiecesOrThreads) {
     std::vector<float> first;
     for (const int threads : {1, 3}) {
       Model model(folder_of(name), speech(threads));
-      Runner runner(model);
+      Session runner(model);
       const int32_t sequence = runner.open();
       runner.encode(sequence, features_of(model));
       for (const size_t piece : {size_t{1}, size_t{5}, tokens.size()}) {
@@ -118,7 +118,7 @@ TEST(Whisper, LogitsDoNotDependOnPiecesOrThreads) {
 
 TEST(Whisper, ForksShareTheEncodedSoundUntilTheLastIsClosed) {
   Model model(folder_of("b"), speech());
-  Runner runner(model, {.sequences = 3});
+  Session runner(model, {.sequences = 3});
   const auto tokens = reference_of("b")["tokens"].get<std::vector<int32_t>>();
   const int32_t one = runner.open(), other = runner.open();
   std::vector<float> sound = features_of(model);
@@ -141,7 +141,7 @@ TEST(Whisper, ForksShareTheEncodedSoundUntilTheLastIsClosed) {
 
 TEST(Whisper, ASequenceWithoutSoundIsAnError) {
   Model model(folder_of("b"), speech());
-  Runner runner(model);
+  Session runner(model);
   const int32_t id = 5;
   const RunPart part{runner.open(), std::span(&id, 1), 1};
   EXPECT_THROW(runner.run(std::span(&part, 1)), Error);
@@ -167,7 +167,7 @@ TEST(Whisper, AFileOfWhisperCppGivesTheSame) {
   std::vector<float> logits[2];
   for (const bool bin : {false, true}) {
     Model model(bin ? folder.file("a.bin") : folder_of("a"), speech());
-    Runner runner(model);
+    Session runner(model);
     const int32_t sequence = runner.open();
     runner.encode(sequence, features_of(model));
     logits[bin ? 1 : 0] = logits_of(runner, sequence, tokens, tokens.size());
@@ -198,7 +198,7 @@ TEST(Whisper, GgufGivesTheSame) {
     std::vector<float> logits[2];
     for (const bool gguf : {false, true}) {
       Model model(gguf ? path : folder_of(name), speech());
-      Runner runner(model);
+      Session runner(model);
       const int32_t sequence = runner.open();
       runner.encode(sequence, features_of(model));
       logits[gguf ? 1 : 0] = logits_of(runner, sequence, tokens, tokens.size());

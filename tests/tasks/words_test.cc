@@ -152,14 +152,14 @@ TEST(Alignment, MatchesOpenAi) {
          return transcribe_entry(file, c);
        }});
   const SpeechTokens tokens = find_speech_tokens(model.tokenizer(), keys, model.config());
-  Runner runner(model);
-  const int32_t sequence = runner.open();
+  Session session(model);
+  const int32_t sequence = session.open();
   std::vector<float> features(
       static_cast<size_t>(2 * model.config().source.positions * model.config().source.bands));
   for (size_t i = 0; i < features.size(); ++i)
     features[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
-  runner.encode(sequence, features);
-  WordAligner aligner(runner, tokens, keys);
+  session.encode(sequence, features);
+  WordAligner aligner(session, tokens, keys);
   const auto text = known["text"].get<std::vector<int32_t>>();
   const auto starts = known["starts"].get<std::vector<int32_t>>();
   const auto probabilities = known["probabilities"].get<std::vector<double>>();
@@ -178,7 +178,7 @@ TEST(Alignment, MatchesOpenAi) {
     }
     EXPECT_EQ(token, text.size());
     EXPECT_GT(words.size(), text.size() / 2);
-    EXPECT_EQ(runner.position(sequence), 0);
+    EXPECT_EQ(session.position(sequence), 0);
   }
 }
 
@@ -189,9 +189,9 @@ TEST(Alignment, NeedsHeads) {
               {.threads = 1, .entry = [](ModelFile& file, const TransformerConfig& c) {
                  return transcribe_entry(file, c);
                }});
-  Runner runner(model);
+  Session session(model);
   try {
-    WordAligner(runner, tokens, none).require_heads();
+    WordAligner(session, tokens, none).require_heads();
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);

@@ -12,7 +12,7 @@
 #include "file/gguf/gguf.h"
 #include "import/open_model.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 #include "support/write_model.h"
@@ -111,7 +111,7 @@ TEST(UnusedTensors, DropsMtpLayers) {
                        .get<std::vector<int32_t>>();
   const auto logits = [&](const std::string& path) {
     Model model(path, {.threads = 1});
-    test::Session session(model);
+    test::OneSequence session(model);
     session.feed(ids);
     return std::vector<float>(session.logits().begin(), session.logits().end());
   };

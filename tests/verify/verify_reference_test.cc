@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "file/folder/safetensors.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 #include "support/write_model.h"
@@ -243,7 +243,7 @@ TEST(VerifyReference, RecordMatchesOnlyTheRecordedModel) {
 std::vector<ReferenceSet> recorded(const TinyModel& tiny, std::vector<int32_t> run,
                                    std::vector<int32_t> ids) {
   Model model(tiny.path(), {.threads = 1, .exact = true});
-  test::Session session(model);
+  test::OneSequence session(model);
   ReferenceText text{ids, {}, {}};
   const auto shift = static_cast<int32_t>(std::ssize(run) - std::ssize(ids));
   session.feed_all(run, [&](int32_t position, std::span<const float> logits) {
@@ -274,7 +274,7 @@ TEST(VerifyReference, FindsNumbersOutsideTheTables) {
   const TinyModel tiny;
   Model model(tiny.path(), {.threads = 1, .exact = true});
   Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention.scale = 0.1234F; });
-  test::Session session(other);
+  test::OneSequence session(other);
   const std::vector<int32_t> ids{9, 200, 3, 77, 31, 6};
   ReferenceText text{ids, {}, {}};
   session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {

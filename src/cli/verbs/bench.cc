@@ -18,7 +18,7 @@
 #include "cli/profile/peak_rates.h"
 #include "cli/verbs/verbs.h"
 #include "engine/generate.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "sample/sampler.h"
@@ -100,7 +100,7 @@ class Bench {
   Bench(Model& model, const Settings& settings, int32_t most_sequences)
       : model_(model),
         settings_(settings),
-        runner_(model, {.sequences = most_sequences}),
+        session_(model, {.sequences = most_sequences}),
         tokens_(
             any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
 
@@ -143,7 +143,7 @@ class Bench {
   Row measure(Row row, const Run& run) {
     row.threads = model_.threads();
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
-    while (sequences_ < row.batch) runner_.open(), ++sequences_;
+    while (sequences_ < row.batch) session_.open(), ++sequences_;
     for (int32_t r = -1; r < settings_.repetitions; ++r) {  // run -1 warms up
       for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
       const Backend& backend = model_.backend();
@@ -160,14 +160,14 @@ class Bench {
 
   // The next `count` tokens of a sequence; those of others are different.
   void feed(int32_t sequence, int32_t count) {
-    const int32_t end = runner_.position(sequence) + count;
-    for (int32_t at; (at = runner_.position(sequence)) < end;) {
+    const int32_t end = session_.position(sequence) + count;
+    for (int32_t at; (at = session_.position(sequence)) < end;) {
       const int32_t rows = std::min(end - at, model_.options().chunk);
       const RunPart part = {
           sequence,
           std::span(tokens_).subspan(static_cast<size_t>(sequence + at), static_cast<size_t>(rows)),
           at + rows == end ? 1 : 0};
-      runner_.run({&part, 1});
+      session_.run({&part, 1});
     }
   }
 
@@ -178,10 +178,10 @@ class Bench {
     for (int32_t i = 0; i < batch; ++i)
       parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1, wants});
     for (int32_t step = 0; step < settings_.tokens; ++step) {
-      runner_.run(parts);
+      session_.run(parts);
       for (int32_t i = 0; i < batch; ++i)
         next[static_cast<size_t>(i)] =
-            settings_.logits ? tokens_[static_cast<size_t>(step + i)] : runner_.best(i);
+            settings_.logits ? tokens_[static_cast<size_t>(step + i)] : session_.best(i);
     }
   }
 
@@ -194,10 +194,11 @@ class Bench {
     for (int32_t step = 0; step < settings_.tokens; ++step) {
       for (size_t i = 0; i < parts.size(); ++i)
         parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}, 1, wants};
-      runner_.run(parts);
+      session_.run(parts);
       model_.pool().parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-          histories[i].push_back(draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
+          histories[i].push_back(
+              draw(session_, static_cast<int32_t>(i), samplers[i], histories[i]));
       });
     }
   }
@@ -213,16 +214,16 @@ class Bench {
       for (size_t i = 0; i < parts.size(); ++i)
         parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}};
       const int32_t most =
-          std::min({left, settings_.chain, runner_.chain_steps(parts, !samplers[0].greedy())});
+          std::min({left, settings_.chain, session_.chain_steps(parts, !samplers[0].greedy())});
       for (size_t i = 0; most > 0 && i < parts.size(); ++i) {
         const auto row = samplers[i].chain_row(histories[i], most);
         if (row) rows[i] = *row;
         if (!row) return refuse_chain();
       }
       if (most == 0) return refuse_chain();
-      runner_.run_chain(parts, rows);
+      session_.run_chain(parts, rows);
       for (size_t i = 0; i < parts.size(); ++i) {
-        const std::span<const int32_t> made = runner_.chosen(i);
+        const std::span<const int32_t> made = session_.chosen(i);
         if (std::ssize(made) < most) return refuse_chain();
         for (size_t k = 0; k < made.size(); ++k) samplers[i].count_draw();
         histories[i].insert(histories[i].end(), made.begin(), made.end());
@@ -237,15 +238,15 @@ class Bench {
   }
 
   void go_to(int32_t sequence, int32_t depth) {
-    if (runner_.can_rewind(sequence, depth)) return runner_.rewind(sequence, depth);
-    runner_.rewind(sequence, 0);
+    if (session_.can_rewind(sequence, depth)) return session_.rewind(sequence, depth);
+    session_.rewind(sequence, 0);
     feed(sequence, depth);
-    runner_.save(sequence);
+    session_.save(sequence);
   }
 
   Model& model_;
   Settings settings_;
-  Runner runner_;
+  Session session_;
   int32_t sequences_ = 0;  ///< that are open
   std::vector<int32_t> tokens_;
 };

@@ -18,11 +18,11 @@ class Division {
       : model_(models.model), options_(options), slots_(slots) {
     usual_.slots = slots;
     usual_.kept = std::max(options.kept, 1);
-    runner_.outputs = std::max(kMostOutputs, slots);
-    runner_.roots = models.roots;
-    runner_.sequences = slots + usual_.kept;
-    runner_.activations = measure_activations(model_, runner_);
-    fixed_.activations = activation_bytes(model_, runner_.activations);
+    session_.outputs = std::max(kMostOutputs, slots);
+    session_.roots = models.roots;
+    session_.sequences = slots + usual_.kept;
+    session_.activations = measure_activations(model_, session_);
+    fixed_.activations = activation_bytes(model_, session_.activations);
     if (models.draft != nullptr) add_drafts(models);
     states_ = undone_states(allowed(options.cache_bytes));
     if (options.at_least_one) cache_bytes_ = std::max(cache_bytes_, least().caches);
@@ -46,11 +46,11 @@ class Division {
 
   void add_drafts(const ScheduledModels& models) {
     Model& draft = *models.draft;
-    RunnerOptions& runner = usual_.draft_runner;
-    runner = models.draft_options(slots_);
-    runner.activations = measure_activations(draft, runner);
-    fixed_.caches = StateLayout(draft.entry().graph, state_options(draft, runner)).bytes();
-    fixed_.add_activations(model_, draft, activation_bytes(draft, runner.activations));
+    SessionOptions& session = usual_.draft_session;
+    session = models.draft_options(slots_);
+    session.activations = measure_activations(draft, session);
+    fixed_.caches = StateLayout(draft.entry().graph, state_options(draft, session)).bytes();
+    fixed_.add_activations(model_, draft, activation_bytes(draft, session.activations));
     fixed_.drafts = draft.weight_bytes();
   }
 
@@ -75,14 +75,14 @@ class Division {
     while ((usual_.kept >> halvings) > 1 || (snapshots() >> halvings) > 2) ++halvings;
     CachePlan plan = usual_;
     plan.kept = std::max(usual_.kept >> turn, 1);
-    plan.runner = runner_;
-    plan.runner.sequences = slots_ + plan.kept;
-    plan.runner.snapshots = std::max(snapshots() >> turn, 2);
-    plan.runner.kept = std::max(states_ >> std::max(turn - halvings, 0), 1);
+    plan.session = session_;
+    plan.session.sequences = slots_ + plan.kept;
+    plan.session.snapshots = std::max(snapshots() >> turn, 2);
+    plan.session.kept = std::max(states_ >> std::max(turn - halvings, 0), 1);
     return plan;
   }
   static bool is_least(const CachePlan& plan) {
-    return plan.kept == 1 && plan.runner.snapshots == 2 && plan.runner.kept == 1;
+    return plan.kept == 1 && plan.session.snapshots == 2 && plan.session.kept == 1;
   }
   int32_t snapshots() const { return 2 * slots_ + 8; }
 
@@ -90,9 +90,9 @@ class Division {
     return layout(plan, positions).bytes() + fixed_.caches;
   }
   StateLayout layout(const CachePlan& plan, int32_t positions) const {
-    RunnerOptions runner = plan.runner;
-    runner.positions = positions;
-    return {model_.entry().graph, state_options(model_, runner)};
+    SessionOptions session = plan.session;
+    session.positions = positions;
+    return {model_.entry().graph, state_options(model_, session)};
   }
 
   // One whole context, and two pages for copy-on-write by forks.
@@ -126,7 +126,7 @@ class Division {
   }
 
   CachePlan finished(CachePlan plan, int32_t positions) const {
-    plan.runner.positions = positions;
+    plan.session.positions = positions;
     plan.bytes = fixed_;
     plan.bytes.caches = cache_bytes_of(plan, positions);
     return plan;
@@ -136,7 +136,7 @@ class Division {
   const CacheOptions& options_;
   int32_t slots_, states_ = 1;
   CachePlan usual_;
-  RunnerOptions runner_;
+  SessionOptions session_;
   SchedulerBytes fixed_;
   size_t cache_bytes_ = options_.cache_bytes;
 };

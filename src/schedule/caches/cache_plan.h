@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/runner_sizes.h"
+#include "engine/session_sizes.h"
 
 namespace veery {
 
@@ -39,7 +39,7 @@ struct SchedulerBytes {
 struct CachePlan {
   int32_t slots = 0;  ///< answers at a time
   int32_t kept = 0;   ///< sequences besides them, for the windows and states of cached prefixes
-  RunnerOptions runner, draft_runner;
+  SessionOptions session, draft_session;
   SchedulerBytes bytes;
 };
 
@@ -52,15 +52,15 @@ class CachesTooSmall : public Error {
 /// The models that a scheduler runs.
 struct ScheduledModels {
   Model& model;
-  std::vector<std::string> roots = {};  ///< RunnerOptions::roots of its runner
+  std::vector<std::string> roots = {};  ///< SessionOptions::roots of its session
   Model* draft = nullptr;               ///< the model that makes drafts; nullptr: none
-  /// Returns the options of the draft model's runner.
-  std::function<RunnerOptions(int32_t slots)> draft_options = {};
+  /// Returns the options of the draft model's session.
+  std::function<SessionOptions(int32_t slots)> draft_options = {};
 };
 
 /// Divides CacheOptions::cache_bytes and memory_bytes: the most `kept` sequences, snapshots and
 /// states for undoing drafts that leave room for a quarter of the wanted positions, then the most
-/// positions that fit. The runner options in the plan are those that the memory is later allocated
+/// positions that fit. The session options in the plan are those that the memory is later allocated
 /// by. Throws CachesTooSmall, naming needed and given bytes.
 CachePlan plan_caches(const ScheduledModels& models, const CacheOptions& options);
 

@@ -18,7 +18,7 @@ namespace veery {
 /// nothing.
 struct PrefixKey {
   int64_t adapter = 0;    ///< identifies the LoRA adapter; 0: none
-  bool extended = false;  ///< Runner::extended()
+  bool extended = false;  ///< Session::extended()
   auto operator<=>(const PrefixKey&) const = default;
 };
 

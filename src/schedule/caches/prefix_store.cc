@@ -49,13 +49,13 @@ int32_t blocks_of(int32_t position) { return position / kPagePositions; }
 
 }  // namespace
 
-uint64_t prefix_model_key(Runner& runner) {
-  const Model& model = runner.model();
+uint64_t prefix_model_key(Session& session) {
+  const Model& model = session.model();
   Hash hash;
   hash.add(static_cast<int64_t>(kEngineLayout));
-  hash.add(static_cast<int64_t>(model_fingerprint(runner)));
+  hash.add(static_cast<int64_t>(model_fingerprint(session)));
   hash.add(static_cast<int64_t>(
-      model.file().checked([&] { return content_hash(model.file(), runner.model().pool()); })));
+      model.file().checked([&] { return content_hash(model.file(), session.model().pool()); })));
   const bool relaxed = model.backend().relaxed();
   for (const bool flag :
        {model.options().exact, relaxed, model.config().long_context, model.config().sparse})
@@ -63,10 +63,10 @@ uint64_t prefix_model_key(Runner& runner) {
   return hash.value();
 }
 
-PrefixStore::PrefixStore(Runner& runner, const PrefixStoreOptions& options)
-    : runner_(runner), folder_(options.folder, options.bytes) {
-  model_ = prefix_model_key(runner);
-  for (const StateStore::Group& group : runner.states().groups()) {
+PrefixStore::PrefixStore(Session& session, const PrefixStoreOptions& options)
+    : session_(session), folder_(options.folder, options.bytes) {
+  model_ = prefix_model_key(session);
+  for (const StateStore::Group& group : session.states().groups()) {
     if (group.source > 0)
       throw Error(ErrorKind::kUnsupported, "a prefix cache on disk holds no output of an encoder");
     cuttable_ = cuttable_ && group.grows();
@@ -103,7 +103,7 @@ std::string PrefixStore::block_name(uint64_t hash) const {
 }
 
 uint64_t PrefixStore::state_bytes(int32_t position) const {
-  return runner_.pages().bytes_of_places(position, false) -
+  return session_.pages().bytes_of_places(position, false) -
          static_cast<uint64_t>(blocks_of(position)) * block_bytes_;
 }
 
@@ -112,10 +112,10 @@ std::vector<PrefixStore::Places> PrefixStore::split(std::span<const Pages::Place
                                                     int32_t blocks) const {
   const auto rest = static_cast<size_t>(blocks);
   std::vector<Places> parts(rest + 1);
-  std::vector<size_t> entries(runner_.states().groups().size());
+  std::vector<size_t> entries(session_.states().groups().size());
   for (const Pages::Place& place : places) {
     const auto group = static_cast<size_t>(place.group);
-    const bool grows = runner_.states().groups()[group].grows();
+    const bool grows = session_.states().groups()[group].grows();
     parts[grows ? std::min(entries[group]++, rest) : rest].push_back(place);
   }
   return parts;
@@ -166,15 +166,15 @@ void PrefixStore::save(int32_t sequence, std::span<const int32_t> ids) noexcept 
 
 // Saves the last blocks first: they are evicted first, and the beginning of a conversation stays.
 void PrefixStore::save_sequence(int32_t sequence, std::span<const int32_t> ids) {
-  const int32_t position = runner_.position(sequence);
+  const int32_t position = session_.position(sequence);
   if (position < kLeastTokens || static_cast<size_t>(position) > ids.size()) return;
   {
     const std::lock_guard lock(mutex_);
     if (seconds_now() < paused_until_) return;
   }
-  Pages& pages = runner_.pages();
+  Pages& pages = session_.pages();
   const std::vector<uint64_t> chain =
-      chain_of(ids.first(static_cast<size_t>(position)), runner_.extended(sequence));
+      chain_of(ids.first(static_cast<size_t>(position)), session_.extended(sequence));
   const int32_t blocks = blocks_of(position);
   const std::vector<Places> parts = split(pages.places(sequence, position), blocks);
   save_state(ids, chain, position, parts.back());
@@ -217,7 +217,7 @@ void PrefixStore::save_file(const std::string& name, PrefixPart part, const Plac
   uint64_t bytes = 0;
   if (!folder_.has(name))
     for (const Pages::Place& place : places)
-      bytes += runner_.states().groups()[static_cast<size_t>(place.group)].page_bytes;
+      bytes += session_.states().groups()[static_cast<size_t>(place.group)].page_bytes;
   if (!folder_.fits(prefix_file_bytes(part.ids.size(), bytes))) return;
   {
     const std::lock_guard lock(mutex_);
@@ -227,9 +227,9 @@ void PrefixStore::save_file(const std::string& name, PrefixPart part, const Plac
   if (bytes > 0) {
     std::span<std::byte> rest(part.pages);
     for (const Pages::Place& place : places) {
-      const auto& group = runner_.states().groups()[static_cast<size_t>(place.group)];
-      runner_.states().read_page(place.group, place.page, place.positions,
-                                 rest.first(group.page_bytes));
+      const auto& group = session_.states().groups()[static_cast<size_t>(place.group)];
+      session_.states().read_page(place.group, place.page, place.positions,
+                                  rest.first(group.page_bytes));
       rest = rest.subspan(group.page_bytes);
     }
   }
@@ -312,13 +312,13 @@ PrefixStore::Match PrefixStore::match(std::span<const int32_t> ids, bool extende
 int32_t PrefixStore::load(const Match& match, std::span<const int32_t> ids, bool extended) {
   int32_t sequence = -1;
   const auto close = [&] {
-    if (sequence >= 0) runner_.close(std::exchange(sequence, -1));
+    if (sequence >= 0) session_.close(std::exchange(sequence, -1));
   };
   try {
     const auto own = ids.first(static_cast<size_t>(match.tokens));
     const std::vector<uint64_t> chain = chain_of(own, extended);
     Places places;
-    sequence = runner_.open_saved({.position = match.tokens, .extended = extended}, places);
+    sequence = session_.open_saved({.position = match.tokens, .extended = extended}, places);
     if (load_files(match, own, chain, places))
       count(&PrefixCounts::restored_tokens, match.tokens);
     else
@@ -386,8 +386,8 @@ bool PrefixStore::load_file(const std::string& name, const PrefixPart& expected,
   count(&PrefixCounts::hits);
   std::span<const std::byte> rest(part->pages);
   for (const Pages::Place& place : places) {
-    const auto& group = runner_.states().groups()[static_cast<size_t>(place.group)];
-    runner_.states().write_page(place.group, place.page, rest.first(group.page_bytes));
+    const auto& group = session_.states().groups()[static_cast<size_t>(place.group)];
+    session_.states().write_page(place.group, place.page, rest.first(group.page_bytes));
     rest = rest.subspan(group.page_bytes);
   }
   return true;

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/caches/prefix_file.h"
 #include "schedule/caches/prefix_folder.h"
 
@@ -36,12 +36,12 @@ struct PrefixCounts {
 /// of a file are checked before any of its pages is used.
 ///
 /// save(), match() and load() belong to the thread that runs the model; a thread of the store
-/// writes the files. A disk error is counted and changes no answer. The runner must outlive the
+/// writes the files. A disk error is counted and changes no answer. The session must outlive the
 /// store.
 class PrefixStore {
  public:
   /// Reads all weights once. Throws as PrefixFolder does, and FileChanged.
-  PrefixStore(Runner& runner, const PrefixStoreOptions& options);
+  PrefixStore(Session& session, const PrefixStoreOptions& options);
   /// Writes the files that are queued.
   ~PrefixStore();
   PrefixStore(const PrefixStore&) = delete;
@@ -57,9 +57,9 @@ class PrefixStore {
     std::string state;   ///< name of the file of the rest; empty: no rest
   };
   /// Returns the longest prefix of `ids` that the files hold, never all of them. `extended`:
-  /// Runner::extended() of the sequence.
+  /// Session::extended() of the sequence.
   Match match(std::span<const int32_t> ids, bool extended);
-  /// Opens a sequence of the runner with the content of the files. Returns -1 if a file is damaged
+  /// Opens a sequence of the session with the content of the files. Returns -1 if a file is damaged
   /// or gone, or if caches or host memory have no room. Leaves no sequence open if it throws.
   int32_t load(const Match& match, std::span<const int32_t> ids, bool extended);
   /// Waits until all queued files are written.
@@ -97,7 +97,7 @@ class PrefixStore {
                  const Places& places);
   void count(int64_t PrefixCounts::*what, int64_t by = 1);
 
-  Runner& runner_;
+  Session& session_;
   uint64_t model_ = 0;
   PrefixFolder folder_;
   std::string state_prefix_;  ///< of the names of all state files of the model
@@ -118,6 +118,6 @@ class PrefixStore {
 };
 
 /// Returns a hash of everything that cached keys, values and states depend on. Reads all weights.
-uint64_t prefix_model_key(Runner& runner);
+uint64_t prefix_model_key(Session& session);
 
 }  // namespace veery

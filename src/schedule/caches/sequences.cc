@@ -14,12 +14,12 @@ constexpr auto kPage = static_cast<size_t>(kPagePositions);
 
 }  // namespace
 
-Sequences::Sequences(Runner& runner, bool keeps, PrefixStore* store, PageCache::HashTokens hash)
-    : runner_(runner),
+Sequences::Sequences(Session& session, bool keeps, PrefixStore* store, PageCache::HashTokens hash)
+    : session_(session),
       keeps_(keeps),
       store_(store),
-      cache_(runner.pages(), hash),
-      held_(static_cast<size_t>(runner.states().options().sequences)) {}
+      cache_(session.pages(), hash),
+      held_(static_cast<size_t>(session.states().options().sequences)) {}
 
 // Looks in the page cache and in open sequences, whose last pages are not full. An open sequence
 // has the first pages of a match in common until their paths in the cache divide.
@@ -47,7 +47,7 @@ Sequences::Match Sequences::find(const PrefixKey& key, std::span<const int32_t> 
         ids.begin();
     if (same <= best.tokens) continue;
     const auto sequence = static_cast<int32_t>(i);
-    const int32_t tokens = runner_.nearest(sequence, static_cast<int32_t>(same));
+    const int32_t tokens = session_.nearest(sequence, static_cast<int32_t>(same));
     if (tokens > best.tokens) best.sequence = sequence, best.tokens = tokens;
   }
   return best;
@@ -56,7 +56,7 @@ Sequences::Match Sequences::find(const PrefixKey& key, std::span<const int32_t> 
 Sequences::Match Sequences::find(std::span<const int32_t> ids, int32_t positions,
                                  int64_t adapter) const {
   if (ids.empty()) return {};
-  return find({adapter, runner_.would_extend(positions)}, ids.first(ids.size() - 1));
+  return find({adapter, session_.would_extend(positions)}, ids.first(ids.size() - 1));
 }
 
 int32_t Sequences::match(std::span<const int32_t> ids, int32_t positions, int64_t adapter) const {
@@ -64,15 +64,15 @@ int32_t Sequences::match(std::span<const int32_t> ids, int32_t positions, int64_
 }
 
 int32_t Sequences::open(const Match& match, const PrefixKey& key) {
-  if (match.sequence >= 0) return runner_.fork(match.sequence, match.tokens);
-  return runner_.open_held({.position = match.tokens, .extended = key.extended},
-                           cache_.pages_of(match.cached), PageCache::state_of(match.cached));
+  if (match.sequence >= 0) return session_.fork(match.sequence, match.tokens);
+  return session_.open_held({.position = match.tokens, .extended = key.extended},
+                            cache_.pages_of(match.cached), PageCache::state_of(match.cached));
 }
 
 int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions, int64_t adapter) {
   const Match match = find(ids, positions, adapter);
   if (match.tokens == 0) return take_empty(positions, adapter);
-  const PrefixKey key{adapter, runner_.would_extend(positions)};
+  const PrefixKey key{adapter, session_.would_extend(positions)};
   std::vector<int32_t> own(ids.begin(), ids.begin() + match.tokens);
   const auto pages = static_cast<size_t>(match.tokens) / kPage;
   const auto& nodes = match.sequence >= 0 ? at(match.sequence).path.nodes : match.cached.path;
@@ -90,8 +90,8 @@ int32_t Sequences::take(std::span<const int32_t> ids, int32_t positions, int64_t
 }
 
 int32_t Sequences::take_empty(int32_t positions, int64_t adapter) {
-  const int32_t sequence = runner_.open(positions);
-  at(sequence) = {true, {}, {{adapter, runner_.extended(sequence)}, {}}};
+  const int32_t sequence = session_.open(positions);
+  at(sequence) = {true, {}, {{adapter, session_.extended(sequence)}, {}}};
   return sequence;
 }
 
@@ -99,7 +99,7 @@ void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
   if (store_ == nullptr) return;
   const int32_t least = match(ids, positions) + kWorthReading;
   if (std::ssize(ids) <= least) return;
-  const bool extended = runner_.would_extend(positions);
+  const bool extended = session_.would_extend(positions);
   const PrefixStore::Match found = store_->match(ids, extended);
   if (found.tokens < least) return;
   free_pages(found.tokens);
@@ -108,16 +108,16 @@ void Sequences::restore(std::span<const int32_t> ids, int32_t positions) {
 
 // Evicts until a sequence of `positions` positions can be loaded or nothing is cached.
 void Sequences::free_pages(int32_t positions) {
-  while (!runner_.pages().fit_states() && cache_.evict_state()) {
+  while (!session_.pages().fit_states() && cache_.evict_state()) {
   }
-  while (!runner_.fits_saved(positions) && cache_.evict_page()) {
+  while (!session_.fits_saved(positions) && cache_.evict_page()) {
   }
 }
 
 // Caches a sequence that was loaded; -1: nothing was loaded.
 void Sequences::adopt(int32_t sequence, std::span<const int32_t> ids) {
   if (sequence < 0) return;
-  at(sequence) = {true, {}, {{0, runner_.extended(sequence)}, {}}};
+  at(sequence) = {true, {}, {{0, session_.extended(sequence)}, {}}};
   try {
     at(sequence).ids.assign(ids.begin(), ids.end());
     add_pages(sequence);
@@ -145,11 +145,11 @@ void Sequences::cache(int32_t sequence) {
   Held& held = at(sequence);
   const auto end = static_cast<int32_t>(held.ids.size());
   std::vector<int32_t> positions;
-  if (runner_.pages().needs_states() && end > 0) {
-    positions = runner_.pages().snapshots(sequence);
+  if (session_.pages().needs_states() && end > 0) {
+    positions = session_.pages().snapshots(sequence);
     // A request that is cancelled within a choice has run tokens after these.
     std::erase_if(positions, [&](int32_t position) { return position >= end; });
-    if (runner_.can_rewind(sequence, end)) positions.push_back(end);
+    if (session_.can_rewind(sequence, end)) positions.push_back(end);
   }
   const auto rest = std::span(held.ids).subspan(held.path.nodes.size() * kPage);
   cache_.release_with(held.path, sequence, rest, positions);
@@ -168,7 +168,7 @@ void Sequences::drop(int32_t sequence) { close(sequence); }
 
 void Sequences::close(int32_t sequence) {
   cache_.release(at(sequence).path);
-  runner_.close(sequence);
+  session_.close(sequence);
   at(sequence) = {};
 }
 
@@ -183,24 +183,25 @@ int32_t Sequences::save(std::span<const int32_t> ids, std::string_view note,
   const Match& best = b.tokens > a.tokens ? b : a;
   const SavedSequence saved{{ids.begin(), ids.end()}, best.tokens, std::string(note)};
   if (best.sequence >= 0 || best.tokens == 0) {
-    write_sequence(runner_, best.sequence, saved, path);
+    write_sequence(session_, best.sequence, saved, path);
     return best.tokens;
   }
   const int32_t sequence = open(best, b.tokens > a.tokens ? long_context : usual);
   try {
     for (const Pages::State* state : PageCache::states_of(best.cached))
-      if (runner_.pages().unused_snapshots() > 0) runner_.pages().adopt_snapshot(sequence, *state);
-    write_sequence(runner_, sequence, saved, path);
+      if (session_.pages().unused_snapshots() > 0)
+        session_.pages().adopt_snapshot(sequence, *state);
+    write_sequence(session_, sequence, saved, path);
   } catch (...) {
-    runner_.close(sequence);
+    session_.close(sequence);
     throw;
   }
-  runner_.close(sequence);
+  session_.close(sequence);
   return best.tokens;
 }
 
 SavedSequence Sequences::load(const std::string& path) {
-  SequenceFile file(runner_, path);
+  SequenceFile file(session_, path);
   const SavedSequence& saved = file.saved();
   if (saved.positions > 0) free_pages(saved.positions);
   adopt(file.load(), std::span(saved.ids).first(static_cast<size_t>(saved.positions)));

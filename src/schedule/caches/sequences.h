@@ -6,21 +6,21 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/runner.h"
 #include "engine/sequence_file.h"
+#include "engine/session.h"
 #include "schedule/caches/page_cache.h"
 #include "schedule/caches/prefix_store.h"
 
 namespace veery {
 
 /// Every open sequence with the tokens that it holds. A new sequence shares the pages of the
-/// longest common prefix in the page cache or in another sequence. Not thread-safe. The runner must
-/// outlive it and have no other user.
+/// longest common prefix in the page cache or in another sequence. Not thread-safe. The session
+/// must outlive it and have no other user.
 class Sequences {
  public:
   /// `keeps`: pages of answers that are over stay cached until their memory is needed. `store`: the
   /// prefix cache on disk, must outlive it; nullptr: none. `hash`: for tests.
-  Sequences(Runner& runner, bool keeps, PrefixStore* store = nullptr,
+  Sequences(Session& session, bool keeps, PrefixStore* store = nullptr,
             PageCache::HashTokens hash = PageCache::hash_tokens);
 
   /// Returns how many tokens of `ids` are cached for a new sequence of `positions` positions; never
@@ -74,7 +74,7 @@ class Sequences {
   void cache(int32_t sequence);
   Held& at(int32_t sequence) { return held_[static_cast<size_t>(sequence)]; }
 
-  Runner& runner_;
+  Session& session_;
   bool keeps_;
   PrefixStore* store_;
   PageCache cache_;

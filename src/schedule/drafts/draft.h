@@ -12,7 +12,7 @@ namespace veery {
 
 inline constexpr int32_t kMostDrafted = 15;  ///< tokens of a draft
 
-/// Who made a draft. kChain: the device decoded the tokens (Runner::run_chain()).
+/// Who made a draft. kChain: the device decoded the tokens (Session::run_chain()).
 enum class DraftSource : uint8_t { kLookup, kModel, kGrammar, kChain };
 
 /// The recent acceptance rate of draft tokens, 0 to 1. Returns slowly to its first value, so that a

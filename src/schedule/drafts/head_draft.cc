@@ -23,7 +23,7 @@ std::unique_ptr<Model> HeadDraft::make_model(const Model& target) {
       target, [](ModelFile&, TransformerConfig&) {}, draft_entry);
 }
 
-RunnerOptions HeadDraft::runner_options(const Model& target, int32_t slots) {
+SessionOptions HeadDraft::session_options(const Model& target, int32_t slots) {
   return {.sequences = slots,
           .snapshots = 0,
           .snapshot_every = 0,
@@ -32,10 +32,10 @@ RunnerOptions HeadDraft::runner_options(const Model& target, int32_t slots) {
           .outputs = slots};
 }
 
-HeadDraft::HeadDraft(Model& model, const RunnerOptions& options)
+HeadDraft::HeadDraft(Model& model, const SessionOptions& options)
     : model_(model),
-      runner_(model, options),
-      hidden_(runner_.root(kHidden)),
+      session_(model, options),
+      hidden_(session_.root(kHidden)),
       slots_(static_cast<size_t>(options.sequences)) {}
 
 HeadDraft::Slot* HeadDraft::find(const void* answer) {
@@ -46,7 +46,7 @@ HeadDraft::Slot* HeadDraft::find(const void* answer) {
 void HeadDraft::forget(const void* answer) {
   Slot* const slot = find(answer);
   if (slot == nullptr) return;
-  runner_.close(slot->sequence);
+  session_.close(slot->sequence);
   *slot = {};
 }
 
@@ -60,7 +60,7 @@ void HeadDraft::show(const void* answer, int32_t begin, std::span<const int32_t>
     slot = find(nullptr);
     if (slot == nullptr) return;
     slot->answer = answer;
-    slot->sequence = runner_.open();
+    slot->sequence = session_.open();
     slot->begin = begin;
   }
   slot->ids.insert(slot->ids.end(), ids.begin(), ids.end());
@@ -72,13 +72,13 @@ void HeadDraft::show(const void* answer, int32_t begin, std::span<const int32_t>
 void HeadDraft::read(Slot& slot, size_t kept) {
   const auto dim = static_cast<size_t>(model_.config().dim);
   const size_t count = slot.ids.size() - std::min(kept, slot.ids.size());
-  const auto most = static_cast<size_t>(runner_.most_rows());
+  const auto most = static_cast<size_t>(session_.most_rows());
   for (size_t begin = 0; begin < count; begin += most) {
     const size_t rows = std::min(most, count - begin);
     RunPart part = part_of(slot.sequence, std::span(slot.ids).subspan(begin, rows),
                            std::span(slot.hidden).subspan(begin * dim, rows * dim));
     part.outputs = 0;
-    runner_.run({&part, 1});
+    session_.run({&part, 1});
   }
   slot.read += static_cast<int32_t>(count);
   slot.ids.erase(slot.ids.begin(), slot.ids.begin() + static_cast<ptrdiff_t>(count));
@@ -99,14 +99,14 @@ RunPart HeadDraft::part_of(int32_t sequence, std::span<const int32_t> ids,
 bool HeadDraft::begin(std::span<DraftRequest> requests) {
   parts_.clear();
   drafting_.clear();
-  size_t room = static_cast<size_t>(runner_.most_rows());
+  size_t room = static_cast<size_t>(session_.most_rows());
   for (DraftRequest& request : requests) {
     request.draft.clear();
     Slot* const slot = request.answer == nullptr ? nullptr : find(request.answer);
     if (slot == nullptr || slot->ids.empty() || request.most <= 0) continue;
     const auto shown = static_cast<size_t>(slot->begin + slot->read) + slot->ids.size();
     if (shown + 1 != request.tokens.size() || room == 0) continue;
-    request.most = std::min(request.most, runner_.context() - static_cast<int32_t>(shown));
+    request.most = std::min(request.most, session_.context() - static_cast<int32_t>(shown));
     if (request.most <= 0) continue;
     if (slot->ids.size() > room) read(*slot, 1);
     room -= slot->ids.size();
@@ -114,7 +114,7 @@ bool HeadDraft::begin(std::span<DraftRequest> requests) {
     drafting_.push_back({&request, slot});
   }
   if (parts_.empty()) return false;
-  runner_.run(parts_);
+  session_.run(parts_);
   for (const Drafting& d : drafting_) {
     d.slot->read += static_cast<int32_t>(d.slot->ids.size());
     d.slot->ids.clear();
@@ -127,8 +127,8 @@ bool HeadDraft::begin(std::span<DraftRequest> requests) {
 void HeadDraft::take_drafts() {
   for (size_t i = 0; i < drafting_.size(); ++i) {
     const auto output = static_cast<int32_t>(i);
-    drafting_[i].request->draft.push_back(runner_.best(output));
-    const std::span<const float> hidden = runner_.row(hidden_, output);
+    drafting_[i].request->draft.push_back(session_.best(output));
+    const std::span<const float> hidden = session_.row(hidden_, output);
     drafting_[i].slot->drafted.assign(hidden.begin(), hidden.end());
   }
 }
@@ -142,7 +142,7 @@ bool HeadDraft::extend() {
   for (const Drafting& d : drafting_)
     parts_.push_back(
         part_of(d.slot->sequence, std::span(d.request->draft).last(1), d.slot->drafted));
-  runner_.run(parts_);
+  session_.run(parts_);
   take_drafts();
   return true;
 }
@@ -155,7 +155,7 @@ void HeadDraft::propose(std::span<DraftRequest> requests) {
   while (extend()) ++runs;
   time_.record(seconds_now() - start, runs);
   // Only tokens with hidden states of the model itself stay in the sequences.
-  for (const Drafting& d : begun) runner_.rewind(d.slot->sequence, d.slot->read);
+  for (const Drafting& d : begun) session_.rewind(d.slot->sequence, d.slot->read);
 }
 
 }  // namespace veery

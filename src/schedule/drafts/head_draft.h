@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/drafts/draft.h"
 
 namespace veery {
@@ -24,10 +24,10 @@ class HeadDraft : public DraftMaker {
   /// kUnsupported if possible() is false. `target` must outlive it.
   static std::unique_ptr<Model> make_model(const Model& target);
   /// Returns the options for `slots` answers at a time.
-  static RunnerOptions runner_options(const Model& target, int32_t slots);
-  /// `model`: from make_model(), must outlive it; `options`: from runner_options().
-  HeadDraft(Model& model, const RunnerOptions& options);
-  const Runner& runner() const { return runner_; }
+  static SessionOptions session_options(const Model& target, int32_t slots);
+  /// `model`: from make_model(), must outlive it; `options`: from session_options().
+  HeadDraft(Model& model, const SessionOptions& options);
+  const Session& session() const { return session_; }
 
   /// Passes hidden states of an answer, `hidden` [ids, dim], from position `begin` on. ids[i] is
   /// the token that follows the position of row i.
@@ -63,7 +63,7 @@ class HeadDraft : public DraftMaker {
   void take_drafts();
 
   Model& model_;
-  Runner runner_;
+  Session session_;
   RootId hidden_;
   std::vector<Slot> slots_;
   std::vector<Drafting> drafting_;

@@ -38,15 +38,15 @@ int32_t kept_of(const Model& model, int32_t slots) {
 
 }  // namespace
 
-RunnerOptions ModelDraft::runner_options(const Model& model, int32_t slots) {
+SessionOptions ModelDraft::session_options(const Model& model, int32_t slots) {
   return {
       .sequences = slots, .snapshots = 2 * slots, .kept = kept_of(model, slots), .outputs = slots};
 }
 
 ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model,
-                       const RunnerOptions& options)
+                       const SessionOptions& options)
     : model_(std::move(model)),
-      runner_(*model_, options),
+      session_(*model_, options),
       slots_(static_cast<size_t>(options.sequences)),
       vocab_(target.config().vocab) {
   require_same_vocabulary(target, *model_);
@@ -58,7 +58,7 @@ ModelDraft::Slot& ModelDraft::slot_of(const DraftRequest& request) {
   if (found == slots_.end()) found = std::ranges::min_element(slots_, {}, &Slot::used);
   found->answer = request.answer;
   found->used = ++clock_;
-  if (found->sequence < 0) found->sequence = runner_.open();
+  if (found->sequence < 0) found->sequence = session_.open();
   return *found;
 }
 
@@ -67,8 +67,8 @@ bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
   const auto tokens = request.tokens;
   const auto limit = static_cast<ptrdiff_t>(std::min(slot.ids.size(), tokens.size() - 1));
   const auto same = std::mismatch(slot.ids.begin(), slot.ids.begin() + limit, tokens.begin()).first;
-  const auto kept = runner_.nearest(slot.sequence, static_cast<int32_t>(same - slot.ids.begin()));
-  runner_.rewind(slot.sequence, kept);
+  const auto kept = session_.nearest(slot.sequence, static_cast<int32_t>(same - slot.ids.begin()));
+  session_.rewind(slot.sequence, kept);
   slot.ids.resize(static_cast<size_t>(kept));
   const auto rest = tokens.subspan(static_cast<size_t>(kept));
   const auto part = rest.first(std::min(rest.size(), static_cast<size_t>(room)));
@@ -85,19 +85,19 @@ bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
 void ModelDraft::begin(std::span<DraftRequest> requests) {
   parts_.clear();
   drafting_.clear();
-  int32_t room = runner_.most_rows();
+  int32_t room = session_.most_rows();
   for (DraftRequest& request : requests) {
     request.draft.clear();
-    const int64_t left = runner_.context() - std::ssize(request.tokens);
+    const int64_t left = session_.context() - std::ssize(request.tokens);
     request.most = static_cast<int32_t>(std::min<int64_t>(request.most, left));
     if (request.most <= 0) continue;
     Slot& slot = slot_of(request);
     if (read(request, slot, room)) drafting_.push_back({&request, &slot});
   }
   if (parts_.empty()) return;
-  runner_.run(parts_);
+  session_.run(parts_);
   for (size_t i = 0; i < drafting_.size(); ++i)
-    drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
+    drafting_[i].request->draft.push_back(session_.best(static_cast<int32_t>(i)));
 }
 
 // Adds a token to each draft that is not complete. Returns false if all are.
@@ -110,16 +110,16 @@ bool ModelDraft::extend() {
     parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1, Wants::kBest});
     d.slot->ids.push_back(d.request->draft.back());
   }
-  runner_.run(parts_);
+  session_.run(parts_);
   for (size_t i = 0; i < drafting_.size(); ++i)
-    drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
+    drafting_[i].request->draft.push_back(session_.best(static_cast<int32_t>(i)));
   return true;
 }
 
 // A slot lists tokens before they are run, so a failed run leaves it wrong.
 void ModelDraft::forget_all() {
   for (Slot& slot : slots_)
-    if (slot.sequence >= 0) runner_.close(slot.sequence);
+    if (slot.sequence >= 0) session_.close(slot.sequence);
   std::ranges::fill(slots_, Slot());
 }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "schedule/drafts/draft.h"
 
 namespace veery {
@@ -15,11 +15,11 @@ namespace veery {
 class ModelDraft : public DraftMaker {
  public:
   /// Returns the options for `slots` answers at a time.
-  static RunnerOptions runner_options(const Model& model, int32_t slots);
-  /// `target`: the model whose answers it drafts; `options`: from runner_options(). Throws kInput,
+  static SessionOptions session_options(const Model& model, int32_t slots);
+  /// `target`: the model whose answers it drafts; `options`: from session_options(). Throws kInput,
   /// naming the first token that differs, if the two vocabularies differ.
-  ModelDraft(const Model& target, std::shared_ptr<Model> model, const RunnerOptions& options);
-  const Runner& runner() const { return runner_; }
+  ModelDraft(const Model& target, std::shared_ptr<Model> model, const SessionOptions& options);
+  const Session& session() const { return session_; }
 
   /// Sets the drafts of at most `slots` requests. Each call runs one prefill chunk of a long
   /// prompt; the draft is empty until all of the prompt was run. If it throws, all sequences are
@@ -47,7 +47,7 @@ class ModelDraft : public DraftMaker {
   void forget_all();
 
   std::shared_ptr<Model> model_;
-  Runner runner_;
+  Session session_;
   std::vector<Slot> slots_;
   int64_t vocab_;
   std::vector<Drafting> drafting_;

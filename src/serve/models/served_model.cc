@@ -44,8 +44,8 @@ ModelBytes ServedModel::bytes() const {
     bytes.activations = own.activations;
     bytes.drafts = own.drafts;
   } else if (transcriber_) {
-    bytes.caches = transcriber_->runner().cache_bytes();
-    bytes.activations = transcriber_->runner().activation_bytes();
+    bytes.caches = transcriber_->session().cache_bytes();
+    bytes.activations = transcriber_->session().activation_bytes();
   } else {
     bytes.activations = embedder_ ? embedder_->activation_bytes() : reranker_->activation_bytes();
   }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "file/folder/row_sources.h"
 #include "graph/ops/linear.h"
 #include "kernels/common/formulas.h"

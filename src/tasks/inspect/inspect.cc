@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "tasks/inspect/attention_map.h"
 #include "tasks/inspect/lens.h"
 

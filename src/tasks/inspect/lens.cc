@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/runner_sizes.h"
+#include "engine/session_sizes.h"
 #include "sample/sampler.h"
 
 namespace veery {

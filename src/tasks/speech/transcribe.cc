@@ -36,8 +36,8 @@ SpeechTokens found_tokens(const Model& model, SpeechKeys& keys) {
   return tokens;
 }
 
-RunnerOptions runner_options(Model& model, int32_t guesses, int32_t batch, bool reserve) {
-  RunnerOptions options{
+SessionOptions session_options(Model& model, int32_t guesses, int32_t batch, bool reserve) {
+  SessionOptions options{
       .sequences = WindowDecoder::sequences(batch, guesses), .sources = batch, .snapshots = 0};
   if (reserve) options.activations = measure_activations(model, options);
   return options;
@@ -100,9 +100,9 @@ Transcriber::Transcriber(const std::string& path, LoadOptions load, int32_t gues
       model_(path, speech_load(std::move(load), keys_)),
       tokens_(found_tokens(model_, *keys_)),
       rules_(tokens_, *keys_),
-      runner_(model_, runner_options(model_, guesses, batch, reserve)),
-      decoder_(runner_, tokens_, rules_, batch),
-      aligner_(runner_, tokens_, *keys_) {}
+      session_(model_, session_options(model_, guesses, batch, reserve)),
+      decoder_(session_, tokens_, rules_, batch),
+      aligner_(session_, tokens_, *keys_) {}
 
 void Transcriber::check_voice() const {
   if (!options_.voice) return;

@@ -80,7 +80,7 @@ class Transcriber {
                         const TranscribeEvents& events = {});
 
   Model& model() { return model_; }
-  const Runner& runner() const { return runner_; }
+  const Session& session() const { return session_; }
 
  private:
   struct Progress;
@@ -112,7 +112,7 @@ class Transcriber {
   Model model_;
   SpeechTokens tokens_;
   SpeechRules rules_;
-  Runner runner_;
+  Session session_;
   WindowDecoder decoder_;
   WordAligner aligner_;
   TranscribeOptions options_;  ///< of the present transcription

@@ -45,20 +45,20 @@ double rank(const WindowText& text) {
 
 }  // namespace
 
-WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
+WindowDecoder::WindowDecoder(Session& session, const SpeechTokens& tokens, const SpeechRules& rules,
                              int32_t windows)
-    : runner_(runner), tokens_(tokens), rules_(rules) {
-  for (int32_t i = 0; i < windows; ++i) encoded_.push_back(runner.open());
+    : session_(session), tokens_(tokens), rules_(rules) {
+  for (int32_t i = 0; i < windows; ++i) encoded_.push_back(session.open());
 }
 
 void WindowDecoder::encode(size_t window, std::span<const float> features) {
   while (!open_.empty()) close(open_.back());  // left by a decode() that threw
-  runner_.rewind(encoded_[window], 0);
-  runner_.encode(encoded_[window], features);
+  session_.rewind(encoded_[window], 0);
+  session_.encode(encoded_[window], features);
 }
 
 int32_t WindowDecoder::fork(Search& search, int32_t sequence) {
-  const int32_t copy = runner_.fork(sequence, runner_.position(sequence));
+  const int32_t copy = session_.fork(sequence, session_.position(sequence));
   open_.push_back(copy);
   search.forks.push_back(copy);
   return copy;
@@ -66,11 +66,11 @@ int32_t WindowDecoder::fork(Search& search, int32_t sequence) {
 
 void WindowDecoder::close(int32_t sequence) {
   std::erase(open_, sequence);
-  runner_.close(sequence);
+  session_.close(sequence);
 }
 
 std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int32_t> said) const {
-  const std::span<const float> logits = runner_.logits(output);
+  const std::span<const float> logits = session_.logits(output);
   std::vector<float> allowed(logits.begin(), logits.end());
   rules_.apply(said, times_, allowed);
   return allowed;
@@ -81,12 +81,12 @@ std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech
   const auto from = std::ranges::find(task.prompt, tokens_.start);
   VEERY_CHECK(from != task.prompt.end());
   const int32_t sequence = encoded_[task.window];
-  runner_.rewind(sequence, 0);
+  session_.rewind(sequence, 0);
   const RunPart part{sequence, task.prompt, static_cast<int32_t>(task.prompt.end() - from)};
-  runner_.run(std::span(&part, 1));
+  session_.run(std::span(&part, 1));
   no_speech = 0;
   if (tokens_.no_speech >= 0) {
-    const std::span<const float> logits = runner_.logits(0);
+    const std::span<const float> logits = session_.logits(0);
     no_speech = static_cast<float>(
         std::exp(logits[static_cast<size_t>(tokens_.no_speech)] - log_sum(logits)));
   }
@@ -95,10 +95,10 @@ std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech
 
 std::vector<float> WindowDecoder::languages() {
   const int32_t sequence = encoded_.front();
-  runner_.rewind(sequence, 0);
+  session_.rewind(sequence, 0);
   const RunPart part{sequence, std::span(&tokens_.start, 1), 1};
-  runner_.run(std::span(&part, 1));
-  const std::span<const float> logits = runner_.logits(0);
+  session_.run(std::span(&part, 1));
+  const std::span<const float> logits = session_.logits(0);
   std::vector<float> found;
   for (const SpeechLanguage& language : tokens_.languages)
     found.push_back(logits[static_cast<size_t>(language.id)]);
@@ -109,7 +109,7 @@ std::vector<float> WindowDecoder::languages() {
 
 bool WindowDecoder::full(const Path& path, const WindowOptions& options) const {
   return std::ssize(path.text.tokens) >= options.most_tokens ||
-         runner_.position(path.sequence) >= runner_.context();
+         session_.position(path.sequence) >= session_.context();
 }
 
 void WindowDecoder::append(Path& path, int32_t token, double log_prob) const {
@@ -130,7 +130,7 @@ void WindowDecoder::run(std::span<Path* const> paths) {
   std::vector<RunPart> parts;
   for (const Path* path : paths)
     parts.push_back({path->sequence, std::span(path->text.tokens).last(1), 1});
-  runner_.run(parts);
+  session_.run(parts);
 }
 
 // Returns the most probable continuations of all paths, best first.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "tasks/speech/speech_tokens.h"
 
 namespace veery {
@@ -34,11 +34,11 @@ struct WindowTask {
   Random* random = nullptr;         ///< for sampling at temperatures above 0
 };
 
-/// Not thread-safe. Runner, tokens and rules must outlive it.
+/// Not thread-safe. Session, tokens and rules must outlive it.
 class WindowDecoder {
  public:
-  /// The runner must support sequences(windows, max(beams, best_of)) sequences.
-  WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
+  /// The session must support sequences(windows, max(beams, best_of)) sequences.
+  WindowDecoder(Session& session, const SpeechTokens& tokens, const SpeechRules& rules,
                 int32_t windows = 1);
   static int32_t sequences(int32_t windows, int32_t guesses) { return windows * (2 * guesses + 1); }
 
@@ -89,7 +89,7 @@ class WindowDecoder {
   int32_t fork(Search& search, int32_t sequence);
   void close(int32_t sequence);
 
-  Runner& runner_;
+  Session& session_;
   const SpeechTokens& tokens_;
   const SpeechRules& rules_;
   bool times_ = true;

@@ -43,15 +43,15 @@ struct WordAligner::Pass {
   std::vector<float> probabilities = {};  ///< of the text tokens
 };
 
-WordAligner::WordAligner(Runner& runner, const SpeechTokens& tokens, const SpeechKeys& keys)
-    : runner_(runner), tokens_(tokens), keys_(keys) {}
+WordAligner::WordAligner(Session& session, const SpeechTokens& tokens, const SpeechKeys& keys)
+    : session_(session), tokens_(tokens), keys_(keys) {}
 
 void WordAligner::require_heads() const {
   if (keys_.alignment_heads.empty())
     throw Error(ErrorKind::kUnsupported,
                 "{}: times of words need alignment heads, found none: expected alignment_heads in "
                 "generation_config.json, {} in a GGUF file",
-                runner_.model().path(), kAlignmentKey);
+                session_.model().path(), kAlignmentKey);
 }
 
 // Runs some of the tokens and keeps queries and probabilities of their rows.
@@ -62,22 +62,22 @@ void WordAligner::run_piece(Pass& pass, int64_t begin, int64_t end) {
                      .ids = ids,
                      .outputs = static_cast<int32_t>(ids.size()),
                      .roots = pass.roots};
-  runner_.run({&part, 1});
+  session_.run({&part, 1});
   for (int64_t i = begin; i < end; ++i) {
     for (size_t k = 0; k < pass.layers.size(); ++k) {
-      const std::span<const float> row = runner_.row(pass.roots[k], i - begin);
+      const std::span<const float> row = session_.row(pass.roots[k], i - begin);
       pass.layers[k].queries.insert(pass.layers[k].queries.end(), row.begin(), row.end());
     }
     if (i >= pass.first && i + 2 < std::ssize(pass.tokens))
-      pass.probabilities.push_back(text_probability(runner_.logits(static_cast<int32_t>(i - begin)),
-                                                    tokens_.end,
-                                                    pass.tokens[static_cast<size_t>(i + 1)]));
+      pass.probabilities.push_back(
+          text_probability(session_.logits(static_cast<int32_t>(i - begin)), tokens_.end,
+                           pass.tokens[static_cast<size_t>(i + 1)]));
   }
 }
 
 // Returns the attention weights of all alignment heads, layer by layer.
 AlignmentWeights WordAligner::weights_of(Pass& pass) const {
-  const TransformerConfig& c = runner_.model().config();
+  const TransformerConfig& c = session_.model().config();
   const auto rows = static_cast<int32_t>(pass.tokens.size());
   AlignmentWeights weights{.heads = std::ssize(keys_.alignment_heads),
                            .tokens = rows,
@@ -99,11 +99,11 @@ AlignmentWeights WordAligner::weights_of(Pass& pass) const {
   };
   float* out = weights.values.data();
   for (Pass::Layer& layer : pass.layers) {
-    std::vector<float> keys = runner_.source_values(
+    std::vector<float> keys = session_.source_values(
         pass.sequence, fmt::format("blk.{}.cross_attn.k_source", layer.layer), pass.positions);
     const Operand q = matrix(layer.queries), k = matrix(keys), sinks;
     attention_maps({attend, q, k, sinks, block.shape, pass.positions}, layer.heads,
-                   runner_.model().pool(), out);
+                   session_.model().pool(), out);
     out += std::ssize(layer.heads) * rows * pass.positions;
   }
   return weights;
@@ -126,21 +126,21 @@ std::vector<SpokenWord> WordAligner::align(int32_t sequence, std::span<const int
   for (auto& [layer, of_layer] : heads) {
     std::ranges::sort(of_layer);
     pass.layers.push_back({.layer = layer, .heads = std::move(of_layer)});
-    pass.roots.push_back(runner_.root(fmt::format("blk.{}.cross_attn.q", layer)));
+    pass.roots.push_back(session_.root(fmt::format("blk.{}.cross_attn.q", layer)));
   }
-  runner_.rewind(sequence, 0);
+  session_.rewind(sequence, 0);
   const auto count = std::ssize(pass.tokens);
   for (int64_t at = 0; at < count; at += kRunTokens)
     run_piece(pass, at, std::min(at + kRunTokens, count));
-  runner_.rewind(sequence, 0);
+  session_.rewind(sequence, 0);
   // Row `first` predicts the first text token, the last but one the token after the text.
-  const std::vector<float> scores = alignment_scores(weights_of(pass), runner_.model().pool());
+  const std::vector<float> scores = alignment_scores(weights_of(pass), session_.model().pool());
   const int64_t rows = std::ssize(text) + 1;
   const std::vector<int32_t> starts =
       token_starts(std::span(scores).subspan(static_cast<size_t>(pass.first * positions),
                                              static_cast<size_t>(rows * positions)),
                    rows, positions);
-  std::vector<SpokenWord> words = split_words(runner_.model().tokenizer(), text, characters);
+  std::vector<SpokenWord> words = split_words(session_.model().tokenizer(), text, characters);
   size_t token = 0;
   for (SpokenWord& word : words) {
     double sum = 0;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "tasks/speech/alignment.h"
 #include "tasks/speech/speech_tokens.h"
 #include "tasks/speech/words.h"
@@ -16,10 +16,10 @@ inline constexpr double kPositionSeconds = 0.02;
 
 /// The alignment heads of the decoder attend to the position at which a token is spoken. The pass
 /// is a separate run (RunPart::roots), so decoding is not slower without words. Not
-/// thread-safe. Runner, tokens and keys must outlive it.
+/// thread-safe. Session, tokens and keys must outlive it.
 class WordAligner {
  public:
-  WordAligner(Runner& runner, const SpeechTokens& tokens, const SpeechKeys& keys);
+  WordAligner(Session& session, const SpeechTokens& tokens, const SpeechKeys& keys);
 
   /// Throws kUnsupported naming the list if the model does not list its alignment heads.
   void require_heads() const;
@@ -37,7 +37,7 @@ class WordAligner {
   void run_piece(Pass& pass, int64_t begin, int64_t end);
   AlignmentWeights weights_of(Pass& pass) const;
 
-  Runner& runner_;
+  Session& session_;
   const SpeechTokens& tokens_;
   const SpeechKeys& keys_;
 };

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
@@ -275,7 +275,7 @@ Counted chain_on_cuda(const SmallModel& model, bool loops, const SamplerOptions&
   LoadOptions options{.threads = 1, .context = 64, .chunk = 16};
   options.backends = {gpu::make_backend(cuda::make_machine(cuda::fake_driver(loops), {}, 0))};
   Model of(model.path(), options);
-  Runner runner(of);
+  Session runner(of);
   Sampler sampler(sampling);
   std::vector<int32_t> ids = some_ids(7);
   RunPart part{runner.open(), std::span(ids).first(6), 0};
@@ -308,7 +308,7 @@ TEST(CudaChain, IsOneSubmissionIfTheDriverHasLoops) {
     const SamplerOptions sampling = with([&](auto& o) { o.temperature = temperature, o.seed = 5; });
     const auto on_cpu = [&] {
       Model of(model.path(), {.threads = 1, .context = 64, .chunk = 16});
-      Runner runner(of);
+      Session runner(of);
       Sampler sampler(sampling);
       std::vector<int32_t> ids = some_ids(7);
       RunPart part{runner.open(), ids, 1};

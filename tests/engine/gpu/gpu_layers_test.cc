@@ -1,12 +1,12 @@
 // Models with the first layers on the CPU and the last layers on a GPU.
 #include <gtest/gtest.h>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "kernels/cuda/machine.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -25,7 +25,7 @@ LoadOptions options_on(std::shared_ptr<Backend> backend, std::optional<int32_t> 
 }
 std::vector<int32_t> greedy(const LoadOptions& options) {
   Model model(folder(), options);
-  test::Session session(model);
+  test::OneSequence session(model);
   session.feed(kIds);
   std::vector<int32_t> made(20);
   session.decode_greedy(1, made);
@@ -56,7 +56,7 @@ TEST(CudaLayers, APipelineOfTwoGpusGivesTheLogitsOfOne) {
     LoadOptions on_one = options;
     on_one.backends.resize(1);
     Model single(deep, on_one);
-    Runner piped(model, {.sequences = 2, .positions = 512}),
+    Session piped(model, {.sequences = 2, .positions = 512}),
         one(single, {.sequences = 2, .positions = 512});
     const RunPart parts[] = {{piped.open(), kIds, 2}, {piped.open(), std::span(kIds).first(3), 1}};
     const RunPart same[] = {{one.open(), kIds, 2}, {one.open(), std::span(kIds).first(3), 1}};
@@ -89,7 +89,7 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
     }
     EXPECT_GT(weights, last) << n;
     last = weights;
-    Runner runner(model, {.positions = 256});
+    Session runner(model, {.positions = 256});
     const size_t caches = backend->device().pool()->memory().active - weights;
     EXPECT_EQ(runner.cache_bytes() / kLayers * static_cast<size_t>(n), caches) << n;
     for (int32_t layer = 0; layer < kLayers; ++layer) {
@@ -114,7 +114,7 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
 TEST(GpuLayers, ForksAndSavedSequencesAreThoseOfTheCpu) {
   const auto logits = [&](const LoadOptions& options) {
     Model model(folder(), options);
-    Runner runner(model, {.sequences = 2});
+    Session runner(model, {.sequences = 2});
     std::vector<float> rows;
     const auto run = [&](const RunPart& part) {
       runner.run({&part, 1});

@@ -5,7 +5,7 @@
 
 #include "support/gpu_machine.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -22,7 +22,7 @@ TEST_P(GpuModels, LogitsHaveTheBitsOfTheCpu) {
     options.context = 256;
     if (gpu) options.backends = {gpu::make_backend(gpu::make_emulator())};
     Model model(path, options);
-    test::Session session(model);
+    test::OneSequence session(model);
     std::vector<std::vector<float>> rows;
     session.feed_all(
         std::span(ids).first(chunk == 1 ? 1 : ids.size()),

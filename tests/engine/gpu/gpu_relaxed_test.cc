@@ -14,8 +14,8 @@
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/near_rows.h"
+#include "support/one_sequence.h"
 #include "support/sanitized.h"
-#include "support/session.h"
 #include "support/small_model.h"
 
 namespace veery {
@@ -51,7 +51,7 @@ Rows logits_behind(const std::string& path, const LoadOptions& options,
                    std::span<const int32_t> ids) {
   constexpr size_t kAfter = 5;
   Model model(path, options);
-  test::Session session(model);
+  test::OneSequence session(model);
   session.feed(ids.first(ids.size() - kAfter));
   Rows rows = {{session.logits().begin(), session.logits().end()}};
   session.feed_all(ids.last(kAfter), [&](int32_t, std::span<const float> of) {

@@ -6,8 +6,8 @@
 #include "kernels/gpu/smem/gemv_smem.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
+#include "support/one_sequence.h"
 #include "support/sanitized.h"
-#include "support/session.h"
 #include "support/small_model.h"
 
 namespace veery {
@@ -214,7 +214,7 @@ TEST(GpuStep, PrefetchesTheCacheAfterAGemvOnly) {
     options.threads = 1;
     options.backends = {gpu::make_backend(std::move(machine))};
     Model of(model.path(), options);
-    test::Session session(of);
+    test::OneSequence session(of);
     session.feed(test::some_ids(3));
     std::vector<int32_t> made(2);
     session.decode_greedy(7, made);

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/smem/gemm_skinny_smem.h"
 #include "kernels/gpu/smem/gemm_wgmma_smem.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/near_rows.h"
+#include "support/one_sequence.h"
 #include "support/sanitized.h"
-#include "support/session.h"
 #include "support/small_model.h"
 
 namespace veery {
@@ -172,7 +172,7 @@ TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
     EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(3)), first(3)) << experts;
 
     Model of(model.path(), options_for(On::kGpu, 80));
-    test::Session session(of);
+    test::OneSequence session(of);
     session.feed(std::span(ids).first(79));
     std::vector<int32_t> made(2);
     session.decode_greedy(ids[79], made);
@@ -222,7 +222,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
     const auto last = [&](On on) {
       options.backends = backends_for(on);
       Model of(model.path(), options);
-      test::Session session(of);
+      test::OneSequence session(of);
       session.feed(std::span(ids).first(266));
       Rows rows;
       rows.emplace_back(session.logits().begin(), session.logits().end());
@@ -245,7 +245,7 @@ TEST(GpuAttention, FewRowsShareOutTheirPositions) {
     LoadOptions options = options_for(On::kCpu, 262);
     if (backend) options.backends = {std::move(backend)};
     Model of(model.path(), options);
-    Runner runner(of, {.sequences = 3});
+    Session runner(of, {.sequences = 3});
     const int32_t first = runner.open(), second = runner.open(), third = runner.open();
     for (const RunPart& part :
          {RunPart{first, all.first(262), 1}, RunPart{second, all.first(131), 1},
@@ -272,7 +272,7 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   const auto ids = some_ids(40);
   const auto logits = [&](On on) {
     Model of(model.path(), options_for(on, 64));
-    Runner runner(of, {.sequences = 3});
+    Session runner(of, {.sequences = 3});
     const int32_t first = runner.open(), second = runner.open();
     Rows rows;
     const auto run = [&](std::initializer_list<RunPart> parts) {
@@ -303,7 +303,7 @@ TEST(GpuSequences, RowsThatTilesLeaveHaveTheBitsOfTheCpu) {
   const auto ids = some_ids(140);
   const auto logits = [&](On on) {
     Model of(model.path(), options_for(on, 140));
-    Runner runner(of, {.sequences = 3});
+    Session runner(of, {.sequences = 3});
     const int32_t sequences[] = {runner.open(), runner.open(), runner.open()};
     const std::span all(ids);
     runner.run(std::initializer_list<RunPart>{{sequences[0], all.first(70), 70},
@@ -324,7 +324,7 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
     const SmallModel model(type, /*tied=*/true);
     const auto tokens = [&](On on) {
       Model of(model.path(), options_for(on, 64));
-      test::Session session(of);
+      test::OneSequence session(of);
       session.feed(some_ids(3));
       std::vector<int32_t> made(3);
       session.decode_greedy(7, made);
@@ -341,7 +341,7 @@ TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
   const auto ids = some_ids(12);
   const auto tokens = [&](On on, bool chained) {
     Model of(model.path(), options_for(on, 16));
-    Runner runner(of, {.sequences = 3});
+    Session runner(of, {.sequences = 3});
     std::vector<std::vector<int32_t>> made;
     std::vector<RunPart> parts;
     for (const int count : {5, 1, 12}) {
@@ -382,7 +382,7 @@ TEST(GpuDecode, AChainStaysWithinTheContext) {
     LoadOptions options = options_for(on, 16);
     options.context = 24;
     Model of(model.path(), options);
-    Runner runner(of);
+    Session runner(of);
     RunPart part{runner.open(), ids, 1, Wants::kBest};
     runner.run({&part, 1});
     std::vector<int32_t> made = {runner.best(0)};
@@ -480,7 +480,7 @@ TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
     Model of(model.path(), options);
     const size_t weights = pool.memory().active;
     EXPECT_GT(weights, 1000U);
-    test::Session session(of);
+    test::OneSequence session(of);
     const size_t loaded = pool.memory().active;
     EXPECT_GT(loaded, weights) << "caches";
     pool.set_limit(loaded);

@@ -2,7 +2,7 @@
 // and model family, and any split of a sequence into runs.
 #include <gtest/gtest.h>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "support/fake_metal.h"
 #include "support/families.h"
 #include "support/gpu_machine.h"
@@ -100,7 +100,7 @@ TEST(GpuExactChain, GreedyTextIsThatOfTheCpu) {
   const auto ids = some_ids(5);
   const auto answer = [&](std::shared_ptr<Backend> backend) {
     Model of(model.path(), options_for(std::move(backend)));
-    test::Session session(of);
+    test::OneSequence session(of);
     session.feed(ids);
     std::vector<int32_t> made(12);
     session.decode_greedy(7, made);

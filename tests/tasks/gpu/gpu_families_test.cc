@@ -132,7 +132,7 @@ TEST_P(GpuRecurrent, RecurrentStateFollowsItsSequence) {
     for (const auto& [first, last] : of)
       own_ids.insert(own_ids.end(), ids.begin() + first, ids.begin() + last);
     Model model(folder_of(GetParam()), options_for(true));
-    test::Session session(model);
+    test::OneSequence session(model);
     session.feed(own_ids);
     alone.emplace_back(session.logits().begin(), session.logits().end());
   }

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <regex>
 
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "kernels/find_backend.h"
 #include "kernels/metal/machine.h"
 #include "support/fake_metal.h"
@@ -118,7 +118,7 @@ TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
       LoadOptions options = options_for(std::move(backend), 138);
       options.cache_keys = options.cache_values = cache;
       Model of(model.path(), options);
-      test::Session session(of);
+      test::OneSequence session(of);
       session.feed(std::span(ids).first(138));
       Rows rows;
       rows.emplace_back(session.logits().begin(), session.logits().end());
@@ -150,7 +150,7 @@ TEST(MetalDecode, ChoosesTheTokensOfTheCpu) {
     metal::FakeGpu gpu;
     const auto tokens = [&](std::shared_ptr<Backend> backend) {
       Model of(model.path(), options_for(std::move(backend), 64));
-      test::Session session(of);
+      test::OneSequence session(of);
       session.feed(some_ids(3));
       std::vector<int32_t> made(3);
       session.decode_greedy(7, made);

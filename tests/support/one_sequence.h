@@ -1,5 +1,5 @@
-// session.h: a sequence with access to all functions of its runner, for tests of KV caches and bit
-// equality.
+// one_sequence.h: a sequence with access to all functions of its session, for tests of KV caches and
+// bit equality.
 #pragma once
 #include <functional>
 #include <span>
@@ -12,15 +12,15 @@
 
 namespace veery::test {
 
-class Session : public SequenceReader {
+class OneSequence : public SequenceReader {
  public:
   using SequenceReader::SequenceReader;
 
-  size_t cache_bytes() const { return runner_.cache_bytes(); }
-  void save() { runner_.save(sequence_); }
-  int32_t nearest(int32_t position) const { return runner_.nearest(sequence_, position); }
-  bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
-  void rewind(int32_t position) { runner_.rewind(sequence_, position); }
+  size_t cache_bytes() const { return session_.cache_bytes(); }
+  void save() { session_.save(sequence_); }
+  int32_t nearest(int32_t position) const { return session_.nearest(sequence_, position); }
+  bool can_rewind(int32_t position) const { return session_.can_rewind(sequence_, position); }
+  void rewind(int32_t position) { session_.rewind(sequence_, position); }
 
   /// Splits prompts into chunks of at most `chunk` tokens, from 1 to LoadOptions::chunk.
   void set_chunk(int32_t chunk) {
@@ -37,8 +37,8 @@ class Session : public SequenceReader {
     size_t made = 0;
     while (made < out.size() && position() < context()) {
       const RunPart run = {sequence_, {&token, 1}, 1, Wants::kBest};
-      runner_.run({&run, 1});
-      token = runner_.best(0);
+      session_.run({&run, 1});
+      token = session_.best(0);
       out[made++] = token;
       if (stop && stop(token)) break;
     }
@@ -51,26 +51,26 @@ class Session : public SequenceReader {
     if (std::ssize(ids) != position())
       throw Error(ErrorKind::kInput, "{} tokens are to be saved, the sequence has {}", ids.size(),
                   position());
-    write_sequence(runner_, sequence_, {{ids.begin(), ids.end()}, position(), {}}, path);
+    write_sequence(session_, sequence_, {{ids.begin(), ids.end()}, position(), {}}, path);
   }
 
   /// Restores a file written by write() and returns its tokens; logits are not restored. Throws as
   /// SequenceFile does, leaving the sequence empty.
   std::vector<int32_t> read(const std::string& path) {
-    SequenceFile file(runner_, path);
+    SequenceFile file(session_, path);
     if (file.saved().positions != std::ssize(file.saved().ids))
       throw Error(ErrorKind::kInput, "{}: the caches hold {} of {} tokens, expected all", path,
                   file.saved().positions, file.saved().ids.size());
-    runner_.close(sequence_);
+    session_.close(sequence_);
     logits_ = {};
     int32_t sequence = -1;
     try {
       sequence = file.load();
     } catch (...) {
-      sequence_ = runner_.open();
+      sequence_ = session_.open();
       throw;
     }
-    sequence_ = sequence >= 0 ? sequence : runner_.open();
+    sequence_ = sequence >= 0 ? sequence : session_.open();
     return file.saved().ids;
   }
 };

@@ -1,4 +1,5 @@
-// runner_sizes.h: options and sizes of a Runner: rows and outputs of its runs, caches, activations.
+// session_sizes.h: options and sizes of a Session: rows and outputs of its runs, caches,
+// activations.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,15 +14,15 @@
 
 namespace veery {
 
-/// Bytes of the workspaces of a runner: of each place of the model, including the scratch memory of
-/// the workers, and of an encoder that the decoder attends to.
+/// Bytes of the workspaces of a session: of each place of the model, including the scratch memory
+/// of the workers, and of an encoder that the decoder attends to.
 struct ActivationSizes {
   std::vector<WorkspaceBytes> places;
   WorkspaceBytes source;
 };
 ActivationBytes activation_bytes(const Model& model, const ActivationSizes& sizes);
 
-struct RunnerOptions {
+struct SessionOptions {
   int32_t sequences = 1;  ///< the most open sequences
   int32_t sources = 0;    ///< StateOptions::sources
   /// Positions of all sequences together that the caches have memory for; 0: enough for every
@@ -46,17 +47,17 @@ struct RunnerOptions {
 /// The result that a part of a run wants for each of its outputs:
 /// - kBest: only the most probable token. Uses the pruned head, and writes no logits unless another
 ///   part of the run wants more.
-/// - kTop: the most probable tokens. All logits stay on the device until Runner::logits().
+/// - kTop: the most probable tokens. All logits stay on the device until Session::logits().
 /// - kLogits: all logits, on the host.
 enum class Wants : uint8_t { kBest, kTop, kLogits };
 
 /// The row bucket of a run: the smallest number of rows >= `rows` that plans are made for.
 int64_t plan_rows(int64_t rows);
 /// The most tokens and the most outputs of one run.
-int32_t most_rows(const Model& model, const RunnerOptions& options);
-int32_t most_outputs(const Model& model, const RunnerOptions& options);
+int32_t most_rows(const Model& model, const SessionOptions& options);
+int32_t most_outputs(const Model& model, const SessionOptions& options);
 /// Throws kInput for options out of range.
-StateOptions state_options(const Model& model, const RunnerOptions& options);
+StateOptions state_options(const Model& model, const SessionOptions& options);
 /// Whether Wants::kTop is computed on the model's device.
 bool has_top(const Model& model);
 
@@ -88,8 +89,8 @@ Binding one_place(const Model& model, Workspace& workspace, RunBlock& block,
 /// The roots of the plan of an encoder that the decoder attends to.
 std::vector<Value> source_roots(const Model& model);
 
-/// Returns the sizes that suffice for every plan of a Runner with these options. Makes plans of all
-/// sizes without memory for activations, and reads no weights.
-ActivationSizes measure_activations(Model& model, const RunnerOptions& options);
+/// Returns the sizes that suffice for every plan of a Session with these options. Makes plans of
+/// all sizes without memory for activations, and reads no weights.
+ActivationSizes measure_activations(Model& model, const SessionOptions& options);
 
 }  // namespace veery

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "engine/runner.h"
+#include "engine/session.h"
 #include "sample/sampler.h"
 #include "support/models.h"
-#include "support/session.h"
+#include "support/one_sequence.h"
 
 namespace veery {
 namespace {
@@ -32,7 +32,7 @@ class ManySequences : public ::testing::TestWithParam<const char*> {
                                     static_cast<size_t>(5 + 11 * (i % 7)));
   }
   Logits alone(std::span<const int32_t> ids) const {
-    test::Session session(*model_);
+    test::OneSequence session(*model_);
     session.feed(ids);
     return copy(session.logits());
   }
@@ -42,7 +42,7 @@ class ManySequences : public ::testing::TestWithParam<const char*> {
   std::vector<int32_t> text_;
 };
 
-Logits feed(Runner& runner, int32_t sequence, std::span<const int32_t> ids) {
+Logits feed(Session& runner, int32_t sequence, std::span<const int32_t> ids) {
   Logits last;
   for (size_t at = 0; at < ids.size(); at += 100) {
     const RunPart part = {sequence, ids.subspan(at, std::min<size_t>(100, ids.size() - at)), 1};
@@ -54,7 +54,7 @@ Logits feed(Runner& runner, int32_t sequence, std::span<const int32_t> ids) {
 
 TEST_P(ManySequences, GiveInOneBatchWhatTheyGiveAlone) {
   for (const int count : {1, 3, 8, 32}) {
-    Runner runner(*model_, {.sequences = count});
+    Session runner(*model_, {.sequences = count});
     std::vector<std::vector<int32_t>> ids(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       EXPECT_EQ(runner.open(), i);
@@ -77,7 +77,7 @@ TEST_P(ManySequences, GiveInOneBatchWhatTheyGiveAlone) {
 }
 
 TEST_P(ManySequences, PromptsAndStepsShareARun) {
-  Runner runner(*model_, {.sequences = 3});
+  Session runner(*model_, {.sequences = 3});
   for (int i = 0; i < 3; ++i) runner.open();
   const auto a = std::span(text_).first(150);
   const auto b = std::span(text_).subspan(200, 61);
@@ -93,7 +93,7 @@ TEST_P(ManySequences, PromptsAndStepsShareARun) {
 }
 
 TEST_P(ManySequences, TheMostProbableTokenIsThatOfTheLogits) {
-  Runner runner(*model_, {.sequences = 3});
+  Session runner(*model_, {.sequences = 3});
   std::vector<RunPart> parts;
   for (int i = 0; i < 3; ++i) parts.push_back({runner.open(), prompt(i), 1});
   runner.run(parts);
@@ -120,7 +120,7 @@ TEST_P(ManySequences, TheMostProbableTokenIsThatOfTheLogits) {
 // The fork point is in the middle of a page, after the window of local layers. Then both sequences
 // write to the shared page and to later ones.
 TEST_P(ManySequences, ASharedPrefixIsAsGoodAsItsOwn) {
-  Runner runner(*model_, {.sequences = 3});
+  Session runner(*model_, {.sequences = 3});
   const int32_t first = runner.open();
   const auto whole = std::span(text_).first(900);
   feed(runner, first, whole.first(700));
@@ -144,7 +144,7 @@ TEST_P(ManySequences, ASharedPrefixIsAsGoodAsItsOwn) {
 }
 
 TEST_P(ManySequences, AreRefusedBeforeAnythingMoves) {
-  Runner runner(*model_, {.sequences = 2, .positions = 512});
+  Session runner(*model_, {.sequences = 2, .positions = 512});
   const int32_t a = runner.open();
   const int32_t b = runner.open();
   EXPECT_THROW(runner.open(), Error);

@@ -1,4 +1,4 @@
-#include "engine/runner_sizes.h"
+#include "engine/session_sizes.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ constexpr int64_t kBuckets[] = {1, 4, 8, 16, 32, 64, 256, 512, 1024, 2048};
 /// Takes the places of plans in workspaces of its own.
 class ActivationMeter {
  public:
-  ActivationMeter(Model& model, const RunnerOptions& options)
+  ActivationMeter(Model& model, const SessionOptions& options)
       : model_(model),
         // Operands of caches do not depend on how many pages there are.
         states_(model.entry().graph, small_states(model, options)),
@@ -40,7 +40,7 @@ class ActivationMeter {
   }
 
  private:
-  static StateOptions small_states(const Model& model, const RunnerOptions& options) {
+  static StateOptions small_states(const Model& model, const SessionOptions& options) {
     StateOptions small = state_options(model, options);
     small.context = small.rows = small.sequences = small.kept = 1;
     small.sources = small.positions = small.snapshots = 0;
@@ -103,16 +103,16 @@ int64_t plan_rows(int64_t rows) {
   return rows;
 }
 
-int32_t most_rows(const Model& model, const RunnerOptions& options) {
+int32_t most_rows(const Model& model, const SessionOptions& options) {
   return std::max(model.options().chunk, options.sequences);
 }
 
-int32_t most_outputs(const Model& model, const RunnerOptions& options) {
+int32_t most_outputs(const Model& model, const SessionOptions& options) {
   const int32_t rows = most_rows(model, options);
   return options.outputs > 0 ? std::min(options.outputs, rows) : rows;
 }
 
-StateOptions state_options(const Model& model, const RunnerOptions& options) {
+StateOptions state_options(const Model& model, const SessionOptions& options) {
   if (options.sequences < 1)
     throw Error(ErrorKind::kInput, "{} sequences are asked for, expected 1 or more",
                 options.sequences);
@@ -204,7 +204,7 @@ std::vector<Value> source_roots(const Model& model) {
   return roots;
 }
 
-ActivationSizes measure_activations(Model& model, const RunnerOptions& options) {
+ActivationSizes measure_activations(Model& model, const SessionOptions& options) {
   return ActivationMeter(model, options).run();
 }
 

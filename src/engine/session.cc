@@ -1,4 +1,4 @@
-#include "engine/runner.h"
+#include "engine/session.h"
 
 #include <algorithm>
 #include <utility>
@@ -69,7 +69,7 @@ void check_ids(const Model& model, std::span<const int32_t> ids) {
                   model.config().vocab);
 }
 
-Runner::Runner(Model& model, const RunnerOptions& options)
+Session::Session(Model& model, const SessionOptions& options)
     : model_(model),
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
@@ -97,13 +97,13 @@ Runner::Runner(Model& model, const RunnerOptions& options)
   source_workspace_.reserve(options.activations.source);
 }
 
-ActivationBytes Runner::activation_bytes() const {
+ActivationBytes Session::activation_bytes() const {
   ActivationSizes sizes{.source = source_workspace_.bytes()};
   for (const Workspace& workspace : workspaces_) sizes.places.push_back(workspace.bytes());
   return veery::activation_bytes(model_, sizes);
 }
 
-int32_t Runner::open(int32_t positions) {
+int32_t Session::open(int32_t positions) {
   const auto free = std::find_if(sequences_.begin(), sequences_.end(),
                                  [](const Sequence& sequence) { return !sequence.open; });
   if (free == sequences_.end())
@@ -114,11 +114,11 @@ int32_t Runner::open(int32_t positions) {
   return sequence;
 }
 
-bool Runner::would_extend(int32_t positions) const {
+bool Session::would_extend(int32_t positions) const {
   return (positions > 0 ? positions : context_) > model_.config().positions.rope.original_context;
 }
 
-int32_t Runner::fork(int32_t sequence, int32_t positions) {
+int32_t Session::fork(int32_t sequence, int32_t positions) {
   const int32_t written = position(sequence);
   if (positions < 0 || positions > written)
     throw Error(ErrorKind::kInput, "fork: {} tokens are asked for, the sequence has {}", positions,
@@ -132,13 +132,13 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
   return copy;
 }
 
-void Runner::close(int32_t sequence) {
+void Session::close(int32_t sequence) {
   check(sequence);
   pages_.clear(sequence);
   sequences_[static_cast<size_t>(sequence)] = {};
 }
 
-int32_t Runner::open_saved(const SavedShape& shape, std::vector<Pages::Place>& places) {
+int32_t Session::open_saved(const SavedShape& shape, std::vector<Pages::Place>& places) {
   VEERY_CHECK(shape.position > 0 && shape.position <= context_);
   const int32_t sequence = open();
   const auto index = static_cast<size_t>(sequence);
@@ -155,8 +155,8 @@ int32_t Runner::open_saved(const SavedShape& shape, std::vector<Pages::Place>& p
   return sequence;
 }
 
-int32_t Runner::open_held(const SavedShape& shape, std::span<const int32_t> pages,
-                          const Pages::State* state) {
+int32_t Session::open_held(const SavedShape& shape, std::span<const int32_t> pages,
+                           const Pages::State* state) {
   const int32_t sequence = open();
   pages_.adopt(sequence, shape.position, pages, state);
   Sequence& own = sequences_[static_cast<size_t>(sequence)];
@@ -165,24 +165,24 @@ int32_t Runner::open_held(const SavedShape& shape, std::span<const int32_t> page
   return sequence;
 }
 
-SavedShape Runner::shape(int32_t sequence) const {
+SavedShape Session::shape(int32_t sequence) const {
   return {position(sequence), extended(sequence),
           sequences_[static_cast<size_t>(sequence)].encoded};
 }
 
-bool Runner::fits_saved(int32_t positions) {
+bool Session::fits_saved(int32_t positions) {
   const auto free = std::ranges::find_if(sequences_, [](const Sequence& s) { return !s.open; });
   if (free == sequences_.end()) return false;
   const Pages::Range range{static_cast<int32_t>(free - sequences_.begin()), 0, positions};
   return pages_.fit({&range, 1});
 }
 
-int32_t Runner::position(int32_t sequence) const {
+int32_t Session::position(int32_t sequence) const {
   check(sequence);
   return sequences_[static_cast<size_t>(sequence)].position;
 }
 
-int32_t Runner::nearest(int32_t sequence, int32_t position) const {
+int32_t Session::nearest(int32_t sequence, int32_t position) const {
   const int32_t written = this->position(sequence);
   if (position < 0 || position > written)
     throw Error(ErrorKind::kInput, "rewind: position {} is not within the {} tokens fed", position,
@@ -190,22 +190,22 @@ int32_t Runner::nearest(int32_t sequence, int32_t position) const {
   return pages_.nearest(sequence, position);
 }
 
-bool Runner::can_go_back(int32_t sequence, int32_t tokens) const {
+bool Session::can_go_back(int32_t sequence, int32_t tokens) const {
   const int32_t begin = position(sequence);
   return pages_.can_go_back(sequence, begin, begin + tokens);
 }
 
-bool Runner::can_undo(int32_t sequence, int32_t tokens) const {
+bool Session::can_undo(int32_t sequence, int32_t tokens) const {
   const int32_t begin = position(sequence);
   return pages_.can_go_back(sequence, std::max(begin - 1, 0), begin + tokens);
 }
 
-int32_t Runner::most_undone() const {
+int32_t Session::most_undone() const {
   const auto recurrent = [](const StateStore::Group& group) { return group.blocks; };
   return std::ranges::any_of(states_.groups(), recurrent) ? states_.options().kept : INT32_MAX;
 }
 
-void Runner::rewind(int32_t sequence, int32_t position) {
+void Session::rewind(int32_t sequence, int32_t position) {
   require_kept("rewind", nearest(sequence, position), position);
   Sequence& own = sequences_[static_cast<size_t>(sequence)];
   pages_.cut(sequence, position);
@@ -213,13 +213,13 @@ void Runner::rewind(int32_t sequence, int32_t position) {
   own.saved = std::min(own.saved, position);
 }
 
-void Runner::check(int32_t sequence) const {
+void Session::check(int32_t sequence) const {
   if (sequence < 0 || static_cast<size_t>(sequence) >= sequences_.size() ||
       !sequences_[static_cast<size_t>(sequence)].open)
     throw Error(ErrorKind::kInput, "sequence {} is not open", sequence);
 }
 
-void Runner::check(std::span<const RunPart> parts) {
+void Session::check(std::span<const RunPart> parts) {
   int64_t rows = 0, outputs = 0;
   ++runs_;
   for (const RunPart& part : parts) {
@@ -249,7 +249,7 @@ void Runner::check(std::span<const RunPart> parts) {
                 most_rows_);
 }
 
-void Runner::fill_block(std::span<const RunPart> parts) {
+void Session::fill_block(std::span<const RunPart> parts) {
   block_.clear();
   for (const RunPart& part : parts) {
     if (part.ids.empty()) continue;
@@ -265,7 +265,7 @@ void Runner::fill_block(std::span<const RunPart> parts) {
   }
 }
 
-Pages::Lack Runner::lack(std::span<const RunPart> parts, int32_t times) {
+Pages::Lack Session::lack(std::span<const RunPart> parts, int32_t times) {
   ranges_.clear();
   for (const RunPart& part : parts) {
     const int32_t begin = position(part.sequence);
@@ -276,7 +276,7 @@ Pages::Lack Runner::lack(std::span<const RunPart> parts, int32_t times) {
 }
 
 // Made at first use. A run has as many rows as the encoder has positions.
-Plan& Runner::source_plan() {
+Plan& Session::source_plan() {
   if (source_plan_ && source_plan_->is_current()) return *source_plan_;
   if (!model_.runs_on_host())
     throw Error(ErrorKind::kUnsupported,
@@ -295,7 +295,7 @@ Plan& Runner::source_plan() {
   return *source_plan_;
 }
 
-void Runner::encode(int32_t sequence, std::span<const float> features) {
+void Session::encode(int32_t sequence, std::span<const float> features) {
   check(sequence);
   const Turn turn(arenas_);
   Plan& plan = source_plan();
@@ -311,12 +311,12 @@ void Runner::encode(int32_t sequence, std::span<const float> features) {
   sequences_[static_cast<size_t>(sequence)].encoded = true;
 }
 
-std::span<const float> Runner::encoded(int64_t position) const {
+std::span<const float> Session::encoded(int64_t position) const {
   return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
 // Makes the pages writable that a run of these parts writes.
-void Runner::prepare(std::span<const RunPart> parts) {
+void Session::prepare(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) {
     const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
     pages_.prepare(part.sequence, position, position + static_cast<int32_t>(part.ids.size()));
@@ -324,17 +324,17 @@ void Runner::prepare(std::span<const RunPart> parts) {
 }
 
 // Advances the positions of the sequences after a run.
-void Runner::finish(std::span<const RunPart> parts) {
+void Session::finish(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) move_on(part.sequence, static_cast<int32_t>(part.ids.size()));
 }
 
-void Runner::move_on(int32_t sequence, int32_t tokens) {
+void Session::move_on(int32_t sequence, int32_t tokens) {
   Sequence& own = sequences_[static_cast<size_t>(sequence)];
   own.position += tokens;
   if (snapshot_every_ > 0 && own.position - own.saved >= snapshot_every_) save(sequence);
 }
 
-void Runner::run(std::span<const RunPart> parts) {
+void Session::run(std::span<const RunPart> parts) {
   check(parts);
   prepare(parts);
   int64_t rows = 0;
@@ -362,7 +362,7 @@ void Runner::run(std::span<const RunPart> parts) {
 }
 
 // Takes the plan of the next run. The caller holds the turn.
-void Runner::start(const RunPlans::Key& key) {
+void Session::start(const RunPlans::Key& key) {
   last_ = &plans_.find_or_make(key);
   last_key_ = key;
   fetched_.assign(plans_.logits(key) + 1, 0);
@@ -370,14 +370,14 @@ void Runner::start(const RunPlans::Key& key) {
 }
 
 // Returns the set of the roots of all parts.
-int32_t Runner::set_of(std::span<const RunPart> parts) {
+int32_t Session::set_of(std::span<const RunPart> parts) {
   int32_t set = 0;
   for (const RunPart& part : parts)
     if (!part.roots.empty()) set = plans_.joined(set, part.roots);
   return set;
 }
 
-int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
+int32_t Session::chain_steps(std::span<const RunPart> parts, bool draws) {
   if (parts.empty() || model_.backend().runs_on_host() || most_undone() != INT32_MAX) return 0;
   const bool plain = std::ranges::all_of(parts, [](const RunPart& part) {
     return part.ids.size() == 1 && part.outputs == 1 && part.roots.empty();
@@ -390,7 +390,7 @@ int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
   return plans_.find_chain_steps(key);
 }
 
-void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows) {
+void Session::run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows) {
   check(parts);
   VEERY_CHECK(rows.size() == parts.size());
   const bool draws = !std::ranges::all_of(rows, &ChainRow::greedy);
@@ -425,8 +425,8 @@ void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow>
   }
 }
 
-std::vector<float> Runner::source_values(int32_t sequence, const std::string& state,
-                                         int64_t positions) const {
+std::vector<float> Session::source_values(int32_t sequence, const std::string& state,
+                                          int64_t positions) const {
   check(sequence);
   VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].encoded && positions <= source_positions_);
   const Operand& cache = states_.at(state);
@@ -443,7 +443,7 @@ std::vector<float> Runner::source_values(int32_t sequence, const std::string& st
   return values;
 }
 
-void Runner::save(int32_t sequence) {
+void Session::save(int32_t sequence) {
   const int32_t at = position(sequence);
   pages_.save(sequence, at);
   sequences_[static_cast<size_t>(sequence)].saved = at;
@@ -453,19 +453,19 @@ void Runner::save(int32_t sequence) {
 enum TopRoot : size_t { kValues, kIndices, kMass };
 
 // Copies a root that stays on the device to the host, once after a run.
-void Runner::fetch(size_t root) const {
+void Session::fetch(size_t root) const {
   const std::lock_guard lock(fetch_);
   if (root >= fetched_.size()) fetched_.resize(root + 1);
   if (std::exchange(fetched_[root], 1) == 0) last_->fetch(root);
 }
 
-std::span<const float> Runner::logits(int32_t i) const {
+std::span<const float> Session::logits(int32_t i) const {
   const size_t root = plans_.logits(last_key_);
   if (root > 0) fetch(root);
   return {last_->root(root).row<float>(i), static_cast<size_t>(model_.config().vocab)};
 }
 
-std::span<const float> Runner::row(RootId root, int64_t i) const {
+std::span<const float> Session::row(RootId root, int64_t i) const {
   const int32_t at = plans_.find(last_key_, root);
   VEERY_CHECK(at >= 0);
   const auto index = static_cast<size_t>(at);
@@ -474,7 +474,7 @@ std::span<const float> Runner::row(RootId root, int64_t i) const {
   return {value.row<float>(i), static_cast<size_t>(value.cols)};
 }
 
-std::optional<TopLogits> Runner::top(int32_t i) const {
+std::optional<TopLogits> Session::top(int32_t i) const {
   if (last_key_.wants != Wants::kTop) return {};
   const Operand& values = last_->root(kValues);
   const auto count = static_cast<size_t>(values.cols);
@@ -483,7 +483,7 @@ std::optional<TopLogits> Runner::top(int32_t i) const {
                    *last_->root(kMass).row<float>(i)};
 }
 
-int32_t Runner::best(int32_t i) const {
+int32_t Session::best(int32_t i) const {
   if (is_chain_) return chained_[static_cast<size_t>(i)];
   if (last_key_.wants == Wants::kBest) return *last_->root(0).row<int32_t>(i);
   if (last_key_.wants == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
@@ -497,20 +497,21 @@ Wants wants_of(const Sampler& sampler) {
 }
 
 // Samples from the most probable tokens if they suffice; otherwise fetches all logits.
-int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history) {
-  if (runner.chained()) sampler.count_draw();
-  if (runner.chained() || sampler.greedy()) return runner.best(i);
-  if (const auto top = runner.top(i); top && sampler.takes_top())
+int32_t draw(const Session& session, int32_t i, Sampler& sampler,
+             std::span<const int32_t> history) {
+  if (session.chained()) sampler.count_draw();
+  if (session.chained() || sampler.greedy()) return session.best(i);
+  if (const auto top = session.top(i); top && sampler.takes_top())
     if (const auto id = sampler.sample(*top)) return *id;
-  return sampler.sample(runner.logits(i), history);
+  return sampler.sample(session.logits(i), history);
 }
 
-RunPlans::Key Runner::key_of(int64_t rows, int64_t outputs, Wants wants, int32_t set) {
+RunPlans::Key Session::key_of(int64_t rows, int64_t outputs, Wants wants, int32_t set) {
   const int64_t most = plan_rows(rows);
   return {most, std::min(most, plan_rows(outputs)), wants, set};
 }
 
-Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
+Plan& Session::plan(int64_t rows, int64_t outputs, Wants wants) {
   const Turn turn(arenas_);
   return plans_.find_or_make(key_of(rows, outputs, wants));
 }

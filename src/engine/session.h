@@ -1,4 +1,4 @@
-// runner.h: KV caches and recurrent states of several sequences of a model, and the runs that
+// session.h: KV caches and recurrent states of several sequences of a model, and the runs that
 // extend them together.
 #pragma once
 #include <deque>
@@ -12,7 +12,7 @@
 #include "engine/model.h"
 #include "engine/pages.h"
 #include "engine/run_plans.h"
-#include "engine/runner_sizes.h"
+#include "engine/session_sizes.h"
 #include "plan/plan.h"
 #include "plan/run_block.h"
 #include "plan/states.h"
@@ -26,11 +26,11 @@ struct RunPart {
   std::span<const int32_t> ids;  ///< appended to the sequence
   int32_t outputs = 1;           ///< outputs are computed for the last `outputs` of the ids
   Wants wants = Wants::kLogits;
-  std::span<const float> features = {};  ///< [ids, RunnerOptions::features]
+  std::span<const float> features = {};  ///< [ids, SessionOptions::features]
   /// The tokens that each output of this part may be; nullptr: all. A run reads it only if
-  /// Runner::masked() is true afterwards.
+  /// Session::masked() is true afterwards.
   TokenMask* mask = nullptr;
-  /// Further roots of the entry to compute in this run (Runner::root()), each once. A run computes
+  /// Further roots of the entry to compute in this run (Session::root()), each once. A run computes
   /// the roots of all of its parts.
   std::span<const RootId> roots = {};
 };
@@ -38,7 +38,7 @@ struct RunPart {
 /// The state of a sequence that its pages do not hold.
 struct SavedShape {
   int32_t position = 0;
-  bool extended = false;  ///< Runner::extended()
+  bool extended = false;  ///< Session::extended()
   bool encoded = false;   ///< it has the output of an encoder
 };
 
@@ -46,11 +46,11 @@ struct SavedShape {
 void check_ids(const Model& model, std::span<const int32_t> ids);
 
 /// Evaluates several sequences of one model in common runs. The results of a sequence do not depend
-/// on the other sequences in a run. Not thread-safe except where stated; other runners, also of the
-/// same model, may run on other threads. The model must outlive it.
-class Runner {
+/// on the other sequences in a run. Not thread-safe except where stated; other sessions, also of
+/// the same model, may run on other threads. The model must outlive it.
+class Session {
  public:
-  explicit Runner(Model& model, const RunnerOptions& options = {});
+  explicit Session(Model& model, const SessionOptions& options = {});
 
   Model& model() const { return model_; }
   int32_t context() const { return context_; }      ///< positions of one sequence
@@ -230,6 +230,6 @@ class Runner {
 Wants wants_of(const Sampler& sampler);
 /// Samples the token for output `i` of the last run. Its part must have wanted wants_of(sampler).
 /// `history`: the tokens so far, for penalties.
-int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history);
+int32_t draw(const Session& session, int32_t i, Sampler& sampler, std::span<const int32_t> history);
 
 }  // namespace veery
