@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/threads/fair_lock.h"
 #include "base/spin_barrier.h"
+#include "base/threads/fair_lock.h"
 
 namespace veery {
 
 /// A pool of `size` workers; the caller of run() is worker 0. Between jobs workers spin for a short
-/// while and then sleep. run() does not allocate. Several threads may use a pool: their jobs run one
-/// after another, in the order of the calls.
+/// while and then sleep. run() does not allocate. Several threads may use a pool: their jobs run
+/// one after another, in the order of the calls.
 class ThreadPool {
  public:
   /// A size of 0 means available_cores().

@@ -145,7 +145,7 @@ int32_t Session::open_saved(const SavedShape& shape, std::vector<Pages::Place>& 
   try {
     places = pages_.make(sequence, shape.position, shape.encoded);
   } catch (...) {
-    sequences_[index] = {};
+    close(sequence);
     throw;
   }
   sequences_[index].position = shape.position;

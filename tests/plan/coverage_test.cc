@@ -58,9 +58,8 @@ std::string rule_of(bool there, std::string_view why_not) {
 
 std::string table() {
   std::ostringstream out;
-  out << "| op | group | inputs (`?`: may be absent) | outputs (`?`: if used) | cost | reference | decomposition "
-         "| "
-         "effect | vjp | jvp |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  out << "| op | group | inputs (`?`: may be absent) | outputs (`?`: if used) | cost | reference | "
+         "decomposition | effect | vjp | jvp |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Op op : all_ops()) {
     const DiffDef* rule = find_rule(op);
     out << "| `" << op->name << "` | " << group_name(op->group) << " | " << names(op->inputs)

@@ -1,5 +1,5 @@
-// one_sequence.h: a sequence with access to all functions of its session, for tests of KV caches and
-// bit equality.
+// one_sequence.h: a sequence with access to all functions of its session, for tests of KV caches
+// and bit equality.
 #pragma once
 #include <functional>
 #include <span>

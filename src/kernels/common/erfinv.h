@@ -6,8 +6,8 @@
 namespace veery {
 
 /// Returns y with erf(y) = x, to the last bits of a double: an estimate (Winitzki, "A handy
-/// approximation for the error function and its inverse", 2008) and three steps of Newton. +-1 gives
-/// +-infinity, a number beyond them NaN.
+/// approximation for the error function and its inverse", 2008) and three steps of Newton. +-1
+/// gives +-infinity, a number beyond them NaN.
 inline double erfinv(double x) {
   if (!(x > -1 && x < 1))
     return x == 1 || x == -1 ? x * std::numeric_limits<double>::infinity()
