@@ -30,7 +30,7 @@ int32_t common(const Ids& a, const Ids& b) {
 
 uint64_t no_hash(uint64_t, std::span<const int32_t>) { return 7; }
 
-/// A runner, and sequences over it as in a scheduler.
+/// A session, and sequences over it as in a scheduler.
 class Cache {
  public:
   Cache(Model& model, const SessionOptions& options,
@@ -38,7 +38,7 @@ class Cache {
       : session_(model, options),
         sequences_(std::make_unique<Sequences>(session_, true, nullptr, hash)) {}
 
-  Session& runner() { return session_; }
+  Session& session() { return session_; }
   Sequences& sequences() { return *sequences_; }
   int32_t match(const Ids& ids, int64_t adapter = 0) {
     return sequences_->match(ids, kPositions, adapter);

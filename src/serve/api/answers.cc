@@ -163,7 +163,7 @@ bool RunningAnswers::take(size_t i, Event& event) {
   event.piece.text = std::move(part.text);
   event.piece.scores = std::move(part.scores);
   if (reply_.record().keeps_texts) reply_.record().answer_text += event.piece.text;
-  if (!event.over && event.piece.text.empty() && event.piece.scores.empty()) return false;
+  if (!event.over && event.piece.is_empty()) return false;
   if (!event.over && request_.most_seconds > 0) limit_time(i, event.piece.text);
   if (answers_[i].parser) parse(i, event);
   return true;
@@ -205,8 +205,7 @@ void send_stream(const AnswerRequest& request, RunningAnswers& running, ReplyWri
       writer.ping(stream);
       continue;
     }
-    if (!event->over || !event->piece.deltas.empty())
-      writer.add(*event->answer, event->piece, stream);
+    if (!event->over || !event->piece.is_empty()) writer.add(*event->answer, event->piece, stream);
     if (event->over) writer.end(*event->answer, stream);
   }
 }

@@ -27,9 +27,11 @@ class EventStream {
   /// Sends a line of JSON. A stream has either lines or events.
   void line(const Json& json);
   /// Ends the reply, which has had an event or a line.
-  void end() { reply_.end(); }
+  void end() {
+    if (alive()) reply_.end();
+  }
   /// Returns false if the client is gone.
-  bool alive() const { return alive_; }
+  bool alive() const { return alive_ && !reply_.gone(); }
 
  private:
   void begin_events();

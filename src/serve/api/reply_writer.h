@@ -21,6 +21,8 @@ struct AnswerPiece {
   std::string text;
   std::vector<ScoredToken> scores;  ///< of the tokens since the last piece, if requested
   std::vector<AnswerDelta> deltas;  ///< `text` split by the parser; empty if there is no parser
+
+  bool is_empty() const { return text.empty() && scores.empty() && deltas.empty(); }
 };
 
 /// One answer of a request.

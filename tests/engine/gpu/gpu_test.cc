@@ -521,7 +521,7 @@ TEST(GpuRefusals, NameOpAndOperands) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
     EXPECT_STREQ(error.what(),
-                 "linear: no kernel on emulator for f32 3 x 64, q8_0 8 x 64 with exact products");
+                 "fused_linear: no kernel on emulator for f32 3 x 64, q8_0 8 x 64 with exact products");
   }
 }
 
