@@ -201,8 +201,7 @@ class NativeWriter : public ReplyWriter {
     count.scores += piece.scores.size();
     count.tokens = std::max(count.tokens + 1, count.scores);
     // Tokens that complete no character have scores, but no text.
-    if (!piece.text.empty() || !piece.scores.empty())
-      stream.data(piece_body(answer, piece, count));
+    if (!piece.text.empty() || !piece.scores.empty()) stream.data(piece_body(answer, piece, count));
   }
   void end(const Answer& answer, EventStream& stream) override { stream.data(final_body(answer)); }
   void finish(AnswerList, const AnswerUsage&, EventStream&) override {}

@@ -520,8 +520,9 @@ TEST(GpuRefusals, NameOpAndOperands) {
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_STREQ(error.what(),
-                 "fused_linear: no kernel on emulator for f32 3 x 64, q8_0 8 x 64 with exact products");
+    EXPECT_STREQ(
+        error.what(),
+        "fused_linear: no kernel on emulator for f32 3 x 64, q8_0 8 x 64 with exact products");
   }
 }
 
