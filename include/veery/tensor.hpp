@@ -334,6 +334,63 @@ Tensor repeat(const Tensor& x, int64_t count, int axis);
 Tensor tile(const Tensor& x, const Shape& counts);
 Tensor roll(const Tensor& x, int64_t shift, int axis);
 
+// ---- indexing ----
+// Indices are integers; negative ones count from the end. eval() throws kInput for others outside
+// of the axis.
+
+/// Elements `indices` of an axis, which the dimensions of `indices` replace.
+Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
+/// x with `updates`, of the shape of take(x, indices, axis), added at `indices`, in their order.
+Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
+/// y[.., j, ..] = x[.., indices[.., j, ..], ..] along `axis`; the other axes are broadcast.
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis = -1);
+/// x with `updates` of the shape of `indices` added where take_along_axis() reads.
+Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tensor& updates,
+                              int axis = -1);
+/// [.., classes]: 1 at the index, 0 elsewhere; all 0 for an index outside of the classes.
+Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type = Dtype::kF32);
+
+// ---- order ----
+// NaN counts as the largest number. Equal elements keep their order. Indices are i64.
+
+Tensor argmax(const Tensor& x, std::optional<int> axis = {}, bool keep = false);  ///< absent: flat
+Tensor argmin(const Tensor& x, std::optional<int> axis = {}, bool keep = false);
+Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
+Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
+/// The k largest elements in descending order, and their indices.
+std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int axis = -1);
+/// For each value the number of elements of `sorted` [n] that are less, or with `right` not
+/// greater.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+Tensor cumsum(const Tensor& x, int axis = -1);  ///< integers as i64
+Tensor cumprod(const Tensor& x, int axis = -1);
+
+// ---- random numbers ----
+// A key is [2] u32. The numbers are a function of key and shape alone (Philox4x32-10; Salmon et
+// al., SC 2011): use a key once, and split() it for more.
+
+namespace random {
+Tensor key(uint64_t seed);
+/// `count` keys: [count, 2].
+Tensor split(const Tensor& key, int64_t count = 2);
+Tensor bits(const Tensor& key, const Shape& shape);  ///< u32
+/// From `low` to below `high`.
+Tensor uniform(const Tensor& key, const Shape& shape, double low = 0, double high = 1,
+               Dtype type = Dtype::kF32);
+Tensor normal(const Tensor& key, const Shape& shape, double mean = 0, double deviation = 1,
+              Dtype type = Dtype::kF32);
+/// A normal distribution without what is below `low` or above `high`.
+Tensor truncated_normal(const Tensor& key, const Shape& shape, double low, double high,
+                        Dtype type = Dtype::kF32);
+Tensor randint(const Tensor& key, const Shape& shape, int64_t low, int64_t high,
+               Dtype type = Dtype::kI32);  ///< from `low` to below `high`, at most 2^32 values
+Tensor bernoulli(const Tensor& key, const Tensor& probability);  ///< bool
+Tensor gumbel(const Tensor& key, const Shape& shape, Dtype type = Dtype::kF32);
+/// Indices drawn with probabilities softmax(logits) along `axis`.
+Tensor categorical(const Tensor& key, const Tensor& logits, int axis = -1);
+Tensor permutation(const Tensor& key, int64_t count);  ///< of 0 to count - 1
+}  // namespace random
+
 // ---- transforms ----
 
 using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;

@@ -1,0 +1,242 @@
+// Functions that read or add to elements at computed indices.
+#include <cstring>
+
+#include "tensor/elementwise.h"
+#include "tensor/lines.h"
+
+namespace veery::tensor {
+namespace {
+
+// An index counted from the front.
+int64_t place_of(std::string_view function, int64_t index, int64_t size) {
+  const int64_t place = index < 0 ? index + size : index;
+  if (place < 0 || place >= size)
+    fail(ErrorKind::kInput, "{}: index {} of an axis with {} elements", function, index, size);
+  return place;
+}
+// All indices, checked before workers use them.
+std::vector<int64_t> places_of(std::string_view function, const Operand& indices, int64_t size) {
+  const Data data = contiguous(indices, Dtype::kI64);
+  std::vector<int64_t> places(static_cast<size_t>(element_count(indices.spec->shape)));
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = place_of(function, elements<int64_t>(data)[i], size);
+  return places;
+}
+
+void require_indices(std::string_view function, const Tensor& indices) {
+  require(function, indices);
+  if (!is_integer(indices.dtype()))
+    fail(ErrorKind::kInput, "{}: indices of type {}, expected integers", function,
+         name(indices.dtype()));
+}
+
+/// Rows of one axis. Inputs: x, indices.
+class Take : public Operation {
+ public:
+  explicit Take(size_t axis) : axis_(axis) {}
+  std::string_view name() const override { return "take"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Lines x(in[0].spec->shape, axis_);
+    const std::vector<int64_t> places = places_of(name(), in[1], x.along);
+    const auto count = static_cast<int64_t>(places.size());
+    const Data from = contiguous(in[0], in[0].spec->dtype);
+    Data data = new_data(out.front());
+    const auto bytes = static_cast<int64_t>(byte_size(out.front().dtype));
+    const std::byte* source = from.buffer->data() + from.offset * bytes;
+    each_line(x.outer * count, x.inner, [&](int64_t line) {
+      const int64_t row = line / count * x.along + places[static_cast<size_t>(line % count)];
+      std::memcpy(data.buffer->data() + line * x.inner * bytes, source + row * x.inner * bytes,
+                  static_cast<size_t>(x.inner * bytes));
+    });
+    return {std::move(data)};
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> cotangents,
+                          const std::vector<bool>&) const override {
+    return {scatter_add(zeros_like(in[0]), in[1], cotangents.front(), static_cast<int>(axis_)), {}};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> tangents) const override {
+    return {take(tangents.front(), in[1], static_cast<int>(axis_))};
+  }
+
+ private:
+  size_t axis_;
+};
+
+// Adds x to y; integers wrap around.
+template <typename T>
+void add_to(T& y, T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    y += x;
+  else
+    y = static_cast<T>(static_cast<uint64_t>(y) + static_cast<uint64_t>(x));
+}
+
+/// Inputs: x, indices, updates. Sums of f16 and bf16 are taken in f32.
+class ScatterAdd : public Operation {
+ public:
+  /// `along`: each line has its own indices (scatter_add_along_axis).
+  ScatterAdd(size_t axis, bool along) : axis_(axis), along_(along) {}
+  std::string_view name() const override {
+    return along_ ? "scatter_add_along_axis" : "scatter_add";
+  }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Dtype type = computed_dtype(out.front().dtype);
+    const Spec wide{out.front().shape, type};
+    const Lines y(wide.shape, axis_);
+    const std::vector<int64_t> places = places_of(name(), in[1], y.along);
+    Data sums = new_data(wide);
+    const Operand target{&wide, &sums};
+    copy_elements(wide.shape, in[0], target.first(), type, sums.strides);
+    const Data updates = contiguous(in[2], type);
+    // Each worker has elements of its own, which get their updates in the order of the indices.
+    with_number(type, [&](auto sample) {
+      using T = decltype(sample);
+      auto* to = elements<T>(sums);
+      const auto* from = elements<T>(updates);
+      const Lines u = along_ ? Lines(in[2].spec->shape, axis_) : y;
+      const int64_t count = along_ ? u.along : static_cast<int64_t>(places.size());
+      each_line(y.count(), count, [&](int64_t line) {
+        const int64_t outer = line / y.inner, inner = line % y.inner;
+        for (int64_t j = 0; j < count; ++j) {
+          const int64_t at = (outer * count + j) * y.inner + inner;
+          const int64_t place = places[static_cast<size_t>(along_ ? at : j)];
+          add_to(to[(outer * y.along + place) * y.inner + inner], from[at]);
+        }
+      });
+    });
+    if (type == out.front().dtype) return {std::move(sums)};
+    return {evaluate_one(ElementOp::kCast, {&target, 1}, out.front())};
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> cotangents,
+                          const std::vector<bool>&) const override {
+    const Tensor& t = cotangents.front();
+    const auto axis = static_cast<int>(axis_);
+    return {t, {}, along_ ? take_along_axis(t, in[1], axis) : take(t, in[1], axis)};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> tangents) const override {
+    const Tensor x = tangents[0] ? tangents[0] : zeros_like(in[0]);
+    if (!tangents[2]) return {x};
+    const auto axis = static_cast<int>(axis_);
+    return {along_ ? scatter_add_along_axis(x, in[1], tangents[2], axis)
+                   : scatter_add(x, in[1], tangents[2], axis)};
+  }
+
+ private:
+  size_t axis_;
+  bool along_;
+};
+
+/// Inputs: x and indices, whose shapes differ along the axis only.
+class TakeAlongAxis : public Operation {
+ public:
+  explicit TakeAlongAxis(size_t axis) : axis_(axis) {}
+  std::string_view name() const override { return "take_along_axis"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Lines x(in[0].spec->shape, axis_), y(out.front().shape, axis_);
+    const std::vector<int64_t> places = places_of(name(), in[1], x.along);
+    const Data from = contiguous(in[0], in[0].spec->dtype);
+    Data data = new_data(out.front());
+    const auto bytes = static_cast<int64_t>(byte_size(out.front().dtype));
+    const std::byte* source = from.buffer->data() + from.offset * bytes;
+    each_line(y.outer, y.along * y.inner, [&](int64_t outer) {
+      for (int64_t i = 0; i < y.along * y.inner; ++i) {
+        const int64_t at = outer * y.along * y.inner + i;
+        const int64_t row = outer * x.along + places[static_cast<size_t>(at)];
+        std::memcpy(data.buffer->data() + at * bytes,
+                    source + (row * x.inner + i % y.inner) * bytes, static_cast<size_t>(bytes));
+      }
+    });
+    return {std::move(data)};
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> cotangents,
+                          const std::vector<bool>&) const override {
+    return {scatter_add_along_axis(zeros_like(in[0]), in[1], cotangents.front(),
+                                   static_cast<int>(axis_)),
+            {}};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> tangents) const override {
+    return {take_along_axis(tangents.front(), in[1], static_cast<int>(axis_))};
+  }
+
+ private:
+  size_t axis_;
+};
+
+// The shape of take().
+Shape taken_shape(const Tensor& x, const Tensor& indices, size_t axis) {
+  Shape shape(x.shape().begin(), x.shape().begin() + static_cast<ptrdiff_t>(axis));
+  shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
+  shape.insert(shape.end(), x.shape().begin() + static_cast<ptrdiff_t>(axis) + 1, x.shape().end());
+  if (shape.size() > kMaxTensorRank)
+    fail(ErrorKind::kInput, "take: the result has {} dimensions, expected at most {}", shape.size(),
+         kMaxTensorRank);
+  return shape;
+}
+
+// Brings x and indices to shapes that differ along the axis only.
+std::pair<Tensor, Tensor> aligned(std::string_view function, const Tensor& x, const Tensor& indices,
+                                  size_t axis) {
+  if (x.rank() != indices.rank())
+    fail(ErrorKind::kInput, "{}: shapes {} and {} have different numbers of dimensions", function,
+         text(x.shape()), text(indices.shape()));
+  Shape a = x.shape(), b = indices.shape();
+  a[axis] = b[axis] = 1;
+  Shape of_x = broadcast(function, a, b), of_indices = of_x;
+  of_x[axis] = x.shape()[axis];
+  of_indices[axis] = indices.shape()[axis];
+  return {broadcast_to(x, of_x), broadcast_to(indices, of_indices)};
+}
+
+}  // namespace
+
+Tensor take(const Tensor& x, const Tensor& indices, int axis) {
+  require("take", x);
+  require_indices("take", indices);
+  const auto at = static_cast<size_t>(axis_of("take", axis, x.rank()));
+  return make(Take(at), {x, indices}, {taken_shape(x, indices, at), x.dtype()});
+}
+
+Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  require("scatter_add", x);
+  require("scatter_add", updates);
+  require_indices("scatter_add", indices);
+  const auto at = static_cast<size_t>(axis_of("scatter_add", axis, x.rank()));
+  const Tensor all = broadcast_to(astype(updates, x.dtype()), taken_shape(x, indices, at));
+  return make(ScatterAdd(at, false), {x, indices, all}, {x.shape(), x.dtype()});
+}
+
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis) {
+  require("take_along_axis", x);
+  require_indices("take_along_axis", indices);
+  const auto at = static_cast<size_t>(axis_of("take_along_axis", axis, x.rank()));
+  const auto [from, places] = aligned("take_along_axis", x, indices, at);
+  return make(TakeAlongAxis(at), {from, places}, {places.shape(), x.dtype()});
+}
+
+Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tensor& updates,
+                              int axis) {
+  require("scatter_add_along_axis", x);
+  require("scatter_add_along_axis", updates);
+  require_indices("scatter_add_along_axis", indices);
+  const auto at = static_cast<size_t>(axis_of("scatter_add_along_axis", axis, x.rank()));
+  const auto [to, places] = aligned("scatter_add_along_axis", x, indices, at);
+  const Tensor all = broadcast_to(astype(updates, x.dtype()), places.shape());
+  return make(ScatterAdd(at, true), {to, places, all}, {to.shape(), x.dtype()});
+}
+
+Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type) {
+  require_indices("one_hot", indices);
+  if (classes < 0) fail(ErrorKind::kInput, "one_hot: {} classes, expected 0 or more", classes);
+  return astype(equal(expand_dims(indices, -1), arange(0, static_cast<double>(classes))), type);
+}
+
+}  // namespace veery::tensor

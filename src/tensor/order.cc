@@ -1,0 +1,263 @@
+// Functions that compare elements of a line: arg-reductions, sorting, searching; and running sums.
+#include <cmath>
+#include <numeric>
+
+#include "tensor/elementwise.h"
+#include "tensor/lines.h"
+
+namespace veery::tensor {
+namespace {
+
+// Whether a comes before b in ascending order; NaN is the largest number.
+template <typename T>
+bool is_less(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(b)) return !std::isnan(a);
+  return a < b;
+}
+
+/// An operation without a derivative, whose result is indices.
+class Indices : public Operation {
+ public:
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor>, const std::vector<bool>&) const override {
+    return std::vector<Tensor>(in.size());
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
+                          std::span<const Tensor>) const override {
+    return {Tensor{}};
+  }
+};
+
+/// The index of the first largest or smallest element of each line; of the first NaN if there is
+/// one.
+class ArgReduce : public Indices {
+ public:
+  ArgReduce(size_t axis, bool largest) : axis_(axis), largest_(largest) {}
+  std::string_view name() const override { return largest_ ? "argmax" : "argmin"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Lines lines(in[0].spec->shape, axis_);
+    const Dtype type = computed_dtype(in[0].spec->dtype);
+    const Data from = contiguous(in[0], type);
+    Data data = new_data(out.front());
+    with_number(type, [&](auto sample) {
+      using T = decltype(sample);
+      const auto* x = elements<T>(from);
+      each_line(lines.count(), lines.along, [&](int64_t line) {
+        const T* at = x + lines.first(line);
+        elements<int64_t>(data)[line] = best(at, lines.along, lines.inner);
+      });
+    });
+    return {std::move(data)};
+  }
+
+ private:
+  template <typename T>
+  int64_t best(const T* x, int64_t count, int64_t step) const {
+    int64_t found = 0;
+    for (int64_t i = 1; i < count; ++i) {
+      const T a = x[found * step], b = x[i * step];
+      if constexpr (std::is_floating_point_v<T>) {
+        if (std::isnan(a)) return found;
+        if (std::isnan(b)) return i;
+      }
+      if (largest_ ? a < b : b < a) found = i;
+    }
+    return found;
+  }
+  size_t axis_;
+  bool largest_;
+};
+
+class ArgSort : public Indices {
+ public:
+  ArgSort(size_t axis, bool descending) : axis_(axis), descending_(descending) {}
+  std::string_view name() const override { return "argsort"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Lines lines(in[0].spec->shape, axis_);
+    const Dtype type = computed_dtype(in[0].spec->dtype);
+    const Data from = contiguous(in[0], type);
+    Data data = new_data(out.front());
+    with_number(type, [&](auto sample) {
+      using T = decltype(sample);
+      const auto* x = elements<T>(from);
+      each_line(lines.count(), lines.along, [&](int64_t line) {
+        const T* at = x + lines.first(line);
+        std::vector<int64_t> order(static_cast<size_t>(lines.along));
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+          const T p = at[a * lines.inner], q = at[b * lines.inner];
+          return descending_ ? is_less(q, p) : is_less(p, q);
+        });
+        int64_t* to = elements<int64_t>(data) + lines.first(line);
+        for (int64_t i = 0; i < lines.along; ++i)
+          to[i * lines.inner] = order[static_cast<size_t>(i)];
+      });
+    });
+    return {std::move(data)};
+  }
+
+ private:
+  size_t axis_;
+  bool descending_;
+};
+
+/// Inputs: sorted [n], values.
+class SearchSorted : public Indices {
+ public:
+  explicit SearchSorted(bool right) : right_(right) {}
+  std::string_view name() const override { return "searchsorted"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Dtype type = computed_dtype(in[0].spec->dtype);
+    const Data sorted = contiguous(in[0], type), values = contiguous(in[1], type);
+    Data data = new_data(out.front());
+    with_number(type, [&](auto sample) {
+      using T = decltype(sample);
+      const auto* begin = elements<T>(sorted);
+      const auto* end = begin + in[0].spec->shape.front();
+      each_line(element_count(out.front().shape), 32, [&](int64_t i) {
+        const T value = elements<T>(values)[i];
+        const T* at = right_ ? std::upper_bound(begin, end, value, is_less<T>)
+                             : std::lower_bound(begin, end, value, is_less<T>);
+        elements<int64_t>(data)[i] = at - begin;
+      });
+    });
+    return {std::move(data)};
+  }
+
+ private:
+  bool right_;
+};
+
+/// Running sums or products of a line, in order; f16 and bf16 in f32.
+class Cumulate : public Operation {
+ public:
+  Cumulate(size_t axis, bool product) : axis_(axis), product_(product) {}
+  std::string_view name() const override { return product_ ? "cumprod" : "cumsum"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Lines lines(in[0].spec->shape, axis_);
+    const Spec wide{out.front().shape, computed_dtype(out.front().dtype)};
+    const Data from = contiguous(in[0], wide.dtype);
+    Data data = new_data(wide);
+    with_number(wide.dtype, [&](auto sample) {
+      using T = decltype(sample);
+      using U = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
+      each_line(lines.count(), lines.along, [&](int64_t line) {
+        const T* x = elements<T>(from) + lines.first(line);
+        T* y = elements<T>(data) + lines.first(line);
+        U sum = product_ ? U{1} : U{0};
+        for (int64_t i = 0; i < lines.along; ++i) {
+          const auto value = static_cast<U>(x[i * lines.inner]);
+          sum = product_ ? sum * value : sum + value;
+          y[i * lines.inner] = static_cast<T>(sum);
+        }
+      });
+    });
+    const Operand operand{&wide, &data};
+    if (wide.dtype == out.front().dtype) return {std::move(data)};
+    return {evaluate_one(ElementOp::kCast, {&operand, 1}, out.front())};
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> cotangents,
+                          const std::vector<bool>&) const override {
+    const auto axis = static_cast<int>(axis_);
+    if (product_) return tensor::vjp(doubling(axis), in, cotangents).second;
+    return {flip(cumsum(flip(cotangents.front(), {axis}), axis), {axis})};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
+                          std::span<const Tensor> tangents) const override {
+    const auto axis = static_cast<int>(axis_);
+    if (product_) return tensor::jvp(doubling(axis), in, tangents).second;
+    return {cumsum(tangents.front(), axis)};
+  }
+
+ private:
+  // The products in log2 n steps (Hillis and Steele, CACM 1986), whose derivative has no division
+  // and so is right where elements are 0.
+  static Function doubling(int axis) {
+    return [axis](std::span<const Tensor> in) {
+      Tensor x = in.front();
+      const int64_t count = x.dim(axis);
+      for (int64_t step = 1; step < count; step *= 2) {
+        std::vector<Slice> first(static_cast<size_t>(axis) + 1), rest = first, last = first;
+        first.back() = {0, step, 1};
+        rest.back() = {step, count, 1};
+        last.back() = {0, count - step, 1};
+        x = concatenate({slice(x, first), slice(x, rest) * slice(x, last)}, axis);
+      }
+      return std::vector<Tensor>{x};
+    };
+  }
+  size_t axis_;
+  bool product_;
+};
+
+Tensor arg_reduce(std::string_view function, const Tensor& x, std::optional<int> axis, bool keep,
+                  bool largest) {
+  require(function, x);
+  const Tensor line = axis ? x : flatten(x);
+  const auto at = static_cast<size_t>(axis_of(function, axis.value_or(0), line.rank()));
+  if (line.shape()[at] == 0)
+    fail(ErrorKind::kInput, "{}: axis {} of {} is empty", function, at, text(line.shape()));
+  Shape shape = line.shape();
+  shape.erase(shape.begin() + static_cast<ptrdiff_t>(at));
+  const Tensor y = make(ArgReduce(at, largest), {line}, {std::move(shape), Dtype::kI64});
+  if (!keep) return y;
+  return axis ? expand_dims(y, static_cast<int>(at)) : reshape(y, Shape(x.shape().size(), 1));
+}
+
+Tensor cumulate(std::string_view function, const Tensor& x, int axis, bool product) {
+  require(function, x);
+  const Tensor wide = is_float(x.dtype()) ? x : astype(x, Dtype::kI64);
+  const auto at = static_cast<size_t>(axis_of(function, axis, x.rank()));
+  return make(Cumulate(at, product), {wide}, {x.shape(), wide.dtype()});
+}
+
+}  // namespace
+
+Tensor argmax(const Tensor& x, std::optional<int> axis, bool keep) {
+  return arg_reduce("argmax", x, axis, keep, true);
+}
+Tensor argmin(const Tensor& x, std::optional<int> axis, bool keep) {
+  return arg_reduce("argmin", x, axis, keep, false);
+}
+
+Tensor argsort(const Tensor& x, int axis, bool descending) {
+  require("argsort", x);
+  const auto at = static_cast<size_t>(axis_of("argsort", axis, x.rank()));
+  return make(ArgSort(at, descending), {x}, {x.shape(), Dtype::kI64});
+}
+Tensor sort(const Tensor& x, int axis, bool descending) {
+  return take_along_axis(x, argsort(x, axis, descending), axis);
+}
+
+std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int axis) {
+  require("top_k", x);
+  const auto at = static_cast<size_t>(axis_of("top_k", axis, x.rank()));
+  if (k < 0 || k > x.shape()[at])
+    fail(ErrorKind::kInput, "top_k: {} of {} elements", k, x.shape()[at]);
+  std::vector<Slice> first(at + 1);
+  first[at] = {0, k, 1};
+  const Tensor indices = slice(argsort(x, axis, true), first);
+  return {take_along_axis(x, indices, axis), indices};
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+  require("searchsorted", sorted);
+  require("searchsorted", values);
+  if (sorted.rank() != 1)
+    fail(ErrorKind::kInput, "searchsorted: the sorted tensor has the shape {}, expected [n]",
+         text(sorted.shape()));
+  const Dtype type = promote(sorted.dtype(), values.dtype());
+  return make(SearchSorted(right), {astype(sorted, type), astype(values, type)},
+              {values.shape(), Dtype::kI64});
+}
+
+Tensor cumsum(const Tensor& x, int axis) { return cumulate("cumsum", x, axis, false); }
+Tensor cumprod(const Tensor& x, int axis) { return cumulate("cumprod", x, axis, true); }
+
+}  // namespace veery::tensor

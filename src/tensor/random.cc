@@ -1,0 +1,132 @@
+// Random numbers as a function of a key.
+#include <cmath>
+
+#include "base/philox.h"
+#include "tensor/elementwise.h"
+#include "tensor/lines.h"
+
+namespace veery::tensor::random {
+namespace {
+
+/// Number i of a stream. Streams of one key differ in the third word of the counter.
+class Bits : public Operation {
+ public:
+  explicit Bits(uint32_t stream) : stream_(stream) {}
+  std::string_view name() const override { return "random"; }
+  std::vector<Data> evaluate(std::span<const Operand> in,
+                             std::span<const Spec> out) const override {
+    const Data key = contiguous(in[0], Dtype::kU32);
+    const auto* words = elements<uint32_t>(key);
+    Data data = new_data(out.front());
+    auto* to = elements<uint32_t>(data);
+    const int64_t count = element_count(out.front().shape);
+    each_line((count + 3) / 4, 16, [&](int64_t block) {
+      const PhiloxBlock made =
+          philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_, 0}},
+                 words[0], words[1]);
+      for (int64_t i = block * 4; i < std::min(count, block * 4 + 4); ++i)
+        to[i] = made.numbers[i % 4];
+    });
+    return {std::move(data)};
+  }
+  std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
+                          const std::vector<bool>&) const override {
+    return {Tensor{}};
+  }
+  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
+                          std::span<const Tensor>) const override {
+    return {Tensor{}};
+  }
+
+ private:
+  uint32_t stream_;
+};
+
+constexpr uint32_t kNumbers = 0, kKeys = 1;
+
+Tensor stream(std::string_view function, const Tensor& key, const Shape& shape, uint32_t number) {
+  require(function, key);
+  if (key.shape() != Shape{2} || key.dtype() != Dtype::kU32)
+    fail(ErrorKind::kInput, "{}: the key is {} {}, expected u32 [2]", function, name(key.dtype()),
+         text(key.shape()));
+  for (const int64_t size : shape)
+    if (size < 0 || shape.size() > kMaxTensorRank)
+      fail(ErrorKind::kInput, "{}: invalid shape {}", function, text(shape));
+  return make(Bits(number), {key}, {shape, Dtype::kU32});
+}
+
+void require_floats(std::string_view function, Dtype type) {
+  if (!is_float(type))
+    fail(ErrorKind::kInput, "{}: type {}, expected floats", function, name(type));
+}
+
+// Numbers in (0, 1): the middles of 2^24 intervals, exact in f32.
+Tensor open_uniform(std::string_view function, const Tensor& key, const Shape& shape, Dtype type) {
+  require_floats(function, type);
+  const Dtype wide = type == Dtype::kF64 ? type : Dtype::kF32;
+  const Tensor whole = astype(bitwise_right_shift(stream(function, key, shape, kNumbers), 9), wide);
+  return (whole + 0.5) * 0x1p-23;
+}
+
+}  // namespace
+
+Tensor key(uint64_t seed) {
+  return Tensor::of<uint32_t>({static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+}
+
+Tensor split(const Tensor& key, int64_t count) { return stream("split", key, {count, 2}, kKeys); }
+
+Tensor bits(const Tensor& key, const Shape& shape) { return stream("bits", key, shape, kNumbers); }
+
+Tensor uniform(const Tensor& key, const Shape& shape, double low, double high, Dtype type) {
+  require_floats("uniform", type);
+  if (!(low <= high)) fail(ErrorKind::kInput, "uniform: from {} to {}", low, high);
+  const Dtype wide = type == Dtype::kF64 ? type : Dtype::kF32;
+  const Tensor unit = astype(bitwise_right_shift(bits(key, shape), 8), wide) * 0x1p-24;
+  return astype(unit * (high - low) + low, type);
+}
+
+Tensor normal(const Tensor& key, const Shape& shape, double mean, double deviation, Dtype type) {
+  const Tensor u = open_uniform("normal", key, shape, type);
+  return astype(erfinv(u * 2 - 1) * (std::sqrt(2.0) * deviation) + mean, type);
+}
+
+Tensor truncated_normal(const Tensor& key, const Shape& shape, double low, double high,
+                        Dtype type) {
+  if (!(low < high)) fail(ErrorKind::kInput, "truncated_normal: from {} to {}", low, high);
+  const double a = std::erf(low / std::sqrt(2.0)), b = std::erf(high / std::sqrt(2.0));
+  const Tensor u = open_uniform("truncated_normal", key, shape, type);
+  return astype(clip(erfinv(u * (b - a) + a) * std::sqrt(2.0), low, high), type);
+}
+
+Tensor randint(const Tensor& key, const Shape& shape, int64_t low, int64_t high, Dtype type) {
+  const auto range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  if (low >= high || range > (uint64_t{1} << 32))
+    fail(ErrorKind::kInput, "randint: from {} to below {}, expected 1 to 2^32 numbers", low, high);
+  if (!is_integer(type)) fail(ErrorKind::kInput, "randint: type {}, expected integers", name(type));
+  // The upper bits of a product of 32 random bits with the range; i64 holds the product of at most
+  // 2^31, so that the range is multiplied in two parts.
+  const Tensor random = astype(bits(key, shape), Dtype::kI64);
+  const auto upper = static_cast<int64_t>(range >> 16),
+             lower = static_cast<int64_t>(range & 0xffff);
+  const Tensor product = random * upper + bitwise_right_shift(random * lower, 16);
+  return astype(bitwise_right_shift(product, 16) + low, type);
+}
+
+Tensor bernoulli(const Tensor& key, const Tensor& probability) {
+  require("bernoulli", probability);
+  return less(uniform(key, probability.shape()), probability);
+}
+
+Tensor gumbel(const Tensor& key, const Shape& shape, Dtype type) {
+  return astype(-log(-log(open_uniform("gumbel", key, shape, type))), type);
+}
+
+Tensor categorical(const Tensor& key, const Tensor& logits, int axis) {
+  require("categorical", logits);
+  return argmax(logits + gumbel(key, logits.shape()), axis);
+}
+
+Tensor permutation(const Tensor& key, int64_t count) { return argsort(bits(key, {count})); }
+
+}  // namespace veery::tensor::random
