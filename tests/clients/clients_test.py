@@ -305,18 +305,18 @@ class OpenAiAgents(unittest.TestCase):
                 for kind in (agents.OpenAIResponsesModel, agents.OpenAIChatCompletionsModel):
                     agent = agents.Agent(name="a", model=kind(model="smollm2", openai_client=client),
                                          model_settings=agents.ModelSettings(temperature=0, max_tokens=24))  # fmt: skip
-                    first = await agents.Session.run(agent, QUESTION)
+                    first = await agents.Runner.run(agent, QUESTION)
                     self.assertEqual(first.final_output, answer_of_run())
                     more = [*first.to_input_list(), {"role": "user", "content": "And of Spain?"}]
-                    self.assertTrue((await agents.Session.run(agent, more)).final_output)
-                    streamed = agents.Session.run_streamed(agent, QUESTION)
+                    self.assertTrue((await agents.Runner.run(agent, more)).final_output)
+                    streamed = agents.Runner.run_streamed(agent, QUESTION)
                     kinds = {event.type async for event in streamed.stream_events()}
                     self.assertIn("raw_response_event", kinds)
                     self.assertEqual(streamed.final_output, first.final_output)
                 responses = agents.Agent(name="a", model=agents.OpenAIResponsesModel(model="smollm2", openai_client=client),
                                          model_settings=agents.ModelSettings(temperature=0, max_tokens=24))  # fmt: skip
-                first = await agents.Session.run(responses, QUESTION)
-                second = await agents.Session.run(responses, "And of Spain?", previous_response_id=first.last_response_id)
+                first = await agents.Runner.run(responses, QUESTION)
+                second = await agents.Runner.run(responses, "And of Spain?", previous_response_id=first.last_response_id)
                 self.assertTrue(second.final_output)
 
         agents.set_tracing_disabled(True)
