@@ -66,7 +66,8 @@ class Hostile {
   T spoiled(T options, std::initializer_list<int32_t T::*> numbers) {
     for (int32_t T::*member : numbers)
       if (chance(4)) options.*member = number();
-    if (chance(6)) options.size = chance(2) ? 0 : static_cast<size_t>(number());
+    // A larger size than that of the memory cannot be noticed unless no structure has it.
+    if (chance(6)) options.size = chance(2) ? 0 : static_cast<size_t>(number()) | 1;
     return options;
   }
 
