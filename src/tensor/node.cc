@@ -58,7 +58,7 @@ std::vector<Tensor> Operation::vjp(std::span<const Tensor>, std::span<const Tens
 }
 void Operation::add_vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                         std::span<const Tensor> cotangents, const std::vector<bool>& wanted,
-                        Cotangents& sums) const {
+                        Derivatives& sums) const {
   const std::vector<Tensor> made = vjp(in, out, cotangents, wanted);
   for (size_t i = 0; i < made.size(); ++i)
     if (wanted[i] && made[i]) sums.add(in[i], made[i]);

@@ -58,8 +58,8 @@ struct Operand {
   }
 };
 
-/// The sums of cotangents by tensor; empty tensors are zeros.
-class Cotangents {
+/// The derivative of each tensor: a sum of cotangents, or a tangent. Empty tensors are zeros.
+class Derivatives {
  public:
   Tensor& operator[](const Tensor& x) { return sums_[{x.node().get(), x.output()}]; }
   void add(const Tensor& x, const Tensor& t) {
@@ -88,7 +88,7 @@ class Operation {
   /// Adds what vjp() returns to the cotangents of the inputs.
   virtual void add_vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                        std::span<const Tensor> cotangents, const std::vector<bool>& wanted,
-                       Cotangents& sums) const;
+                       Derivatives& sums) const;
   /// The products of the Jacobian with the tangents of the inputs, with the same convention.
   virtual std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
                                   std::span<const Tensor> tangents) const;

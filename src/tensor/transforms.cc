@@ -104,7 +104,7 @@ std::vector<Tensor> outputs_of(const Tensor& x) {
     outputs.emplace_back(x.node(), static_cast<int>(i));
   return outputs;
 }
-std::vector<Tensor> found(Cotangents& sums, std::span<const Tensor> values) {
+std::vector<Tensor> found(Derivatives& sums, std::span<const Tensor> values) {
   std::vector<Tensor> result;
   for (const Tensor& x : values) result.push_back(sums[x]);
   return result;
@@ -118,7 +118,7 @@ bool has_any(std::span<const Tensor> tensors) {
 void backward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
               std::span<const Tensor> cotangents, std::vector<Tensor>& sums) {
   const Trace trace(leaves, outputs);
-  Cotangents all;
+  Derivatives all;
   for (size_t i = 0; i < leaves.size(); ++i) all[leaves[i]] = sums[i];
   for (size_t i = 0; i < outputs.size(); ++i)
     if (cotangents[i] && trace.depends(outputs[i])) all.add(outputs[i], cotangents[i]);
@@ -144,7 +144,7 @@ class Checkpoint : public PassOn {
   // Adds to the sums node by node, as without the checkpoint, so that gradients have the same bits.
   void add_vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                std::span<const Tensor> cotangents, const std::vector<bool>& wanted,
-               Cotangents& sums) const override {
+               Derivatives& sums) const override {
     // Without waiting, the function could be computed again long before the cotangents are there.
     std::vector<Tensor> waited;
     for (const Tensor& t : cotangents)
@@ -187,7 +187,7 @@ std::vector<Tensor> with_zeros(std::vector<Tensor> tensors, std::span<const Tens
 std::vector<Tensor> forward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
                             std::span<const Tensor> tangents) {
   const Trace trace(leaves, outputs);
-  Cotangents all;  // here tangents, of which there is one for each tensor
+  Derivatives all;
   for (size_t i = 0; i < leaves.size(); ++i) all[leaves[i]] = tangents[i];
   for (const Tensor& x : trace.order()) {
     const std::vector<Tensor>& in = x.node()->inputs;
