@@ -65,4 +65,18 @@ auto with_number(Dtype type, const Fn& fn) {
   }
 }
 
+/// Calls fn(first, line, lines) for each line of an operand along an axis, on all workers. `first`
+/// points to its first element, of computed_dtype(); the next one is lines.inner further.
+template <typename Fn>
+void each_line_of(const Operand& x, size_t axis, const Fn& fn) {
+  const Lines lines(x.spec->shape, axis);
+  const Dtype type = computed_dtype(x.spec->dtype);
+  const Data data = contiguous(x, type);
+  with_number(type, [&](auto sample) {
+    const auto* first = elements<decltype(sample)>(data);
+    each_line(lines.count(), lines.along,
+              [&](int64_t line) { fn(first + lines.first(line), line, lines); });
+  });
+}
+
 }  // namespace veery::tensor

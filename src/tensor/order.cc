@@ -37,17 +37,9 @@ class ArgReduce : public Indices {
   std::string_view name() const override { return largest_ ? "argmax" : "argmin"; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
-    const Lines lines(in[0].spec->shape, axis_);
-    const Dtype type = computed_dtype(in[0].spec->dtype);
-    const Data from = contiguous(in[0], type);
     Data data = new_data(out.front());
-    with_number(type, [&](auto sample) {
-      using T = decltype(sample);
-      const auto* x = elements<T>(from);
-      each_line(lines.count(), lines.along, [&](int64_t line) {
-        const T* at = x + lines.first(line);
-        elements<int64_t>(data)[line] = best(at, lines.along, lines.inner);
-      });
+    each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
+      elements<int64_t>(data)[line] = best(x, lines.along, lines.inner);
     });
     return {std::move(data)};
   }
@@ -76,25 +68,16 @@ class ArgSort : public Indices {
   std::string_view name() const override { return "argsort"; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
-    const Lines lines(in[0].spec->shape, axis_);
-    const Dtype type = computed_dtype(in[0].spec->dtype);
-    const Data from = contiguous(in[0], type);
     Data data = new_data(out.front());
-    with_number(type, [&](auto sample) {
-      using T = decltype(sample);
-      const auto* x = elements<T>(from);
-      each_line(lines.count(), lines.along, [&](int64_t line) {
-        const T* at = x + lines.first(line);
-        std::vector<int64_t> order(static_cast<size_t>(lines.along));
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-          const T p = at[a * lines.inner], q = at[b * lines.inner];
-          return descending_ ? is_less(q, p) : is_less(p, q);
-        });
-        int64_t* to = elements<int64_t>(data) + lines.first(line);
-        for (int64_t i = 0; i < lines.along; ++i)
-          to[i * lines.inner] = order[static_cast<size_t>(i)];
+    each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
+      std::vector<int64_t> order(static_cast<size_t>(lines.along));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const auto p = x[a * lines.inner], q = x[b * lines.inner];
+        return descending_ ? is_less(q, p) : is_less(p, q);
       });
+      int64_t* to = elements<int64_t>(data) + lines.first(line);
+      for (int64_t i = 0; i < lines.along; ++i) to[i * lines.inner] = order[static_cast<size_t>(i)];
     });
     return {std::move(data)};
   }
@@ -139,23 +122,18 @@ class Cumulate : public Operation {
   std::string_view name() const override { return product_ ? "cumprod" : "cumsum"; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
-    const Lines lines(in[0].spec->shape, axis_);
     const Spec wide{out.front().shape, computed_dtype(out.front().dtype)};
-    const Data from = contiguous(in[0], wide.dtype);
     Data data = new_data(wide);
-    with_number(wide.dtype, [&](auto sample) {
-      using T = decltype(sample);
+    each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
+      using T = std::remove_cvref_t<decltype(*x)>;
       using U = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
-      each_line(lines.count(), lines.along, [&](int64_t line) {
-        const T* x = elements<T>(from) + lines.first(line);
-        T* y = elements<T>(data) + lines.first(line);
-        U sum = product_ ? U{1} : U{0};
-        for (int64_t i = 0; i < lines.along; ++i) {
-          const auto value = static_cast<U>(x[i * lines.inner]);
-          sum = product_ ? sum * value : sum + value;
-          y[i * lines.inner] = static_cast<T>(sum);
-        }
-      });
+      T* y = elements<T>(data) + lines.first(line);
+      U sum = product_ ? U{1} : U{0};
+      for (int64_t i = 0; i < lines.along; ++i) {
+        const auto value = static_cast<U>(x[i * lines.inner]);
+        sum = product_ ? sum * value : sum + value;
+        y[i * lines.inner] = static_cast<T>(sum);
+      }
     });
     const Operand operand{&wide, &data};
     if (wide.dtype == out.front().dtype) return {std::move(data)};

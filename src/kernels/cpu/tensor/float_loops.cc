@@ -12,8 +12,6 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-using enum ElementOp;
-
 // A functor for a function of the C++ library.
 #define VEERY_UNARY(Name, expression) \
   struct Name {                       \
@@ -67,24 +65,12 @@ VEERY_UNARY(Round, std::nearbyint(x))
 #undef VEERY_UNARY
 #undef VEERY_BINARY
 
-// e^x, also where the result or the scale is subnormal or just below the largest float, which
-// exp() of simd-inl.h leaves out.
+// e^x, also where exp() of simd-inl.h gives 0 or infinity too early: e^x = e^(x - d) e^d.
 HWY_INLINE F32 exp_all(F32 x) {
-  const F32 clamped = min(set(89.0F), max(set(-104.0F), x));
-  const I32 n = to_int(mul(clamped, set(1.44269504F)));
-  const F32 nf = to_float(n);
-  F32 r = fma(nf, set(-0.693359375F), clamped);
-  r = fma(nf, set(2.12194440e-4F), r);
-  F32 p = set(0.0013926926767453551F);
-  p = fma(p, r, set(0.008363774046301842F));
-  p = fma(p, r, set(0.04166654869914055F));
-  p = fma(p, r, set(0.16666573286056519F));
-  p = fma(p, r, set(0.5F));
-  p = fma(mul(r, r), p, add(r, set(1.0F)));
-  const I32 half = sar<1>(n);
-  const auto power = [](I32 e) { return as_float(shl<23>(add(e, set(int32_t{127})))); };
-  const F32 y = mul(mul(p, power(half)), power(sub(n, half)));
-  return select(greater(x, set(89.0F)), set(HUGE_VALF), y);
+  const Mask large = greater(x, set(88.0F)), small = greater(set(-87.0F), x);
+  const F32 d = select(large, set(1.0F), select(small, set(-20.0F), zero()));
+  const F32 factor = select(large, set(2.71828183F), select(small, set(2.06115362e-9F), set(1.0F)));
+  return mul(exp(sub(x, d)), factor);
 }
 
 // ln x = e ln 2 + 2 artanh(s) with x = 2^e m, m in [1/sqrt 2, sqrt 2), s = (m - 1) / (m + 1), by
@@ -200,25 +186,8 @@ ElementLoop library_loop(ElementOp op) {
 template <typename T>
 ElementLoop plain_loop(ElementOp op) {
   switch (op) {
-    case kCopy: return copy_loop<T>;
-    case kSelect: return select_loop<T>;
-    case kEqual: return binary_loop<Equal, T>;
-    case kNotEqual: return binary_loop<NotEqual, T>;
-    case kLess: return binary_loop<Less, T>;
-    case kLessEqual: return binary_loop<LessEqual, T>;
     case kIsNan: return unary_loop<IsNan, T>;
     case kIsInfinite: return unary_loop<IsInfinite, T>;
-    case kAdd: return binary_loop<Add, T>;
-    case kSubtract: return binary_loop<Subtract, T>;
-    case kMultiply: return binary_loop<Multiply, T>;
-    case kMinimum: return binary_loop<Minimum, T>;
-    case kMaximum: return binary_loop<Maximum, T>;
-    case kFloorDivide: return binary_loop<FloorDivide, T>;
-    case kRemainder: return binary_loop<Remainder, T>;
-    case kPower: return binary_loop<Power, T>;
-    case kNegate: return unary_loop<Negate, T>;
-    case kAbsolute: return unary_loop<Absolute, T>;
-    case kSign: return unary_loop<Sign, T>;
     case kDivide: return binary_loop<Divide, T>;
     case kCopySign: return binary_loop<CopySign, T>;
     case kSqrt: return unary_loop<Sqrt, T>;
@@ -228,8 +197,10 @@ ElementLoop plain_loop(ElementOp op) {
     case kCeil: return unary_loop<Ceil, T>;
     case kTruncate: return unary_loop<Truncate, T>;
     case kRound: return unary_loop<Round, T>;
-    default: return library_loop<T>(op);
+    default: break;
   }
+  const ElementLoop loop = number_loop<T>(op);
+  return loop != nullptr ? loop : library_loop<T>(op);
 }
 
 }  // namespace

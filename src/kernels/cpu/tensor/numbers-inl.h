@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/simd/simd-inl.h"
+#include "kernels/cpu/tensor/element_loops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -240,6 +241,40 @@ void copy_loop(const void* a, const void*, const void*, void* out, int64_t n) {
   const auto* x = static_cast<const T*>(a);
   auto* y = static_cast<T*>(out);
   for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+}
+
+using enum ElementOp;
+
+/// The loops of ops on elements of any type; nullptr for other ops.
+template <typename T>
+ElementLoop any_loop(ElementOp op) {
+  switch (op) {
+    case kCopy: return copy_loop<T>;
+    case kSelect: return select_loop<T>;
+    case kEqual: return binary_loop<Equal, T>;
+    case kNotEqual: return binary_loop<NotEqual, T>;
+    case kLess: return binary_loop<Less, T>;
+    case kLessEqual: return binary_loop<LessEqual, T>;
+    default: return nullptr;
+  }
+}
+/// The loops of ops on numbers of any type; nullptr for other ops.
+template <typename T>
+ElementLoop number_loop(ElementOp op) {
+  switch (op) {
+    case kAdd: return binary_loop<Add, T>;
+    case kSubtract: return binary_loop<Subtract, T>;
+    case kMultiply: return binary_loop<Multiply, T>;
+    case kMinimum: return binary_loop<Minimum, T>;
+    case kMaximum: return binary_loop<Maximum, T>;
+    case kFloorDivide: return binary_loop<FloorDivide, T>;
+    case kRemainder: return binary_loop<Remainder, T>;
+    case kPower: return binary_loop<Power, T>;
+    case kNegate: return unary_loop<Negate, T>;
+    case kAbsolute: return unary_loop<Absolute, T>;
+    case kSign: return unary_loop<Sign, T>;
+    default: return any_loop<T>(op);
+  }
 }
 
 }  // namespace
