@@ -68,12 +68,21 @@ struct Node;  // src/tensor/node.h
 class Tensor {
  public:
   Tensor() = default;  ///< no tensor; usable only as the target of an assignment
-  /// Copies `values` to a tensor of `shape`; empty: one dimension.
+  /// Copies `values` to a tensor of `shape`, which is empty for a tensor without dimensions.
   template <typename T>
-  static Tensor of(std::span<const T> values, Shape shape = {});
+  static Tensor of(std::span<const T> values, Shape shape);
   template <typename T>
-  static Tensor of(std::initializer_list<T> values, Shape shape = {}) {
+  static Tensor of(std::initializer_list<T> values, Shape shape) {
     return of(std::span<const T>(values.begin(), values.size()), std::move(shape));
+  }
+  /// Copies `values` to a tensor with one dimension.
+  template <typename T>
+  static Tensor of(std::span<const T> values) {
+    return of(values, {static_cast<int64_t>(values.size())});
+  }
+  template <typename T>
+  static Tensor of(std::initializer_list<T> values) {
+    return of(std::span<const T>(values.begin(), values.size()));
   }
   /// Copies the elements of `shape` at `data`, contiguous, in row-major order.
   static Tensor copy(const void* data, Shape shape, Dtype type);

@@ -40,7 +40,13 @@ double count_of(std::string_view function, const Tensor& x, const Axes& axes) {
   return count;
 }
 
-Tensor as_float(const Tensor& x) { return is_float(x.dtype()) ? x : astype(x, Dtype::kF32); }
+// The type of functions whose intermediate results must not be rounded to f16 or bf16: a sum of f16
+// may exceed what f16 can hold although the mean does not.
+Tensor as_wide_float(const Tensor& x) {
+  return x.dtype() == Dtype::kF64 ? x : astype(x, Dtype::kF32);
+}
+// The type of their results.
+Dtype float_type(const Tensor& x) { return is_float(x.dtype()) ? x.dtype() : Dtype::kF32; }
 
 }  // namespace
 
@@ -108,15 +114,16 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) {
   require("mean", x);
-  return sum(as_float(x), axes, keep) / count_of("mean", x, axes);
+  const Tensor total = sum(as_wide_float(x), axes, keep);
+  return astype(total / count_of("mean", x, axes), float_type(x));
 }
 
 Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require("var", x);
-  const Tensor values = as_float(x);
+  const Tensor values = as_wide_float(x);
   const Tensor distance = values - mean(values, axes, true);
-  return sum(distance * distance, axes, keep) /
-         std::max(count_of("var", x, axes) - correction, 0.0);
+  const double count = std::max(count_of("var", x, axes) - correction, 0.0);
+  return astype(sum(distance * distance, axes, keep) / count, float_type(x));
 }
 
 Tensor std_dev(const Tensor& x, const Axes& axes, bool keep, double correction) {
@@ -148,25 +155,25 @@ Tensor all(const Tensor& x, const Axes& axes, bool keep) {
 // The largest element is taken out of the exponentials; infinite ones stay infinite.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep) {
   require("logsumexp", x);
-  const Tensor values = as_float(x);
+  const Tensor values = as_wide_float(x);
   const Tensor most = stop_gradient(max(values, axes, true));
   const Tensor shift = where(isfinite(most), most, 0);
   const Tensor sums = log(sum(exp(values - shift), axes, true)) + shift;
-  return keep ? sums
-              : reshape(sums, without(x.shape(), axes_of("logsumexp", axes, x.rank()), false));
+  const Shape shape = without(x.shape(), axes_of("logsumexp", axes, x.rank()), keep);
+  return astype(reshape(sums, shape), float_type(x));
 }
 
 Tensor softmax(const Tensor& x, int axis) {
   require("softmax", x);
-  const Tensor values = as_float(x);
+  const Tensor values = as_wide_float(x);
   const Tensor powers = exp(values - stop_gradient(max(values, {axis}, true)));
-  return powers / sum(powers, {axis}, true);
+  return astype(powers / sum(powers, {axis}, true), float_type(x));
 }
 Tensor log_softmax(const Tensor& x, int axis) {
   require("log_softmax", x);
-  const Tensor values = as_float(x);
+  const Tensor values = as_wide_float(x);
   const Tensor shifted = values - stop_gradient(max(values, {axis}, true));
-  return shifted - log(sum(exp(shifted), {axis}, true));
+  return astype(shifted - log(sum(exp(shifted), {axis}, true)), float_type(x));
 }
 
 }  // namespace veery::tensor

@@ -74,7 +74,6 @@ bool Tensor::is_evaluated() const { return node_ != nullptr && node_->is_evaluat
 
 template <typename T>
 Tensor Tensor::of(std::span<const T> values, Shape shape) {
-  if (shape.empty() && values.size() != 1) shape = {static_cast<int64_t>(values.size())};
   check_sizes("of", shape);
   if (element_count(shape) != static_cast<int64_t>(values.size()))
     fail(ErrorKind::kInput, "of: {} values for the shape {}", values.size(), tensor::text(shape));

@@ -19,7 +19,9 @@ TEST(Tensor, HoldsWhatItIsGiven) {
   EXPECT_EQ(x.dtype(), Dtype::kF32);
   EXPECT_EQ(x.values<int64_t>(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(x.text(), "f32 [2, 3] [[1, 2, 3], [4, 5, 6]]");
-  EXPECT_EQ(Tensor::of<double>({2.5}, {}).item<float>(), 2.5F);
+  EXPECT_EQ(Tensor::of<double>({2.5}, {}).shape(), Shape{});
+  EXPECT_EQ(Tensor::of<double>({2.5}).shape(), Shape{1});
+  EXPECT_EQ(Tensor::of<double>({2.5}).item<float>(), 2.5F);
   EXPECT_EQ(zeros({0, 3}).values<float>().size(), 0U);
 }
 
@@ -171,6 +173,11 @@ TEST(Reduce, OtherReductions) {
   EXPECT_NEAR(logsumexp(x, {1}).values<double>()[1], std::log(powers), 1e-12);
   EXPECT_NEAR(softmax(x).values<double>()[700], std::exp(row[0]) / powers, 1e-12);
   EXPECT_EQ(sum(full({1000}, 200, Dtype::kU8)).item<int64_t>(), 200'000);
+  // Sums that f16 cannot hold, and that bf16 would round.
+  EXPECT_EQ(mean(full({5000}, 100, Dtype::kF16)).item<double>(), 100);
+  EXPECT_EQ(var(full({5000}, 100, Dtype::kF16)).item<double>(), 0);
+  EXPECT_NEAR(logsumexp(zeros({4096}, Dtype::kBF16)).item<double>(), std::log(4096), 0.04);
+  EXPECT_EQ(softmax(zeros({4096}, Dtype::kBF16)).values<double>()[7], 1.0 / 4096);
   EXPECT_FALSE(any(zeros({5})).item<bool>());
   EXPECT_TRUE(all(ones({0})).item<bool>());
   EXPECT_EQ(sum(zeros({3, 0}), {1}).values<double>(), (std::vector<double>(3)));
