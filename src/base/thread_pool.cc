@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/cores.h"
+#include "base/error.h"
 #include "base/mapped_file.h"
 
 namespace veery {
@@ -52,6 +53,7 @@ void ThreadPool::perform(int index) noexcept {
 }
 
 void ThreadPool::run_erased(Erased call, const void* job) {
+  VEERY_CHECK(!turn_.is_held_by_caller());  // a job must not call run()
   const std::lock_guard turn(turn_);
   call_ = call;
   job_ = job;

@@ -65,6 +65,16 @@ class ThreadPool {
     });
   }
 
+  /// Calls body(begin, end) over pieces of [0, count) that take long, in several jobs. Other users
+  /// of the pool wait for a few pieces, not for all of them.
+  template <typename Body>
+  void parallel_for_long(int64_t count, const Body& body) {
+    const int64_t together = int64_t{4} * size_;
+    for (int64_t at = 0; at < count; at += together)
+      parallel_for(std::min(together, count - at), 1,
+                   [&](int64_t begin, int64_t end) { body(at + begin, at + end); });
+  }
+
  private:
   using Erased = void (*)(const void*, int);
   void run_erased(Erased call, const void* job);

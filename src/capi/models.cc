@@ -35,11 +35,17 @@ void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
 std::shared_ptr<Executor> process_executor(int threads) {
   static std::mutex mutex;
   static std::map<std::pair<pid_t, int>, std::weak_ptr<Executor>> executors;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Executor>& known = executors[{::getpid(), threads}];
-  std::shared_ptr<Executor> executor = known.lock();
-  if (!executor) known = executor = std::make_shared<Executor>(threads);
-  return executor;
+  const auto find = [&](std::shared_ptr<Executor> made) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(executors, [](const auto& known) { return known.second.expired(); });
+    std::weak_ptr<Executor>& known = executors[{::getpid(), threads}];
+    if (std::shared_ptr<Executor> executor = known.lock()) return executor;
+    known = made;
+    return made;
+  };
+  if (std::shared_ptr<Executor> known = find(nullptr)) return known;
+  // Threads are started without the lock: a process that is forked meanwhile would inherit it.
+  return find(std::make_shared<Executor>(threads));
 }
 
 // Selects the device, the layers on it and the chunk size.

@@ -30,8 +30,8 @@ std::vector<std::shared_ptr<Backend>> Executor::devices(const std::string& names
   return backends;
 }
 
-// Arenas hold their turn, and devices outlive their arenas: an entry without a turn is of a device
-// that may be gone.
+// Arenas hold their turn, and devices outlive their arenas. An entry whose turn has expired may
+// belong to a device that no longer exists.
 std::shared_ptr<FairLock> Executor::turn_of(const Device& device) {
   std::erase_if(arenas_, [](const auto& entry) { return entry.second.turn.expired(); });
   std::weak_ptr<FairLock>& known = arenas_[&device].turn;

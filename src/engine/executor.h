@@ -13,11 +13,12 @@
 
 namespace veery {
 
-/// Owns the thread pool, the CPU as a backend, and one arena for each device. Models that share an
-/// executor share them: their runs on a device take turns in the order in which they came, and
-/// memory for activations is that of the largest model, not the sum. Plans and their results belong
-/// to the sessions and encoders, because a plan points into the inputs and caches of its user.
-/// Thread-safe. Models keep their executor alive.
+/// Owns the thread pool and the CPU as a backend. Models that name the same devices get the same
+/// backends, and sessions on one device the same arena: a device lives as long as a model uses it,
+/// an arena as long as a session does. Runs on a device take turns in the order in which they came,
+/// and memory for activations is that of the largest model, not the sum. Plans and their results
+/// belong to the sessions and encoders, because a plan points into the inputs and caches of its
+/// user. Thread-safe. Models keep their executor alive.
 class Executor {
  public:
   /// `threads`: of the pool; 0: the cores that this process may use.

@@ -32,10 +32,21 @@ Pages::State Pages::hold_state(int32_t sequence, int32_t position) {
   VEERY_CHECK(nearest(sequence, position) == position);
   const Snapshot* snapshot = holds(sequence, position) ? nullptr : find(sequence, position);
   State state{position, std::vector<State::Part>(groups_.size())};
+  try {
+    hold_parts(sequence, snapshot, state);
+  } catch (...) {
+    release_state(state);
+    throw;
+  }
+  return state;
+}
+
+// Holds the pages of a state: those of a snapshot, or with nullptr those of the sequence.
+void Pages::hold_parts(int32_t sequence, const Snapshot* snapshot, State& state) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (!is_state(groups_[i].info)) continue;
     const auto pages = held(groups_[i], sequence);
-    const Entries needed = needed_at(groups_[i].info, position);
+    const Entries needed = needed_at(groups_[i].info, state.position);
     const int32_t end = needed.first + needed.count;
     const auto ring_page = [&](int32_t entry) {
       return pages[static_cast<size_t>(entry) % pages.size()];
@@ -52,7 +63,6 @@ Pages::State Pages::hold_state(int32_t sequence, int32_t position) {
       hold(groups_[i], part.pages[static_cast<size_t>(e - first)],
            snapshot == nullptr ? ring_page(e) : saved_at(*snapshot, i, e - first));
   }
-  return state;
 }
 
 void Pages::release_state(State& state) {

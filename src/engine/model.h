@@ -25,7 +25,8 @@ namespace veery {
 inline constexpr int32_t kMostContext = 1 << 30;
 
 struct LoadOptions {
-  /// Threads and devices that the model shares with others; absent: a new one with `threads`.
+  /// Threads and devices that the model shares with others; nullptr: the model makes its own,
+  /// with `threads`.
   std::shared_ptr<Executor> executor;
   int threads = 0;  ///< of the new executor; 0: the cores this process may use
   /// Positions of a sequence; 0: the model's own, with the default entry at most 4096.

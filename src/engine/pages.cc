@@ -364,6 +364,7 @@ std::vector<int32_t> Pages::snapshots(int32_t sequence) const {
 }
 
 int32_t Pages::fresh_page(Group& group) {
+  VEERY_CHECK(!group.free.empty());
   const int32_t page = group.free.back();
   group.free.pop_back();
   group.uses[static_cast<size_t>(page)] = 1;
@@ -396,7 +397,6 @@ void Pages::make_snapshot(int32_t sequence, int32_t position) {
   const auto unused =
       std::ranges::find_if(snapshots_, [](const Snapshot& s) { return s.sequence < 0; });
   VEERY_CHECK(unused != snapshots_.end());
-  // Each snapshot has pages of its own in every group (StateStore::Group::saved).
   unused->sequence = sequence;
   unused->position = position;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -421,8 +421,7 @@ int32_t Pages::used() const {
   int32_t most = 0;
   for (const Group& group : groups_)
     if (!group.info.blocks && group.info.source == 0)
-      most = std::max(most, static_cast<int32_t>(std::count_if(group.uses.begin(), group.uses.end(),
-                                                               [](int32_t n) { return n > 0; })));
+      most = std::max(most, static_cast<int32_t>(group.uses.size() - group.free.size()));
   return most;
 }
 

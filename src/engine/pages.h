@@ -83,7 +83,8 @@ class Pages {
   /// places(). The caller has to write their content. Throws kLimit as prepare() does.
   std::vector<Place> make(int32_t sequence, int32_t position, bool source);
   /// Gives the sequence a snapshot at `position` with pages in the order of snapshot_places(). The
-  /// caller has to write their content. Requires unused_snapshots() > 0.
+  /// caller has to write their content. Requires unused_snapshots() > 0 and free pages: states in
+  /// the prefix cache use the same ones.
   void make_snapshot(int32_t sequence, int32_t position);
 
   // Pages that a prefix cache holds apart from any sequence (held_pages.cc).
@@ -167,6 +168,7 @@ class Pages {
   Snapshot& unused_snapshot();
   int32_t gap(const Snapshot& snapshot) const;
   void release(Snapshot& snapshot);
+  void hold_parts(int32_t sequence, const Snapshot* snapshot, State& state);
 
   StateStore& states_;
   std::vector<Group> groups_;

@@ -54,7 +54,7 @@ class RunPlans {
   /// too, with its results.
   Plan& find_or_make(const Key& key);
   /// The most tokens of a chain, Plan::chain_steps(); 0: none, or the rows of this key cannot draw.
-  /// Absent: not found out yet, which takes the turn.
+  /// nullopt if not determined yet: find_chain_steps() determines it and needs the turn.
   std::optional<int32_t> known_chain_steps(const Key& key) const;
   int32_t find_chain_steps(const Key& key);
   /// Counts the first use of a plan with masks, or as a chain, as another plan.

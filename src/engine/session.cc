@@ -56,8 +56,8 @@ class PartMasks : public TokenMask {
 void require_kept(std::string_view what, int32_t nearest, int32_t position) {
   if (nearest != position)
     throw Error(ErrorKind::kInput,
-                "{}: what layers held at token {} is no longer kept, the nearest is token {}", what,
-                position, nearest);
+                "{}: the state at token {} is no longer kept, the nearest kept one is at token {}",
+                what, position, nearest);
 }
 
 }  // namespace
@@ -121,8 +121,8 @@ bool Session::would_extend(int32_t positions) const {
 int32_t Session::fork(int32_t sequence, int32_t positions) {
   const int32_t written = position(sequence);
   if (positions < 0 || positions > written)
-    throw Error(ErrorKind::kInput, "fork: {} tokens are asked for, the sequence has {}", positions,
-                written);
+    throw Error(ErrorKind::kInput, "fork: found {} tokens, expected at most the {} of the sequence",
+                positions, written);
   require_kept("fork", pages_.nearest(sequence, positions), positions);
   const int32_t copy = open();
   pages_.share(sequence, copy, positions);
@@ -231,7 +231,7 @@ void Session::check(std::span<const RunPart> parts) {
       throw Error(ErrorKind::kInput, "sequence {} has no output of an encoder to attend to",
                   part.sequence);
     if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
-      throw Error(ErrorKind::kInput, "{} outputs are asked for, the part has {} tokens",
+      throw Error(ErrorKind::kInput, "found {} outputs, expected at most the {} tokens of the part",
                   part.outputs, part.ids.size());
     Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
     if (std::exchange(sequence.run, runs_) == runs_)
@@ -242,11 +242,10 @@ void Session::check(std::span<const RunPart> parts) {
     outputs += part.outputs;
   }
   if (outputs > most_outputs_)
-    throw Error(ErrorKind::kLimit, "a run with {} outputs is asked for, at most {} are possible",
-                outputs, most_outputs_);
+    throw Error(ErrorKind::kLimit, "a run has {} outputs, expected at most {}", outputs,
+                most_outputs_);
   if (rows > most_rows_)
-    throw Error(ErrorKind::kLimit, "a run of {} tokens is asked for, at most {} are possible", rows,
-                most_rows_);
+    throw Error(ErrorKind::kLimit, "a run has {} tokens, expected at most {}", rows, most_rows_);
 }
 
 void Session::fill_block(std::span<const RunPart> parts) {
@@ -336,7 +335,6 @@ void Session::move_on(int32_t sequence, int32_t tokens) {
 
 void Session::run(std::span<const RunPart> parts) {
   check(parts);
-  prepare(parts);
   int64_t rows = 0;
   int64_t outputs = 0;
   for (const RunPart& part : parts) {
@@ -349,15 +347,15 @@ void Session::run(std::span<const RunPart> parts) {
   fill_block(parts);
   const bool masked = wants == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
   PartMasks masks(parts, model_.pool());
-  if (masked) block_.shape.mask = &masks;
+  block_.shape.mask = masked ? &masks : nullptr;
   {
-    const Turn turn(arenas_);
+    const Turn turn(arenas_);  // copies of pages would wait for other models' runs outside of it
+    prepare(parts);
     start(key_of(rows, std::max<int64_t>(outputs, 1), wants, set_of(parts)));
     if (masked) plans_.count_masked(last_key_);
     last_->run();
   }
   masked_ = masked;
-  block_.shape.mask = nullptr;
   finish(parts);
 }
 
@@ -401,14 +399,15 @@ void Session::run_chain(std::span<const RunPart> parts, std::span<const ChainRow
       throw Error(ErrorKind::kLimit, "{} tokens are to follow {}, the context holds {}",
                   rows[i].most, position(parts[i].sequence), context_);
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const int32_t begin = position(parts[i].sequence);
-    pages_.prepare(parts[i].sequence, begin, begin + rows[i].most);
-  }
   const auto count = std::ssize(parts);
   fill_block(parts);
+  block_.shape.mask = nullptr;
   {
     const Turn turn(arenas_);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int32_t begin = position(parts[i].sequence);
+      pages_.prepare(parts[i].sequence, begin, begin + rows[i].most);
+    }
     start(key_of(count, count, draws ? Wants::kTop : Wants::kBest));
     plans_.count_chained(last_key_);
     is_chain_ = true;

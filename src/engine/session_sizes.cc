@@ -114,10 +114,9 @@ int32_t most_outputs(const Model& model, const SessionOptions& options) {
 
 StateOptions state_options(const Model& model, const SessionOptions& options) {
   if (options.sequences < 1)
-    throw Error(ErrorKind::kInput, "{} sequences are asked for, expected 1 or more",
-                options.sequences);
+    throw Error(ErrorKind::kInput, "found {} sequences, expected 1 or more", options.sequences);
   if (options.positions < 0)
-    throw Error(ErrorKind::kInput, "caches for {} positions are asked for, expected 0 or more",
+    throw Error(ErrorKind::kInput, "caches for {} positions, expected 0 or more",
                 options.positions);
   return {.keys = *model.options().cache_keys,
           .values = *model.options().cache_values,

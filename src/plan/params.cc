@@ -163,7 +163,9 @@ void check_mapped(const ModelFile& file, const ParamLayout& layout, ThreadPool& 
   const TensorView& tensor = *layout.tensor;
   const size_t row = byte_size(tensor.dtype, layout.operand.cols);
   const auto grain = static_cast<int64_t>(std::max<size_t>(1, (size_t{1} << 20) / row));
-  pool.parallel_for(layout.operand.rows, grain, [&](int64_t first, int64_t last) {
+  const int64_t pieces = (layout.operand.rows + grain - 1) / grain;
+  pool.parallel_for_long(pieces, [&](int64_t from, int64_t to) {
+    const int64_t first = from * grain, last = std::min(to * grain, layout.operand.rows);
     const size_t begin = static_cast<size_t>(first) * row;
     const size_t bytes = static_cast<size_t>(last - first) * row;
     check_finite_scales(tensor, begin, bytes);

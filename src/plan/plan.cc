@@ -25,7 +25,7 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
   compile(roots);
 }
 
-// A device must not be used while another thread records on it.
+// Recordings are destroyed during a turn, because another thread may run plans on their stream.
 Plan::~Plan() {
   const Turn turn(arenas_);
   executable_.reset();

@@ -73,8 +73,8 @@ void check_element_type(std::string_view what, std::string_view name, DType dtyp
                         const HostType& type) {
   const bool is_float = dtype == DType::kF32;
   if (byte_size(dtype, 1) != type.bytes || type.integral == is_float)
-    throw Error(ErrorKind::kBug, "{} {} has elements of type {}, not of {} bytes {}", what, name,
-                info(dtype).name, type.bytes, type.integral ? "without a fraction" : "of a float");
+    throw Error(ErrorKind::kBug, "{} {} has elements of type {}, but is accessed as {}-byte {}",
+                what, name, info(dtype).name, type.bytes, type.integral ? "integers" : "floats");
 }
 
 }  // namespace veery

@@ -45,7 +45,7 @@ void Arena::withdraw(size_t demand) noexcept {
   demands_.erase(demands_.find(demand));
   try {
     fit();
-  } catch (const Error&) {  // the next require() tries again
+  } catch (...) {  // the next require() tries again
   }
 }
 

@@ -1,6 +1,5 @@
 // scheduler.h: continuous batching of many requests on one model (Yu et al., Orca, OSDI 2022).
 #pragma once
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -64,7 +63,8 @@ class Scheduler {
   SchedulerCounts counts() const;
   const Model& model() const { return model_; }
   int32_t context() const { return session_.context(); }
-  /// Returns the bytes that were allocated: those of plan_caches().
+  /// Returns the bytes that were allocated: those of plan_caches(). Not synchronised with runs:
+  /// call it before the first request.
   SchedulerBytes bytes() const;
   size_t cache_bytes() const { return bytes().caches; }
   int32_t slots() const { return plan_.slots; }

@@ -34,34 +34,34 @@ Ids prompt_of(size_t length, int32_t seed) {
 
 // Prefills prompts of several lengths and decodes a few tokens after each, some of them greedily.
 // Returns all logits and tokens.
-std::vector<float> answers(Session& runner, int rounds) {
+std::vector<float> answers(Session& session, int rounds) {
   std::vector<float> all;
   for (int round = 0; round < rounds; ++round) {
     const Ids ids = prompt_of(static_cast<size_t>(3 + 9 * (round % 4)), round);
-    const int32_t sequence = runner.open();
+    const int32_t sequence = session.open();
     const RunPart prompt{sequence, ids, 1};
-    runner.run({&prompt, 1});
+    session.run({&prompt, 1});
     for (int step = 0; step < 3; ++step) {
       std::this_thread::yield();  // others may run before the logits are read
-      const std::span<const float> logits = runner.logits(0);
+      const std::span<const float> logits = session.logits(0);
       all.insert(all.end(), logits.begin(), logits.end());
       const int32_t token = argmax(logits);
       const RunPart next{sequence, {&token, 1}, 1};
-      runner.run({&next, 1});
+      session.run({&next, 1});
     }
     const int32_t token = 1;
     const RunPart greedy{sequence, {&token, 1}, 1, Wants::kBest};
-    runner.run({&greedy, 1});
-    all.push_back(static_cast<float>(runner.best(0)));
-    runner.close(sequence);
+    session.run({&greedy, 1});
+    all.push_back(static_cast<float>(session.best(0)));
+    session.close(sequence);
   }
   return all;
 }
 
 std::vector<float> answers_alone(const std::string& name, int rounds, LoadOptions options) {
   Model model(test::fixture_path(name), options);
-  Session runner(model);
-  return answers(runner, rounds);
+  Session session(model);
+  return answers(session, rounds);
 }
 
 std::shared_ptr<Backend> emulated_gpu() { return gpu::make_backend(gpu::make_emulator()); }
@@ -99,8 +99,8 @@ TEST_P(Executors, ModelsOnSeveralThreadsGiveTheResultsOfSeparateOnes) {
   std::vector<std::thread> users;
   for (size_t i = 0; i < got.size(); ++i)
     users.emplace_back([&, i] {
-      Session runner(*models[i % models.size()]);
-      got[i] = answers(runner, rounds_);
+      Session session(*models[i % models.size()]);
+      got[i] = answers(session, rounds_);
     });
   for (std::thread& user : users) user.join();
   for (size_t i = 0; i < got.size(); ++i)
@@ -113,7 +113,7 @@ TEST_P(Executors, AModelRunsWhileOthersComeAndGo) {
   const std::vector<float> expected = answers_alone(kModels[0], rounds_, separate_options());
   const auto executor = std::make_shared<Executor>(2);
   Model model(test::fixture_path(kModels[0]), options(executor));
-  Session runner(model);
+  Session session(model);
   std::atomic<bool> over{false};
   std::thread others([&] {
     for (int i = 0; !over; ++i) {
@@ -123,10 +123,10 @@ TEST_P(Executors, AModelRunsWhileOthersComeAndGo) {
       answers(own, 1 + i % 3);
     }
   });
-  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(answers(runner, rounds_) == expected);
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(answers(session, rounds_) == expected);
   over = true;
   others.join();
-  EXPECT_TRUE(answers(runner, rounds_) == expected);
+  EXPECT_TRUE(answers(session, rounds_) == expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Executors, ::testing::Bool(),
@@ -144,19 +144,19 @@ TEST(SharedExecutor, ActivationsOfModelsAreInOneArena) {
   const std::shared_ptr<Arena> arena = executor->arena(one.backend().device());
   ASSERT_EQ(arena, executor->arena(two.backend().device()));
   EXPECT_EQ(arena->bytes(), 0U) << "measuring takes no memory";
-  auto runner = std::make_unique<Session>(one, first);
+  auto session = std::make_unique<Session>(one, first);
   EXPECT_EQ(arena->bytes(), a);
   {
     Session other(two, second);
     EXPECT_EQ(arena->bytes(), std::max(a, b));
     answers(other, 2);
-    answers(*runner, 2);
+    answers(*session, 2);
     EXPECT_EQ(arena->bytes(), std::max(a, b));
     EXPECT_EQ(other.activation_bytes().total(),
               second.activations.places[0].values + second.activations.places[0].results);
   }
   EXPECT_EQ(arena->bytes(), a);
-  runner.reset();
+  session.reset();
   EXPECT_EQ(arena->bytes(), 0U);
 }
 
@@ -229,47 +229,47 @@ TEST(RequestedRoots, APartNamesThem) {
       return entry;
     };
     Model model(test::fixture_path(kModels[0]), options);
-    Session runner(model, {.sequences = 3});
-    EXPECT_THROW(runner.root("blk.77.out"), Error);
-    const RootId roots[] = {runner.root("blk.0.out"), runner.root("blk.1.out")};
-    EXPECT_EQ(runner.root("blk.0.out"), roots[0]);
+    Session session(model, {.sequences = 3});
+    EXPECT_THROW(session.root("blk.77.out"), Error);
+    const RootId roots[] = {session.root("blk.0.out"), session.root("blk.1.out")};
+    EXPECT_EQ(session.root("blk.0.out"), roots[0]);
     const Ids ids = prompt_of(6, 2);
     const auto run = [&](const RunPart& part) {
-      runner.run({&part, 1});
+      session.run({&part, 1});
       std::vector<float> all;
       for (const RootId root : part.roots)
         for (int64_t i = 0; i < 6; ++i)
-          all.insert(all.end(), runner.row(root, i).begin(), runner.row(root, i).end());
+          all.insert(all.end(), session.row(root, i).begin(), session.row(root, i).end());
       return all;
     };
     const std::span both(roots);
     const std::vector<float> first =
-        run({.sequence = runner.open(), .ids = ids, .roots = both.first(1)});
+        run({.sequence = session.open(), .ids = ids, .roots = both.first(1)});
     const std::vector<float> last =
-        run({.sequence = runner.open(), .ids = ids, .wants = Wants::kBest, .roots = both.last(1)});
+        run({.sequence = session.open(), .ids = ids, .wants = Wants::kBest, .roots = both.last(1)});
     ASSERT_FALSE(first.empty());
     EXPECT_NE(first, last);
-    runner.close(0);
-    runner.close(1);
+    session.close(0);
+    session.close(1);
     // Two parts that request different roots, and logits besides them.
     const RunPart parts[] = {
-        {.sequence = runner.open(), .ids = ids, .wants = Wants::kTop, .roots = both.first(1)},
-        {.sequence = runner.open(), .ids = ids, .wants = Wants::kTop, .roots = both.last(1)},
-        {.sequence = runner.open(), .ids = ids, .wants = Wants::kTop}};
-    runner.run(parts);
+        {.sequence = session.open(), .ids = ids, .wants = Wants::kTop, .roots = both.first(1)},
+        {.sequence = session.open(), .ids = ids, .wants = Wants::kTop, .roots = both.last(1)},
+        {.sequence = session.open(), .ids = ids, .wants = Wants::kTop}};
+    session.run(parts);
     const size_t cols = first.size() / 6;
     for (int64_t i = 0; i < 6; ++i)
       for (const size_t of : {size_t{0}, size_t{1}}) {
-        const std::span<const float> row = runner.row(roots[of], 6 * static_cast<int64_t>(of) + i);
+        const std::span<const float> row = session.row(roots[of], 6 * static_cast<int64_t>(of) + i);
         const std::vector<float>& expected = of == 0 ? first : last;
         EXPECT_TRUE(std::ranges::equal(
             row, std::span(expected).subspan(static_cast<size_t>(i) * cols, cols)));
       }
-    EXPECT_TRUE(std::ranges::equal(runner.logits(0), runner.logits(2)));
-    const size_t plans = runner.plans();
-    for (const RunPart& part : parts) runner.rewind(part.sequence, 0);
-    runner.run(parts);
-    EXPECT_EQ(runner.plans(), plans);
+    EXPECT_TRUE(std::ranges::equal(session.logits(0), session.logits(2)));
+    const size_t plans = session.plans();
+    for (const RunPart& part : parts) session.rewind(part.sequence, 0);
+    session.run(parts);
+    EXPECT_EQ(session.plans(), plans);
   }
 }
 

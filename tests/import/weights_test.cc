@@ -1,5 +1,5 @@
-// Files must have the weights that the row of their architecture declares (model/weight_rules.cc):
-// checked with a checkpoint of each family, of which one tensor after the other is removed.
+// Files must have the weights that the row of their architecture declares (model/weight_rules.cc).
+// The tests take a checkpoint of each family and remove one tensor at a time.
 #include "model/weights.h"
 
 #include <gtest/gtest.h>

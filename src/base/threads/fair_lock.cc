@@ -3,8 +3,7 @@
 namespace veery {
 
 void FairLock::lock() {
-  const std::thread::id self = std::this_thread::get_id();
-  if (owner_.load(std::memory_order_relaxed) == self) {
+  if (is_held_by_caller()) {
     ++depth_;
     return;
   }
@@ -13,7 +12,7 @@ void FairLock::lock() {
     const uint64_t ticket = next_++;
     served_.wait(lock, [&] { return serving_ == ticket; });
   }
-  owner_.store(self, std::memory_order_relaxed);
+  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   depth_ = 1;
 }
 

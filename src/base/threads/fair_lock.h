@@ -19,6 +19,9 @@ class FairLock {
 
   void lock();
   void unlock();
+  bool is_held_by_caller() const {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
 
  private:
   std::mutex mutex_;

@@ -22,7 +22,7 @@ void DraftFlags::set(SchedulerOptions& options, const ModelArguments& like) cons
   options.draft_tokens = static_cast<int32_t>(tokens_);
   if (model_.empty()) return;
   if (tokens_ == 0) throw Misuse("--draft-model", "excludes --draft-max 0");
-  like.shared_executor();  // with the model
+  like.shared_executor();  // made before the copy, so that both models share it
   ModelArguments arguments = like;
   arguments.path = model_;
   Progress bar("loading the draft model");

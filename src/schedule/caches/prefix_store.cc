@@ -30,7 +30,7 @@ uint64_t content_hash(const ModelFile& file, ThreadPool& pool) {
   for (const auto& mapping : file.mappings) {
     const std::span<const std::byte> bytes = mapping->bytes();
     std::vector<uint64_t> pieces((bytes.size() + kHashed - 1) / kHashed);
-    pool.parallel_for(std::ssize(pieces), 1, [&](int64_t first, int64_t last) {
+    pool.parallel_for_long(std::ssize(pieces), [&](int64_t first, int64_t last) {
       for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
         const auto part = bytes.subspan(i * kHashed, std::min(kHashed, bytes.size() - i * kHashed));
         Hash hash;

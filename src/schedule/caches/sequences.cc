@@ -145,11 +145,15 @@ void Sequences::cache(int32_t sequence) {
   Held& held = at(sequence);
   const auto end = static_cast<int32_t>(held.ids.size());
   std::vector<int32_t> positions;
-  if (session_.pages().needs_states() && end > 0) {
-    positions = session_.pages().snapshots(sequence);
-    // A request that is cancelled within a choice has run tokens after these.
-    std::erase_if(positions, [&](int32_t position) { return position >= end; });
-    if (session_.can_rewind(sequence, end)) positions.push_back(end);
+  try {
+    if (session_.pages().needs_states() && end > 0) {
+      positions = session_.pages().snapshots(sequence);
+      // A request that is cancelled within a choice has run tokens after these.
+      std::erase_if(positions, [&](int32_t position) { return position >= end; });
+      if (session_.can_rewind(sequence, end)) positions.push_back(end);
+    }
+  } catch (const std::bad_alloc&) {  // the end of an answer must not fail
+    return close(sequence);
   }
   const auto rest = std::span(held.ids).subspan(held.path.nodes.size() * kPage);
   cache_.release_with(held.path, sequence, rest, positions);
