@@ -6,10 +6,12 @@
 // API standard 2024.12 (https://data-apis.org/array-api/2024.12/) where it has a function.
 //
 // Errors are exceptions of type veery::tensor::Error, thrown by the call that is wrong: an argument
-// that does not fit names the function, the argument, what was found and what was expected. A limit
-// of memory is found by eval(), after which all tensors are as before.
+// that does not fit names the function, the argument, what was found and what was expected. Indices
+// outside of an axis and a lack of memory are found by eval(); tensors that were not computed then
+// stay as they were.
 //
-// A tensor is a handle; copies share their data. Different threads may use different tensors.
+// A tensor is a handle; copies share their data. Threads may share evaluated tensors, but not
+// others nor what was computed from those.
 #ifndef VEERY_TENSOR_HPP
 #define VEERY_TENSOR_HPP
 
@@ -87,7 +89,8 @@ class Tensor {
   /// Copies the elements of `shape` at `data`, contiguous, in row-major order.
   static Tensor copy(const void* data, Shape shape, Dtype type);
   /// Uses memory of the caller without a copy. It must not change; `release` is called when no
-  /// tensor uses it any more.
+  /// tensor uses it any more, by any thread, perhaps during an evaluation: it must not call
+  /// functions of this library.
   static Tensor borrow(const void* data, Shape shape, Dtype type, std::function<void()> release);
 
   explicit operator bool() const { return node_ != nullptr; }
@@ -97,7 +100,7 @@ class Tensor {
   int64_t size() const;  ///< number of elements
   Dtype dtype() const;
 
-  /// Computes the tensor. Throws kLimit if memory is too small.
+  /// Computes the tensor. Throws kLimit if there is not enough memory.
   void eval() const;
   bool is_evaluated() const;
   /// The value of a tensor with one element. T: bool, int64_t, double or one of their lesser types.
@@ -376,7 +379,8 @@ Tensor cumprod(const Tensor& x, int axis = -1);
 
 // ---- random numbers ----
 // A key is [2] u32. The numbers are a function of key and shape alone (Philox4x32-10; Salmon et
-// al., SC 2011): use a key once, and split() it for more.
+// al., SC 2011): use a key once, and split() it for more. Floats of uniform() have 24 random bits,
+// those of other distributions 23.
 
 namespace random {
 Tensor key(uint64_t seed);
@@ -388,11 +392,12 @@ Tensor uniform(const Tensor& key, const Shape& shape, double low = 0, double hig
                Dtype type = Dtype::kF32);
 Tensor normal(const Tensor& key, const Shape& shape, double mean = 0, double deviation = 1,
               Dtype type = Dtype::kF32);
-/// A normal distribution without what is below `low` or above `high`.
+/// Normally distributed numbers, restricted to [`low`, `high`].
 Tensor truncated_normal(const Tensor& key, const Shape& shape, double low, double high,
                         Dtype type = Dtype::kF32);
+/// From `low` to below `high`, at most 2^32 numbers. Probabilities are equal within 2^-32.
 Tensor randint(const Tensor& key, const Shape& shape, int64_t low, int64_t high,
-               Dtype type = Dtype::kI32);  ///< from `low` to below `high`, at most 2^32 values
+               Dtype type = Dtype::kI32);
 Tensor bernoulli(const Tensor& key, const Tensor& probability);  ///< bool
 Tensor gumbel(const Tensor& key, const Shape& shape, Dtype type = Dtype::kF32);
 /// Indices drawn with probabilities softmax(logits) along `axis`.

@@ -14,8 +14,9 @@ class Sequence : public Operation {
   std::vector<Data> evaluate(std::span<const Operand>, std::span<const Spec> out) const override {
     const Spec& spec = out.front();
     const int64_t count = spec.shape.front();
-    Data data{Buffer::allocate(static_cast<size_t>(count) * 8), 0, {1}};
     const bool whole = !is_float(spec.dtype);
+    const Spec wide{spec.shape, whole ? Dtype::kI64 : Dtype::kF64};
+    Data data = new_data(wide);
     // Numbers are made as f64 or i64 and then cast, so that each is rounded once.
     for (int64_t i = 0; i < count; ++i) {
       if (whole)
@@ -24,7 +25,6 @@ class Sequence : public Operation {
       else
         reinterpret_cast<double*>(data.buffer->data())[i] = first_ + static_cast<double>(i) * step_;
     }
-    const Spec wide{spec.shape, whole ? Dtype::kI64 : Dtype::kF64};
     if (wide.dtype == spec.dtype) return {std::move(data)};
     const Operand operand{&wide, &data};
     return Elementwise(ElementOp::kCast).evaluate({&operand, 1}, out);
@@ -59,7 +59,7 @@ Tensor below(std::string_view function, const Tensor& x) {
 }  // namespace
 
 Tensor full(const Shape& shape, Scalar value, Dtype type) {
-  return broadcast_to(constant(value, type), shape);
+  return broadcast_to(constant("full", value, type), shape);
 }
 Tensor zeros(const Shape& shape, Dtype type) { return full(shape, 0, type); }
 Tensor ones(const Shape& shape, Dtype type) { return full(shape, 1, type); }

@@ -200,11 +200,6 @@ std::vector<int> reduced_last(const Shape& shape, const std::vector<int>& axes) 
   return order;
 }
 
-Data fresh_data(const Spec& spec) {
-  return {Buffer::allocate(static_cast<size_t>(element_count(spec.shape)) * byte_size(spec.dtype)),
-          0, contiguous_strides(spec.shape)};
-}
-
 ElementReduction reduction_of(const Reduce& reduce, const Spec& out, const Data& data) {
   ElementReduction result{.op = reduce.op(),
                           .type = computed_type(element_type(out.dtype)),
@@ -260,14 +255,14 @@ bool evaluate_at_once(const ElementGroup& group) {
   GroupWriter values(group, writer);
   std::vector<Data> made;
   for (Node* node : group.results) {
-    made.push_back(fresh_data(node->specs.front()));
+    made.push_back(new_data(node->specs.front()));
     writer.output(values.reg_of(*node),
                   writer.elements(made.back().buffer->data(), node->specs.front().dtype,
                                   made.back().strides));
   }
   if (reduce != nullptr) {
     const Spec& out = group.reduction->specs.front();
-    made.push_back(fresh_data(out));
+    made.push_back(new_data(out));
     writer.reduce(values.reg(group.reduction->inputs.front()),
                   reduction_of(*reduce, out, made.back()));
   }
@@ -303,7 +298,7 @@ Data evaluate_one(ElementOp op, std::span<const Operand> in, const Spec& out) {
     operands.push_back(writer.input(x.first(), x.spec->dtype, x.data->strides));
     types.push_back(x.spec->dtype);
   }
-  Data data = fresh_data(out);
+  Data data = new_data(out);
   const size_t reg = writer.apply(op, operands, types, out.dtype);
   writer.output(reg, writer.elements(data.buffer->data(), out.dtype, data.strides));
   run(*writer.take());
@@ -312,7 +307,7 @@ Data evaluate_one(ElementOp op, std::span<const Operand> in, const Spec& out) {
 
 Data evaluate_one(const Reduce& reduce, const Operand& in, const Spec& out) {
   ProgramWriter writer(in.spec->shape, reduced_last(in.spec->shape, reduce.axes()));
-  Data data = fresh_data(out);
+  Data data = new_data(out);
   const size_t reg = writer.input(in.first(), in.spec->dtype, in.data->strides);
   writer.reduce(reg, reduction_of(reduce, out, data));
   run(*writer.take());

@@ -1,6 +1,7 @@
 #include "tensor/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensor/element_group.h"
 
@@ -14,13 +15,17 @@ constexpr double kLn2 = 0.693147180559945309, kLn10 = 2.302585092994045684;
 constexpr double kTwoBySqrtPi = 1.128379167095512574;
 
 // The types that an API function accepts for its operands.
-enum class Wants : uint8_t { kAny, kNumbers, kFloats, kBits };
+enum class Wants : uint8_t { kAny, kNumbers, kFloats, kIntegers, kBits };
 
 Dtype operand_type(std::string_view function, Dtype type, Wants wants) {
   switch (wants) {
     case Wants::kAny: return type;
     case Wants::kNumbers: return type == Dtype::kBool ? Dtype::kI32 : type;
     case Wants::kFloats: return is_float(type) ? type : kDefaultFloat;
+    case Wants::kIntegers:
+      if (!is_integer(type))
+        fail(ErrorKind::kInput, "{}: operands of {}, expected integers", function, name(type));
+      return type;
     case Wants::kBits:
       if (is_float(type))
         fail(ErrorKind::kInput, "{}: operands of {}, expected integers or bool", function,
@@ -63,19 +68,35 @@ Tensor binary(std::string_view function, ElementOp op, const Tensor& a, const Te
 
 Tensor beside(std::string_view function, Scalar value, const Tensor& x) {
   require(function, x);
-  return constant(value, scalar_type(value, x.dtype()));
+  return constant(function, value, scalar_type(value, x.dtype()));
 }
 
 Tensor as_bool(const Tensor& x) { return astype(x, Dtype::kBool); }
 
-Tensor zero(const Tensor& like) { return constant(0, like.dtype()); }
+Tensor zero(const Tensor& like) { return constant("zero", 0, like.dtype()); }
 
 }  // namespace
 
-Tensor constant(Scalar value, Dtype type) {
+void require_fit(std::string_view function, int64_t value, Dtype type) {
+  const int bits = 8 * static_cast<int>(byte_size(type));
+  const bool is_signed = info(element_type(type)).is_signed;
+  const int64_t most = bits == 64 ? INT64_MAX : (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  const int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -most - 1;
+  if (value < least || value > most)
+    fail(ErrorKind::kInput, "{}: {} is no number of type {}", function, value, name(type));
+}
+
+Tensor constant(std::string_view function, Scalar value, Dtype type) {
   if (type == Dtype::kBool) value = Scalar(value.real() != 0);
-  if (is_integer(type) && value.kind() == Scalar::Kind::kFloat)
-    value = Scalar(static_cast<int64_t>(value.real()));
+  if (is_integer(type)) {
+    if (value.kind() == Scalar::Kind::kFloat) {
+      if (!(std::fabs(value.real()) < 0x1p63))
+        fail(ErrorKind::kInput, "{}: {} is no number of type {}", function, value.real(),
+             name(type));
+      value = Scalar(static_cast<int64_t>(value.real()));
+    }
+    require_fit(function, value.integer(), type);
+  }
   return make(Constant(value), {}, {{}, type});
 }
 
@@ -213,6 +234,18 @@ Tensor where(const Tensor& condition, Scalar yes, const Tensor& no) {
   return where(condition, beside("where", yes, no), no);
 }
 
+namespace {
+
+// ln(e^a + e^b). The larger operand stays outside of the exponential; equal infinities have no
+// difference. One condition decides, so that all derivatives are right where a = b.
+Tensor log_of_sum(const Tensor& a, const Tensor& b) {
+  const Tensor is_greater = greater(a, b);
+  const Tensor difference = where(is_greater, b - a, where(equal(a, b) & isinf(a), 0, a - b));
+  return where(is_greater, a, b) + log1p(exp(difference));
+}
+
+}  // namespace
+
 // A function of two operands, each of which may be a number.
 // Ends with a declaration, so that a use takes a semicolon.
 #define VEERY_BINARY(function, call)                                                          \
@@ -241,16 +274,14 @@ VEERY_BINARY_OP(less_equal, kLessEqual, kAny);
 VEERY_BINARY_OP(bitwise_and, kAnd, kBits);
 VEERY_BINARY_OP(bitwise_or, kOr, kBits);
 VEERY_BINARY_OP(bitwise_xor, kXor, kBits);
-VEERY_BINARY_OP(bitwise_left_shift, kShiftLeft, kBits);
-VEERY_BINARY_OP(bitwise_right_shift, kShiftRight, kBits);
+VEERY_BINARY_OP(bitwise_left_shift, kShiftLeft, kIntegers);
+VEERY_BINARY_OP(bitwise_right_shift, kShiftRight, kIntegers);
 VEERY_BINARY(greater, less(b, a));
 VEERY_BINARY(greater_equal, less_equal(b, a));
 VEERY_BINARY(logical_and, bitwise_and(as_bool(a), as_bool(b)));
 VEERY_BINARY(logical_or, bitwise_or(as_bool(a), as_bool(b)));
 VEERY_BINARY(logical_xor, bitwise_xor(as_bool(a), as_bool(b)));
-// The larger operand stays outside of the exponential. Equal infinities have no difference.
-VEERY_BINARY(logaddexp,
-             where(equal(a, b), maximum(a, b) + kLn2, maximum(a, b) + log1p(exp(-abs(a - b)))));
+VEERY_BINARY(logaddexp, log_of_sum(a, b));
 #undef VEERY_BINARY
 #undef VEERY_BINARY_OP
 
@@ -305,7 +336,11 @@ Tensor gelu_tanh(const Tensor& x) {
   return x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.79788456080286535588) + 1);
 }
 Tensor gelu_fast(const Tensor& x) { return x * sigmoid(x * 1.702); }
-Tensor softplus(const Tensor& x) { return maximum(x, 0) + log1p(exp(-abs(x))); }
+// Written with one condition, so that the second derivative is right at 0, too.
+Tensor softplus(const Tensor& x) {
+  const Tensor is_positive = greater(x, 0);
+  return where(is_positive, x, 0) + log1p(exp(where(is_positive, -x, x)));
+}
 Tensor clip(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   // The derivative at a limit is 1. NaN stays NaN.
   Tensor y = x;

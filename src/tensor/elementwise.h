@@ -42,7 +42,10 @@ class Constant : public Operation {
  private:
   Scalar value_;
 };
-Tensor constant(Scalar value, Dtype type);
+/// Throws kInput, naming the function, if a type of integers lacks the number.
+Tensor constant(std::string_view function, Scalar value, Dtype type);
+/// Throws kInput if the type of integers lacks the number.
+void require_fit(std::string_view function, int64_t value, Dtype type);
 
 /// An element-wise node of inputs that are broadcast; no types are changed.
 Tensor elementwise(ElementOp op, std::vector<Tensor> inputs, Dtype result);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -75,7 +76,7 @@ bool Evaluation::has_room(const Group& group, const Node& node) {
     if (std::find(group.inputs.begin(), group.inputs.end(), input.node().get()) ==
         group.inputs.end())
       ++inputs;
-  return inputs <= kMostInputs + 1;  // the node itself was an input
+  return inputs <= kMostInputs + 1;  // one more: the node stops being an input
 }
 
 // Adds an element-wise node to the group of its consumers, or to one of its own.
@@ -171,8 +172,11 @@ void Evaluation::run() {
       done = group.results;
       if (group.reduction != nullptr) done.push_back(group.reduction);
     }
-    if (KeepInputs::active()) continue;
-    drop_inputs(done);
+    if (KeepInputs::active()) {
+      for (Node* node : done) KeepInputs::remember(node->shared_from_this());
+    } else {
+      drop_inputs(done);
+    }
   }
 }
 
@@ -195,6 +199,8 @@ void eval(std::span<const Tensor> tensors) {
   const std::lock_guard lock(Runtime::get().mutex());
   try {
     Evaluation(tensors).run();
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kLimit, "eval: not enough memory");
   } catch (const veery::Error& error) {
     const bool is_memory = error.kind() == veery::ErrorKind::kLimit;
     throw Error(is_memory ? ErrorKind::kLimit : ErrorKind::kInternal, error.what());

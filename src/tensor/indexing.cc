@@ -30,6 +30,11 @@ void require_indices(std::string_view function, const Tensor& indices) {
          name(indices.dtype()));
 }
 
+void require_numbers(std::string_view function, const Tensor& x) {
+  if (x.dtype() == Dtype::kBool)
+    fail(ErrorKind::kInput, "{}: a tensor of bool, expected numbers", function);
+}
+
 /// Rows of one axis. Inputs: x, indices.
 class Take : public Operation {
  public:
@@ -208,6 +213,7 @@ Tensor take(const Tensor& x, const Tensor& indices, int axis) {
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
   require("scatter_add", x);
   require("scatter_add", updates);
+  require_numbers("scatter_add", x);
   require_indices("scatter_add", indices);
   const auto at = static_cast<size_t>(axis_of("scatter_add", axis, x.rank()));
   const Tensor all = broadcast_to(astype(updates, x.dtype()), taken_shape(x, indices, at));
@@ -226,6 +232,7 @@ Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tens
                               int axis) {
   require("scatter_add_along_axis", x);
   require("scatter_add_along_axis", updates);
+  require_numbers("scatter_add_along_axis", x);
   require_indices("scatter_add_along_axis", indices);
   const auto at = static_cast<size_t>(axis_of("scatter_add_along_axis", axis, x.rank()));
   const auto [to, places] = aligned("scatter_add_along_axis", x, indices, at);

@@ -32,11 +32,6 @@ T* elements(const Data& data) {
   return reinterpret_cast<T*>(data.buffer->data()) + data.offset;
 }
 
-inline Data new_data(const Spec& spec) {
-  return {Buffer::allocate(static_cast<size_t>(element_count(spec.shape)) * byte_size(spec.dtype)),
-          0, contiguous_strides(spec.shape)};
-}
-
 /// Calls body(line) for all lines, on all workers. The lines of a worker are neighbours.
 template <typename Body>
 void each_line(int64_t lines, int64_t elements_each, const Body& body) {

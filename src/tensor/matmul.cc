@@ -41,9 +41,7 @@ std::vector<Data> Matmul::evaluate(std::span<const Operand> in, std::span<const 
   // f16 and bf16 are multiplied in f32, and the sums rounded.
   Spec wide = spec;
   if (spec.dtype != Dtype::kF64) wide.dtype = Dtype::kF32;
-  Data data{
-      Buffer::allocate(static_cast<size_t>(element_count(spec.shape)) * byte_size(wide.dtype)), 0,
-      contiguous_strides(spec.shape)};
+  Data data = new_data(wide);
   MatmulProblem problem{.type = element_type(spec.dtype),
                         .rows = spec.shape[rank - 2],
                         .columns = spec.shape[rank - 1],
@@ -86,6 +84,13 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (x.dim(-1) != y.dim(-2))
     fail(ErrorKind::kInput, "matmul: shapes {} and {}: {} columns and {} rows", text(a.shape()),
          text(b.shape()), x.dim(-1), y.dim(-2));
+  if (x.rank() > 2 && y.rank() == 2) {  // the rows of all batches are one matrix
+    Shape shape = x.shape();
+    shape.back() = y.dim(1);
+    const int64_t rows = element_count({x.shape().begin(), x.shape().end() - 1});
+    const Tensor all = reshape(matmul(reshape(x, {rows, x.dim(-1)}), y), shape);
+    return b.rank() == 1 ? squeeze(all, {-1}) : all;
+  }
   const Shape batch = broadcast("matmul", {x.shape().begin(), x.shape().end() - 2},
                                 {y.shape().begin(), y.shape().end() - 2});
   const auto with_batch = [&](const Tensor& m) {

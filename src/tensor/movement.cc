@@ -9,11 +9,6 @@
 namespace veery::tensor {
 namespace {
 
-Data empty_data(const Spec& spec) {
-  return {Buffer::allocate(static_cast<size_t>(element_count(spec.shape)) * byte_size(spec.dtype)),
-          0, contiguous_strides(spec.shape)};
-}
-
 // Writes x to the ranges of `to`.
 void write(const Operand& x, const Data& to, Dtype type, const std::vector<Range>& ranges) {
   const Data part = take_ranges(to, ranges);
@@ -33,7 +28,7 @@ class Concatenate : public Operation {
   std::string_view name() const override { return "concatenate"; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
-    Data data = empty_data(out.front());
+    Data data = new_data(out.front());
     int64_t at = 0;
     for (const Operand& x : in) {
       std::vector<Range> ranges = whole(x.spec->shape);
@@ -75,7 +70,7 @@ class SliceUpdate : public Operation {
   std::string_view name() const override { return "slice_update"; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
-    Data data = empty_data(out.front());
+    Data data = new_data(out.front());
     write(in[0], data, out.front().dtype, whole(out.front().shape));
     write(in[1], data, out.front().dtype, ranges_);
     return {std::move(data)};

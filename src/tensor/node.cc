@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/tensor/element_program.h"
 #include "tensor/runtime.h"
 
 namespace veery::tensor {
@@ -21,6 +22,7 @@ constexpr bool types_agree() {
 static_assert(types_agree());
 
 thread_local int keeping_inputs = 0;
+thread_local std::vector<std::weak_ptr<Node>> kept_nodes;
 
 }  // namespace
 
@@ -85,6 +87,7 @@ Node::~Node() {
 }
 
 Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs, Spec spec) {
+  check_shape(operation->name(), spec.shape);
   auto node = std::make_shared<Node>();
   node->operation = std::move(operation);
   node->inputs = std::move(inputs);
@@ -100,8 +103,30 @@ Tensor make_leaf(Spec spec, Data data) {
 }
 
 KeepInputs::KeepInputs() { ++keeping_inputs; }
-KeepInputs::~KeepInputs() { --keeping_inputs; }
+KeepInputs::~KeepInputs() {
+  if (--keeping_inputs > 0) return;
+  for (const std::weak_ptr<Node>& kept : std::exchange(kept_nodes, {}))
+    if (const std::shared_ptr<Node> node = kept.lock()) node->inputs.clear();
+}
 bool KeepInputs::active() { return keeping_inputs > 0; }
+void KeepInputs::remember(const std::shared_ptr<Node>& node) { kept_nodes.push_back(node); }
+
+Data new_data(const Spec& spec) {
+  return {Buffer::allocate(static_cast<size_t>(element_count(spec.shape)) * byte_size(spec.dtype)),
+          0, contiguous_strides(spec.shape)};
+}
+
+void check_shape(std::string_view function, const Shape& shape) {
+  int64_t bytes = 8;  // of the widest type
+  bool is_valid = shape.size() <= kMaxTensorRank;
+  for (const int64_t size : shape)
+    is_valid =
+        is_valid && size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  if (!is_valid)
+    fail(ErrorKind::kInput,
+         "{}: invalid shape {}, expected at most {} dimensions and 2^60 elements", function,
+         text(shape), kMaxTensorRank);
+}
 
 int64_t element_count(const Shape& shape) {
   int64_t count = 1;

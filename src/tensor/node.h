@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/core.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -61,6 +62,9 @@ struct Operand {
 /// The derivative of each tensor: a sum of cotangents, or a tangent. Empty tensors are zeros.
 class Derivatives {
  public:
+  /// `depends`: whether a tensor depends on one with respect to which derivatives are taken.
+  explicit Derivatives(std::function<bool(const Tensor&)> depends) : depends_(std::move(depends)) {}
+  bool depends(const Tensor& x) const { return depends_(x); }
   Tensor& operator[](const Tensor& x) { return sums_[{x.node().get(), x.output()}]; }
   void add(const Tensor& x, const Tensor& t) {
     Tensor& sum = (*this)[x];
@@ -68,6 +72,7 @@ class Derivatives {
   }
 
  private:
+  std::function<bool(const Tensor&)> depends_;
   std::map<std::pair<const Node*, int>, Tensor> sums_;
 };
 
@@ -96,7 +101,7 @@ class Operation {
 
 /// An application of an operation. Leaves have data and no operation. Inputs are dropped when the
 /// data is there, except during transforms.
-struct Node {
+struct Node : std::enable_shared_from_this<Node> {
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -118,7 +123,8 @@ inline const Data& data_of(const Tensor& x) {
   return x.node()->data[static_cast<size_t>(x.output())];
 }
 
-/// Adds a node. All of `inputs` are tensors.
+/// Adds a node. All of `inputs` are tensors. Throws kInput if the shape has too many dimensions, a
+/// negative size or more bytes than an address can count.
 Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs, Spec spec);
 template <typename Op>
 Tensor make(Op operation, std::vector<Tensor> inputs, Spec spec) {
@@ -128,7 +134,8 @@ Tensor make(Op operation, std::vector<Tensor> inputs, Spec spec) {
 /// A leaf.
 Tensor make_leaf(Spec spec, Data data);
 
-/// While one exists in a thread, evaluation keeps the inputs of nodes.
+/// While one exists in a thread, evaluation keeps the inputs of nodes. They are dropped when the
+/// outermost one ends.
 class KeepInputs {
  public:
   KeepInputs();
@@ -136,6 +143,8 @@ class KeepInputs {
   KeepInputs(const KeepInputs&) = delete;
   KeepInputs& operator=(const KeepInputs&) = delete;
   static bool active();
+  /// Remembers a node that was evaluated meanwhile.
+  static void remember(const std::shared_ptr<Node>& node);
 };
 
 // Types.
@@ -143,7 +152,11 @@ constexpr ElementType element_type(Dtype type) { return static_cast<ElementType>
 constexpr bool is_float(Dtype type) { return veery::is_float(element_type(type)); }
 constexpr bool is_integer(Dtype type) { return veery::is_integer(element_type(type)); }
 
+/// Contiguous memory for all elements. Throws kLimit.
+Data new_data(const Spec& spec);
+
 // Shapes.
+void check_shape(std::string_view function, const Shape& shape);  ///< throws as make() does
 int64_t element_count(const Shape& shape);
 Strides contiguous_strides(const Shape& shape);
 std::string text(const Shape& shape);  ///< "[2, 3]"

@@ -1,7 +1,9 @@
 // Random numbers as a function of a key.
 #include <cmath>
+#include <limits>
 
 #include "base/philox.h"
+#include "dtype/half.h"
 #include "tensor/elementwise.h"
 #include "tensor/lines.h"
 
@@ -49,9 +51,7 @@ Tensor stream(std::string_view function, const Tensor& key, const Shape& shape, 
   if (key.shape() != Shape{2} || key.dtype() != Dtype::kU32)
     fail(ErrorKind::kInput, "{}: the key is {} {}, expected u32 [2]", function, name(key.dtype()),
          text(key.shape()));
-  for (const int64_t size : shape)
-    if (size < 0 || shape.size() > kMaxTensorRank)
-      fail(ErrorKind::kInput, "{}: invalid shape {}", function, text(shape));
+  check_shape(function, shape);
   return make(Bits(number), {key}, {shape, Dtype::kU32});
 }
 
@@ -60,12 +60,30 @@ void require_floats(std::string_view function, Dtype type) {
     fail(ErrorKind::kInput, "{}: type {}, expected floats", function, name(type));
 }
 
-// Numbers in (0, 1): the middles of 2^24 intervals, exact in f32.
+// Numbers in (0, 1): the middles of 2^23 intervals, exact in f32.
 Tensor open_uniform(std::string_view function, const Tensor& key, const Shape& shape, Dtype type) {
   require_floats(function, type);
   const Dtype wide = type == Dtype::kF64 ? type : Dtype::kF32;
   const Tensor whole = astype(bitwise_right_shift(stream(function, key, shape, kNumbers), 9), wide);
   return (whole + 0.5) * 0x1p-23;
+}
+
+// The number before `high` in steps of f16 or bf16, whose bits are `bits` for `high`, rounded.
+uint16_t half_before(uint16_t bits) {
+  if ((bits & 0x7fff) == 0) return 0x8001;
+  return static_cast<uint16_t>((bits & 0x8000) != 0 ? bits + 1 : bits - 1);
+}
+// The largest number of a type that is less than `high`.
+double largest_below(double high, Dtype type) {
+  constexpr double kLeast = -std::numeric_limits<double>::infinity();
+  if (type == Dtype::kF64) return std::nextafter(high, kLeast);
+  const auto x = static_cast<float>(high);
+  if (type == Dtype::kF32) return x < high ? x : std::nextafter(x, static_cast<float>(kLeast));
+  const auto value = [&](uint16_t half) {
+    return static_cast<double>(type == Dtype::kF16 ? f16_to_f32(half) : bf16_to_f32(half));
+  };
+  const uint16_t half = type == Dtype::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
+  return value(half) < high ? value(half) : value(half_before(half));
 }
 
 }  // namespace
@@ -83,7 +101,8 @@ Tensor uniform(const Tensor& key, const Shape& shape, double low, double high, D
   if (!(low <= high)) fail(ErrorKind::kInput, "uniform: from {} to {}", low, high);
   const Dtype wide = type == Dtype::kF64 ? type : Dtype::kF32;
   const Tensor unit = astype(bitwise_right_shift(bits(key, shape), 8), wide) * 0x1p-24;
-  return astype(unit * (high - low) + low, type);
+  const Tensor numbers = astype(unit * (high - low) + low, type);
+  return low < high ? minimum(numbers, largest_below(high, type)) : numbers;  // after rounding
 }
 
 Tensor normal(const Tensor& key, const Shape& shape, double mean, double deviation, Dtype type) {
@@ -93,9 +112,12 @@ Tensor normal(const Tensor& key, const Shape& shape, double mean, double deviati
 
 Tensor truncated_normal(const Tensor& key, const Shape& shape, double low, double high,
                         Dtype type) {
+  require_floats("truncated_normal", type);
   if (!(low < high)) fail(ErrorKind::kInput, "truncated_normal: from {} to {}", low, high);
+  // Near 1, erf has no digits left: the upper tail is drawn as the lower one.
+  if (low > 0) return -truncated_normal(key, shape, -high, -low, type);
   const double a = std::erf(low / std::sqrt(2.0)), b = std::erf(high / std::sqrt(2.0));
-  const Tensor u = open_uniform("truncated_normal", key, shape, type);
+  const Tensor u = open_uniform("truncated_normal", key, shape, Dtype::kF64);
   return astype(clip(erfinv(u * (b - a) + a) * std::sqrt(2.0), low, high), type);
 }
 
@@ -104,6 +126,7 @@ Tensor randint(const Tensor& key, const Shape& shape, int64_t low, int64_t high,
   if (low >= high || range > (uint64_t{1} << 32))
     fail(ErrorKind::kInput, "randint: from {} to below {}, expected 1 to 2^32 numbers", low, high);
   if (!is_integer(type)) fail(ErrorKind::kInput, "randint: type {}, expected integers", name(type));
+  for (const int64_t bound : {low, high - 1}) require_fit("randint", bound, type);
   // The upper bits of a product of 32 random bits with the range; i64 holds the product of at most
   // 2^31, so that the range is multiplied in two parts.
   const Tensor random = astype(bits(key, shape), Dtype::kI64);

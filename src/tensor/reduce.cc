@@ -71,20 +71,37 @@ Tensor Reduce::spread(const Tensor& y, const Tensor& x) const {
 
 // The derivative of the output with respect to each element of x.
 Tensor Reduce::weights(const Tensor& x, const Tensor& y) const {
-  if (op_ == ReduceOp::kProduct) {
-    // The product of the other elements, also where some are 0.
-    const Tensor is_zero = equal(x, 0);
-    const Tensor others = where(is_zero, 1, x);
-    const Axes axes(axes_.begin(), axes_.end());
-    const Tensor zeros = spread(sum(is_zero, axes), x);
-    const Tensor rest = spread(prod(others, axes), x);
-    const Tensor at_zero = where(is_zero & equal(zeros, 1), rest, 0);
-    return where(equal(zeros, 0), rest / others, at_zero);
-  }
+  if (op_ == ReduceOp::kProduct) return products_of_others(x);
   const Tensor is_extreme = equal(x, spread(y, x));
   const Axes axes(axes_.begin(), axes_.end());
-  const Tensor count = astype(sum(is_extreme, axes), x.dtype());
-  return astype(is_extreme, x.dtype()) / spread(count, x);
+  const Tensor share = 1 / astype(sum(is_extreme, axes), Dtype::kF32);
+  return where(is_extreme, spread(astype(share, x.dtype()), x), 0);
+}
+
+// For each element of x the product of the others: of those before it and of those after it.
+// Division would be wrong where elements are 0.
+Tensor Reduce::products_of_others(const Tensor& x) const {
+  Axes order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (!std::binary_search(axes_.begin(), axes_.end(), i)) order.push_back(i);
+  const auto kept = static_cast<size_t>(order.size());
+  order.insert(order.end(), axes_.begin(), axes_.end());
+  const Tensor moved = transpose(x, order);
+  Shape lines(moved.shape().begin(), moved.shape().begin() + static_cast<ptrdiff_t>(kept));
+  lines.push_back(x.size() == 0 ? 0 : x.size() / element_count(lines));
+  const auto before = [&](const Tensor& line) {
+    std::vector<Slice> all_but_last(lines.size());
+    all_but_last.back() = {0, -1, 1};
+    Shape one = lines;
+    one.back() = std::min<int64_t>(one.back(), 1);
+    return concatenate({ones(one, x.dtype()), slice(cumprod(line), all_but_last)}, -1);
+  };
+  const Tensor line = reshape(moved, lines);
+  const Tensor others = before(line) * flip(before(flip(line, {-1})), {-1});
+  Axes inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<size_t>(order[i])] = static_cast<int>(i);
+  return transpose(reshape(others, moved.shape()), inverse);
 }
 
 std::vector<Tensor> Reduce::vjp(std::span<const Tensor> in, std::span<const Tensor> out,

@@ -23,6 +23,7 @@ class Reduce : public Operation {
 
  private:
   Tensor weights(const Tensor& x, const Tensor& y) const;
+  Tensor products_of_others(const Tensor& x) const;
   Tensor spread(const Tensor& y, const Tensor& x) const;
 
   ReduceOp op_;

@@ -29,12 +29,6 @@ constexpr Dtype dtype_of() {
     return Dtype::kF64;
 }
 
-void check_sizes(std::string_view function, const Shape& shape) {
-  for (const int64_t size : shape)
-    if (size < 0 || shape.size() > kMaxTensorRank)
-      fail(ErrorKind::kInput, "{}: invalid shape {}", function, text(shape));
-}
-
 // Numbers of a nested list, at most kShown of each dimension.
 constexpr int64_t kShown = 6;
 template <typename T>
@@ -74,14 +68,14 @@ bool Tensor::is_evaluated() const { return node_ != nullptr && node_->is_evaluat
 
 template <typename T>
 Tensor Tensor::of(std::span<const T> values, Shape shape) {
-  check_sizes("of", shape);
+  check_shape("of", shape);
   if (element_count(shape) != static_cast<int64_t>(values.size()))
     fail(ErrorKind::kInput, "of: {} values for the shape {}", values.size(), tensor::text(shape));
   return copy(values.data(), std::move(shape), dtype_of<T>());
 }
 
 Tensor Tensor::copy(const void* data, Shape shape, Dtype type) {
-  check_sizes("copy", shape);
+  check_shape("copy", shape);
   const size_t bytes = static_cast<size_t>(element_count(shape)) * byte_size(type);
   Data own{Buffer::allocate(bytes), 0, contiguous_strides(shape)};
   if (bytes > 0) std::memcpy(own.buffer->data(), data, bytes);
@@ -89,7 +83,7 @@ Tensor Tensor::copy(const void* data, Shape shape, Dtype type) {
 }
 
 Tensor Tensor::borrow(const void* data, Shape shape, Dtype type, std::function<void()> release) {
-  check_sizes("borrow", shape);
+  check_shape("borrow", shape);
   // Evaluation never writes to the memory of a leaf.
   auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // NOLINT
   Data own{Buffer::borrow(bytes, std::move(release)), 0, contiguous_strides(shape)};

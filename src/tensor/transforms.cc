@@ -1,5 +1,6 @@
 // Derivatives of functions of tensors.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -118,7 +119,7 @@ bool has_any(std::span<const Tensor> tensors) {
 void backward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
               std::span<const Tensor> cotangents, std::vector<Tensor>& sums) {
   const Trace trace(leaves, outputs);
-  Derivatives all;
+  Derivatives all([&](const Tensor& x) { return trace.depends(x); });
   for (size_t i = 0; i < leaves.size(); ++i) all[leaves[i]] = sums[i];
   for (size_t i = 0; i < outputs.size(); ++i)
     if (cotangents[i] && trace.depends(outputs[i])) all.add(outputs[i], cotangents[i]);
@@ -135,6 +136,25 @@ void backward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
   sums = found(all, leaves);
 }
 
+// The tensors that `outputs` use besides `leaves` and that have derivatives: those that the
+// function captured.
+std::vector<Tensor> captured(std::span<const Tensor> outputs, std::span<const Tensor> leaves,
+                             const Derivatives& derivatives) {
+  std::vector<Tensor> found, pending(outputs.begin(), outputs.end());
+  std::set<std::pair<const Node*, int>> seen;
+  for (const Tensor& leaf : leaves) seen.insert({leaf.node().get(), leaf.output()});
+  while (!pending.empty()) {
+    const Tensor x = std::move(pending.back());
+    pending.pop_back();
+    if (!seen.insert({x.node().get(), x.output()}).second) continue;
+    if (derivatives.depends(x))
+      found.push_back(x);
+    else
+      pending.insert(pending.end(), x.node()->inputs.begin(), x.node()->inputs.end());
+  }
+  return found;
+}
+
 /// The outputs of a function, after its arguments. Derivatives compute the function again.
 class Checkpoint : public PassOn {
  public:
@@ -149,21 +169,25 @@ class Checkpoint : public PassOn {
     std::vector<Tensor> waited;
     for (const Tensor& t : cotangents)
       if (t) waited.push_back(t);
-    std::vector<Tensor> arguments, leaves, own;
-    std::vector<size_t> places;
+    std::vector<Tensor> arguments, leaves, sources;
     for (size_t i = 0; i < arguments_; ++i) {
       arguments.push_back(identity(in[i], waited));
       if (!wanted[i]) continue;
-      places.push_back(i);
       leaves.push_back(arguments.back());
-      own.push_back(std::exchange(sums[in[i]], {}));
+      sources.push_back(in[i]);
     }
     const KeepInputs keep;
     const std::vector<Tensor> outputs = fn_(arguments);
     VEERY_CHECK(outputs.size() == out.size());
+    for (const Tensor& x : captured(outputs, leaves, sums)) {
+      leaves.push_back(x);
+      sources.push_back(x);
+    }
+    std::vector<Tensor> own;
+    for (const Tensor& source : sources) own.push_back(std::exchange(sums[source], {}));
     backward(leaves, outputs, cotangents, own);
-    for (size_t i = 0; i < places.size(); ++i)
-      if (own[i]) sums.add(in[places[i]], own[i]);
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (own[i]) sums.add(sources[i], own[i]);
   }
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
@@ -187,8 +211,9 @@ std::vector<Tensor> with_zeros(std::vector<Tensor> tensors, std::span<const Tens
 std::vector<Tensor> forward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
                             std::span<const Tensor> tangents) {
   const Trace trace(leaves, outputs);
-  Derivatives all;
-  for (size_t i = 0; i < leaves.size(); ++i) all[leaves[i]] = tangents[i];
+  Derivatives all([&](const Tensor& x) { return trace.depends(x); });
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (is_float(leaves[i].dtype())) all[leaves[i]] = tangents[i];
   for (const Tensor& x : trace.order()) {
     const std::vector<Tensor>& in = x.node()->inputs;
     const std::vector<Tensor> given = found(all, in);
@@ -249,6 +274,8 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> jvp(const Function& fn,
 
 std::function<ValueAndGrad(std::span<const Tensor>)> value_and_grad(ScalarFunction fn,
                                                                     std::vector<int> argnums) {
+  if (std::set<int>(argnums.begin(), argnums.end()).size() != argnums.size())
+    fail(ErrorKind::kInput, "value_and_grad: an argument occurs twice");
   return [fn = std::move(fn), argnums = std::move(argnums)](std::span<const Tensor> arguments) {
     std::vector<Tensor> chosen;
     for (const int index : argnums) {

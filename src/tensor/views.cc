@@ -8,18 +8,6 @@
 namespace veery::tensor {
 namespace {
 
-constexpr size_t kMaxRank = kMaxTensorRank;
-
-void check_shape(std::string_view function, const Shape& shape) {
-  if (shape.size() > kMaxRank)
-    fail(ErrorKind::kInput, "{}: {} dimensions, expected at most {}", function, shape.size(),
-         kMaxRank);
-  int64_t count = 1;
-  for (const int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count))
-      fail(ErrorKind::kInput, "{}: invalid shape {}", function, text(shape));
-}
-
 Range range_of(const Slice& slice, int64_t size) {
   const int64_t step = slice.step;
   // As Python's slice.indices().
@@ -226,7 +214,6 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   if (free != to.end() && known > 0 && x.size() % known == 0) *free = x.size() / known;
   if (std::find(to.begin(), to.end(), -1) != to.end() || element_count(to) != x.size())
     fail(ErrorKind::kInput, "reshape: {} cannot have the shape {}", text(x.shape()), text(shape));
-  check_shape("reshape", to);
   if (to == x.shape()) return x;
   return make(Reshape(), {x}, {std::move(to), x.dtype()});
 }

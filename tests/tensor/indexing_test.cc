@@ -108,6 +108,19 @@ TEST(Order, SearchesAndCumulates) {
   EXPECT_EQ(cumprod(arange(1, 6)).values<int64_t>(), (std::vector<int64_t>{1, 2, 6, 24, 120}));
 }
 
+TEST(Random, StaysWithinItsBounds) {
+  const Tensor key = random::key(9);
+  for (const Dtype type : {Dtype::kF16, Dtype::kBF16, Dtype::kF32}) {
+    EXPECT_LT(max(random::uniform(key, {1 << 16}, 1, 2, type)).item<double>(), 2);
+    EXPECT_LT(max(random::uniform(key, {1 << 16}, -1, 0, type)).item<double>(), 0);
+  }
+  const Tensor tail = random::truncated_normal(key, {1 << 12}, 5, 6);
+  EXPECT_GE(min(tail).item<double>(), 5);
+  EXPECT_LT(max(tail).item<double>(), 6);
+  EXPECT_NEAR(mean(tail).item<double>(), 5.1865, 0.02);
+  EXPECT_THROW(random::randint(key, {2}, 0, 300, Dtype::kU8), Error);
+}
+
 TEST(Random, DependsOnTheKeyAlone) {
   const Tensor key = random::key(42);
   EXPECT_EQ(random::bits(key, {7}).values<uint32_t>(),

@@ -104,6 +104,12 @@ TEST(Elementwise, UnaryFunctionsAreThoseOfTheLibrary) {
   }
 }
 
+TEST(Elementwise, ErfinvIsTheInverseOfErf) {
+  const Tensor y = Tensor::of<double>({1e-17, -1e-12, 1e-5, 0.3, -0.7, 1.5, 4, 5.5});
+  EXPECT_LE(distance(erfinv(erf(y)) / y, ones({8}, Dtype::kF64)), 1e-5);
+  EXPECT_LE(distance(slice(erfinv(erf(y)) / y, {{0, 6, 1}}), ones({6}, Dtype::kF64)), 1e-14);
+}
+
 TEST(Elementwise, SpecialNumbers) {
   const Tensor x = Tensor::of<float>({NAN, INFINITY, -INFINITY, 0.0F, -0.0F, -1.0F, 1e-40F});
   const auto expect = [&](const Tensor& y, double (*fn)(double), const char* what) {
@@ -273,6 +279,20 @@ TEST(Errors, NameWhatIsWrong) {
             "reshape: [2, 3] cannot have the shape [4, -1]");
   EXPECT_EQ(message([] { sum(ones({2}), {1}); }), "sum: axis 1 of a tensor with 1 dimensions");
   EXPECT_EQ(message([] { Tensor() + 1; }), "add: an argument is no tensor");
+  EXPECT_EQ(message([] { ones({2}, Dtype::kU8) * -5; }), "multiply: -5 is no number of type u8");
+  EXPECT_EQ(message([] { full({2}, NAN, Dtype::kI32); }), "full: nan is no number of type i32");
+  EXPECT_EQ(message([] {
+              zeros({int64_t{1} << 30, int64_t{1} << 31});
+            }),
+            "broadcast_to: invalid shape [1073741824, 2147483648], expected at most 8 dimensions "
+            "and 2^60 elements");
+  EXPECT_EQ(message([] {
+              matmul(zeros({int64_t{1} << 33, 1}), zeros({1, int64_t{1} << 33}));
+            }),
+            "matmul: invalid shape [8589934592, 8589934592], expected at most 8 dimensions and "
+            "2^60 elements");
+  EXPECT_EQ(message([] { bitwise_left_shift(ones({2}, Dtype::kBool), ones({2}, Dtype::kBool)); }),
+            "bitwise_left_shift: operands of bool, expected integers");
   EXPECT_EQ(message([] { ones({2}).item<float>(); }),
             "item: a tensor of shape [2], expected one element");
 }

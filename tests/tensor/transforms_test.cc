@@ -142,11 +142,11 @@ TEST(Gradients, OfReductionsViewsAndProducts) {
        [&](const Tensor& a) {
          return matmul(transpose(m, {0, 2, 1}), transpose(a));
        }},
+      {"matmul of a batch", [&](const Tensor& a) { return matmul(m, a); }},
       {"matmul vector", [](const Tensor& a) {
-         return matmul(a, slice(a, {{0, 1, 1}}));
+         return matmul(a, reshape(slice(a, {{0, 1, 1}}), {4}));
        }}};
   for (const auto& [name, fn] : functions) {
-    if (std::string_view(name) == "matmul vector") continue;
     expect_gradient(name, fn, x, 2e-6);
   }
 }
@@ -164,6 +164,45 @@ TEST(Gradients, OfGradients) {
   EXPECT_LE(distance(grad(of_second)({&x, 1})[0], 2.0 * exp(x) * (cos(x) - sin(x))), 1e-12);
 }
 
+// The derivative of the gradient along a direction, against differences of the gradient.
+TEST(Gradients, OfGradientsWhereFunctionsHaveCorners) {
+  using Fn2 = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Fn2> functions[] = {
+      {"softplus", [](const Tensor& a) { return sum(softplus(a)); }},
+      {"logaddexp", [](const Tensor& a) { return sum(logaddexp(a, flip(a))); }},
+      {"prod", [](const Tensor& a) { return prod(a); }}};
+  const Tensor x = Tensor::of<double>({0, 2, -1.5, 2, 0});
+  for (const auto& [name, fn] : functions) {
+    const ScalarFunction scalar = [fn = fn](std::span<const Tensor> in) { return fn(in[0]); };
+    const Tensor t = numbers({5}, Dtype::kF64, 11);
+    const Function gradient = [&](std::span<const Tensor> in) { return grad(scalar)(in); };
+    const Tensor found = jvp(gradient, {&x, 1}, {&t, 1}).second.front();
+    const double step = 1e-6;
+    const Tensor up = x + t * step, down = x - t * step;
+    const Tensor expected = (grad(scalar)({&up, 1})[0] - grad(scalar)({&down, 1})[0]) / (2 * step);
+    EXPECT_LE(distance(found, expected), 1e-6) << name << found.text() << expected.text();
+  }
+  // Infinite operands have no NaN, large ones no infinity.
+  const Tensor infinite = full({2}, -INFINITY, Dtype::kF64);
+  const auto both = grad([](std::span<const Tensor> in) { return sum(logaddexp(in[0], in[0])); });
+  EXPECT_FALSE(any(isnan(both({&infinite, 1})[0])).item<bool>());
+  const Tensor large = full({2}, 1e30, Dtype::kF32);
+  const auto product = grad([](std::span<const Tensor> in) { return prod(in[0]); });
+  EXPECT_EQ(product({&large, 1})[0].values<float>()[1], 1e30F);
+}
+
+TEST(Gradients, DoNotPassIntegers) {
+  const Tensor table = numbers({4, 2}, Dtype::kF64, 12), rows = Tensor::of<int32_t>({3, 1});
+  const Function fn = [](std::span<const Tensor> in) {
+    return std::vector<Tensor>{take(in[0], in[1])};
+  };
+  const Tensor primals[] = {table, rows}, tangents[] = {table, rows};
+  EXPECT_EQ(jvp(fn, primals, tangents).second[0].values<double>(),
+            take(table, rows).values<double>());
+  EXPECT_THROW(value_and_grad([](std::span<const Tensor> in) { return sum(in[0]); }, {0, 0}),
+               Error);
+}
+
 TEST(Gradients, StopAndStayZero) {
   const Tensor x = numbers({4}, Dtype::kF64, 6), y = numbers({4}, Dtype::kF64, 7);
   const auto both = value_and_grad(
@@ -173,6 +212,46 @@ TEST(Gradients, StopAndStayZero) {
   EXPECT_EQ(result.gradients[0].values<double>(), x.values<double>());
   EXPECT_EQ(result.gradients[1].values<double>(), std::vector<double>(4));
   EXPECT_LE(distance(result.value, sum(x * x)), 1e-12);
+}
+
+// Tensors that a function captures have gradients, too, also through two checkpoints.
+TEST(Checkpoint, DifferentiatesWhatItsFunctionCaptures) {
+  const Tensor x = numbers({3, 4}, Dtype::kF64, 13), w = numbers({4, 4}, Dtype::kF64, 14);
+  const auto loss = [](bool saved) {
+    return grad(
+        [saved](std::span<const Tensor> in) {
+          const Tensor scaled = in[1] * 2;
+          const Function inner = [scaled](std::span<const Tensor> at) {
+            return std::vector<Tensor>{tanh(matmul(at[0], scaled))};
+          };
+          const Function outer = [&, scaled](std::span<const Tensor> at) {
+            const Function used = saved ? checkpoint(inner) : inner;
+            return std::vector<Tensor>{used(at)[0] + matmul(at[0], scaled)};
+          };
+          return sum(square((saved ? checkpoint(outer) : outer)(std::array{in[0]})[0]));
+        },
+        {0, 1});
+  };
+  const Tensor arguments[] = {x, w};
+  const std::vector<Tensor> plain = loss(false)(arguments), saved = loss(true)(arguments);
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(distance(plain[i], saved[i]), 1e-12) << i;
+}
+
+// What is evaluated within a transform is released with it.
+TEST(Gradients, ReleaseWhatAFunctionEvaluates) {
+  clear_cache();
+  const Tensor x = numbers({1000}, Dtype::kF32, 15);
+  x.eval();
+  const size_t before = memory_use().active;
+  const auto both = value_and_grad([](std::span<const Tensor> in) {
+    Tensor y = in[0];
+    for (int i = 0; i < 20; ++i) (y = exp(y * 0.1)).eval();
+    return sum(y);
+  });
+  ValueAndGrad result = both({&x, 1});
+  result.value.eval();
+  result.gradients[0].eval();
+  EXPECT_LE(memory_use().active, before + 2 * 4096 + 1024);
 }
 
 // A chain of blocks whose intermediate results are large.

@@ -18,8 +18,10 @@ inline double erfinv(double x) {
   const double b = 2 / (kPi * kA) + log / 2;
   double y = std::copysign(std::sqrt(std::sqrt(b * b - log / kA) - b), x);
   for (int i = 0; i < 3; ++i) {
-    // Near +-1 the complement keeps the digits that erf loses.
-    const double error = x > 0 ? (1 - x) - std::erfc(y) : std::erfc(-y) - (1 + x);
+    // Near +-1 the complement keeps the digits that erf loses, near 0 erf itself.
+    const double error = std::fabs(x) < 0.5 ? std::erf(y) - x
+                         : x > 0            ? (1 - x) - std::erfc(y)
+                                            : std::erfc(-y) - (1 + x);
     y -= error * std::exp(y * y) * std::sqrt(kPi) / 2;
   }
   return y;

@@ -7,78 +7,74 @@ namespace {
 
 using enum ElementOp;
 
-/// The types of the operands of an op.
-enum class OpTypes : uint8_t { kAny, kBits, kIntegers, kNumbers, kFloats, kF32Only };
-
 struct ElementOpInfo {
   ElementOp op;
   std::string_view name;
   int operands;
-  OpTypes types;
 };
 
 constexpr std::array<ElementOpInfo, kElementOps> kOps{{
-    {kCopy, "copy", 1, OpTypes::kAny},
-    {kCast, "cast", 1, OpTypes::kAny},
-    {kSelect, "where", 3, OpTypes::kAny},
-    {kEqual, "equal", 2, OpTypes::kAny},
-    {kNotEqual, "not_equal", 2, OpTypes::kAny},
-    {kLess, "less", 2, OpTypes::kAny},
-    {kLessEqual, "less_equal", 2, OpTypes::kAny},
-    {kIsNan, "isnan", 1, OpTypes::kFloats},
-    {kIsInfinite, "isinf", 1, OpTypes::kFloats},
-    {kAnd, "bitwise_and", 2, OpTypes::kBits},
-    {kOr, "bitwise_or", 2, OpTypes::kBits},
-    {kXor, "bitwise_xor", 2, OpTypes::kBits},
-    {kNot, "bitwise_invert", 1, OpTypes::kBits},
-    {kShiftLeft, "bitwise_left_shift", 2, OpTypes::kIntegers},
-    {kShiftRight, "bitwise_right_shift", 2, OpTypes::kIntegers},
-    {kAdd, "add", 2, OpTypes::kNumbers},
-    {kSubtract, "subtract", 2, OpTypes::kNumbers},
-    {kMultiply, "multiply", 2, OpTypes::kNumbers},
-    {kMinimum, "minimum", 2, OpTypes::kNumbers},
-    {kMaximum, "maximum", 2, OpTypes::kNumbers},
-    {kFloorDivide, "floor_divide", 2, OpTypes::kNumbers},
-    {kRemainder, "remainder", 2, OpTypes::kNumbers},
-    {kPower, "pow", 2, OpTypes::kNumbers},
-    {kNegate, "negative", 1, OpTypes::kNumbers},
-    {kAbsolute, "abs", 1, OpTypes::kNumbers},
-    {kSign, "sign", 1, OpTypes::kNumbers},
-    {kDivide, "divide", 2, OpTypes::kFloats},
-    {kArctan2, "atan2", 2, OpTypes::kFloats},
-    {kHypot, "hypot", 2, OpTypes::kFloats},
-    {kCopySign, "copysign", 2, OpTypes::kFloats},
-    {kExp, "exp", 1, OpTypes::kFloats},
-    {kExp2, "exp2", 1, OpTypes::kFloats},
-    {kExpm1, "expm1", 1, OpTypes::kFloats},
-    {kLog, "log", 1, OpTypes::kFloats},
-    {kLog2, "log2", 1, OpTypes::kFloats},
-    {kLog10, "log10", 1, OpTypes::kFloats},
-    {kLog1p, "log1p", 1, OpTypes::kFloats},
-    {kSqrt, "sqrt", 1, OpTypes::kFloats},
-    {kRsqrt, "rsqrt", 1, OpTypes::kFloats},
-    {kReciprocal, "reciprocal", 1, OpTypes::kFloats},
-    {kSin, "sin", 1, OpTypes::kFloats},
-    {kCos, "cos", 1, OpTypes::kFloats},
-    {kTan, "tan", 1, OpTypes::kFloats},
-    {kArcsin, "asin", 1, OpTypes::kFloats},
-    {kArccos, "acos", 1, OpTypes::kFloats},
-    {kArctan, "atan", 1, OpTypes::kFloats},
-    {kSinh, "sinh", 1, OpTypes::kFloats},
-    {kCosh, "cosh", 1, OpTypes::kFloats},
-    {kTanh, "tanh", 1, OpTypes::kFloats},
-    {kArcsinh, "asinh", 1, OpTypes::kFloats},
-    {kArccosh, "acosh", 1, OpTypes::kFloats},
-    {kArctanh, "atanh", 1, OpTypes::kFloats},
-    {kErf, "erf", 1, OpTypes::kFloats},
-    {kErfinv, "erfinv", 1, OpTypes::kFloats},
-    {kSigmoid, "sigmoid", 1, OpTypes::kFloats},
-    {kFloor, "floor", 1, OpTypes::kFloats},
-    {kCeil, "ceil", 1, OpTypes::kFloats},
-    {kTruncate, "trunc", 1, OpTypes::kFloats},
-    {kRound, "round", 1, OpTypes::kFloats},
-    {kRoundF16, "round_f16", 1, OpTypes::kF32Only},
-    {kRoundBF16, "round_bf16", 1, OpTypes::kF32Only},
+    {kCopy, "copy", 1},
+    {kCast, "cast", 1},
+    {kSelect, "where", 3},
+    {kEqual, "equal", 2},
+    {kNotEqual, "not_equal", 2},
+    {kLess, "less", 2},
+    {kLessEqual, "less_equal", 2},
+    {kIsNan, "isnan", 1},
+    {kIsInfinite, "isinf", 1},
+    {kAnd, "bitwise_and", 2},
+    {kOr, "bitwise_or", 2},
+    {kXor, "bitwise_xor", 2},
+    {kNot, "bitwise_invert", 1},
+    {kShiftLeft, "bitwise_left_shift", 2},
+    {kShiftRight, "bitwise_right_shift", 2},
+    {kAdd, "add", 2},
+    {kSubtract, "subtract", 2},
+    {kMultiply, "multiply", 2},
+    {kMinimum, "minimum", 2},
+    {kMaximum, "maximum", 2},
+    {kFloorDivide, "floor_divide", 2},
+    {kRemainder, "remainder", 2},
+    {kPower, "pow", 2},
+    {kNegate, "negative", 1},
+    {kAbsolute, "abs", 1},
+    {kSign, "sign", 1},
+    {kDivide, "divide", 2},
+    {kArctan2, "atan2", 2},
+    {kHypot, "hypot", 2},
+    {kCopySign, "copysign", 2},
+    {kExp, "exp", 1},
+    {kExp2, "exp2", 1},
+    {kExpm1, "expm1", 1},
+    {kLog, "log", 1},
+    {kLog2, "log2", 1},
+    {kLog10, "log10", 1},
+    {kLog1p, "log1p", 1},
+    {kSqrt, "sqrt", 1},
+    {kRsqrt, "rsqrt", 1},
+    {kReciprocal, "reciprocal", 1},
+    {kSin, "sin", 1},
+    {kCos, "cos", 1},
+    {kTan, "tan", 1},
+    {kArcsin, "asin", 1},
+    {kArccos, "acos", 1},
+    {kArctan, "atan", 1},
+    {kSinh, "sinh", 1},
+    {kCosh, "cosh", 1},
+    {kTanh, "tanh", 1},
+    {kArcsinh, "asinh", 1},
+    {kArccosh, "acosh", 1},
+    {kArctanh, "atanh", 1},
+    {kErf, "erf", 1},
+    {kErfinv, "erfinv", 1},
+    {kSigmoid, "sigmoid", 1},
+    {kFloor, "floor", 1},
+    {kCeil, "ceil", 1},
+    {kTruncate, "trunc", 1},
+    {kRound, "round", 1},
+    {kRoundF16, "round_f16", 1},
+    {kRoundBF16, "round_bf16", 1},
 }};
 
 constexpr bool table_is_in_order() {
@@ -125,18 +121,6 @@ bool can_merge(ElementProgram& program, int at) {
 
 std::string_view name(ElementOp op) { return info_of(op).name; }
 int operand_count(ElementOp op) { return info_of(op).operands; }
-
-bool is_supported(ElementOp op, ElementType type) {
-  switch (info_of(op).types) {
-    case OpTypes::kAny: return true;
-    case OpTypes::kBits: return !is_float(type);
-    case OpTypes::kIntegers: return is_integer(type);
-    case OpTypes::kNumbers: return type != ElementType::kBool;
-    case OpTypes::kFloats: return is_float(type);
-    case OpTypes::kF32Only: return type == ElementType::kF32;
-  }
-  return false;
-}
 
 int64_t ElementProgram::size() const {
   int64_t size = 1;

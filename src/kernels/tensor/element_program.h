@@ -98,9 +98,6 @@ int operand_count(ElementOp op);
 constexpr bool is_test(ElementOp op) {
   return op >= ElementOp::kEqual && op <= ElementOp::kIsInfinite;
 }
-/// Whether kernels compute the op on operands of `type`, one of computed_type().
-bool is_supported(ElementOp op, ElementType type);
-
 /// out = op(a, b, c) on registers. `type`: of the operands (of kSelect: of b and c).
 struct Instruction {
   ElementOp op = ElementOp::kCopy;

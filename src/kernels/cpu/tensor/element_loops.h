@@ -10,7 +10,7 @@ namespace veery {
 /// Computes n elements of `out` from contiguous operands; those that the op lacks are null. `out`
 /// may be one of the operands.
 using ElementLoop = void (*)(const void* a, const void* b, const void* c, void* out, int64_t n);
-/// Returns the loop of an instruction. Throws kBug if is_supported() is false.
+/// Returns the loop of an instruction. Throws kBug if there is none for the type.
 ElementLoop find_element_loop(Target target, const Instruction& instruction);
 
 /// Combines n contiguous elements with kReduceLanes accumulators, element i with lane

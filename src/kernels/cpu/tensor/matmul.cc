@@ -138,7 +138,9 @@ void multiply_all(const MatmulProblem& p, ThreadPool& pool) {
                                 packed.data() + column * inner);
       }
     });
-    pool.parallel_for(row_blocks * column_blocks, 1, [&](int64_t begin, int64_t end) {
+    // A worker with a whole block of rows packs it once.
+    const int64_t blocks = row_blocks >= pool.size() ? column_blocks : 1;
+    pool.parallel_for(row_blocks * column_blocks, blocks, [&](int64_t begin, int64_t end) {
       std::vector<T> block(static_cast<size_t>((kBlockRows + Tile::kRows) * inner));
       int64_t packed_row = -1;
       for (int64_t i = begin; i < end; ++i) {
