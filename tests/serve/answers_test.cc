@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -323,6 +324,8 @@ class Machine {
     return list;
   }
 
+  ServedModel& model() { return *lease_; }
+
   /// Returns the counts once all answers have ended.
   SchedulerCounts idle() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -498,6 +501,71 @@ TEST_P(Answers, OfAStreamHaveTheirUsageOnRequest) {
 
 INSTANTIATE_TEST_SUITE_P(All, Answers, ::testing::ValuesIn(all_apis()),
                          [](const auto& one) { return std::string(one.param.name); });
+
+AnswerRequest request_of(Machine& machine, int64_t tokens) {
+  AnswerRequest request{.model = machine.model(), .count = 3, .stream = true};
+  request.generate.prompt = {1, 2, 3};
+  request.generate.options.max_tokens = tokens;
+  request.generate.options.ignore_eos = true;
+  return request;
+}
+
+/// Writes no piece, like a parser that holds its text back, or an event per piece.
+class QuietWriter : public ReplyWriter {
+ public:
+  explicit QuietWriter(bool writes) : writes_(writes) {}
+  Json whole(AnswerList, const AnswerUsage&) override { return {}; }
+  void add(const Answer&, const AnswerPiece& piece, EventStream& stream) override {
+    ++pieces;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (writes_) stream.data(piece.text);
+  }
+  void end(const Answer&, EventStream&) override { ++ends; }
+  void finish(AnswerList, const AnswerUsage&, EventStream& stream) override { stream.done(); }
+  void ping(EventStream& stream) override {
+    ++pings;
+    stream.ping();
+  }
+
+  int pieces = 0, ends = 0, pings = 0;
+
+ private:
+  bool writes_;
+};
+
+TEST(SendAnswers, PingsIfPiecesWriteNothing) {
+  Machine machine(kTemplate);
+  AnswerRequest request = request_of(machine, kTokens);
+  request.ping_seconds = 1e-3;
+  QuietWriter quiet(false);
+  KeptReply reply;
+  send_answers(request, quiet, reply);
+  EXPECT_GT(quiet.pieces, 0);
+  EXPECT_GE(quiet.pings, quiet.pieces);  // each piece takes longer than ping_seconds
+  EXPECT_EQ(quiet.ends, 3);
+  EXPECT_TRUE(reply.ended());
+
+  request.ping_seconds = 60;
+  QuietWriter busy(true);
+  KeptReply other;
+  send_answers(request, busy, other);
+  EXPECT_GT(busy.pieces, 0);
+  EXPECT_EQ(busy.pings, 0);
+}
+
+/// A reply that has no memory for another function.
+class ShortReply : public KeptReply {
+ public:
+  void on_gone(std::function<void()>) override { throw std::bad_alloc(); }
+};
+
+TEST(SendAnswers, CancelsAnswersIfMemoryIsShort) {
+  Machine machine(kTemplate);
+  QuietWriter writer(false);
+  ShortReply reply;
+  EXPECT_THROW(send_answers(request_of(machine, kManyTokens), writer, reply), std::bad_alloc);
+  EXPECT_EQ(machine.idle().cancelled, 3);
+}
 
 TEST(AnswerUsage, CountsTheReasoningOfAllAnswers) {
   Machine machine((std::string(kTemplate) + "<think>\n").c_str());

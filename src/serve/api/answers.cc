@@ -13,30 +13,43 @@
 namespace veery::serve {
 namespace {
 
-constexpr auto kQuiet = std::chrono::seconds(10);  // then a stream sends a ping
-
-/// Wakes the thread of a request when one of its answers has a piece.
+/// Tells the thread of a request which of its answers have something new, in the order in which
+/// they rang.
 class Bell {
  public:
-  void ring() {
+  explicit Bell(size_t answers) : queued_(answers), queue_(kMost * answers) {}
+
+  // Called by the scheduler. Allocates nothing.
+  void ring(size_t answer) {
     {
       const std::lock_guard lock(mutex_);
-      ringing_ = true;
+      if (queued_[answer] == kMost) return;
+      ++queued_[answer];
+      queue_[(first_ + size_++) % queue_.size()] = answer;
     }
     rung_.notify_one();
   }
-  // Returns false after kQuiet without a ring.
-  bool wait() {
+  // Removes an answer from the queue; absent after `seconds` without a ring.
+  std::optional<size_t> wait(double seconds) {
     std::unique_lock lock(mutex_);
-    const bool rang = rung_.wait_for(lock, kQuiet, [&] { return ringing_; });
-    ringing_ = false;
-    return rang;
+    if (!rung_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return size_ > 0; }))
+      return std::nullopt;
+    const size_t answer = queue_[first_];
+    first_ = (first_ + 1) % queue_.size();
+    --size_;
+    --queued_[answer];
+    return answer;
   }
 
  private:
+  // A ticket returns all waiting pieces at once, but the end of the answer only afterwards.
+  static constexpr uint8_t kMost = 2;
+
   std::mutex mutex_;
   std::condition_variable rung_;
-  bool ringing_ = false;
+  std::vector<uint8_t> queued_;  // by answer: how often it is in the queue, up to kMost
+  std::vector<size_t> queue_;    // a ring buffer
+  size_t first_ = 0, size_ = 0;
 };
 
 /// The answers of a request while they are generated. Cancels unfinished ones on destruction or
@@ -44,7 +57,7 @@ class Bell {
 class RunningAnswers {
  public:
   struct Event {
-    Answer* answer = nullptr;  ///< nullptr: none had a piece for some seconds
+    Answer* answer = nullptr;  ///< nullptr: no answer has anything new
     AnswerPiece piece;
     bool over = false;  ///< the answer has no more pieces; `piece` has the rest of the parser
   };
@@ -54,8 +67,9 @@ class RunningAnswers {
   RunningAnswers(const RunningAnswers&) = delete;
   RunningAnswers& operator=(const RunningAnswers&) = delete;
 
-  /// Waits for the next piece of any answer; absent: all are over. Throws as send_answers() does.
-  std::optional<Event> next();
+  /// Waits for the next piece of any answer, for at most `seconds`; absent: all answers are over.
+  /// Throws as send_answers() does.
+  std::optional<Event> next(double seconds);
   AnswerList list() const { return answers_; }
 
  private:
@@ -64,48 +78,50 @@ class RunningAnswers {
     double first = 0;  // seconds_now() of its first piece; 0: none yet
   };
 
-  void submit(const GenerateRequest& request, size_t prompt);
+  void submit(size_t prompt);
   void cancel_all();
-  bool take(size_t i, Event& event);
+  void take(size_t i, Event& event);
   void parse(size_t i, Event& event);
   void limit_time(size_t i, const std::string& text);
   void record_use();
 
   const AnswerRequest& request_;
   Reply& reply_;
-  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  std::shared_ptr<Bell> bell_;
   std::vector<std::shared_ptr<Ticket>> tickets_;
   std::vector<Answer> answers_;
   std::vector<State> states_;
-  size_t turn_ = 0;
+  size_t unfinished_ = 0;
 };
 
 RunningAnswers::RunningAnswers(const AnswerRequest& request, Reply& reply)
     : request_(request), reply_(reply) {
   reply.record().model = request.model.id();
+  const size_t prompts = std::max<size_t>(request.prompts.size(), 1);
+  unfinished_ = prompts * static_cast<size_t>(request.count);
+  bell_ = std::make_shared<Bell>(unfinished_);
+  states_.resize(unfinished_);
+  // An answer that is submitted is in tickets_, so that it can be cancelled.
+  tickets_.reserve(unfinished_);
+  answers_.reserve(unfinished_);
   try {
-    if (request.prompts.empty()) submit(request.generate, 0);
-    for (size_t p = 0; p < request.prompts.size(); ++p) {
-      GenerateRequest own = request.generate;
-      own.prompt = request.prompts[p];
-      submit(own, p);
-    }
+    for (size_t p = 0; p < prompts; ++p) submit(p);
+    reply.on_gone([tickets = tickets_] {
+      for (const auto& ticket : tickets) ticket->cancel();
+    });
   } catch (...) {
     cancel_all();
     throw;
   }
-  states_.resize(answers_.size());
-  reply.on_gone([tickets = tickets_] {
-    for (const auto& ticket : tickets) ticket->cancel();
-  });
 }
 
-void RunningAnswers::submit(const GenerateRequest& request, size_t prompt) {
+void RunningAnswers::submit(size_t prompt) {
   for (int32_t i = 0; i < request_.count; ++i) {
-    GenerateRequest own = request;
+    GenerateRequest own = request_.generate;
+    if (!request_.prompts.empty()) own.prompt = request_.prompts[prompt];
     set_user(own, reply_.record());
     own.options.sampling.seed += static_cast<uint64_t>(i);
-    own.notify = [bell = bell_] { bell->ring(); };
+    own.notify = [bell = bell_, answer = tickets_.size()] { bell->ring(answer); };
     tickets_.push_back(request_.model.scheduler()->submit(std::move(own)));
     answers_.push_back({.index = std::ssize(answers_),
                         .prompt = prompt,
@@ -142,31 +158,27 @@ void RunningAnswers::record_use() {
   }
 }
 
-std::optional<RunningAnswers::Event> RunningAnswers::next() {
-  while (!std::ranges::all_of(states_, &State::over)) {
-    if (reply_.ending()) throw ApiError(503, "the server stops before the end of the answer");
-    for (size_t k = 0; k < tickets_.size(); ++k) {
-      const size_t i = turn_++ % tickets_.size();
-      Event event;
-      if (!states_[i].over && take(i, event)) return event;
-    }
-    if (!bell_->wait()) return Event{};
-  }
-  return std::nullopt;
+std::optional<RunningAnswers::Event> RunningAnswers::next(double seconds) {
+  if (unfinished_ == 0) return std::nullopt;
+  if (reply_.ending()) throw ApiError(503, "the server stops before the end of the answer");
+  Event event;
+  const std::optional<size_t> rang = bell_->wait(seconds);
+  if (rang && !states_[*rang].over) take(*rang, event);
+  return event;
 }
 
-// Returns false if the answer has nothing new.
-bool RunningAnswers::take(size_t i, Event& event) {
+// Leaves `event` without an answer if the answer has nothing new.
+void RunningAnswers::take(size_t i, Event& event) {
   AnswerPart part;
   event.over = states_[i].over = !tickets_[i]->next_within(part, 0);
-  event.answer = &answers_[i];
+  if (event.over) --unfinished_;
   event.piece.text = std::move(part.text);
   event.piece.scores = std::move(part.scores);
   if (reply_.record().keeps_texts) reply_.record().answer_text += event.piece.text;
-  if (!event.over && event.piece.is_empty()) return false;
+  if (!event.over && event.piece.is_empty()) return;
+  event.answer = &answers_[i];
   if (!event.over && request_.most_seconds > 0) limit_time(i, event.piece.text);
   if (answers_[i].parser) parse(i, event);
-  return true;
 }
 
 void RunningAnswers::parse(size_t i, Event& event) {
@@ -182,31 +194,56 @@ void RunningAnswers::limit_time(size_t i, const std::string& text) {
   if (state.has_line && seconds_now() - state.first > request_.most_seconds) tickets_[i]->cancel();
 }
 
+/// Pings the client of a stream if nothing was written for some seconds.
+class Pinger {
+ public:
+  Pinger(ReplyWriter& writer, EventStream& stream, double seconds)
+      : writer_(writer), stream_(stream), seconds_(seconds) {}
+
+  // Returns the seconds until the next ping is due.
+  double left() const {
+    return std::max(std::max(stream_.last_write(), last_) + seconds_ - seconds_now(), 0.0);
+  }
+  void ping_if_due() {
+    if (left() > 0) return;
+    writer_.ping(stream_);
+    last_ = seconds_now();
+  }
+
+ private:
+  ReplyWriter& writer_;
+  EventStream& stream_;
+  double seconds_;
+  double last_ = 0;  // seconds_now() of the last ping, which may have written nothing
+};
+
 void send_whole(const AnswerRequest& request, RunningAnswers& running, ReplyWriter& writer,
                 Reply& reply) {
-  while (std::optional<RunningAnswers::Event> event = running.next())
+  while (std::optional<RunningAnswers::Event> event = running.next(request.ping_seconds))
     if (event->answer != nullptr) event->answer->pieces.push_back(std::move(event->piece));
   const AnswerUsage usage(running.list(), request.model.model().tokenizer());
   reply.send(200, kJson, dump_json(writer.whole(running.list(), usage)));
+}
+
+void write_event(const RunningAnswers::Event& event, ReplyWriter& writer, EventStream& stream) {
+  if (!event.over || !event.piece.is_empty()) writer.add(*event.answer, event.piece, stream);
+  if (event.over) writer.end(*event.answer, stream);
 }
 
 void send_stream(const AnswerRequest& request, RunningAnswers& running, ReplyWriter& writer,
                  Reply& reply) {
   EventStream stream(reply);
   writer.begin(running.list(), stream);
+  Pinger pinger(writer, stream, request.ping_seconds);
   while (stream.alive()) {
-    const std::optional<RunningAnswers::Event> event = running.next();
+    const std::optional<RunningAnswers::Event> event = running.next(pinger.left());
     if (!event) {
       const AnswerUsage usage(running.list(), request.model.model().tokenizer());
       writer.finish(running.list(), usage, stream);
       return stream.end();
     }
-    if (event->answer == nullptr) {
-      writer.ping(stream);
-      continue;
-    }
-    if (!event->over || !event->piece.is_empty()) writer.add(*event->answer, event->piece, stream);
-    if (event->over) writer.end(*event->answer, stream);
+    if (event->answer != nullptr) write_event(*event, writer, stream);
+    pinger.ping_if_due();
   }
 }
 

@@ -15,10 +15,10 @@
 namespace veery::serve {
 
 struct AnswerRequest {
-  /// Generates text.
+  /// Must have a scheduler (require_scheduler()).
   ServedModel& model;
   GenerateRequest generate;
-  /// Prompts instead of that of `generate`; empty: there is only that one.
+  /// Replace generate.prompt; empty: generate.prompt is the only prompt.
   std::span<const std::vector<int32_t>> prompts = {};
   /// Answers to each prompt, with the seed of `generate` and the following ones.
   int32_t count = 1;
@@ -26,9 +26,10 @@ struct AnswerRequest {
   /// Splits an answer into content, reasoning and calls; absent: its text stays as it is.
   std::optional<AnswerParser> parser = {};
   ToolChoice choice = {};  ///< may end an answer after its first call
-  /// Seconds after the first token of an answer, from which on it ends once it has a line feed; 0:
-  /// no limit.
+  /// Time limit in seconds from the first piece of an answer; an answer that exceeds it ends once
+  /// it contains a line feed. 0: no limit.
   double most_seconds = 0;
+  double ping_seconds = 10;  ///< a stream in which nothing was written for so long sends a ping
 };
 
 /// Generates the answers and sends them with status 200. Cancels them if the client leaves, adds

@@ -13,7 +13,10 @@ void EventStream::begin_events() {
   reply_.begin(200, kEvents);
 }
 
-void EventStream::write(std::string text) { alive_ = alive_ && reply_.write(std::move(text)); }
+void EventStream::write(std::string text) {
+  alive_ = alive_ && reply_.write(std::move(text));
+  last_write_ = seconds_now();
+}
 
 void EventStream::event(std::string_view name, const Json& json) {
   begin_events();

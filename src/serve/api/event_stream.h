@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "serve/http/message.h"
 
@@ -26,12 +27,14 @@ class EventStream {
   void done();
   /// Sends a line of JSON. A stream has either lines or events.
   void line(const Json& json);
-  /// Ends the reply, which has had an event or a line.
+  /// Ends the reply. Needs an earlier event or line.
   void end() {
     if (alive()) reply_.end();
   }
   /// Returns false if the client is gone.
   bool alive() const { return alive_ && !reply_.gone(); }
+  /// Returns seconds_now() of the last write; before the first one, of the construction.
+  double last_write() const { return last_write_; }
 
  private:
   void begin_events();
@@ -39,6 +42,7 @@ class EventStream {
 
   Reply& reply_;
   bool alive_ = true;
+  double last_write_ = seconds_now();
 };
 
 }  // namespace veery::serve

@@ -55,8 +55,8 @@ struct AnswerUsage {
   int64_t prompt = 0;     ///< of the prompts; a prompt counts once for all of its answers
   int64_t cached = 0;     ///< of them, found in the prefix cache
   int64_t generated = 0;  ///< of all answers
-  /// Returns how many of the generated tokens are reasoning, for which it encodes the reasoning;
-  /// absent if the answers are not parsed.
+  /// Returns the number of reasoning tokens of all answers, counted by encoding the reasoning
+  /// again; absent if the answers are not parsed.
   std::optional<int64_t> reasoning() const;
 
  private:
@@ -84,7 +84,7 @@ class ReplyWriter {
   virtual void end(const Answer&, EventStream&) {}
   /// All answers are over.
   virtual void finish(AnswerList answers, const AnswerUsage& usage, EventStream& stream) = 0;
-  /// No answer has had a piece for some seconds.
+  /// Nothing was written for some seconds.
   virtual void ping(EventStream& stream) { stream.ping(); }
 };
 
