@@ -13,6 +13,7 @@
 #include "serve/api/prompt.h"
 #include "serve/api/token_fields.h"
 #include "serve/api/tool_choice.h"
+#include "serve/openai/chunk_writer.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
@@ -52,8 +53,7 @@ ChatRequest read_chat(Context& context, const Json& body) {
   const auto top = static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
   if (fields.flag("logprobs").value_or(false)) request.generate.logprobs = top;
   request.stream = fields.flag("stream").value_or(false);
-  if (const Json* options = fields.object("stream_options"))
-    request.usage = Fields(*options, "stream_options.").flag("include_usage").value_or(false);
+  request.usage = read_include_usage(fields);
   request.id = random_id("chatcmpl-");
   request.created = std::time(nullptr);
   return request;
@@ -68,14 +68,12 @@ Json frame_of(const ChatRequest& request, const char* object) {
 }
 
 /// Writes chat completions and their chunks.
-class ChatWriter : public ReplyWriter {
+class ChatWriter : public ChunkWriter {
  public:
   explicit ChatWriter(const ChatRequest& request)
-      : request_(request),
-        model_(request.model->model()),
-        chunk_(frame_of(request, "chat.completion.chunk")) {
-    if (request.usage) chunk_["usage"] = nullptr;
-  }
+      : ChunkWriter(frame_of(request, "chat.completion.chunk"), request.usage),
+        request_(request),
+        model_(request.model->model()) {}
 
   Json whole(AnswerList answers, const AnswerUsage& usage) override {
     Json body = frame_of(request_, "chat.completion");
@@ -108,25 +106,15 @@ class ChatWriter : public ReplyWriter {
   void end(const Answer& answer, EventStream& stream) override {
     chunk(answer, Json::object(), {}, finish_reason(answer), stream);
   }
-  void finish(AnswerList, const AnswerUsage& usage, EventStream& stream) override {
-    if (request_.usage) {
-      Json body = chunk_;
-      body["choices"] = Json::array();
-      body["usage"] = usage_json(usage);
-      stream.data(body);
-    }
-    stream.done();
-  }
 
  private:
   void chunk(const Answer& answer, Json delta, Json scores, Json finish,
              EventStream& stream) const {
-    Json body = chunk_;
-    body["choices"] = Json::array({{{"index", answer.index},
-                                    {"delta", std::move(delta)},
-                                    {"logprobs", std::move(scores)},
-                                    {"finish_reason", std::move(finish)}}});
-    stream.data(body);
+    send({{"index", answer.index},
+          {"delta", std::move(delta)},
+          {"logprobs", std::move(scores)},
+          {"finish_reason", std::move(finish)}},
+         stream);
   }
 
   Json logprobs_json(std::span<const AnswerPiece> pieces) const {
@@ -173,7 +161,6 @@ class ChatWriter : public ReplyWriter {
 
   const ChatRequest& request_;
   const Model& model_;
-  Json chunk_;  // without choices
 };
 
 }  // namespace

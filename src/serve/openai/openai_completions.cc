@@ -14,6 +14,7 @@
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
 #include "serve/api/token_fields.h"
+#include "serve/openai/chunk_writer.h"
 #include "serve/rules/groups.h"
 
 namespace veery::serve {
@@ -125,8 +126,7 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   if (request.echo && !fields.text("suffix").value_or("").empty())
     throw ApiError(400, "echo and suffix exclude each other", "echo");
   request.tokens_as_ids = fields.flag("return_tokens_as_token_ids").value_or(false);
-  if (const Json* given = fields.object("stream_options"))
-    request.usage = Fields(*given, "stream_options.").flag("include_usage").value_or(false);
+  request.usage = read_include_usage(fields);
   request.id = random_id("cmpl-");
   request.created = std::time(nullptr);
   return request;
@@ -195,16 +195,14 @@ Json frame_of(const CompletionRequest& request) {
 }
 
 /// Writes text completions and their chunks.
-class CompletionWriter : public ReplyWriter {
+class CompletionWriter : public ChunkWriter {
  public:
   explicit CompletionWriter(const CompletionRequest& request)
-      : request_(request),
+      : ChunkWriter(frame_of(request), request.usage),
+        request_(request),
         tokenizer_(request.model->model().tokenizer()),
-        chunk_(frame_of(request)),
         scores_(request.prompts.size() * static_cast<size_t>(request.count),
-                Scores(tokenizer_, request.tokens_as_ids)) {
-    if (request.usage) chunk_["usage"] = nullptr;
-  }
+                Scores(tokenizer_, request.tokens_as_ids)) {}
 
   Json whole(AnswerList answers, const AnswerUsage& usage) override {
     Json body = frame_of(request_);
@@ -233,7 +231,7 @@ class CompletionWriter : public ReplyWriter {
   void begin(AnswerList answers, EventStream& stream) override {
     for (const Answer& answer : answers)
       if (const std::string text = echoed(answer); !text.empty())
-        stream.data(chunk_of(choice_of(answer, text)));
+        send(choice_of(answer, text), stream);
   }
   void add(const Answer& answer, const AnswerPiece& piece, EventStream& stream) override {
     Json choice = choice_of(answer, piece.text);
@@ -241,22 +239,13 @@ class CompletionWriter : public ReplyWriter {
       scores_of(answer).add(piece.scores);
       choice["logprobs"] = scores_of(answer).take();
     }
-    stream.data(chunk_of(std::move(choice)));
+    send(std::move(choice), stream);
   }
   void end(const Answer& answer, EventStream& stream) override {
     Json choice = choice_of(answer, "");
     choice["finish_reason"] = finish_reason(answer);
     choice["stop_reason"] = stop_reason(answer.result());
-    stream.data(chunk_of(std::move(choice)));
-  }
-  void finish(AnswerList, const AnswerUsage& usage, EventStream& stream) override {
-    if (request_.usage) {
-      Json body = chunk_;
-      body["choices"] = Json::array();
-      body["usage"] = usage_json(usage);
-      stream.data(body);
-    }
-    stream.done();
+    send(std::move(choice), stream);
   }
 
  private:
@@ -269,15 +258,9 @@ class CompletionWriter : public ReplyWriter {
     return {
         {"index", answer.index}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
   }
-  Json chunk_of(Json choice) const {
-    Json body = chunk_;
-    body["choices"] = Json::array({std::move(choice)});
-    return body;
-  }
 
   const CompletionRequest& request_;
   const Tokenizer& tokenizer_;
-  Json chunk_;  // without choices
   std::vector<Scores> scores_;
 };
 
