@@ -217,7 +217,7 @@ class NativeWriter : public ReplyWriter {
     const Generation& result = answer.result();
     const bool word = !result.stop.empty();
     const bool limit = result.finish != FinishReason::kStop;
-    const bool shows_scores = request_.settings["n_probs"] != 0 && !request_.stream;
+    const bool shows_scores = request_.generate.logprobs > 0 && !request_.stream;
     const auto evaluated = result.prompt_tokens + result.reused_tokens;
     std::string text;
     for (const AnswerPiece& piece : answer.pieces) text += piece.text;
@@ -268,7 +268,7 @@ class NativeWriter : public ReplyWriter {
       body["timings"] = {{"prompt_n", prompt},
                          {"predicted_n", count.tokens},
                          {"predicted_ms", 1e3 * (seconds_now() - count.first)}};
-    if (request_.settings["n_probs"] != 0)
+    if (request_.generate.logprobs > 0)
       body["completion_probabilities"] = scores_of({&piece, 1}, tokenizer_);
     return body;
   }
