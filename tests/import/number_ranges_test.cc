@@ -107,7 +107,7 @@ TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
       {"minicpm", "logit_scale", {9}, {0, -1}},
       {"gemma2", "attn_logit_softcapping", {0, 50}, {-50, 1e-9, huge}},
       {"gemma2", "final_logit_softcapping", {0, 30}, {-30, huge}},
-      {"mpt", "attention.max_alibi_bias", {8}, {0, -8, huge}},
+      {"mpt", "attention.max_alibi_bias", {8}, {-8, huge}},
       {"llama", "block_count", {1, 126}, {0, -1, 1e5}},
       {"llama", "expert_count", {0, 8}, {-1, 9e5}, {{"expert_used_count", uint64_t{2}}}},
       {"llama", "expert_used_count", {1, 8}, {0, 9, -1}, {{"expert_count", uint64_t{8}}}},
@@ -124,6 +124,27 @@ TEST(NumbersOfGguf, ErrorsNameNumbersOutOfRange) {
       for (const double value : {kNaN, kInfinity, -kInfinity})
         expect_named(gguf_with(c, value), c, value);
   }
+}
+
+// MPT models with learned positions have 0.
+TEST(NumbersOfGguf, MptWithoutAlibiIsRefused) {
+  try {
+    read_config(gguf_with({"mpt", "attention.max_alibi_bias", {}, {}}, 0));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("mpt.attention.max_alibi_bias is 0"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(NumbersOfGguf, ExpertWeightsOfMiniCpmAreNormalised) {
+  const Case experts{"minicpm", "expert_weights_scale", {}, {}, kMixture};
+  EXPECT_TRUE(read_config(gguf_with(experts, 1)).experts.route.normalise);
+  Case other = experts;
+  other.beside.push_back({"expert_weights_norm", false});
+  EXPECT_FALSE(read_config(gguf_with(other, 1)).experts.route.normalise);
 }
 
 TEST(NumbersOfGguf, ErrorsNameInvalidExpertGroups) {

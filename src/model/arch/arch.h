@@ -6,7 +6,7 @@
 namespace veery {
 
 Array llama(Trace& t, const TransformerConfig& c);
-/// Normalises the weights of the selected experts (Mixtral, Qwen 3).
+/// Normalises the weights of the selected experts (Mixtral, Qwen 3, MiniCPM).
 void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata);
 
 void complete_ernie_moe(TransformerConfig& c);

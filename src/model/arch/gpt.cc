@@ -60,6 +60,9 @@ Array stablelm(Trace& t, const TransformerConfig& c) {
 
 void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata) {
   constexpr const char* kMost = "mpt.attention.max_alibi_bias";
+  if (metadata.number(kMost) == 0)
+    throw Error(ErrorKind::kUnsupported,
+                "metadata: {} is 0: MPT models with learned positions are not supported", kMost);
   const auto most = checked_number(metadata, kMost);
   if (!most) throw Error(ErrorKind::kUnsupported, "metadata: {} is missing", kMost);
   c.positions.alibi = static_cast<float>(*most);

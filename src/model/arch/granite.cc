@@ -50,6 +50,7 @@ void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata)
 
 // This family divides logits by logit_scale. Old files have none of the three keys.
 void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata) {
+  complete_mixture_gguf(c, metadata);
   const auto has = [&](const char* key) { return metadata.number(key).has_value(); };
   if (!has("minicpm.embedding_scale")) c.input.scale = 12;
   if (!has("minicpm.residual_scale"))
