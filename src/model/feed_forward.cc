@@ -73,7 +73,9 @@ Array mixture_of_experts(Trace& t, const TransformerConfig& c, Array h) {
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
-  const Array all = t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
+  // If a file lacks one of the two, shared_experts() requires it, and the error names it.
+  const bool up = t.has_weight("ffn_up_shexp"), down = t.has_weight("ffn_down_shexp");
+  const Array all = up || down ? shared_experts(t, c, h) + y : y;
   return e.scale == 1 ? all : scale(all, e.scale);
 }
 

@@ -57,17 +57,20 @@ bool Weights::has(const std::string& scope, const std::string& name) {
   const std::string rule = rule_name(name), tensor = scope + name;
   if (lists(rules_->required, rule)) return true;
   if (lists(rules_->by_layer, rule) || lists(kCommonByLayer, rule)) return contains(tensor);
-  if (lists(rules_->optional, rule) || lists(kCommon, rule)) return has_uniform(tensor);
+  if (lists(rules_->optional, rule) || lists(kCommon, rule))
+    return has_uniform(tensor, pattern_of(tensor));
+  if (lists(rules_->together, rule))
+    return has_uniform(tensor, pattern_of(scope + std::string(rules_->together.front())));
   if (contains(tensor))
-    report(fmt::format("found the tensor '{}', which {} models do not have", tensor,
+    report(fmt::format("found the tensor '{}', which is not supported in {} models", tensor,
                        rules_->architecture));
   return false;
 }
 
-// The first layer that may have the part decides for all layers.
-bool Weights::has_uniform(const std::string& tensor) {
+// The first part that is asked for decides for all layers.
+bool Weights::has_uniform(const std::string& tensor, const std::string& pattern) {
   const bool present = contains(tensor);
-  const auto [entry, is_first] = seen_.try_emplace(pattern_of(tensor), Seen{tensor, present});
+  const auto [entry, is_first] = seen_.try_emplace(pattern, Seen{tensor, present});
   const Seen& first = entry->second;
   if (!is_first && first.present != present)
     report(fmt::format("the model has no tensor '{}', but '{}'", present ? first.tensor : tensor,

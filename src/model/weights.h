@@ -14,7 +14,7 @@ namespace veery {
 /// "attn_q.bias", "output_norm.bias". A component of digits is written "*": "dense.*.bias".
 using WeightNames = std::vector<std::string_view>;
 
-/// The weights of an architecture that shared layers do not always have. All other weights that its
+/// The weights that shared layers read only if a row lists them. All other weights that a
 /// definition reads are required.
 struct WeightRules {
   std::string_view architecture;
@@ -24,6 +24,8 @@ struct WeightRules {
   WeightNames optional = {};
   /// Parts that only some layers of a kind have.
   WeightNames by_layer = {};
+  /// Parts that some of its models have: all of these in all layers, or none of them.
+  WeightNames together = {};
 };
 
 /// Returns the rules of an architecture of the registry (weight_rules.cc).
@@ -41,7 +43,7 @@ class Weights {
   Weights(const WeightRules& rules, const ModelFile& file);
 
   /// Returns whether the model has a part; `name` includes ".weight" or ".bias", and `scope` is
-  /// "blk.3.", "enc.blk.3." or empty. The part is then required in this layer.
+  /// "blk.3.", "enc.blk.3." or empty. If it returns true, the layer must have the part.
   bool has(const std::string& scope, const std::string& name);
   /// Records that the definition reads a tensor.
   void require(const std::string& tensor);
@@ -51,7 +53,8 @@ class Weights {
 
  private:
   bool contains(const std::string& tensor) const { return tensors_.contains(tensor); }
-  bool has_uniform(const std::string& tensor);
+  /// `pattern` names the parts that are there together, in all layers.
+  bool has_uniform(const std::string& tensor, const std::string& pattern);
   void report(std::string problem);
 
   struct Seen {

@@ -51,8 +51,8 @@ class Builder {
   Table table_;
 };
 
-// Whether some models of the architecture have a part, given as "attn_q.bias" or
-// "attn_sinks.weight", and others do not.
+// Whether models of the architecture may lack a part, given as "attn_q.bias" or
+// "attn_sinks.weight", and have all other parts.
 bool may_lack(const TransformerConfig& c, std::string_view part) {
   constexpr std::string_view kSuffix = ".weight";
   if (part.ends_with(kSuffix)) part.remove_suffix(kSuffix.size());

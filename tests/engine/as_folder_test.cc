@@ -473,6 +473,28 @@ TEST(AsFolder, GgufMetadataSurvivesTheFolder) {
   EXPECT_EQ(metadata.find("general.file_type"), nullptr);
 }
 
+// In transformers, Qwen 2 always has biases on q, k and v, and none on logits.
+TEST(AsFolder, BiasesThatQwen2CannotRepresentAreRefused) {
+  const auto refused = [](const ModelFile& file) -> std::string {
+    try {
+      plan_folder(file, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+      return error.what();
+    }
+    return {};
+  };
+  const ModelFile file = open_as_gguf(folder_of("qwen2"));
+  EXPECT_EQ(refused(file), "");
+  ModelFile less = file;
+  std::erase_if(less.tensors, [](const TensorView& t) { return t.name.ends_with(".bias"); });
+  EXPECT_NE(refused(less).find("cannot represent attention without biases"), std::string::npos);
+  ModelFile more = file;
+  more.tensors.push_back(more.at("output_norm.weight"));
+  more.tensors.back().name = "output.bias";
+  EXPECT_NE(refused(more).find("cannot represent an output bias"), std::string::npos);
+}
+
 TEST(AsFolder, UnknownTensorsAreRefusedByName) {
   const test::TinyModel model;
   ModelFile file = open_model(model.path());

@@ -1,5 +1,6 @@
-// Files must have the weights that the row of their architecture declares (model/weight_rules.cc).
-// The tests take a checkpoint of each family and remove one tensor at a time.
+// weights_test.cc: files must have the weights that weight_rules.cc requires. Removes each tensor
+// of one checkpoint per family in turn; the error must name that tensor unless its row lists it as
+// optional.
 #include "model/weights.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,15 @@ bool lists(const WeightNames& names, const std::string& part) {
   return std::ranges::find(names, part) != names.end();
 }
 
+// The two matrices of a shared expert: a model has both or neither.
+const WeightNames kSharedExpert = {"ffn_up_shexp", "ffn_down_shexp"};
+
+// Returns the parts that a model must lack if it lacks an optional one.
+WeightNames lost_with(std::string_view part) {
+  return std::ranges::find(kSharedExpert, part) != kSharedExpert.end() ? kSharedExpert
+                                                                       : WeightNames{part};
+}
+
 class CheckpointWeights : public ::testing::TestWithParam<std::string> {
  protected:
   CheckpointWeights()
@@ -89,8 +99,8 @@ TEST_P(CheckpointWeights, AreRequiredUnlessTheRowSaysOtherwise) {
   for (const std::string& tensor : read_) {
     const std::string part = part_of(tensor);
     const std::string error = error_without([&](const auto& name) { return name == tensor; });
-    const bool optional = lists(rules_.optional, part) || part.starts_with("rope_freqs") ||
-                          part == "rope_factors_short";
+    const bool optional = (lists(rules_.optional, part) && lost_with(part).size() == 1) ||
+                          part.starts_with("rope_freqs") || part == "rope_factors_short";
     if (optional && layers_with(part) == 1)
       EXPECT_EQ(error, "") << tensor;
     else if (lists(rules_.by_layer, part))  // then the layer is of the other kind
@@ -103,8 +113,19 @@ TEST_P(CheckpointWeights, AreRequiredUnlessTheRowSaysOtherwise) {
 }
 
 TEST_P(CheckpointWeights, MayLackTheOptionalOnes) {
-  for (const std::string_view part : rules_.optional)
-    EXPECT_EQ(error_without([&](const auto& name) { return part_of(name) == part; }), "") << part;
+  std::vector<WeightNames> groups;
+  for (const std::string_view part : rules_.optional) groups.push_back(lost_with(part));
+  if (!rules_.together.empty()) groups.push_back(rules_.together);
+  int tested = 0;
+  for (const WeightNames& group : groups) {
+    const auto matches = [&](const std::string& name) { return lists(group, part_of(name)); };
+    if (std::ranges::none_of(read_, matches)) continue;
+    ++tested;
+    EXPECT_EQ(error_without(matches), "") << group.front();
+  }
+  const std::set<std::string> kHaveOptional = {"tiny/granitemoeshared", "tiny/llama-bias",
+                                               "tiny/qwen2"};
+  EXPECT_GE(tested, kHaveOptional.contains(GetParam()) ? 1 : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CheckpointWeights, ::testing::ValuesIn(checkpoints()), test_name);
@@ -130,8 +151,8 @@ TEST(Weights, OfOtherArchitecturesAreRefused) {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kFormat);
       EXPECT_EQ(std::string(error.what()), file.path + ": found the tensor '" + row.tensor +
-                                               "', which " + config.architecture +
-                                               " models do not have");
+                                               "', which is not supported in " +
+                                               config.architecture + " models");
     }
   }
 }
@@ -147,6 +168,61 @@ TEST(Weights, OfTheFirstLayerDecideForOptionalOnes) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
               file.path + ": the model has no tensor 'blk.0.attn_k.bias', but 'blk.1.attn_k.bias'");
+  }
+}
+
+TEST(Weights, ThatBelongTogetherMustAllBeThere) {
+  struct Row {
+    const char* folder;
+    std::string part;
+  };
+  for (const Row& row : {Row{"tiny/qwen2", "attn_q.bias"}, Row{"tiny/qwen2", "attn_k.bias"},
+                         Row{"tiny/granitemoeshared", "ffn_up_shexp.weight"},
+                         Row{"tiny/granitemoeshared", "ffn_down_shexp.weight"}}) {
+    ModelFile file = open_model(test::fixture_path(row.folder));
+    const TransformerConfig config = read_config(file);
+    const auto lost = std::erase_if(file.tensors, [&](const TensorView& tensor) {
+      return layer_part(tensor.name).second == row.part;
+    });
+    ASSERT_GT(lost, 0U) << row.part;
+    try {
+      refuse_wrong_weights(file, config);
+      ADD_FAILURE() << row.part;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFormat);
+      EXPECT_NE(std::string(error.what()).find("no tensor 'blk.0." + row.part + "'"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(Weights, OfQwen2MayIncludeABiasOfLogits) {
+  ModelFile file = open_model(test::fixture_path("tiny/qwen2"));
+  file.tensors.push_back(file.at("output_norm.weight"));
+  file.tensors.back().name = "output.bias";
+  const TransformerConfig config = read_config(file);
+  EXPECT_NO_THROW(refuse_wrong_weights(file, config));
+  const Graph graph = trace_definition(file, config);
+  EXPECT_TRUE(std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    return node.op == op::kParam && node.name == "output.bias";
+  }));
+}
+
+TEST(Weights, OfMiniCpmWithExpertsIncludeTheRouter) {
+  const ModelFile file = open_model(test::fixture_path("tiny/minicpm"));
+  TransformerConfig config = read_config(file);
+  EXPECT_NO_THROW(refuse_wrong_weights(file, config));
+  config.experts.count = 4;
+  config.experts.route.used = 2;
+  config.experts.hidden = config.feed_forward.hidden;
+  try {
+    refuse_wrong_weights(file, config);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        file.path + ": the model has no tensor 'blk.0.ffn_gate_inp.weight', which minicpm needs");
   }
 }
 

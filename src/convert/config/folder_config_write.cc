@@ -143,6 +143,8 @@ void write_biases(Writer& w) {
   if (w.is({"gpt2", "phi"})) return;
   if (w.is({"llama"}) && bias && !w.has("blk.0.attn_output.bias"))
     w.refuse("a query bias without an output bias");
+  if (w.is({"qwen2"}) && !bias) w.refuse("attention without biases");
+  if (w.is({"qwen2"}) && w.has("output.bias")) w.refuse("an output bias");
   w.out["attention_bias"] = bias;
   if (w.is({"qwen2_moe"})) w.out["qkv_bias"] = bias;
   w.out["mlp_bias"] = w.has("blk.0.ffn_up.bias");
