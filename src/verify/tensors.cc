@@ -85,13 +85,14 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
                   : fmt::format("{} tensors of other parts", unused.other_parts.size()));
 }
 
-// Checks parts that only some models have: biases and norms.
+// Checks the biases, norms and gates that the architecture requires, allows or lacks.
 void check_optional_parts(const ModelFile& file, const TransformerConfig& config, Report& report) {
   try {
     refuse_wrong_weights(file, config);
-    report.ok("uniform layers", fmt::format("all {} layers have the same parts", config.layers));
+    report.ok("optional parts", "as the architecture requires");
   } catch (const Error& error) {
-    report.add({"uniform layers", CheckState::kFail, error.what(), "the same in all layers",
+    report.add({"optional parts", CheckState::kFail, error.what(),
+                fmt::format("the parts of a {} model", config.architecture),
                 "a bias or norm was lost or added; the model is refused"});
   }
 }

@@ -114,7 +114,7 @@ std::vector<Defect> of_files() {
          p.tensors.push_back(p.at("blk.0.attn_norm.weight"));
          p.tensors.back().name = "blk.0.attn_q.bias";
        },
-       "uniform layers",
+       "optional parts",
        kFail,
        {"no tensor 'blk.1.attn_q.bias', but 'blk.0.attn_q.bias'"}},
       {"NaN",
