@@ -25,8 +25,8 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
 /// Traces the definition of a model. Optional parts depend on the tensors of the file.
 Graph trace_definition(const ModelFile& file, const TransformerConfig& config);
 
-/// Throws kFormat, naming the tensor, if the file lacks a weight that models of its architecture
-/// have, has one that they do not have, or has an optional one in some layers only.
+/// Throws kFormat, naming the tensor, if the file lacks a weight of its architecture, has an
+/// optional weight in some layers only, or has a bias, norm or gate that its architecture lacks.
 void refuse_wrong_weights(const ModelFile& file, const TransformerConfig& config);
 
 /// Splits "blk.3.attn_q.weight" into layer 3 and "attn_q.weight"; returns -1 and the whole name for

@@ -149,8 +149,8 @@ void find_layer_input_rows(const ModelFile& file, TransformerConfig& c);
 /// missing or not a matrix.
 void find_rwkv7_ranks(const ModelFile& file, TransformerConfig& c);
 
-/// Sets c.recurrent and c.hidden of a kXlstmBlocks model from the tensors of `file`. Throws kFormat
-/// naming a tensor with an invalid shape.
+/// Sets c.recurrent and c.feed_forward.hidden of a kXlstmBlocks model from the tensors of `file`.
+/// Throws kFormat naming a tensor with an invalid shape.
 void find_xlstm_sizes(const ModelFile& file, TransformerConfig& c);
 
 /// Returns YaRN's factor on cos and sin (Peng et al., arXiv:2309.00071).

@@ -38,7 +38,8 @@ class Traced {
                   name, purpose);
     return tensor->shape[0];
   }
-  /// Throws kFormat, naming the tensor, if the file has not the weights of the definition.
+  /// Throws kFormat, naming the tensor, if the file lacks a weight of the definition, or has one
+  /// that its architecture does not have.
   Entry finish(const std::map<std::string, Array>& roots) {
     trace_.check_weights();
     for (const auto& [name, array] : roots) entry_.roots[name] = array.value();

@@ -7,6 +7,9 @@
 // - Helium, GLM and Ernie 4.5: RoPE on adjacent elements; the larger Ernie 4.5 models have experts.
 // - Seed-OSS and InternLM: biases. HunYuan (Tencent, 2025): QK norm after RoPE.
 // - Exaone 3 (LG AI Research, 2024) and InternLM 2: other tensor names.
+// - OLMo (Groeneveld et al., arXiv:2402.00838): layer norms without weights.
+// - Arcee AFM (2025): ungated feed-forward layers with ReLU squared.
+// - BitNet b1.58 (Ma et al., arXiv:2402.17764): norms before the last projection of each part.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

@@ -1,9 +1,5 @@
-// nemotron.cc: models with ReLU squared.
-// - Nemotron 4 (Parmar et al., arXiv:2402.16819) and Minitron: layer norms, partial RoPE, ungated
-//   feed-forward layers.
-// - Arcee AFM (2025): Llama with ungated feed-forward layers.
-// - BitNet b1.58 (Ma et al., arXiv:2402.17764): Llama with norms before the last projection of each
-//   part.
+// nemotron.cc: Nemotron 4 (Parmar et al., arXiv:2402.16819) and Minitron: layer norms, partial
+// RoPE, ungated feed-forward layers with ReLU squared.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

@@ -1,5 +1,4 @@
-// olmo2.cc: OLMo and Exaone 4.
-// - OLMo (Groeneveld et al., arXiv:2402.00838): Llama with layer norms without weights.
+// olmo2.cc: OLMo 2 and 3, OLMoE and Exaone 4.
 // - OLMo 2 and 3 (OLMo Team, arXiv:2501.00656; 2025): norms after each part instead of before, QK
 //   norm over all heads; OLMo 3 has local layers with unscaled RoPE.
 // - OLMoE (Muennighoff et al., arXiv:2409.02060): pre-norm, QK norm over all heads, experts.

@@ -1,4 +1,4 @@
-// qwen.cc: Qwen and related models; optional parts are detected by their weights.
+// qwen.cc: Qwen and related models. weight_rules.cc lists the parts that some of them lack.
 // - Qwen 2 and 2.5 (Qwen Team, arXiv:2407.10671, arXiv:2412.15115): biases on q, k and v; some with
 //   experts.
 // - Qwen 3 (Qwen Team, arXiv:2505.09388): QK norm instead; some with experts. Qwen3-Next and Qwen
