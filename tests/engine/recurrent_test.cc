@@ -131,8 +131,9 @@ TEST_P(Recurrent, SequencesRewindToSnapshots) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_STREQ(error.what(),
-                 "rewind: the state at token 30 is no longer kept, the nearest kept one is at token 20");
+    EXPECT_STREQ(
+        error.what(),
+        "rewind: the state at token 30 is no longer kept, the nearest kept one is at token 20");
   }
   // Twice, to test that the snapshot is intact after the first rewind.
   for (int turn = 0; turn < 2; ++turn) {
