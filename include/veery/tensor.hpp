@@ -310,7 +310,7 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 
 /// The product over the last axis of `a` and the second to last of `b`, as in numpy: vectors are
 /// allowed, other axes are broadcast. Each result is one chain of fused multiply-adds over the
-/// inner axis in f32, or f64 for f64.
+/// inner axis in f32, or f64 for f64; docs/numerics.md has the order for bf16.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // ---- views: no copy, unless a reshape needs one ----

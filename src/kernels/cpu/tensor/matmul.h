@@ -18,7 +18,9 @@ struct StridedMatrix {
 
 /// out [rows, columns] = a [rows, inner] b [inner, columns], contiguous. Elements of `a` and `b`
 /// have `type`; `out` has f64 for f64 and f32 otherwise. Each element is one chain of fused
-/// multiply-adds in the order of the inner axis, from 0 on, for any number of workers.
+/// multiply-adds from 0 on, for any number of workers, in the order of the inner axis. The order of
+/// bf16 is that of VDPBF16PS: the odd one of each pair of products first, subnormal numbers flushed
+/// to 0.
 struct MatmulProblem {
   ElementType type = ElementType::kF32;
   int64_t rows = 0, columns = 0, inner = 0;
