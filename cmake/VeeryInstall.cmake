@@ -20,7 +20,8 @@ set(VEERY_DEPENDENCIES
   "PkgConfig::MPG123|pkg_check_modules(MPG123 REQUIRED QUIET IMPORTED_TARGET libmpg123)|libmpg123"
   "OpenSSL::SSL|find_dependency(OpenSSL)|libssl"
   "OpenSSL::Crypto|find_dependency(OpenSSL)|libcrypto"
-  "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib")
+  "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib"
+  "PkgConfig::LIBZIP|pkg_check_modules(LIBZIP REQUIRED QUIET IMPORTED_TARGET libzip)|libzip")
 
 # All layers in one archive, so that users need not care about link order.
 set(objects "")

@@ -9,6 +9,7 @@ set(VEERY_LIBS_cli CLI11::CLI11)
 # Private: users of the headers do not need these.
 set(VEERY_PRIVATE_LIBS_base simdjson::simdjson)
 set(VEERY_PRIVATE_LIBS_audio PkgConfig::SNDFILE PkgConfig::SAMPLERATE PkgConfig::MPG123)
+set(VEERY_PRIVATE_LIBS_tensor PkgConfig::LIBZIP)
 set(VEERY_PRIVATE_LIBS_engine PkgConfig::ZLIB)
 set(VEERY_PRIVATE_LIBS_serve PkgConfig::ZLIB)
 if(VEERY_TLS AND OpenSSL_FOUND)

@@ -51,6 +51,7 @@ pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
 pkg_check_modules(SAMPLERATE REQUIRED IMPORTED_TARGET samplerate)
 pkg_check_modules(MPG123 REQUIRED IMPORTED_TARGET libmpg123)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 
 # `veery serve` needs OpenSSL for HTTPS, and `veery pull` needs libcurl; otherwise veery is built
 # without these features.

@@ -12,7 +12,7 @@ readonly wanted="
 g++|C++20 compiler
 cmake|build
 ninja-build|build
-pkg-config|build: finds PCRE2, utf8proc, libsndfile, libmpg123, libsamplerate and zlib
+pkg-config|build: finds PCRE2, utf8proc, libsndfile, libmpg123, libsamplerate, libzip and zlib
 ccache|build: what is compiled once is not compiled again
 mold|build: fast linking
 libhwy-dev|Highway: one kernel source for every instruction set
@@ -26,6 +26,7 @@ libutf8proc-dev|Unicode normal forms
 libsndfile1-dev|sound files but MP3
 libmpg123-dev|MP3
 libsamplerate0-dev|sound at another rate
+libzip-dev|NumPy archives (.npz)
 libcurl4-openssl-dev|fetching models: veery pull
 libssl-dev|HTTPS, and checking what was fetched
 zlib1g-dev|how much text repeats itself, in transcripts; the compressed web page

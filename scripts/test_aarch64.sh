@@ -12,7 +12,7 @@ readonly jobs=${JOBS:-$(nproc)}
 readonly wanted=(
   g++-12-aarch64-linux-gnu libbenchmark-dev:arm64 libfmt-dev:arm64 libgtest-dev:arm64
   libhwy-dev:arm64 libpcre2-dev:arm64 libsamplerate0-dev:arm64 libsimdjson-dev:arm64 libsndfile1-dev:arm64
-  libmpg123-dev:arm64 libutf8proc-dev:arm64 qemu-user-static zlib1g-dev:arm64
+  libmpg123-dev:arm64 libutf8proc-dev:arm64 libzip-dev:arm64 qemu-user-static zlib1g-dev:arm64
 )
 
 case ${1:-} in

@@ -130,7 +130,15 @@ class Tensor {
 /// Computes several tensors together.
 void eval(std::span<const Tensor> tensors);
 
-enum class ErrorKind : uint8_t { kInput, kUnsupported, kLimit, kInternal };
+enum class ErrorKind : uint8_t {
+  kInput,
+  kUnsupported,
+  kLimit,
+  kInternal,
+  kFormat,    ///< a file violates its format
+  kNotFound,  ///< a file does not exist
+  kIo,        ///< the operating system refused to read or write
+};
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
