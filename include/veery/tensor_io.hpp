@@ -1,4 +1,5 @@
-// tensor_io.hpp: tensors in files (safetensors, NumPy). docs/tensor.md is a guide.
+// tensor_io.hpp: tensors in files (safetensors, NumPy, GGUF), and quantised weights. docs/tensor.md
+// is a guide.
 //
 // Errors are those of tensor.hpp. Files that violate their format throw kFormat, valid files with
 // contents that tensors cannot hold throw kUnsupported, both naming the file and the tensor. Paths
@@ -14,6 +15,7 @@
 #define VEERY_TENSOR_IO_HPP
 
 #include <map>
+#include <variant>
 #include <veery/tensor.hpp>
 
 namespace veery::tensor {
@@ -70,6 +72,81 @@ enum class Compression : uint8_t { kStored, kDeflated };
 /// As save_npy(), an archive of several. The same tensors give the same bytes.
 void save_npz(const std::string& path, const TensorMap& tensors,
               Compression compression = Compression::kStored);
+
+// ---- quantised weights ----
+
+struct QuantizedState;  // src/tensor/io/quantized.h
+
+/// A constant matrix, or a stack of them, in blocks of a type of GGUF or MLX. A handle; copies
+/// share their data. Types have ggml's names ("q4_K", "iq2_xxs", "mxfp4"); MLX's affine groups are
+/// named by bits, group size and the type of their scales ("affine4_g64_bf16"). Types of plain
+/// floats
+/// ("bf16", "f32") are allowed, for products by the kernels of models.
+class QuantizedTensor {
+ public:
+  QuantizedTensor() = default;  ///< no tensor
+  /// Copies blocks: the rows of `shape` [.., rows, columns], one after the other. Columns must be
+  /// whole blocks.
+  static QuantizedTensor copy(const void* blocks, Shape shape, std::string_view type);
+  /// Uses memory of the caller, as Tensor::borrow().
+  static QuantizedTensor borrow(const void* blocks, Shape shape, std::string_view type,
+                                std::function<void()> release);
+  /// Joins the parts of a weight of MLX: `codes` u32 [.., rows, columns * bits / 32], `scales` and
+  /// `biases` [.., rows, columns / group] (biases in mode "affine" only). Modes are those of
+  /// mlx.core.quantize: affine, mxfp4, mxfp8, nvfp4. Rows of nvfp4 that are not whole blocks of 64
+  /// become f32.
+  static QuantizedTensor of_mlx(const Tensor& codes, const Tensor& scales,
+                                const std::optional<Tensor>& biases, int group, int bits,
+                                std::string_view mode = "affine");
+
+  explicit operator bool() const { return state_ != nullptr; }
+  const Shape& shape() const;
+  std::string_view type() const;
+  const void* blocks() const;
+  size_t byte_size() const;  ///< of the blocks
+  /// Matrix or row `index` of the first dimension, without a copy of the blocks. Keep the result
+  /// for several products: the packed form belongs to it.
+  QuantizedTensor at(int64_t index) const;
+
+  explicit QuantizedTensor(std::shared_ptr<QuantizedState> state) : state_(std::move(state)) {}
+  const std::shared_ptr<QuantizedState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<QuantizedState> state_;
+};
+
+/// Names of the types that quantize() can make.
+std::vector<std::string> quantizable_types();
+/// Evaluates x [.., columns], floats, and quantises its rows. Types of GGUF minimise the squared
+/// error by a search; those of MLX have the bits of mlx.core.quantize for x in the type of the
+/// scales, to which x is rounded (mxfp8: f32). Throws kUnsupported for a type that cannot be made,
+/// kInput if rows are not whole blocks or for an element that is not finite.
+QuantizedTensor quantize(const Tensor& x, std::string_view type);
+/// The elements, decoded to f32 and rounded to a type of floats.
+Tensor dequantize(const QuantizedTensor& q, Dtype type = Dtype::kF32);
+
+/// x @ q^T: x [.., in] f32, f16 or bf16, q [out, in] -> [.., out] of the type of x.
+///
+/// The kernels, and so the bits, are those of `linear` in a served model (docs/numerics.md):
+/// rows of x are rounded to int8 (bf16 for bf16 weights) unless `exact`, which multiplies f32 by
+/// the decoded elements. The weight is packed for the kernels at its first product; the packed form
+/// is kept with q and takes about as much memory as its blocks. Derivatives with respect to x are
+/// products with the decoded elements in f32, which treats the rounding of x as the identity.
+Tensor quantized_matmul(const Tensor& x, const QuantizedTensor& q, bool exact = false);
+
+// ---- GGUF ----
+
+using GgufValue = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string>>;
+struct Gguf {
+  TensorMap tensors;                                 ///< f32, f16, bf16, f64, i8, i32, i64
+  std::map<std::string, QuantizedTensor> quantized;  ///< all block types
+  std::map<std::string, GgufValue> metadata;         ///< integers and floats are widened
+  FileInUse file;
+};
+/// Maps a GGUF file, and the other parts if it is one of several. Shapes are in row-major order:
+/// [out, in] for a linear weight. Throws kUnsupported for i16.
+Gguf load_gguf(const std::string& path);
 
 }  // namespace veery::tensor
 
