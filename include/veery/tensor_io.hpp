@@ -1,5 +1,5 @@
-// tensor_io.hpp: tensors in files (safetensors, NumPy, GGUF), and quantised weights. docs/tensor.md
-// is a guide.
+// tensor_io.hpp: tensors in files (safetensors, NumPy, GGUF), exchange by DLPack, and quantised
+// weights. docs/tensor.md is a guide.
 //
 // Errors are those of tensor.hpp. Files that violate their format throw kFormat, valid files with
 // contents that tensors cannot hold throw kUnsupported, both naming the file and the tensor. Paths
@@ -17,6 +17,8 @@
 #include <map>
 #include <variant>
 #include <veery/tensor.hpp>
+
+struct DLManagedTensorVersioned;  // of DLPack, dlpack.h
 
 namespace veery::tensor {
 
@@ -72,6 +74,18 @@ enum class Compression : uint8_t { kStored, kDeflated };
 /// As save_npy(), an archive of several. The same tensors give the same bytes.
 void save_npz(const std::string& path, const TensorMap& tensors,
               Compression compression = Compression::kStored);
+
+// ---- DLPack ----
+// https://dmlc.github.io/dlpack/latest/c_api.html, version 1
+
+/// Evaluates x and returns it as a DLPack tensor of the CPU, without a copy and read-only, or as a
+/// writable copy. The consumer calls its deleter, or passes it to from_dlpack().
+DLManagedTensorVersioned* to_dlpack(const Tensor& x, bool copy = false);
+/// Uses the memory of a DLPack tensor without a copy and owns it from then on: its deleter is
+/// called when no tensor uses the memory any more, as that of Tensor::borrow(). If it throws, the
+/// caller still owns it. Throws kUnsupported for devices other than the CPU, types that Dtype lacks
+/// and other major versions; kInput if shape, strides or address are invalid.
+Tensor from_dlpack(DLManagedTensorVersioned* tensor);
 
 // ---- quantised weights ----
 
