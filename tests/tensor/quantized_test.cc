@@ -150,6 +150,7 @@ TEST(Quantized, DerivativesAreThoseOfTheDecodedWeight) {
       };
       const Tensor dx = vjp(fn, std::array{x}, std::array{dy}).second[0];
       EXPECT_LT(error(dx, matmul(astype(dy, Dtype::kF64), w)), 1e-6) << q.type();
+      EXPECT_EQ(dx.values<float>(), matmul(dy, dequantize(q)).values<float>()) << q.type();
       const Tensor along = jvp(fn, std::array{x}, std::array{t}).second[0];
       EXPECT_LT(error(along, matmul(astype(t, Dtype::kF64), transpose(w))), 1e-6) << q.type();
     }
