@@ -116,13 +116,17 @@ Data new_data(const Spec& spec) {
           0, contiguous_strides(spec.shape)};
 }
 
-void check_shape(std::string_view function, const Shape& shape) {
+bool is_valid(const Shape& shape) {
   int64_t bytes = 8;  // of the widest type
-  bool is_valid = shape.size() <= kMaxTensorRank;
+  bool valid = shape.size() <= kMaxTensorRank;
   for (const int64_t size : shape)
-    is_valid =
-        is_valid && size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
-  if (!is_valid)
+    valid =
+        valid && size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  return valid;
+}
+
+void check_shape(std::string_view function, const Shape& shape) {
+  if (!is_valid(shape))
     fail(ErrorKind::kInput,
          "{}: invalid shape {}, expected at most {} dimensions and 2^60 elements", function,
          text(shape), kMaxTensorRank);

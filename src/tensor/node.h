@@ -156,6 +156,7 @@ constexpr bool is_integer(Dtype type) { return veery::is_integer(element_type(ty
 Data new_data(const Spec& spec);
 
 // Shapes.
+bool is_valid(const Shape& shape);                                ///< whether make() accepts it
 void check_shape(std::string_view function, const Shape& shape);  ///< throws as make() does
 int64_t element_count(const Shape& shape);
 Strides contiguous_strides(const Shape& shape);

@@ -182,6 +182,10 @@ TEST(SafetensorsFiles, HostileFilesAreRefused) {
       ErrorKind::kFormat,
       with_header(R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})"),
       "63 bits");
+  refused(ErrorKind::kUnsupported,
+          with_header(
+              R"({"w":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})"),
+          "'w' has the shape [0, 4294967296, 4294967296]");
   VEERY_EXPECT_ERROR(kNotFound, load_safetensors(folder.file("none")), "none");
   VEERY_EXPECT_ERROR(kIo, load_safetensors(folder.path()), "folder");
 }

@@ -51,6 +51,7 @@ Gguf contents(const std::shared_ptr<const ModelFile>& file) {
       throw FileError(FileErrorKind::kUnsupported,
                       "{}: tensor '{}' has the type {}, expected floats, blocks, i8, i32 or i64",
                       shown_path(file->path), printable(view.name), info(view.dtype).name);
+    require_shape(file->path, view.name, view.shape);
     const StoredBytes bytes = bytes_of(view, file);
     if (type)
       result.tensors.emplace(view.name, from_bytes(bytes, view.shape, *type));

@@ -201,14 +201,11 @@ NpyHeader parse_npy_header(std::span<const std::byte> head, uint64_t size,
       header_text({reinterpret_cast<const char*>(head.data()), head.size()}, size, file, data_at);
   NpyHeader header = HeaderText(text, file).read();
   header.data_at = data_at;
-  auto bytes = static_cast<int64_t>(byte_size(header.dtype));
-  int64_t extent = 8;  // as check_shape() counts
-  for (const int64_t dimension : header.shape)
-    if (__builtin_mul_overflow(bytes, dimension, &bytes) ||
-        __builtin_mul_overflow(extent, std::max<int64_t>(dimension, 1), &extent))
-      throw FileError(FileErrorKind::kFormat, "{}: shape {} has more bytes than 63 bits can count",
-                      file, tensor::text(header.shape));
-  if (static_cast<uint64_t>(bytes) != size - data_at)
+  if (!is_valid(header.shape))
+    throw FileError(FileErrorKind::kFormat, "{}: shape {} has more bytes than 63 bits can count",
+                    file, tensor::text(header.shape));
+  const size_t bytes = header.data_bytes();
+  if (bytes != size - data_at)
     throw FileError(FileErrorKind::kFormat,
                     "{}: {} bytes of data, the shape {} and the type {} need {}", file,
                     size - data_at, tensor::text(header.shape), name(header.dtype), bytes);

@@ -50,9 +50,11 @@ Safetensors load_safetensors(const std::string& path) {
   return with_errors("load_safetensors", [&] {
     SafetensorsFile file = open_safetensors(path);
     Safetensors result;
-    for (const StoredTensor& tensor : file.tensors)
+    for (const StoredTensor& tensor : file.tensors) {
+      require_shape(path, tensor.name, tensor.shape);
       result.tensors.emplace(tensor.name, from_bytes({tensor.data.data(), file.mapping},
                                                      tensor.shape, dtype_of(tensor, path)));
+    }
     result.metadata = std::move(file.metadata);
     result.file = FileInUse([mapping = file.mapping] {
       with_errors("check_unchanged", [&] { mapping->check_unchanged(); });

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/printable.h"
+#include "base/untrusted_file.h"
 #include "tensor/element_group.h"
 #include "tensor/lines.h"
 #include "tensor/runtime.h"
@@ -86,6 +88,14 @@ void write_part(const Spec& spec, const Data& data, size_t& offset, const WriteP
 }
 
 }  // namespace
+
+void require_shape(const std::string& path, const std::string& name, const Shape& shape) {
+  if (!is_valid(shape))
+    throw FileError(FileErrorKind::kUnsupported,
+                    "{}: tensor '{}' has the shape {}, expected at most {} dimensions and 2^60 "
+                    "elements",
+                    shown_path(path), printable(name), text(shape), kMaxTensorRank);
+}
 
 Tensor from_bytes(const StoredBytes& bytes, Shape shape, Dtype type) {
   if (type == Dtype::kBool)

@@ -23,6 +23,9 @@ struct StoredBytes {
   bool swapped = false;  ///< the bytes of an element are in the other order
 };
 
+/// Throws kUnsupported, naming file and tensor, if no tensor can have the shape.
+void require_shape(const std::string& path, const std::string& name, const Shape& shape);
+
 /// Returns a tensor that refers to `bytes`. If they are not aligned to the elements, or swapped,
 /// evaluation copies them. Any byte of a bool but 0 is true.
 Tensor from_bytes(const StoredBytes& bytes, Shape shape, Dtype type);
