@@ -7,15 +7,28 @@
 namespace veery {
 namespace {
 
-// Returns the nodes that depend on `wrt`: only these need a derivative.
-std::vector<bool> leads_to(const Graph& graph, const std::vector<Array>& wrt) {
+// Integers are constants: nothing depends on them.
+bool is_integer(const Graph& graph, Value value) {
+  const DType type = graph.type(value).dtype;
+  return type == DType::kI32 || type == DType::kU8;
+}
+
+// Returns the nodes that depend on `wrt`: only these need a derivative. With `through_integers`,
+// dependencies such as the choice of an expert count too.
+std::vector<bool> leads_to(const Graph& graph, const std::vector<Array>& wrt,
+                           bool through_integers = false) {
   std::vector<bool> wanted(static_cast<size_t>(graph.size()), false);
   for (const Array& array : wrt) wanted[static_cast<size_t>(array.id())] = true;
   for (NodeId id = 0; id < graph.size(); ++id)
     for (Value in : graph[id].in)
-      if (in && wanted[static_cast<size_t>(in.node)]) wanted[static_cast<size_t>(id)] = true;
+      if (in && wanted[static_cast<size_t>(in.node)] &&
+          (through_integers || !is_integer(graph, in)))
+        wanted[static_cast<size_t>(id)] = true;
   return wanted;
 }
+
+// Returns zeros of the shape of x.
+Value zeros(Graph& graph, Value x) { return graph.add(op::kScale, inputs({x}), ScaleAttr{0}); }
 
 using Derivatives = std::vector<std::array<Value, kMaxOutputs>>;
 Value& at(Derivatives& all, Value value) {
@@ -38,7 +51,21 @@ const DiffDef& rule_for(Op op, bool forward) {
 
 bool is_leaf(const Graph& graph, NodeId id) { return graph[id].op->group == OpGroup::kLeaf; }
 
+// Whether y depends on x only through integers, so that its derivative is zero.
+bool only_through_integers(Array y, Array x) {
+  const auto id = static_cast<size_t>(y.id());
+  return !leads_to(y.graph(), {x})[id] && leads_to(y.graph(), {x}, true)[id];
+}
+
 }  // namespace
+
+void require_no_state(const Graph& graph, NodeId y) {
+  for (const Value in : graph[y].in)
+    if (in && (graph[in].op == op::kState || graph[in].op == op::kCacheWrite))
+      throw Error(ErrorKind::kUnsupported,
+                  "{}: no derivative through a state; trace the model for training",
+                  graph[y].op->name);
+}
 
 const DiffDef* find_rule(Op op) {
   for (const DiffTable table :
@@ -67,7 +94,8 @@ std::vector<Array> vjp(Array y, Array dy, const std::vector<Array>& wrt) {
   }
   std::vector<Array> result;
   for (const Array& array : wrt) {
-    const Value grad = at(cotangents, array.value());
+    Value grad = at(cotangents, array.value());
+    if (!grad && only_through_integers(y, array)) grad = zeros(graph, array.value());
     if (!grad)
       throw Error(ErrorKind::kInput, "gradient: the result does not depend on {}",
                   array.node().name);
@@ -91,12 +119,16 @@ Array jvp(Array y, const std::vector<Array>& wrt, const std::vector<Array>& tang
   for (NodeId id = 0; id <= y.id(); ++id) {
     const auto index = static_cast<size_t>(id);
     if (!wanted[index] || !needed[index] || all[index][0] || is_leaf(graph, id)) continue;
+    if (is_integer(graph, id) && id != y.id()) continue;
     Inputs of_inputs{};
     for (size_t i = 0; i < of_inputs.size(); ++i)
       if (const Value in = graph[id].in[i]) of_inputs[i] = at(all, in);
-    all[index][0] = rule_for(graph[id].op, true).jvp({graph, id, of_inputs});
+    if (std::ranges::none_of(of_inputs, [](Value v) { return bool(v); })) continue;
+    all[index] = rule_for(graph[id].op, true).jvp({graph, id, of_inputs}).of;
   }
-  const Value tangent = at(all, y.value());
+  Value tangent = at(all, y.value());
+  const auto constant = [&](const Array& array) { return only_through_integers(y, array); };
+  if (!tangent && std::ranges::any_of(wrt, constant)) tangent = zeros(graph, y.value());
   if (!tangent) throw Error(ErrorKind::kInput, "jvp: the result depends on none of the inputs");
   return {graph, tangent};
 }

@@ -1,6 +1,8 @@
 // rule.h: differentiation rules, one DiffDef per forward op.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,7 +30,20 @@ struct VjpContext {
   }
 };
 
-/// Input of a jvp rule: the node y and the tangents of its inputs.
+/// The tangents of the outputs of a node; absent: the output is constant. The tangent of a single
+/// output converts implicitly.
+struct Tangents {
+  std::array<Value, kMaxOutputs> of{};
+
+  Tangents() = default;
+  Tangents(Value first) { of[0] = first; }  // NOLINT(google-explicit-constructor)
+  Tangents(std::initializer_list<Value> outputs) {
+    std::copy(outputs.begin(), outputs.end(), of.begin());
+  }
+};
+
+/// Input of a jvp rule: the node y and the tangents of its inputs, at least one of which is
+/// present.
 struct JvpContext {
   Graph& graph;
   NodeId y;
@@ -44,13 +59,17 @@ struct JvpContext {
   Value sum(Value a, Value b) const { return a && b ? make(op::kAdd, {a, b}) : a ? a : b; }
 };
 
+/// Throws kUnsupported if the node reads keys, values or a recurrent state of earlier runs, because
+/// these belong to serving. The trace of a model for training has none.
+void require_no_state(const Graph& graph, NodeId y);
+
 /// The rules of a forward op. `no_vjp` and `no_jvp` give the reason if a rule is missing.
 struct DiffDef {
   Op op;
   /// Returns the cotangents of the inputs, at least of those with wants(i).
   Inputs (*vjp)(const VjpContext&) = nullptr;
-  /// Returns the tangent of the output.
-  Value (*jvp)(const JvpContext&) = nullptr;
+  /// Returns the tangents of the outputs.
+  Tangents (*jvp)(const JvpContext&) = nullptr;
   std::string_view no_vjp = {};
   std::string_view no_jvp = {};
 };

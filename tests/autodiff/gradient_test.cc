@@ -20,6 +20,9 @@ class GradientGraph : public testing::Test {
     return cross_entropy(logits, {graph, graph.leaf(op::kInput, "targets", {Symbol::kRows, 1},
                                                     InputAttr{DType::kI32})});
   }
+  Array cache_of_cells() {
+    return {graph, graph.leaf(op::kState, "cells", {4, 2}, StateAttr{StateKind::kBlock})};
+  }
   int64_t count(Op op) const { return std::ranges::count(graph.nodes(), op, &Node::op); }
   std::string refusal(Array loss, const std::vector<Array>& wrt, ErrorKind kind) {
     try {
@@ -61,12 +64,36 @@ TEST_F(GradientGraph, GradientsOfAllUsesAreSummed) {
 }
 
 TEST_F(GradientGraph, ErrorsNameOpsWithoutARule) {
-  const Array gates = route(x, {.used = 2});
-  EXPECT_NE(refusal(loss_of(gates), {x}, ErrorKind::kUnsupported).find("route"), std::string::npos);
-  const Array sinks = param("sinks", {1, 2});
-  const Array attended = attend(x, x, x, {.heads = 2, .kv_heads = 2}, sinks);
-  EXPECT_NE(refusal(loss_of(attended), {x}, ErrorKind::kUnsupported).find("sinks"),
-            std::string::npos);
+  const Array cache(graph, graph.leaf(op::kState, "cache", {0, 8}, StateAttr{}));
+  const Array keys = cache_write(x, cache);
+  const Array attended = attend(x, keys, keys, {.heads = 1, .kv_heads = 1});
+  const std::string error = refusal(loss_of(attended), {x}, ErrorKind::kUnsupported);
+  EXPECT_NE(error.find("attend"), std::string::npos) << error;
+  EXPECT_NE(error.find("state"), std::string::npos) << error;
+  const std::string state =
+      refusal(loss_of(slstm(x, param("r", {2, 8}), param("b", {1, 8}), cache_of_cells(), 1)), {x},
+              ErrorKind::kUnsupported);
+  EXPECT_NE(state.find("slstm"), std::string::npos) << state;
+  EXPECT_THROW(jvp(attended, {x}, {x}), Error);
+  EXPECT_THROW(vjp(argmax(x), argmax(x), {x}), Error);
+  EXPECT_THROW(jvp(argmax(x), {x}, {x}), Error);
+}
+
+// The choice of positions and of experts is constant: no rule is needed, and what has no other
+// effect has gradient zero.
+TEST_F(GradientGraph, IntegersAreConstants) {
+  const Array index = param("index", {Symbol::kRows, 8}),
+              weights = param("weights", {Symbol::kRows, 2});
+  const Array chosen =
+      choose_positions(index, weights, columns(index, 0, 4), {.heads = 2, .used = 2});
+  const Array y = attend(x, x, x, {.heads = 1, .kv_heads = 1, .shared = 8}, {}, chosen);
+  const std::vector<Array> gradients = gradient(loss_of(y), {x, index});
+  EXPECT_EQ(gradients[1].node().op, op::kScale);
+  EXPECT_EQ(gradients[1].node().as<ScaleAttr>().factor, 0);
+  EXPECT_EQ(gradients[1].shape(), index.shape());
+  const Array tangent = jvp(y, {index}, {index});
+  EXPECT_EQ(tangent.node().as<ScaleAttr>().factor, 0);
+  EXPECT_EQ(jvp(y, {x, index}, {x, index}).node().op, op::kAttendTangent);
 }
 
 TEST_F(GradientGraph, LossMustBeAScalarThatDependsOnTheInputs) {

@@ -88,6 +88,16 @@ TEST(Coverage, EveryForwardOpHasARuleOrAReason) {
   }
 }
 
+// Integers have no derivative, and the trace of a model for training has no caches.
+TEST(Coverage, EveryOpOnNumbersHasDerivatives) {
+  for (const Op op : all_ops()) {
+    const DiffDef* rule = find_rule(op);
+    if (rule == nullptr || op == op::kArgmax || op == op::kChoosePositions || op == op::kCacheWrite)
+      continue;
+    EXPECT_TRUE(rule->vjp != nullptr && rule->jvp != nullptr) << op->name;
+  }
+}
+
 TEST(Coverage, EveryOpHasARow) {
   std::vector<std::string_view> seen;
   for (const Op op : all_ops()) {

@@ -1,119 +1,20 @@
 // The derivatives of each single op: vjp and jvp against central differences and against each
-// other: dy . (J t) = (J^T dy) . t for any dy and t.
+// other: dy . (J t) = (J^T dy) . t for any dy and t. Those of attention and of experts have files
+// of their own.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <memory>
+#include <cmath>
 
-#include "autodiff/gradient.h"
-#include "base/random.h"
 #include "graph/ops/recurrence_back.h"
-#include "kernels/cpu/backend/cpu_backend.h"
-#include "plan/plan.h"
-#include "plan/run_inputs.h"
+#include "plan/derivative_scene.h"
 
 namespace veery {
 namespace {
 
-/// A graph of parameters with random numbers, run by the reference kernels.
-class Scene {
- public:
-  /// Makes a run with `first` rows of one sequence and `second` rows of another.
-  explicit Scene(int first = 3, int second = 4)
-      : block(test::usual_inputs(), first + second), pool(2), total(first + second) {
-    const std::span<int32_t> tokens = block.input<int32_t>("tokens");
-    for (int i = 0; i < total; ++i) tokens[static_cast<size_t>(i)] = i * 3 % 5;
-    for (const int32_t row : {1, 2, 6}) block.add_output(row);
-    block.add_span(0, first, 0);
-    block.add_span(1, second, 0);
-    block.shape.sequences = 2;
-  }
-  /// Adds a parameter with random values. The values of a run are parameters here too, with one row
-  /// per token.
-  Array param(const std::string& name, const Shape& shape) {
-    const Operand& w = params.add(name, known(shape));
-    for (int64_t r = 0; r < w.rows; ++r)
-      for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] = random.normal();
-    return {graph, graph.leaf(op::kParam, name, shape)};
-  }
-  Array index(const std::string& name, Symbol rows) {
-    return {graph, graph.leaf(op::kInput, name, {rows, 1}, InputAttr{DType::kI32})};
-  }
-  Array x(int cols = 6) { return param("x", {Symbol::kRows, cols}); }
-
-  Operand run(Array array) {
-    plans.push_back(std::make_unique<Plan>(
-        graph, std::vector<Value>{array.value()},
-        Binding{{{backend.get(), &params}}, nullptr, &block},
-        PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
-    plans.back()->run();
-    Operand root = plans.back()->root(0);
-    root.rows = block.shape.count(root.rows);
-    return root;
-  }
-
-  Graph graph;
-  ParamStore params;
-  RunBlock block;
-  ThreadPool pool;
-  std::unique_ptr<Backend> backend = make_cpu_backend(pool, Target::kReference);
-  int total;  ///< rows
-  Random random{3};
-  std::vector<std::unique_ptr<Plan>> plans;
-
- private:
-  Shape known(const Shape& shape) const {
-    const auto rows = block.shape.count(shape.rows().code());
-    return shape.rank == 3 ? shape : Shape{rows, shape.cols()};
-  }
-};
-
-double dot(const Operand& a, const Operand& b) {
-  double sum = 0;
-  for (int64_t r = 0; r < a.rows; ++r)
-    for (int32_t c = 0; c < a.cols; ++c) sum += double{a.row<float>(r)[c]} * b.row<float>(r)[c];
-  return sum;
-}
-
-/// Makes y and lists in `wrt` the parameters to differentiate it by.
-using Make = std::function<Array(Scene&, std::vector<Array>& wrt)>;
-
-// Compares the central difference dy . (y(w + h t) - y(w - h t)) / 2 h with vjp and, if `forward`,
-// with jvp.
-void expect_right(const char* what, const Make& make, bool forward = true) {
-  SCOPED_TRACE(what);
-  Scene s;
-  std::vector<Array> wrt;
-  const Array y = make(s, wrt);
-  const Array dy = s.param("dy", y.shape());
-  std::vector<Array> tangents;
-  for (size_t i = 0; i < wrt.size(); ++i)
-    tangents.push_back(s.param("t" + std::to_string(i), wrt[i].shape()));
-  const std::vector<Array> grads = vjp(y, dy, wrt);
-  double reverse = 0;
-  for (size_t i = 0; i < wrt.size(); ++i)
-    reverse += dot(s.run(grads[i]), s.params.at(tangents[i].node().name));
-  const Operand of_dy = s.params.at("dy");
-  const auto moved = [&](float h) {
-    for (size_t i = 0; i < wrt.size(); ++i) {
-      const Operand& w = s.params.at(wrt[i].node().name);
-      const Operand& t = s.params.at(tangents[i].node().name);
-      for (int64_t r = 0; r < w.rows; ++r)
-        for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] += h * t.row<float>(r)[c];
-    }
-  };
-  const double along = forward ? dot(s.run(jvp(y, wrt, tangents)), of_dy) : reverse;
-  constexpr float kStep = 2e-3F;
-  moved(kStep);
-  const double above = dot(s.run(y), of_dy);
-  moved(-2 * kStep);
-  const double expected = (above - dot(s.run(y), of_dy)) / (2.0 * kStep);
-  EXPECT_NEAR(reverse, expected, 4e-3 * (1 + std::abs(expected)));
-  EXPECT_NEAR(along, expected, 4e-3 * (1 + std::abs(expected)));
-}
+using test::dot;
+using test::expect_right;
+using test::Scene;
 
 TEST(Derivatives, OfElements) {
   expect_right("add and mul", [](Scene& s, auto& wrt) {
@@ -139,6 +40,18 @@ TEST(Derivatives, OfProducts) {
     wrt = {s.x(), s.param("w", {4, 6}), s.param("b", {1, 4})};
     return linear(wrt[0], wrt[1], wrt[2]);
   });
+  expect_right("head_linear", [](Scene& s, auto& wrt) {
+    wrt = {s.x(10), s.param("w", {2, 4, 3})};
+    return head_linear(wrt[0], wrt[1], 2);
+  });
+  expect_right("head_linear, its weight alone", [](Scene& s, auto& wrt) {
+    wrt = {s.param("w", {2, 2, 3})};
+    return head_linear(s.x(8), wrt[0], 2);
+  });
+  expect_right("linear_heads", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("w", {6, 2})};
+    return linear_heads(wrt[0], wrt[1]);
+  });
   expect_right("linear, its bias alone", [](Scene& s, auto& wrt) {
     wrt = {s.param("b", {1, 4})};
     return linear(s.x(), s.param("w", {4, 6}), wrt[0]);
@@ -150,13 +63,22 @@ TEST(Derivatives, OfNorms) {
     wrt = {s.x()};
     return l2_norm(wrt[0]);
   });
-  expect_right(
-      "rms_norm, layer_norm",
-      [](Scene& s, auto& wrt) {
-        wrt = {s.x(), s.param("w", {1, 3}), s.param("v", {1, 6}), s.param("b", {1, 6})};
-        return layer_norm(rms_norm(wrt[0], wrt[1], 1e-5F, 2), wrt[2], wrt[3], 1e-5F);
-      },
-      /*forward=*/false);
+  for (const int groups : {1, 2})
+    expect_right("rms_norm", [groups](Scene& s, auto& wrt) {
+      wrt = {s.x(), s.param("w", {1, 6 / groups})};
+      return rms_norm(wrt[0], wrt[1], 1e-2F, groups);
+    });
+  for (const int groups : {1, 2})
+    for (const int own : {false, true})
+      expect_right("layer_norm", [&](Scene& s, auto& wrt) {
+        const int size = own ? 6 : 6 / groups;
+        wrt = {s.x(), s.param("w", {1, size}), s.param("b", {1, size})};
+        return layer_norm(wrt[0], wrt[1], wrt[2], 1e-2F, groups);
+      });
+  expect_right("the weights of norms alone", [](Scene& s, auto& wrt) {
+    wrt = {s.param("w", {1, 6}), s.param("v", {1, 3}), s.param("b", {1, 3})};
+    return layer_norm(s.x(), wrt[1], wrt[2], 1e-5F, 2) + rms_norm(s.x(), wrt[0], 1e-5F);
+  });
 }
 
 // Rounding counts as the identity: gradients are cast back, with the precision of the cast.
@@ -196,51 +118,73 @@ TEST(Derivatives, OfRowsAndColumns) {
 TEST(Derivatives, OfPooling) {
   for (const Pooling kind : {Pooling::kFirst, Pooling::kLast, Pooling::kMean, Pooling::kMax,
                              Pooling::kSumOverRoot, Pooling::kWeightedMean})
-    expect_right(
-        "pool",
-        [kind](Scene& s, auto& wrt) {
-          wrt = {s.x()};
-          return pool(wrt[0], kind);
-        },
-        kind != Pooling::kMax);
+    expect_right("pool", [kind](Scene& s, auto& wrt) {
+      wrt = {s.x()};
+      return pool(wrt[0], kind);
+    });
 }
 
-TEST(Derivatives, OfPositionsAndAttention) {
-  expect_right("rope", [](Scene& s, auto& wrt) {
-    wrt = {s.x(12)};
-    const Array angles = rope_angles(s.index("positions", Symbol::kRows), {.dims = 4, .theta = 50});
-    return rope(wrt[0], angles, {.heads = 2, .dims = 4, .begin = 1});
+TEST(Derivatives, OfTheLargest) {
+  expect_right("top_k", [](Scene& s, auto& wrt) {
+    wrt = {s.x()};
+    const Array top = top_k(wrt[0], 4);
+    return concat(top, Array(s.graph, Value(top.id(), TopKOut::kMass)));
   });
+  expect_right("top_k of few", [](Scene& s, auto& wrt) {
+    wrt = {s.x(2)};
+    return Array(s.graph, Value(top_k(wrt[0], 3).id(), TopKOut::kMass));
+  });
+}
+
+// The loss is a mean over the rows that have a target.
+TEST(Derivatives, OfLosses) {
+  expect_right("cross_entropy", [](Scene& s, auto& wrt) {
+    wrt = {s.x(5)};
+    s.block.input<int32_t>("targets")[2] = -1;
+    return cross_entropy(wrt[0], s.index("targets", Symbol::kRows));
+  });
+}
+
+TEST(Derivatives, OfSums) {
+  expect_right("sum_to", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("z", {Symbol::kRows, 3})};
+    const Array parts = apply(op::kSumTo, {wrt[0] * wrt[0], wrt[1]});
+    const Array all = apply(op::kSumTo, {parts, s.param("one", {1, 1})});
+    return parts * wrt[1] * all;
+  });
+}
+
+TEST(Derivatives, OfPositions) {
+  for (const bool interleaved : {false, true})
+    expect_right("rope", [interleaved](Scene& s, auto& wrt) {
+      wrt = {s.x(12), s.param("divisors", {1, 2})};
+      const Array divisors = activate(wrt[1], Activation::kSoftplus);
+      const Array angles = rope_angles(s.index("positions", Symbol::kRows),
+                                       {.dims = 4, .theta = 50, .attention_factor = 1.3}, divisors);
+      return rope(wrt[0], angles, {.heads = 2, .dims = 4, .interleaved = interleaved, .begin = 1});
+    });
+  const AnglesAttr scaled[] = {
+      {.dims = 4, .theta = 50, .scaling = RopeScaling::kLinear, .factor = 2},
+      {.dims = 4,
+       .theta = 50,
+       .scaling = RopeScaling::kLlama3,
+       .factor = 3,
+       .high_freq_factor = 30,
+       .original_context = 64},
+      {.dims = 4, .theta = 50, .scaling = RopeScaling::kYarn, .factor = 3, .original_context = 64}};
+  for (const AnglesAttr& attr : scaled)
+    expect_right("divisors of two kinds of sequences", [&attr](Scene& s, auto& wrt) {
+      wrt = {s.param("divisors", {1, 2}), s.param("extended", {1, 2})};
+      const auto positive = [](Array x) { return activate(x, Activation::kSoftplus); };
+      const Array angles = rope_angles(s.index("positions", Symbol::kRows), attr, positive(wrt[0]),
+                                       positive(wrt[1]), s.index("tokens", Symbol::kRows));
+      return rope(s.x(12), angles, {.heads = 3, .dims = 4});
+    });
   expect_right("position_scale", [](Scene& s, auto& wrt) {
     wrt = {s.x(12)};
     return position_scale(wrt[0], s.index("positions", Symbol::kRows),
                           {.weight = 0.5, .period = 2, .shift = 1});
   });
-  for (const Mask mask : {Mask::kCausal, Mask::kFull, Mask::kSymmetric})
-    expect_right(
-        "attend",
-        [mask](Scene& s, auto& wrt) {
-          wrt = {s.x(8), s.param("k", {Symbol::kRows, 4}), s.param("v", {Symbol::kRows, 4})};
-          return attend(wrt[0], wrt[1], wrt[2],
-                        {.heads = 2,
-                         .kv_heads = 1,
-                         .scale = 0.5F,
-                         .window = mask == Mask::kSymmetric ? 1 : 0,
-                         .softcap = 3,
-                         .alibi = 4,
-                         .mask = mask});
-        },
-        /*forward=*/false);
-  for (const bool y_too : {false, true})
-    expect_right(
-        "log_sum of attend",
-        [y_too](Scene& s, auto& wrt) {
-          wrt = {s.x(8), s.param("k", {Symbol::kRows, 4}), s.param("v", {Symbol::kRows, 4})};
-          const Array y = attend(wrt[0], wrt[1], wrt[2],
-                                 {.heads = 2, .kv_heads = 1, .scale = 0.5F, .softcap = 3});
-          return y_too ? concat(y, log_sum_of(y)) : concat(log_sum_of(y), log_sum_of(y));
-        },
-        /*forward=*/false);
 }
 
 /// A kind of recurrence, and its inputs besides q, k and v.
@@ -392,6 +336,17 @@ TEST(Derivatives, OfConvolutions) {
   expect_right("conv1d, its bias alone", [](Scene& s, auto& wrt) {
     wrt = {s.param("b", {1, 6})};
     return conv1d(s.x(), s.param("w", {2, 6}), wrt[0], {}, Activation::kSilu);
+  });
+}
+
+TEST(Derivatives, OfSlstm) {
+  expect_right("slstm", [](Scene& s, auto& wrt) {
+    wrt = {s.x(24), s.param("r", {3, 24}), s.param("b", {1, 24})};
+    return slstm(wrt[0], scale(wrt[1], 0.5F), wrt[2], {}, 2);
+  });
+  expect_right("slstm, its recurrent weight alone", [](Scene& s, auto& wrt) {
+    wrt = {s.param("r", {2, 8})};
+    return slstm(s.x(8), wrt[0], s.param("b", {1, 8}), {}, 1);
   });
 }
 

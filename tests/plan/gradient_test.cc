@@ -232,37 +232,6 @@ TEST_P(Definitions, ServingEqualsTraining) {
   }
 }
 
-TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
-  const auto refused = [](const char* op, const auto& make) {
-    Graph graph;
-    Trace t(graph, TraceMode::kTrain);
-    const Array w = t.weight("w", {6, 23});
-    const Array x = linear(embed(t.tokens(), t.weight("e", {23, 23})), w);
-    const Array loss = cross_entropy(make(t, x), t.targets());
-    try {
-      gradient(loss, {w});
-      FAIL() << op;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-      EXPECT_NE(std::string(error.what()).find(op), std::string::npos) << error.what();
-    }
-  };
-  const AttendAttr attr{.heads = 2, .kv_heads = 2};
-  refused("route", [](Trace&, Array x) { return route(x, {.used = 2}); });
-  refused("moe", [](Trace& t, Array x) {
-    const Experts experts{
-        t.stack("g", {2, 4, 6}), t.stack("u", {2, 4, 6}), t.stack("d", {2, 6, 4}), {}, {}, {}};
-    return moe(x, columns(x, 0, 2), experts, {.experts = 2, .used = 2});
-  });
-  refused("head_linear", [](Trace& t, Array x) {
-    return head_linear(x, t.stack("h", {2, 3, 3}), 2);
-  });
-  refused("sinks", [&](Trace& t, Array x) { return attend(x, x, x, attr, t.vector("s", 2)); });
-  refused("inside of keys", [&](Trace&, Array x) {
-    return attend(x, x, x, {.heads = 2, .kv_heads = 2, .shared = 2});
-  });
-}
-
 INSTANTIATE_TEST_SUITE_P(All, Definitions,
                          ::testing::Values("llama", "gemma3", "gemma4", "granite", "olmo2",
                                            "cohere2", "gpt2", "gptneox", "nemotron", "apertus",

@@ -1,4 +1,3 @@
-#include "array/array.h"
 #include "autodiff/rule.h"
 
 namespace veery {
@@ -13,15 +12,13 @@ Value gathered(const VjpContext& c, Value grad, int input) {
 // Broadcasts a tangent to the shape of the output.
 Value spread(const JvpContext& c, Value tangent) {
   if (!tangent || c.graph.shape(tangent) == c.node().shape()) return tangent;
-  const Array none = constant(c.graph, {1, c.node().shape().cols()}, 0);
-  const Value zeros = c.make(op::kMul, {c.in(BinaryIn::kA), none.value()});
-  return c.make(op::kAdd, {zeros, tangent});
+  return c.make(op::kSpreadTo, {tangent, c.in(BinaryIn::kA)});
 }
 
 Inputs add_vjp(const VjpContext& c) {
   return inputs({c.dy(), c.wants(BinaryIn::kB) ? gathered(c, c.dy(), BinaryIn::kB) : kNoValue});
 }
-Value add_jvp(const JvpContext& c) {
+Tangents add_jvp(const JvpContext& c) {
   return c.t(BinaryIn::kA) ? c.sum(c.t(BinaryIn::kA), c.t(BinaryIn::kB))
                            : spread(c, c.t(BinaryIn::kB));
 }
@@ -33,7 +30,16 @@ Inputs mul_vjp(const VjpContext& c) {
     grad[BinaryIn::kB] = gathered(c, c.make(op::kMul, {c.dy(), c.in(BinaryIn::kA)}), BinaryIn::kB);
   return grad;
 }
-Value mul_jvp(const JvpContext& c) {
+// The second input of sum_to gives only its shape.
+Inputs sum_to_vjp(const VjpContext& c) {
+  return inputs({c.make(op::kSpreadTo, {c.dy(), c.in(BinaryIn::kA)})});
+}
+Tangents sum_to_jvp(const JvpContext& c) {
+  const Value t = c.t(BinaryIn::kA);
+  return t ? c.make(op::kSumTo, {t, c.in(BinaryIn::kB)}) : kNoValue;
+}
+
+Tangents mul_jvp(const JvpContext& c) {
   // The input that may be broadcast is the second one.
   const Value a = c.t(BinaryIn::kA), b = c.t(BinaryIn::kB);
   return c.sum(a ? c.make(op::kMul, {a, c.in(BinaryIn::kB)}) : kNoValue,
@@ -43,7 +49,7 @@ Value mul_jvp(const JvpContext& c) {
 Inputs scale_vjp(const VjpContext& c) {
   return inputs({c.make(op::kScale, {c.dy()}, c.node().attr)});
 }
-Value scale_jvp(const JvpContext& c) {
+Tangents scale_jvp(const JvpContext& c) {
   return c.make(op::kScale, {c.t(UnaryIn::kX)}, c.node().attr);
 }
 
@@ -53,7 +59,7 @@ Inputs diagonal_vjp(const VjpContext& c) {
   return inputs({c.make(kBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
 }
 template <const OpDef& kBack>
-Value diagonal_jvp(const JvpContext& c) {
+Tangents diagonal_jvp(const JvpContext& c) {
   return c.make(kBack, {c.t(UnaryIn::kX), c.in(UnaryIn::kX)}, c.node().attr);
 }
 
@@ -63,11 +69,14 @@ Inputs cast_vjp(const VjpContext& c) {
   if (from == DType::kI32 || from == DType::kU8) return {};
   return inputs({c.make(op::kCast, {c.dy()}, CastAttr{from})});
 }
-Value cast_jvp(const JvpContext& c) { return c.make(op::kCast, {c.t(UnaryIn::kX)}, c.node().attr); }
+Tangents cast_jvp(const JvpContext& c) {
+  return c.make(op::kCast, {c.t(UnaryIn::kX)}, c.node().attr);
+}
 
 constexpr DiffDef kRules[] = {
     {op::kAdd, add_vjp, add_jvp},
     {op::kMul, mul_vjp, mul_jvp},
+    {op::kSumTo, sum_to_vjp, sum_to_jvp},
     {op::kScale, scale_vjp, scale_jvp},
     {op::kActivate, diagonal_vjp<op::kActivateBack>, diagonal_jvp<op::kActivateBack>},
     {op::kCast, cast_vjp, cast_jvp},

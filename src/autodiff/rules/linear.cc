@@ -15,7 +15,7 @@ Inputs linear_vjp(const VjpContext& c) {
 }
 
 // The product is bilinear in x and the weight; the tangent of the bias is added once.
-Value linear_jvp(const JvpContext& c) {
+Tangents linear_jvp(const JvpContext& c) {
   const Value x = c.in(LinearIn::kX), weight = c.in(LinearIn::kWeight);
   const Value dx = c.t(LinearIn::kX), dw = c.t(LinearIn::kWeight), db = c.t(LinearIn::kBias);
   const auto product = [&](Value a, Value w, Value bias) {
@@ -26,11 +26,26 @@ Value linear_jvp(const JvpContext& c) {
   return product(c.make(op::kScale, {x}, ScaleAttr{0}), weight, db);
 }
 
+Inputs head_linear_vjp(const VjpContext& c) {
+  const Attr attr = c.node().attr;
+  const Value x = c.in(HeadLinearIn::kX), weight = c.in(HeadLinearIn::kWeight);
+  Inputs grad{};
+  if (c.wants(HeadLinearIn::kX))
+    grad[HeadLinearIn::kX] = c.make(op::kHeadLinearBackX, {c.dy(), weight}, attr);
+  if (c.wants(HeadLinearIn::kWeight))
+    grad[HeadLinearIn::kWeight] = c.make(op::kHeadLinearBackW, {c.dy(), x, weight}, attr);
+  return grad;
+}
+Tangents head_linear_jvp(const JvpContext& c) {
+  return c.make(op::kHeadLinearTangent,
+                {c.in(HeadLinearIn::kX), c.in(HeadLinearIn::kWeight), c.t(HeadLinearIn::kX),
+                 c.t(HeadLinearIn::kWeight)},
+                c.node().attr);
+}
+
 constexpr DiffDef kRules[] = {
     {op::kLinear, linear_vjp, linear_jvp},
-    {.op = op::kHeadLinear,
-     .no_vjp = "there is no kernel for the products with its transposed matrices",
-     .no_jvp = "as for vjp"},
+    {op::kHeadLinear, head_linear_vjp, head_linear_jvp},
 };
 
 }  // namespace

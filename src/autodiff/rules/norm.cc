@@ -14,6 +14,13 @@ Inputs rms_norm_vjp(const VjpContext& c) {
   return grad;
 }
 
+Tangents rms_norm_jvp(const JvpContext& c) {
+  return c.make(
+      op::kRmsNormTangent,
+      {c.in(RmsNormIn::kX), c.in(RmsNormIn::kWeight), c.t(RmsNormIn::kX), c.t(RmsNormIn::kWeight)},
+      c.node().attr);
+}
+
 Inputs layer_norm_vjp(const VjpContext& c) {
   const Attr attr = c.node().attr;
   const Value x = c.in(LayerNormIn::kX), weight = c.in(LayerNormIn::kWeight);
@@ -27,19 +34,24 @@ Inputs layer_norm_vjp(const VjpContext& c) {
   return grad;
 }
 
+Tangents layer_norm_jvp(const JvpContext& c) {
+  return c.make(op::kLayerNormTangent,
+                {c.in(LayerNormIn::kX), c.in(LayerNormIn::kWeight), c.t(LayerNormIn::kX),
+                 c.t(LayerNormIn::kWeight), c.t(LayerNormIn::kBias)},
+                c.node().attr);
+}
+
 // The Jacobian (I - y y^T) / |x| is symmetric.
 Inputs l2_norm_vjp(const VjpContext& c) {
   return inputs({c.make(op::kL2NormBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
 }
-Value l2_norm_jvp(const JvpContext& c) {
+Tangents l2_norm_jvp(const JvpContext& c) {
   return c.make(op::kL2NormBack, {c.t(UnaryIn::kX), c.in(UnaryIn::kX)}, c.node().attr);
 }
 
-constexpr std::string_view kNoRowProduct = "no op multiplies each part of a row by one weight";
-
 constexpr DiffDef kRules[] = {
-    {.op = op::kRmsNorm, .vjp = rms_norm_vjp, .no_jvp = kNoRowProduct},
-    {.op = op::kLayerNorm, .vjp = layer_norm_vjp, .no_jvp = kNoRowProduct},
+    {op::kRmsNorm, rms_norm_vjp, rms_norm_jvp},
+    {op::kLayerNorm, layer_norm_vjp, layer_norm_jvp},
     {op::kL2Norm, l2_norm_vjp, l2_norm_jvp},
 };
 

@@ -6,11 +6,39 @@ namespace {
 // A rotation is orthogonal, so its transpose rotates back.
 Inputs rope_vjp(const VjpContext& c) {
   auto attr = c.node().as<RopeAttr>();
+  Inputs grad{};
+  if (c.wants(RopeIn::kAngles))
+    grad[RopeIn::kAngles] = c.make(op::kRopeBackAngles, {c.dy(), c.in(RopeIn::kX)}, attr);
   attr.sign = -attr.sign;
-  return inputs({c.make(op::kRope, {c.dy(), c.in(RopeIn::kAngles)}, attr)});
+  if (c.wants(RopeIn::kX))
+    grad[RopeIn::kX] = c.make(op::kRope, {c.dy(), c.in(RopeIn::kAngles)}, attr);
+  return grad;
 }
-Value rope_jvp(const JvpContext& c) {
-  return c.make(op::kRope, {c.t(RopeIn::kX), c.in(RopeIn::kAngles)}, c.node().attr);
+Tangents rope_jvp(const JvpContext& c) {
+  const Value x = c.t(RopeIn::kX), angles = c.t(RopeIn::kAngles);
+  const Attr attr = c.node().attr;
+  return c.sum(x ? c.make(op::kRope, {x, c.in(RopeIn::kAngles)}, attr) : kNoValue,
+               angles ? c.make(op::kRopeTangent, {c.in(RopeIn::kX), angles}, attr) : kNoValue);
+}
+
+// Positions are constants, divisors are weights.
+Inputs rope_angles_vjp(const VjpContext& c) {
+  const NodeId back =
+      c.graph.add(op::kRopeAnglesBack,
+                  inputs({Value(c.y), c.in(RopeAnglesIn::kPositions), c.in(RopeAnglesIn::kDivisors),
+                          c.in(RopeAnglesIn::kExtended), c.in(RopeAnglesIn::kIsExtended), c.dy()}),
+                  c.node().attr);
+  Inputs grad{};
+  grad[RopeAnglesIn::kDivisors] = {back, 0};
+  if (c.in(RopeAnglesIn::kExtended)) grad[RopeAnglesIn::kExtended] = {back, 1};
+  return grad;
+}
+Tangents rope_angles_jvp(const JvpContext& c) {
+  return c.make(op::kRopeAnglesTangent,
+                {Value(c.y), c.in(RopeAnglesIn::kPositions), c.in(RopeAnglesIn::kDivisors),
+                 c.in(RopeAnglesIn::kExtended), c.in(RopeAnglesIn::kIsExtended),
+                 c.t(RopeAnglesIn::kDivisors), c.t(RopeAnglesIn::kExtended)},
+                c.node().attr);
 }
 
 // The factors are constants.
@@ -18,7 +46,7 @@ Inputs position_scale_vjp(const VjpContext& c) {
   return inputs(
       {c.make(op::kPositionScale, {c.dy(), c.in(PositionScaleIn::kPositions)}, c.node().attr)});
 }
-Value position_scale_jvp(const JvpContext& c) {
+Tangents position_scale_jvp(const JvpContext& c) {
   return c.make(op::kPositionScale, {c.t(PositionScaleIn::kX), c.in(PositionScaleIn::kPositions)},
                 c.node().attr);
 }
@@ -26,9 +54,7 @@ Value position_scale_jvp(const JvpContext& c) {
 constexpr DiffDef kRules[] = {
     {op::kRope, rope_vjp, rope_jvp},
     {op::kPositionScale, position_scale_vjp, position_scale_jvp},
-    {.op = op::kRopeAngles,
-     .no_vjp = "positions are whole numbers",
-     .no_jvp = "positions are whole numbers"},
+    {op::kRopeAngles, rope_angles_vjp, rope_angles_jvp},
 };
 
 }  // namespace

@@ -6,19 +6,13 @@
 namespace veery {
 namespace {
 
-void require_no_state(const Graph& graph, NodeId y, int state) {
-  if (graph[y].in[static_cast<size_t>(state)])
-    throw Error(ErrorKind::kUnsupported,
-                "{}: no gradient through a state; trace the model for training", graph[y].op->name);
-}
-
 // Returns the parameters of a scan or of its chunked form.
 const ScanAttr& scan_of(const Node& node) {
   return node.op == op::kScan ? node.as<ScanAttr>() : node.as<ScanChunksAttr>().scan;
 }
 
 Inputs scan_vjp(const VjpContext& c) {
-  require_no_state(c.graph, c.y, ScanIn::kState);
+  require_no_state(c.graph, c.y);
   Inputs in{};
   in[ScanBackIn::kDy] = c.dy();
   for (int i = 0; i < ScanIn::kState; ++i)
@@ -40,8 +34,8 @@ Inputs scan_vjp(const VjpContext& c) {
 }
 
 // One Jacobian product for each input with a tangent.
-Value scan_jvp(const JvpContext& c) {
-  require_no_state(c.graph, c.y, ScanIn::kState);
+Tangents scan_jvp(const JvpContext& c) {
+  require_no_state(c.graph, c.y);
   Value sum;
   for (int i = 0; i < ScanIn::kState; ++i) {
     if (!c.t(i)) continue;
@@ -68,7 +62,7 @@ Value through_activation(const Context& c, Value moved) {
 }
 
 Inputs conv1d_vjp(const VjpContext& c) {
-  require_no_state(c.graph, c.y, Conv1dIn::kState);
+  require_no_state(c.graph, c.y);
   const Value dy = through_activation(c, c.dy());
   const Value x = c.in(Conv1dIn::kX), weight = c.in(Conv1dIn::kWeight);
   Inputs grad{};
@@ -81,8 +75,8 @@ Inputs conv1d_vjp(const VjpContext& c) {
 }
 
 // Linear in x and in the weight. If only the bias has a tangent, it is added to zero times x.
-Value conv1d_jvp(const JvpContext& c) {
-  require_no_state(c.graph, c.y, Conv1dIn::kState);
+Tangents conv1d_jvp(const JvpContext& c) {
+  require_no_state(c.graph, c.y);
   const Value x = c.in(Conv1dIn::kX), weight = c.in(Conv1dIn::kWeight);
   const Value tx = c.t(Conv1dIn::kX), tw = c.t(Conv1dIn::kWeight), tb = c.t(Conv1dIn::kBias);
   Value sum;
@@ -92,14 +86,43 @@ Value conv1d_jvp(const JvpContext& c) {
   return through_activation(c, c.sum(sum, tb));
 }
 
-constexpr std::string_view kNoKernel = "there are kernels for serving only";
+Inputs slstm_vjp(const VjpContext& c) {
+  require_no_state(c.graph, c.y);
+  const NodeId back = c.graph.add(
+      op::kSlstmBack,
+      inputs({c.dy(), c.in(SlstmIn::kX), c.in(SlstmIn::kRecurrent), c.in(SlstmIn::kBias)}),
+      c.node().attr);
+  return inputs({{back, 0}, {back, 1}, {back, 2}});
+}
+Tangents slstm_jvp(const JvpContext& c) {
+  require_no_state(c.graph, c.y);
+  return c.make(op::kSlstmTangent,
+                {c.in(SlstmIn::kX), c.in(SlstmIn::kRecurrent), c.in(SlstmIn::kBias),
+                 c.t(SlstmIn::kX), c.t(SlstmIn::kRecurrent), c.t(SlstmIn::kBias)},
+                c.node().attr);
+}
+
+Inputs linear_heads_vjp(const VjpContext& c) {
+  const Value x = c.in(LinearHeadsIn::kX), weight = c.in(LinearHeadsIn::kWeight);
+  Inputs grad{};
+  if (c.wants(LinearHeadsIn::kX))
+    grad[LinearHeadsIn::kX] = c.make(op::kLinearHeadsBackX, {c.dy(), weight});
+  if (c.wants(LinearHeadsIn::kWeight))
+    grad[LinearHeadsIn::kWeight] = c.make(op::kLinearHeadsBackW, {c.dy(), x, weight});
+  return grad;
+}
+Tangents linear_heads_jvp(const JvpContext& c) {
+  const Value tx = c.t(LinearHeadsIn::kX), tw = c.t(LinearHeadsIn::kWeight);
+  return c.sum(tx ? c.make(op::kLinearHeads, {tx, c.in(LinearHeadsIn::kWeight)}) : kNoValue,
+               tw ? c.make(op::kLinearHeads, {c.in(LinearHeadsIn::kX), tw}) : kNoValue);
+}
 
 constexpr DiffDef kRules[] = {
     {op::kScan, scan_vjp, scan_jvp},
     {op::kScanChunks, scan_vjp, scan_jvp},
     {op::kConv1d, conv1d_vjp, conv1d_jvp},
-    {.op = op::kSlstm, .no_vjp = kNoKernel, .no_jvp = kNoKernel},
-    {.op = op::kLinearHeads, .no_vjp = kNoKernel, .no_jvp = kNoKernel},
+    {op::kSlstm, slstm_vjp, slstm_jvp},
+    {op::kLinearHeads, linear_heads_vjp, linear_heads_jvp},
 };
 
 }  // namespace

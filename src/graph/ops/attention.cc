@@ -26,6 +26,16 @@ void check(const OpContext& c, const Operands& in) {
             "a full mask and one with a prefix have no window");
 }
 
+int64_t value_size(const AttendAttr& attr, const Shape& v) {
+  return attr.shared > 0 ? attr.shared : v.cols() / attr.kv_heads;
+}
+
+void check_log_sum(const OpContext& c, int log_sum, int dlog_sum, Dim rows) {
+  c.require(c.shape(log_sum) == Shape{rows, c.attr<AttendAttr>().heads},
+            "there must be one log_sum per row and head");
+  if (c.has(dlog_sum)) c.same_shape(log_sum, dlog_sum);
+}
+
 // Returns the mean number of positions that a row sees.
 double seen(const AttendAttr& attr, const RunSize& size) {
   const auto context = static_cast<double>(size.context);
@@ -60,21 +70,35 @@ Outputs attend(const OpContext& c) {
         attr.shared > 0 && attr.mask == Mask::kCausal && attr.window == 0 && attr.alibi == 0,
         "positions are chosen of causal attention with values inside of keys, without window");
   }
-  const int64_t value =
-      attr.shared > 0 ? attr.shared : c.shape(AttendIn::kV).cols() / attr.kv_heads;
   const Dim rows = c.shape(AttendIn::kQ).rows();
-  return {ValueType{{rows, value * attr.heads}}, ValueType{{rows, attr.heads}}};
+  return {ValueType{{rows, value_size(attr, c.shape(AttendIn::kV)) * attr.heads}},
+          ValueType{{rows, attr.heads}}};
 }
 
 Outputs attend_back(const OpContext& c) {
   check(c, {AttendBackIn::kQ, AttendBackIn::kK, AttendBackIn::kV});
-  const Shape& q = c.same_shape(AttendBackIn::kDy, AttendBackIn::kQ);
-  c.same_shape(AttendBackIn::kDy, AttendBackIn::kY);
-  c.require(c.shape(AttendBackIn::kLogSum) == Shape{q.rows(), c.attr<AttendAttr>().heads},
-            "there must be one log_sum per row and head");
-  if (c.has(AttendBackIn::kDlogSum)) c.same_shape(AttendBackIn::kLogSum, AttendBackIn::kDlogSum);
-  const Shape& k = c.same_shape(AttendBackIn::kK, AttendBackIn::kV);
-  return {ValueType{q}, ValueType{k}, ValueType{k}};
+  const Shape& q = c.shape(AttendBackIn::kQ);
+  const Shape& v = c.shape(AttendBackIn::kV);
+  const Shape y{q.rows(), value_size(c.attr<AttendAttr>(), v) * c.attr<AttendAttr>().heads};
+  c.require(c.same_shape(AttendBackIn::kDy, AttendBackIn::kY) == y,
+            "dy and y must have heads x value size columns");
+  check_log_sum(c, AttendBackIn::kLogSum, AttendBackIn::kDlogSum, q.rows());
+  return {ValueType{q}, ValueType{c.shape(AttendBackIn::kK)}, ValueType{v}};
+}
+
+Outputs attend_back_sinks(const OpContext& c) {
+  const Shape& y = c.same_shape(AttendBackSinksIn::kDy, AttendBackSinksIn::kY);
+  check_log_sum(c, AttendBackSinksIn::kLogSum, AttendBackSinksIn::kDlogSum, y.rows());
+  return c.shape(AttendBackSinksIn::kSinks);
+}
+
+Outputs attend_tangent(const OpContext& c) {
+  for (int i : {AttendIn::kQ, AttendIn::kK, AttendIn::kV}) {
+    const int tangent = AttendTangentIn::kTq + i;
+    if (c.has(tangent)) c.same_shape(i, tangent);
+  }
+  if (c.has(AttendTangentIn::kTsinks)) c.same_shape(AttendIn::kSinks, AttendTangentIn::kTsinks);
+  return attend(c);
 }
 
 Outputs choose_positions(const OpContext& c) {
@@ -104,8 +128,17 @@ Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
 
 // Five matrix products: scores and dp recomputed, dq, dk and dv.
 Cost attend_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
-  return {.flops =
-              10 * size.elements(c.shape(AttendBackIn::kQ)) * seen(c.attr<AttendAttr>(), size)};
+  const Shape& q = c.shape(AttendBackIn::kQ);
+  const auto columns = static_cast<double>(3 * q.cols() + 2 * c.shape(AttendBackIn::kDy).cols());
+  double positions = seen(c.attr<AttendAttr>(), size);
+  if (c.has(AttendBackIn::kChosen))
+    positions = std::min(positions, static_cast<double>(c.shape(AttendBackIn::kChosen).cols()));
+  return {.flops = 2 * size(q.rows()) * positions * columns};
+}
+
+// Scores and weighted values, and their products with two tangents each.
+Cost attend_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  return {.flops = 3 * attend_cost(c, out, size).flops};
 }
 
 }  // namespace veery::op::detail

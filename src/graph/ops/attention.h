@@ -1,5 +1,6 @@
 // attention.h: softmax attention and the KV cache.
 #pragma once
+#include "graph/ops/elementwise.h"
 #include "graph/ops/leaf.h"
 
 namespace veery {
@@ -49,7 +50,14 @@ struct ChooseIn {
   enum { kQ, kWeights, kK };
 };
 struct AttendBackIn {
-  enum { kDy, kQ, kK, kV, kY, kLogSum, kDlogSum };
+  enum { kDy, kQ, kK, kV, kY, kLogSum, kDlogSum, kChosen };
+};
+struct AttendBackSinksIn {
+  enum { kDy, kY, kLogSum, kSinks, kDlogSum };
+};
+/// The inputs of attend, and the tangents of the first four.
+struct AttendTangentIn {
+  enum { kTq = AttendIn::kChosen + 1, kTk, kTv, kTsinks };
 };
 
 namespace op {
@@ -58,10 +66,13 @@ namespace detail {
 Outputs cache_write(const OpContext& c);
 Outputs attend(const OpContext& c);
 Outputs attend_back(const OpContext& c);
+Outputs attend_back_sinks(const OpContext& c);
+Outputs attend_tangent(const OpContext& c);
 Outputs choose_positions(const OpContext& c);
 Cost choose_positions_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 Cost attend_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Cost attend_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
 
@@ -83,14 +94,32 @@ inline constexpr OpDef kAttend{.name = "attend",
                                .outputs = {"y", "log_sum?"},
                                .infer = detail::attend,
                                .cost = detail::attend_cost};
-/// Gradient of attention without a cache, sinks or shared values. y and log_sum are the results of
-/// attend; dlog_sum is absent if the loss does not depend on log_sum.
-inline constexpr OpDef kAttendBack{.name = "attend_back",
-                                   .group = OpGroup::kBackward,
-                                   .inputs = {"dy", "q", "k", "v", "y", "log_sum", "dlog_sum?"},
-                                   .outputs = {"dq?", "dk?", "dv?"},
-                                   .infer = detail::attend_back,
-                                   .cost = detail::attend_back_cost};
+/// Gradient of attention without a cache. y and log_sum are the results of attend; dlog_sum is
+/// absent if the loss does not depend on log_sum. With AttendAttr::shared, dv is the gradient of
+/// the keys as values: [rows, kv_heads * key size], zero in dimensions that hold no values.
+inline constexpr OpDef kAttendBack{
+    .name = "attend_back",
+    .group = OpGroup::kBackward,
+    .inputs = {"dy", "q", "k", "v", "y", "log_sum", "dlog_sum?", "chosen?"},
+    .outputs = {"dq?", "dk?", "dv?"},
+    .infer = detail::attend_back,
+    .cost = detail::attend_back_cost};
+/// Gradient of the sinks: [1, heads].
+inline constexpr OpDef kAttendBackSinks{.name = "attend_back_sinks",
+                                        .group = OpGroup::kBackward,
+                                        .inputs = {"dy", "y", "log_sum", "sinks", "dlog_sum?"},
+                                        .outputs = {"dsinks"},
+                                        .infer = detail::attend_back_sinks,
+                                        .cost = detail::elements<2>};
+/// The tangents of y and log_sum for those of q, k, v and sinks; absent ones are zero. Attention
+/// without a cache.
+inline constexpr OpDef kAttendTangent{
+    .name = "attend_tangent",
+    .group = OpGroup::kBackward,
+    .inputs = {"q", "k", "v", "sinks?", "chosen?", "tq?", "tk?", "tv?", "tsinks?"},
+    .outputs = {"y", "log_sum?"},
+    .infer = detail::attend_tangent,
+    .cost = detail::attend_tangent_cost};
 
 /// Selects the positions with the largest scores among those up to the row's own position; ties
 /// prefer the lowest position (lightning indexer of DeepSeek-AI, DeepSeek-V3.2-Exp, 2025). q [rows,
@@ -103,7 +132,8 @@ inline constexpr OpDef kChoosePositions{.name = "choose_positions",
                                         .infer = detail::choose_positions,
                                         .cost = detail::choose_positions_cost};
 
-inline constexpr Op kAttention[] = {kCacheWrite, kAttend, kAttendBack, kChoosePositions};
+inline constexpr Op kAttention[] = {kCacheWrite,      kAttend,        kAttendBack,
+                                    kAttendBackSinks, kAttendTangent, kChoosePositions};
 
 }  // namespace op
 }  // namespace veery

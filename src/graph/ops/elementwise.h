@@ -110,6 +110,14 @@ inline Outputs sum_to(const OpContext& c) {
             "the result must have the rows of x or one, and columns that divide those of x");
   return like;
 }
+inline Outputs spread_to(const OpContext& c) {
+  const Shape& like = c.shape(BinaryIn::kB);
+  const Shape& x = c.shape(BinaryIn::kA);
+  c.require((x.rows() == like.rows() || x.rows() == Dim(1)) && like.cols() % x.cols() == 0,
+            "x must have the rows of the result or one, and columns that divide those of the "
+            "result");
+  return like;
+}
 
 }  // namespace detail
 
@@ -123,10 +131,15 @@ inline constexpr OpDef kMul{
 /// Sums over rows and parts of columns so that the result has the shape of `like`, whose values are
 /// not read. The transpose of the broadcast in mul and add.
 inline constexpr OpDef kSumTo{.name = "sum_to",
-                              .group = OpGroup::kBackward,
                               .inputs = {"x", "like"},
                               .infer = detail::sum_to,
                               .cost = detail::elements<1>};
+/// The broadcast of mul and add: repeats x over rows and parts of columns so that the result has
+/// the shape of `like`, whose values are not read.
+inline constexpr OpDef kSpreadTo{.name = "spread_to",
+                                 .group = OpGroup::kBackward,
+                                 .inputs = {"x", "like"},
+                                 .infer = detail::spread_to};
 /// factor * x
 inline constexpr OpDef kScale{.name = "scale",
                               .inputs = {"x"},
@@ -155,8 +168,8 @@ inline constexpr OpDef kSoftcapBack{.name = "softcap_back",
                                     .infer = detail::unary_back<ScaleAttr>,
                                     .cost = detail::elements<10>};
 
-inline constexpr Op kElementwise[] = {kAdd,          kMul,  kSumTo,   kScale,      kActivate,
-                                      kActivateBack, kCast, kSoftcap, kSoftcapBack};
+inline constexpr Op kElementwise[] = {kAdd,      kMul,          kSumTo, kSpreadTo, kScale,
+                                      kActivate, kActivateBack, kCast,  kSoftcap,  kSoftcapBack};
 
 }  // namespace op
 }  // namespace veery

@@ -3,6 +3,28 @@
 #include <cmath>
 
 namespace veery::op::detail {
+namespace {
+
+// The type of an input, or that of the zero that stands for the gradient of an absent one.
+ValueType like(const OpContext& c, int input) {
+  return c.has(input) ? c.type(input) : ValueType{Shape{1, 1}};
+}
+
+// A run reads the weights of experts that any row selected, assuming equal probabilities. The
+// weights have the same indices in all ops.
+Cost cost_of(const OpContext& c, const MoeAttr& attr, const Shape& x, const RunSize& size) {
+  const double part = 1.0 * attr.used / attr.experts;
+  const double rows = size(x.rows());
+  const double weights = (c.has(MoeIn::kGate) ? 2 : 1) * size.elements(c.shape(MoeIn::kUp)) +
+                         size.elements(c.shape(MoeIn::kDown));
+  return {.flops = 2 * rows * weights * part, .weight_share = 1 - std::pow(1 - part, rows)};
+}
+Cost times(Cost cost, double factor) {
+  cost.flops *= factor;
+  return cost;
+}
+
+}  // namespace
 
 Outputs route(const OpContext& c) {
   const auto& attr = c.attr<RouteAttr>();
@@ -18,6 +40,35 @@ Outputs route(const OpContext& c) {
   c.require(attr.group_best >= 1 && attr.group_best <= experts / attr.groups,
             "a group is scored by more experts than it has");
   return scores;
+}
+
+// Both derivatives have their last input in the same place.
+Outputs route_derivative(const OpContext& c) {
+  c.same_shape(RouteBackIn::kScores, RouteBackIn::kDgates);
+  return route(c);
+}
+
+Outputs moe_back(const OpContext& c) {
+  c.attr<MoeAttr>();
+  return {like(c, MoeBackIn::kX), like(c, MoeBackIn::kGates)};
+}
+Outputs moe_back_w(const OpContext& c) {
+  c.attr<MoeAttr>();
+  return {like(c, MoeBackIn::kGate), like(c, MoeBackIn::kUp), like(c, MoeBackIn::kDown)};
+}
+Outputs moe_back_bias(const OpContext& c) {
+  c.attr<MoeAttr>();
+  return {like(c, MoeBackIn::kGateBias), like(c, MoeBackIn::kUpBias),
+          like(c, MoeBackIn::kDownBias)};
+}
+
+Outputs moe_tangent(const OpContext& c) {
+  const auto& attr = c.attr<MoeTangentAttr>();
+  c.require(attr.moves >= 0 && attr.moves <= MoeIn::kDownBias && attr.moves != MoeIn::kResidual &&
+                c.has(attr.moves),
+            "what moves must be one of the inputs");
+  c.same_shape(attr.moves, MoeTangentIn::kTangent);
+  return Shape{c.shape(MoeTangentIn::kX).rows(), c.shape(MoeTangentIn::kDown)[1]};
 }
 
 Outputs moe(const OpContext& c) {
@@ -49,14 +100,15 @@ Outputs moe(const OpContext& c) {
   return out;
 }
 
-// A run reads the weights of experts that any row selected, assuming equal probabilities.
 Cost moe_cost(const OpContext& c, const Outputs&, const RunSize& size) {
-  const auto& attr = c.attr<MoeAttr>();
-  const double part = 1.0 * attr.used / attr.experts;
-  const double rows = size(c.shape(MoeIn::kX).rows());
-  const double weights = (c.has(MoeIn::kGate) ? 2 : 1) * size.elements(c.shape(MoeIn::kUp)) +
-                         size.elements(c.shape(MoeIn::kDown));
-  return {.flops = 2 * rows * weights * part, .weight_share = 1 - std::pow(1 - part, rows)};
+  return cost_of(c, c.attr<MoeAttr>(), c.shape(MoeIn::kX), size);
+}
+// The forward pass, and as many products for the gradients of hidden values and of the results.
+Cost moe_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return times(cost_of(c, c.attr<MoeAttr>(), c.shape(MoeBackIn::kX), size), 3);
+}
+Cost moe_tangent_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return times(cost_of(c, c.attr<MoeTangentAttr>().moe, c.shape(MoeTangentIn::kX), size), 2);
 }
 
 }  // namespace veery::op::detail

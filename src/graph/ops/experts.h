@@ -34,19 +34,45 @@ struct MoeAttr {
   float limit = 0, alpha = 1;
 };
 
+/// Parameters of moe_tangent: the input (MoeIn) with a tangent, other than the residual.
+struct MoeTangentAttr {
+  MoeAttr moe;
+  int32_t moves = 0;
+};
+
 struct RouteIn {
   enum { kScores, kBias };
 };
+struct RouteBackIn {
+  enum { kScores, kBias, kDgates };
+};
+struct RouteTangentIn {
+  enum { kScores, kBias, kTscores };
+};
 struct MoeIn {
   enum { kX, kGates, kResidual, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
+};
+/// The indices of weights and biases are those of MoeIn.
+struct MoeBackIn {
+  enum { kDy, kX, kGates, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
+};
+struct MoeTangentIn {
+  enum { kX, kGates, kTangent, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
 };
 
 namespace op {
 namespace detail {
 
 Outputs route(const OpContext& c);
+Outputs route_derivative(const OpContext& c);
 Outputs moe(const OpContext& c);
+Outputs moe_back(const OpContext& c);
+Outputs moe_back_w(const OpContext& c);
+Outputs moe_back_bias(const OpContext& c);
+Outputs moe_tangent(const OpContext& c);
 Cost moe_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Cost moe_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Cost moe_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
 
@@ -66,7 +92,52 @@ inline constexpr OpDef kMoe{.name = "moe",
                             .infer = detail::moe,
                             .cost = detail::moe_cost};
 
-inline constexpr Op kMixtures[] = {kRoute, kMoe};
+/// Gradient of the scores. The selection is constant, so the bias has none.
+inline constexpr OpDef kRouteBack{.name = "route_back",
+                                  .group = OpGroup::kBackward,
+                                  .inputs = {"scores", "bias?", "dgates"},
+                                  .outputs = {"dscores"},
+                                  .infer = detail::route_derivative,
+                                  .cost = detail::elements<8>};
+/// The tangent of the gates for one of the scores.
+inline constexpr OpDef kRouteTangent{.name = "route_tangent",
+                                     .group = OpGroup::kBackward,
+                                     .inputs = {"scores", "bias?", "tscores"},
+                                     .outputs = {"tgates"},
+                                     .infer = detail::route_derivative,
+                                     .cost = detail::elements<8>};
+
+/// Gradients of moe. Those of gates that are zero are zero, because the selection is constant. The
+/// gradient of an absent input is [1, 1] zero.
+inline constexpr OpDef kMoeBack{
+    .name = "moe_back",
+    .group = OpGroup::kBackward,
+    .inputs = {"dy", "x", "gates", "gate?", "up", "down", "gate_bias?", "up_bias?", "down_bias?"},
+    .outputs = {"dx?", "dgates?"},
+    .infer = detail::moe_back,
+    .cost = detail::moe_back_cost};
+inline constexpr OpDef kMoeBackW{.name = "moe_back_w",
+                                 .group = OpGroup::kBackward,
+                                 .inputs = kMoeBack.inputs,
+                                 .outputs = {"dgate?", "dup?", "ddown?"},
+                                 .infer = detail::moe_back_w,
+                                 .cost = detail::moe_back_cost};
+inline constexpr OpDef kMoeBackBias{.name = "moe_back_bias",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = kMoeBack.inputs,
+                                    .outputs = {"dgate_bias?", "dup_bias?", "ddown_bias?"},
+                                    .infer = detail::moe_back_bias,
+                                    .cost = detail::moe_back_cost};
+/// The tangent of y for a tangent of one input; `tangent` has the shape of that input.
+inline constexpr OpDef kMoeTangent{.name = "moe_tangent",
+                                   .group = OpGroup::kBackward,
+                                   .inputs = {"x", "gates", "tangent", "gate?", "up", "down",
+                                              "gate_bias?", "up_bias?", "down_bias?"},
+                                   .infer = detail::moe_tangent,
+                                   .cost = detail::moe_tangent_cost};
+
+inline constexpr Op kMixtures[] = {kRoute,   kMoe,      kRouteBack,   kRouteTangent,
+                                   kMoeBack, kMoeBackW, kMoeBackBias, kMoeTangent};
 
 }  // namespace op
 }  // namespace veery

@@ -32,6 +32,35 @@ Node linear_kernel_form(const Node& node) {
   return fused;
 }
 
+Outputs head_linear_back_x(const OpContext& c) {
+  const Shape& dy = c.shape(HeadLinearBackXIn::kDy);
+  const Shape& w = c.shape(HeadLinearBackXIn::kWeight);
+  const int64_t heads = c.attr<HeadsAttr>().heads;
+  c.require(heads >= 1 && dy.cols() % heads == 0, "the columns must divide into the heads");
+  c.require(w.rank == 3 && w[0] == heads && w[1].size <= dy.cols() / heads,
+            "the weight must be [heads, out, in], with out at most the columns of a head of dy");
+  return Shape{dy.rows(), dy.cols() - w.rows().size + heads * w.cols()};
+}
+
+Outputs head_linear_back_w(const OpContext& c) {
+  const Shape& dy = c.shape(HeadLinearBackWIn::kDy);
+  const Shape& x = c.shape(HeadLinearBackWIn::kX);
+  const Shape& w = c.shape(HeadLinearBackWIn::kWeight);
+  const int64_t heads = c.attr<HeadsAttr>().heads;
+  c.require(heads >= 1 && w.rank == 3 && w[0] == heads, "the weight must be [heads, out, in]");
+  c.require(dy.rows() == x.rows() && dy.cols() == w.rows().size + x.cols() - heads * w.cols(),
+            "dy must have the shape of the result of head_linear");
+  return w;
+}
+
+Outputs head_linear_tangent(const OpContext& c) {
+  if (c.has(HeadLinearTangentIn::kTx))
+    c.same_shape(HeadLinearTangentIn::kX, HeadLinearTangentIn::kTx);
+  if (c.has(HeadLinearTangentIn::kTweight))
+    c.same_shape(HeadLinearTangentIn::kWeight, HeadLinearTangentIn::kTweight);
+  return head_linear(c);
+}
+
 Outputs fused_linear(const OpContext& c) {
   const auto& attr = c.attr<FusedLinearAttr>();
   const Shape& x = c.shape(FusedLinearIn::kX);

@@ -37,6 +37,15 @@ struct FusedLinearIn {
 struct HeadLinearIn {
   enum { kX, kWeight };
 };
+struct HeadLinearBackXIn {
+  enum { kDy, kWeight };
+};
+struct HeadLinearBackWIn {
+  enum { kDy, kX, kWeight };
+};
+struct HeadLinearTangentIn {
+  enum { kX, kWeight, kTx, kTweight };
+};
 struct LinearBackXIn {
   enum { kDy, kWeight };
 };
@@ -73,6 +82,15 @@ inline Outputs head_linear(const OpContext& c) {
 inline Cost head_linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
   return {.flops = 2 * size(c.shape(HeadLinearIn::kX).rows()) *
                    size.elements(c.shape(HeadLinearIn::kWeight))};
+}
+Outputs head_linear_back_x(const OpContext& c);
+Outputs head_linear_back_w(const OpContext& c);
+Outputs head_linear_tangent(const OpContext& c);
+inline Cost head_linear_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  const Shape& weight =
+      c.shape(c.has(HeadLinearBackWIn::kWeight) ? int{HeadLinearBackWIn::kWeight}
+                                                : int{HeadLinearBackXIn::kWeight});
+  return {.flops = 2 * size(c.shape(HeadLinearBackXIn::kDy).rows()) * size.elements(weight)};
 }
 inline Outputs linear_back_x(const OpContext& c) {
   const Shape& dy = c.shape(LinearBackXIn::kDy);
@@ -130,6 +148,25 @@ inline constexpr OpDef kHeadLinear{.name = "head_linear",
                                    .inputs = {"x", "weight"},
                                    .infer = detail::head_linear,
                                    .cost = detail::head_linear_cost};
+inline constexpr OpDef kHeadLinearBackX{.name = "head_linear_back_x",
+                                        .group = OpGroup::kBackward,
+                                        .inputs = {"dy", "weight"},
+                                        .outputs = {"dx"},
+                                        .infer = detail::head_linear_back_x,
+                                        .cost = detail::head_linear_back_cost};
+/// Only the shape of the weight is used.
+inline constexpr OpDef kHeadLinearBackW{.name = "head_linear_back_w",
+                                        .group = OpGroup::kBackward,
+                                        .inputs = {"dy", "x", "weight"},
+                                        .outputs = {"dweight"},
+                                        .infer = detail::head_linear_back_w,
+                                        .cost = detail::head_linear_back_cost};
+/// The tangent of y for those of x and weight; absent ones are zero.
+inline constexpr OpDef kHeadLinearTangent{.name = "head_linear_tangent",
+                                          .group = OpGroup::kBackward,
+                                          .inputs = {"x", "weight", "tx?", "tweight?"},
+                                          .infer = detail::head_linear_tangent,
+                                          .cost = detail::head_linear_cost};
 inline constexpr OpDef kLinearBackX{.name = "linear_back_x",
                                     .group = OpGroup::kBackward,
                                     .inputs = {"dy", "weight"},
@@ -150,8 +187,9 @@ inline constexpr OpDef kBiasBack{.name = "bias_back",
                                  .infer = detail::bias_back,
                                  .cost = detail::elements<1>};
 
-inline constexpr Op kProducts[] = {kLinear,      kFusedLinear, kLinearArgmax, kHeadLinear,
-                                   kLinearBackX, kLinearBackW, kBiasBack};
+inline constexpr Op kProducts[] = {
+    kLinear,          kFusedLinear,       kLinearArgmax, kHeadLinear,  kHeadLinearBackX,
+    kHeadLinearBackW, kHeadLinearTangent, kLinearBackX,  kLinearBackW, kBiasBack};
 
 }  // namespace op
 }  // namespace veery

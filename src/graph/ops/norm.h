@@ -23,6 +23,9 @@ struct LayerNormIn {
 struct NormBackIn {
   enum { kDy, kX, kWeight };
 };
+struct NormTangentIn {
+  enum { kX, kWeight, kTx, kTweight, kTbias };
+};
 
 namespace op {
 namespace detail {
@@ -68,6 +71,18 @@ inline Outputs rms_norm_back_w(const OpContext& c) {
 inline Outputs layer_norm_back_w(const OpContext& c) {
   c.same_shape(NormBackIn::kDy, NormBackIn::kX);
   return c.shape(NormBackIn::kWeight);
+}
+inline Outputs rms_norm_tangent(const OpContext& c) {
+  if (c.has(NormTangentIn::kTx)) c.same_shape(NormTangentIn::kX, NormTangentIn::kTx);
+  if (c.has(NormTangentIn::kTweight)) c.same_shape(NormTangentIn::kWeight, NormTangentIn::kTweight);
+  return rms_norm(c);
+}
+inline Outputs layer_norm_tangent(const OpContext& c) {
+  const Shape& x = grouped(c, c.shape(NormTangentIn::kX));
+  if (c.has(NormTangentIn::kTx)) c.same_shape(NormTangentIn::kX, NormTangentIn::kTx);
+  for (int i : {NormTangentIn::kTweight, NormTangentIn::kTbias})
+    if (c.has(i)) c.same_shape(NormTangentIn::kWeight, i);
+  return x;
 }
 inline Cost norm(const OpContext&, const Outputs& out, const RunSize& size) {
   return {.flops = 4 * size.elements(out.types[0].shape)};
@@ -127,9 +142,21 @@ inline constexpr OpDef kLayerNormBackW{.name = "layer_norm_back_w",
                                        .infer = detail::layer_norm_back_w,
                                        .cost = detail::norm};
 
-inline constexpr Op kNorms[] = {kRmsNorm,      kRmsNormAdd,     kLayerNorm,
-                                kL2Norm,       kL2NormBack,     kRmsNormBackX,
-                                kRmsNormBackW, kLayerNormBackX, kLayerNormBackW};
+/// The tangent of y for those of x, weight and bias; absent ones are zero.
+inline constexpr OpDef kRmsNormTangent{.name = "rms_norm_tangent",
+                                       .group = OpGroup::kBackward,
+                                       .inputs = {"x", "weight", "tx?", "tweight?"},
+                                       .infer = detail::rms_norm_tangent,
+                                       .cost = detail::norm};
+inline constexpr OpDef kLayerNormTangent{.name = "layer_norm_tangent",
+                                         .group = OpGroup::kBackward,
+                                         .inputs = {"x", "weight", "tx?", "tweight?", "tbias?"},
+                                         .infer = detail::layer_norm_tangent,
+                                         .cost = detail::norm};
+
+inline constexpr Op kNorms[] = {kRmsNorm,        kRmsNormAdd,     kLayerNorm,       kL2Norm,
+                                kL2NormBack,     kRmsNormBackX,   kRmsNormBackW,    kLayerNormBackX,
+                                kLayerNormBackW, kRmsNormTangent, kLayerNormTangent};
 
 }  // namespace op
 }  // namespace veery

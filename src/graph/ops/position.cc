@@ -54,6 +54,33 @@ Outputs qkv_rope(const OpContext& c) {
   return Shape{qkv.rows(), q};
 }
 
+Outputs rope_back_angles(const OpContext& c) {
+  return Shape{c.same_shape(RopeBackAnglesIn::kDy, RopeBackAnglesIn::kX).rows(),
+               c.attr<RopeAttr>().dims};
+}
+
+Outputs rope_tangent(const OpContext& c) {
+  const Shape& x = c.shape(RopeTangentIn::kX);
+  c.require(c.shape(RopeTangentIn::kTangles) == Shape{x.rows(), c.attr<RopeAttr>().dims},
+            "the tangent of the angles must be [rows, rotated dimensions]");
+  return x;
+}
+
+Outputs rope_angles_back(const OpContext& c) {
+  c.same_shape(RopeAnglesBackIn::kDangles, RopeAnglesBackIn::kAngles);
+  const Shape row{1, c.attr<AnglesAttr>().dims / 2};
+  c.require(c.shape(RopeAnglesBackIn::kDivisors) == row, "there must be one divisor a pair");
+  return {ValueType{row}, ValueType{row}};
+}
+
+Outputs rope_angles_tangent(const OpContext& c) {
+  if (c.has(RopeAnglesTangentIn::kTdivisors))
+    c.same_shape(RopeAnglesTangentIn::kDivisors, RopeAnglesTangentIn::kTdivisors);
+  if (c.has(RopeAnglesTangentIn::kTextended))
+    c.same_shape(RopeAnglesTangentIn::kExtended, RopeAnglesTangentIn::kTextended);
+  return c.shape(RopeAnglesTangentIn::kAngles);
+}
+
 // Also writes the caches, so nodes that read them must follow.
 Value decompose_qkv_rope(Graph& graph, const Node& node) {
   const auto attr = node.as<QkvRopeAttr>();

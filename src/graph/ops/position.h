@@ -56,6 +56,19 @@ struct PositionScaleIn {
 struct RopeIn {
   enum { kX, kAngles };
 };
+struct RopeBackAnglesIn {
+  enum { kDy, kX };
+};
+struct RopeTangentIn {
+  enum { kX, kTangles };
+};
+struct RopeAnglesBackIn {
+  enum { kAngles, kPositions, kDivisors, kExtended, kIsExtended, kDangles };
+};
+/// The first inputs are those of RopeAnglesBackIn.
+struct RopeAnglesTangentIn {
+  enum { kAngles, kPositions, kDivisors, kExtended, kIsExtended, kTdivisors, kTextended };
+};
 struct QkvRopeIn {
   enum { kQkv, kAngles, kKeys, kValues, kQueryNorm, kKeyNorm };
 };
@@ -67,6 +80,10 @@ Outputs rope_angles(const OpContext& c);
 Outputs position_scale(const OpContext& c);
 Outputs rope(const OpContext& c);
 Outputs qkv_rope(const OpContext& c);
+Outputs rope_back_angles(const OpContext& c);
+Outputs rope_tangent(const OpContext& c);
+Outputs rope_angles_back(const OpContext& c);
+Outputs rope_angles_tangent(const OpContext& c);
 Value decompose_qkv_rope(Graph& graph, const Node& node);
 
 inline Cost rope_cost(const OpContext&, const Outputs& out, const RunSize& size) {
@@ -102,7 +119,38 @@ inline constexpr OpDef kQkvRope{
     .writes = 1U << QkvRopeIn::kKeys | 1U << QkvRopeIn::kValues,
     .decompose = detail::decompose_qkv_rope};
 
-inline constexpr Op kPositions[] = {kRopeAngles, kRope, kPositionScale, kQkvRope};
+/// Gradient of rope with respect to the angles: [rows, dims]. x is the input of rope.
+inline constexpr OpDef kRopeBackAngles{.name = "rope_back_angles",
+                                       .group = OpGroup::kBackward,
+                                       .inputs = {"dy", "x"},
+                                       .outputs = {"dangles"},
+                                       .infer = detail::rope_back_angles,
+                                       .cost = detail::rope_cost};
+/// The tangent of rope for a tangent of the angles.
+inline constexpr OpDef kRopeTangent{.name = "rope_tangent",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"x", "tangles"},
+                                    .infer = detail::rope_tangent,
+                                    .cost = detail::rope_cost};
+/// Gradient of rope_angles with respect to the divisors; positions are integers. `angles` is the
+/// result of rope_angles.
+inline constexpr OpDef kRopeAnglesBack{
+    .name = "rope_angles_back",
+    .group = OpGroup::kBackward,
+    .inputs = {"angles", "positions", "divisors", "extended?", "is_extended?", "dangles"},
+    .outputs = {"ddivisors?", "dextended?"},
+    .infer = detail::rope_angles_back};
+/// The tangent of rope_angles for those of the divisors; absent ones are zero.
+inline constexpr OpDef kRopeAnglesTangent{.name = "rope_angles_tangent",
+                                          .group = OpGroup::kBackward,
+                                          .inputs = {"angles", "positions", "divisors", "extended?",
+                                                     "is_extended?", "tdivisors?", "textended?"},
+                                          .outputs = {"tangles"},
+                                          .infer = detail::rope_angles_tangent};
+
+inline constexpr Op kPositions[] = {
+    kRopeAngles,     kRope,        kPositionScale,  kQkvRope,
+    kRopeBackAngles, kRopeTangent, kRopeAnglesBack, kRopeAnglesTangent};
 
 }  // namespace op
 }  // namespace veery

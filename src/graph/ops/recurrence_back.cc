@@ -91,4 +91,54 @@ Cost conv1d_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
                    size.elements(c.shape(Conv1dBackXIn::kDy))};
 }
 
+Outputs slstm_back(const OpContext& c) {
+  const Shape& x = c.shape(SlstmBackIn::kX);
+  c.attr<SlstmAttr>();
+  c.require(c.shape(SlstmBackIn::kDy) == Shape{x.rows(), x.cols() / kSlstmGates},
+            "dy must have one column a channel");
+  return {ValueType{x}, ValueType{c.shape(SlstmBackIn::kRecurrent)},
+          ValueType{c.shape(SlstmBackIn::kBias)}};
+}
+
+// The gates are computed twice, and each recurrent product has two transposes.
+Cost slstm_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  const auto head = static_cast<double>(c.shape(SlstmBackIn::kRecurrent).rows().size);
+  return {.flops = 6 * head * size.elements(c.shape(SlstmBackIn::kX))};
+}
+
+Outputs slstm_tangent(const OpContext& c) {
+  for (int i : {SlstmIn::kX, SlstmIn::kRecurrent, SlstmIn::kBias})
+    if (c.has(SlstmTangentIn::kTx + i)) c.same_shape(i, SlstmTangentIn::kTx + i);
+  const Shape& x = c.shape(SlstmTangentIn::kX);
+  c.attr<SlstmAttr>();
+  return Shape{x.rows(), x.cols() / kSlstmGates};
+}
+
+Cost slstm_tangent_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  const auto head = static_cast<double>(c.shape(SlstmTangentIn::kRecurrent).rows().size);
+  return {.flops = 6 * head * size.elements(c.shape(SlstmTangentIn::kX))};
+}
+
+Outputs linear_heads_back_x(const OpContext& c) {
+  const Shape& dy = c.shape(LinearHeadsBackXIn::kDy);
+  const Shape& weight = c.shape(LinearHeadsBackXIn::kWeight);
+  c.require(weight.rows() == Dim(dy.cols()) && dy.cols() % weight.cols() == 0,
+            "the weight must be [columns of dy, a divisor of these]");
+  return dy;
+}
+
+Outputs linear_heads_back_w(const OpContext& c) {
+  const Shape& dy = c.same_shape(LinearHeadsBackWIn::kDy, LinearHeadsBackWIn::kX);
+  const Shape& weight = c.shape(LinearHeadsBackWIn::kWeight);
+  c.require(weight.rows() == Dim(dy.cols()) && dy.cols() % weight.cols() == 0,
+            "the weight must be [columns of dy, a divisor of these]");
+  return weight;
+}
+
+Cost linear_heads_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  const int weight = c.has(2) ? int{LinearHeadsBackWIn::kWeight} : int{LinearHeadsBackXIn::kWeight};
+  return {.flops = 2 * static_cast<double>(c.shape(weight).cols()) *
+                   size.elements(c.shape(LinearHeadsBackXIn::kDy))};
+}
+
 }  // namespace veery::op::detail

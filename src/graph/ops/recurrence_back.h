@@ -31,6 +31,18 @@ struct Conv1dBackXIn {
 struct Conv1dBackWIn {
   enum { kDy, kX, kWeight };
 };
+struct SlstmBackIn {
+  enum { kDy, kX, kRecurrent, kBias };
+};
+struct SlstmTangentIn {
+  enum { kX, kRecurrent, kBias, kTx, kTrecurrent, kTbias };
+};
+struct LinearHeadsBackXIn {
+  enum { kDy, kWeight };
+};
+struct LinearHeadsBackWIn {
+  enum { kDy, kX, kWeight };
+};
 
 /// Checkpointing in scan gradients: the state is saved at every kScanBackPositions-th position, and
 /// the states of one interval at a time are recomputed from it.
@@ -53,6 +65,13 @@ Cost scan_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& si
 Outputs conv1d_back_x(const OpContext& c);
 Outputs conv1d_back_w(const OpContext& c);
 Cost conv1d_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Outputs slstm_back(const OpContext& c);
+Cost slstm_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Outputs slstm_tangent(const OpContext& c);
+Cost slstm_tangent_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Outputs linear_heads_back_x(const OpContext& c);
+Outputs linear_heads_back_w(const OpContext& c);
+Cost linear_heads_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
 
@@ -111,9 +130,38 @@ inline constexpr OpDef kConv1dBackW{.name = "conv1d_back_w",
                                     .infer = detail::conv1d_back_w,
                                     .cost = detail::conv1d_back_cost};
 
-inline constexpr Op kRecurrencesBack[] = {kScanChunks,      kScanBack,    kScanBackGates,
-                                          kScanBackLowRank, kScanTangent, kConv1dBackX,
-                                          kConv1dBackW};
+/// Gradient of an slstm without a state.
+inline constexpr OpDef kSlstmBack{.name = "slstm_back",
+                                  .group = OpGroup::kBackward,
+                                  .inputs = {"dy", "x", "recurrent", "bias"},
+                                  .outputs = {"dx?", "drecurrent?", "dbias?"},
+                                  .infer = detail::slstm_back,
+                                  .cost = detail::slstm_back_cost};
+/// The tangent of y for those of the inputs; absent ones are zero.
+inline constexpr OpDef kSlstmTangent{
+    .name = "slstm_tangent",
+    .group = OpGroup::kBackward,
+    .inputs = {"x", "recurrent", "bias", "tx?", "trecurrent?", "tbias?"},
+    .infer = detail::slstm_tangent,
+    .cost = detail::slstm_tangent_cost};
+
+inline constexpr OpDef kLinearHeadsBackX{.name = "linear_heads_back_x",
+                                         .group = OpGroup::kBackward,
+                                         .inputs = {"dy", "weight"},
+                                         .outputs = {"dx"},
+                                         .infer = detail::linear_heads_back_x,
+                                         .cost = detail::linear_heads_back_cost};
+/// Only the shape of the weight is used.
+inline constexpr OpDef kLinearHeadsBackW{.name = "linear_heads_back_w",
+                                         .group = OpGroup::kBackward,
+                                         .inputs = {"dy", "x", "weight"},
+                                         .outputs = {"dweight"},
+                                         .infer = detail::linear_heads_back_w,
+                                         .cost = detail::linear_heads_back_cost};
+
+inline constexpr Op kRecurrencesBack[] = {
+    kScanChunks,  kScanBack,  kScanBackGates, kScanBackLowRank,  kScanTangent,     kConv1dBackX,
+    kConv1dBackW, kSlstmBack, kSlstmTangent,  kLinearHeadsBackX, kLinearHeadsBackW};
 
 }  // namespace op
 }  // namespace veery

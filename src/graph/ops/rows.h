@@ -44,6 +44,18 @@ struct SelectRowsBackIn {
 struct PoolBackIn {
   enum { kDy, kX };
 };
+struct PoolTangentIn {
+  enum { kX, kTx };
+};
+struct TopKBackIn {
+  enum { kX, kIndices, kDvalues, kDmass };
+};
+struct TopKTangentIn {
+  enum { kX, kIndices, kTx };
+};
+struct TopKTangentOut {
+  enum { kValues, kMass };
+};
 struct AssignIn {
   enum { kX, kVariable };
 };
@@ -130,6 +142,16 @@ inline Outputs pool_back(const OpContext& c) {
             "dy must have one row a sequence and the columns of x");
   return x;
 }
+inline Outputs pool_tangent(const OpContext& c) {
+  c.same_shape(PoolTangentIn::kX, PoolTangentIn::kTx);
+  c.require(c.attr<PoolAttr>().kind == Pooling::kMax, "pooling is linear unless it is a maximum");
+  return pool(c);
+}
+inline Outputs top_k_back(const OpContext& c) { return c.shape(TopKBackIn::kX); }
+inline Outputs top_k_tangent(const OpContext& c) {
+  const Shape& x = c.same_shape(TopKTangentIn::kX, TopKTangentIn::kTx);
+  return {ValueType{c.shape(TopKTangentIn::kIndices)}, ValueType{Shape{x.rows(), 1}}};
+}
 
 }  // namespace detail
 
@@ -194,9 +216,32 @@ inline constexpr OpDef kPoolBack{.name = "pool_back",
                                  .infer = detail::pool_back,
                                  .cost = detail::elements<1>};
 
-inline constexpr Op kRowOps[] = {kEmbed,      kEmbedBack,      kColumns, kColumnsBack, kConcat,
-                                 kSelectRows, kSelectRowsBack, kAssign,  kShift,       kArgmax,
-                                 kTopK,       kPool,           kPoolBack};
+/// The tangent of a maximum per column: the tangent of its row.
+inline constexpr OpDef kPoolTangent{.name = "pool_tangent",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"x", "tx"},
+                                    .infer = detail::pool_tangent,
+                                    .cost = detail::elements<1>};
+/// Gradient of top_k; `indices` are its result. Elements that were not selected have a gradient
+/// through the mass only.
+inline constexpr OpDef kTopKBack{.name = "top_k_back",
+                                 .group = OpGroup::kBackward,
+                                 .inputs = {"x", "indices", "dvalues?", "dmass?"},
+                                 .outputs = {"dx"},
+                                 .infer = detail::top_k_back,
+                                 .cost = detail::elements<10>};
+/// The tangents of the values and of the mass.
+inline constexpr OpDef kTopKTangent{.name = "top_k_tangent",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"x", "indices", "tx"},
+                                    .outputs = {"tvalues", "tmass"},
+                                    .infer = detail::top_k_tangent,
+                                    .cost = detail::elements<10>};
+
+inline constexpr Op kRowOps[] = {kEmbed,       kEmbedBack,  kColumns,        kColumnsBack,
+                                 kConcat,      kSelectRows, kSelectRowsBack, kAssign,
+                                 kShift,       kArgmax,     kTopK,           kTopKBack,
+                                 kTopKTangent, kPool,       kPoolBack,       kPoolTangent};
 
 }  // namespace op
 }  // namespace veery

@@ -90,6 +90,20 @@ inline float gated(const MoeAttr& attr, float g, float u) {
   }
   return activated(g, attr.activation) * u;
 }
+/// The derivatives of gated() by g and by u.
+struct GatedSlopes {
+  float by_gate, by_up;
+};
+inline GatedSlopes gated_slopes(const MoeAttr& attr, float g, float u) {
+  if (attr.limit > 0) {
+    const bool gate_moves = g < attr.limit, up_moves = std::abs(u) < attr.limit;
+    g = std::min(g, attr.limit);
+    u = std::clamp(u, -attr.limit, attr.limit);
+    const float s = sigmoid(attr.alpha * g);
+    return {gate_moves ? s * (1 + attr.alpha * g * (1 - s)) * (u + 1) : 0, up_moves ? g * s : 0};
+  }
+  return {activated_slope(g, attr.activation) * u, activated(g, attr.activation)};
+}
 
 inline float softcap(float x, float cap) { return cap * std::tanh(x / cap); }
 inline float softcap_slope(float x, float cap) {

@@ -47,6 +47,20 @@ class RopeFrequencies {
     }
     return plain;
   }
+  /// Returns the derivative of the frequency of pair i by its divisor.
+  double slope(int i) const {
+    const double divisor = divisors_ != nullptr ? divisors_[i] : 1;
+    const double plain = std::exp(step_ * i) / divisor;
+    double by_plain = (*this)(i) / plain;
+    if (attr_.scaling == RopeScaling::kLlama3) {
+      // The blend depends on the frequency too, except at its ends.
+      const double by_turns = 1 / (attr_.high_freq_factor - attr_.low_freq_factor);
+      const double by_frequency = attr_.original_context / (2 * std::numbers::pi) * by_turns;
+      const double keep = by_frequency * plain - attr_.low_freq_factor * by_turns;
+      if (keep > 0 && keep < 1) by_plain += (plain - plain / attr_.factor) * by_frequency;
+    }
+    return -by_plain * plain / divisor;
+  }
   /// Returns the factor of cos and sin at a position.
   double magnitude(double position) const {
     if (attr_.temperature == 0) return attr_.attention_factor;

@@ -39,6 +39,15 @@ void sum_to(const Dispatch& d, const RunShape& shape, const Worker& worker) {
     d.out().row<float>(r)[c] = static_cast<float>(sum);
   }
 }
+void spread_to(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Operand& x = d.in[BinaryIn::kA];
+  const int32_t part = d.out().cols / x.cols;
+  const Share rows = share(shape.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* from = x.row<float>(x.rows == 1 ? 0 : r);
+    for (int32_t c = 0; c < d.out().cols; ++c) d.out().row<float>(r)[c] = from[c / part];
+  }
+}
 void scale(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
   each_element(d, shape, worker, [factor](float x, float) { return x * factor; });
@@ -70,6 +79,7 @@ constexpr KernelRow kRows[] = {
     {op::kAdd, kRef, accepts, {"add", {add}}},
     {op::kMul, kRef, accepts, {"mul", {mul}}},
     {op::kSumTo, kRef, accepts, {"sum_to", {sum_to}}},
+    {op::kSpreadTo, kRef, accepts, {"spread_to", {spread_to}}},
     {op::kScale, kRef, accepts, {"scale", {scale}}},
     {op::kActivate, kRef, accepts, {"activate", {activate_all}}},
     {op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},

@@ -12,16 +12,25 @@ KernelRows reference_linear();
 KernelRows reference_rms_norm();
 KernelRows reference_layer_norm();
 KernelRows reference_heads();  ///< head_linear, concat
-KernelRows reference_moe();    ///< route, moe
-KernelRows reference_rope();   ///< rope_angles, rope, position_scale, cache_write, qkv_rope
+KernelRows reference_route();  ///< route and its derivatives
+KernelRows reference_moe();
+KernelRows reference_rope();  ///< rope_angles, rope, position_scale, cache_write, qkv_rope
 KernelRows reference_attend();
 KernelRows reference_choose_positions();
 KernelRows reference_recurrence();  ///< scan, conv1d
-KernelRows reference_recurrence_back();
-KernelRows reference_slstm();  ///< slstm, linear_heads
+KernelRows reference_slstm();       ///< slstm, linear_heads
 KernelRows reference_scan_chunks();
-KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();
+// Derivatives.
+KernelRows reference_attend_back();
+KernelRows reference_attend_tangent();
+KernelRows reference_heads_back();  ///< of head_linear and linear_heads
+KernelRows reference_moe_back();
+KernelRows reference_norm_tangent();
+KernelRows reference_recurrence_back();
+KernelRows reference_rope_back();
+KernelRows reference_slstm_back();
+KernelRows reference_top_k_back();
 
 /// Returns all tables above.
 std::span<const KernelRows> reference_tables();

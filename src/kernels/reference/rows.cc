@@ -173,6 +173,16 @@ void pool_back(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   }
 }
 
+// The tangent of a maximum is that of the row which has it.
+void pool_tangent(const Dispatch& d, const RunShape& shape, const Worker& worker) {
+  const Share spans = share(shape.span_count, 1, worker);
+  for (int64_t s = spans.begin; s < spans.end; ++s)
+    for (int32_t c = 0; c < d.out().cols; ++c) {
+      const int64_t best = row_of_largest(d.in[PoolTangentIn::kX], shape.spans[s], c);
+      d.out().row<float>(s)[c] = d.in[PoolTangentIn::kTx].row<float>(best)[c];
+    }
+}
+
 void shift(const Dispatch& d, const RunShape& shape, const Worker& worker) {
   const Share rows = share(shape.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -215,6 +225,7 @@ constexpr KernelRow kRows[] = {
     {op::kColumnsBack, kRef, takes_matrix, {"columns_back", {columns_back}}},
     {op::kPool, kRef, takes_matrix, {"pool", {pool}}},
     {op::kPoolBack, kRef, takes_matrix, {"pool_back", {pool_back}}},
+    {op::kPoolTangent, kRef, takes_matrix, {"pool_tangent", {pool_tangent}}},
     {op::kShift, kRef, takes_matrix, {"shift", {shift}}},
     {op::kArgmax, kRef, takes_argmax, {"argmax", {argmax}}},
     {op::kTopK, kRef, takes_top_k, {"top_k", {top_k}}},

@@ -1,43 +1,15 @@
 // scan_head.h: the inputs of a scan head and the update of one position, on f64 numbers or on dual
-// numbers (forward-mode derivatives).
+// numbers.
 #pragma once
-#include <cmath>
 #include <type_traits>
 #include <vector>
 
 #include "graph/ops/recurrence_back.h"
 #include "kernels/common/blocks.h"
 #include "kernels/dispatch.h"
+#include "kernels/reference/dual.h"
 
 namespace veery::reference {
-
-/// A dual number: value and tangent.
-struct Dual {
-  double value = 0, slope = 0;
-  Dual() = default;
-  Dual(double v, double s = 0) : value(v), slope(s) {}  // NOLINT(google-explicit-constructor)
-};
-inline Dual operator+(Dual a, Dual b) { return {a.value + b.value, a.slope + b.slope}; }
-inline Dual operator-(Dual a, Dual b) { return {a.value - b.value, a.slope - b.slope}; }
-inline Dual operator*(Dual a, Dual b) {
-  return {a.value * b.value, a.slope * b.value + a.value * b.slope};
-}
-inline Dual operator/(Dual a, Dual b) {
-  const double ratio = a.value / b.value;
-  return {ratio, (a.slope - ratio * b.slope) / b.value};
-}
-inline double exponential(double x) { return std::exp(x); }
-inline Dual exponential(Dual x) { return {std::exp(x.value), std::exp(x.value) * x.slope}; }
-inline double value_of(double x) { return x; }
-inline double value_of(Dual x) { return x.value; }
-template <typename T>
-T larger(T a, T b) {
-  return value_of(a) >= value_of(b) ? a : b;
-}
-template <typename T>
-T magnitude(T x) {
-  return value_of(x) < 0 ? T(0) - x : x;
-}
 
 /// The state of a head.
 template <typename T>
