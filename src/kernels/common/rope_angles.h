@@ -21,7 +21,7 @@ class RopeFrequencies {
  public:
   /// `divisors`: dims / 2 divisors from the model file that replace a formula, or nullptr.
   explicit RopeFrequencies(const AnglesAttr& attr, const float* divisors = nullptr)
-      : attr_(attr), divisors_(divisors), step_(-2 * std::log(attr.theta) / attr.dims) {
+      : attr_(attr), divisors_(divisors) {
     if (attr.scaling != RopeScaling::kYarn) return;
     low_ = turns_at(attr.beta_fast);
     high_ = turns_at(attr.beta_slow);
@@ -34,7 +34,9 @@ class RopeFrequencies {
     if (high_ == low_) high_ += 0.001;
   }
   double operator()(int i) const {
-    const double plain = std::exp(step_ * i) / (divisors_ != nullptr ? divisors_[i] : 1);
+    // The error of pow grows with that of the exponent only; exp(i * step) would add that of step.
+    const double plain = 1 / std::pow(attr_.theta, 2.0 * i / attr_.dims) /
+                         (divisors_ != nullptr ? static_cast<double>(divisors_[i]) : 1.0);
     switch (attr_.scaling) {
       case RopeScaling::kNone: return plain;
       case RopeScaling::kLinear: return plain / attr_.factor;
@@ -81,7 +83,6 @@ class RopeFrequencies {
 
   AnglesAttr attr_;
   const float* divisors_;
-  double step_;
   double low_ = 0, high_ = 1;
 };
 
