@@ -56,7 +56,16 @@ void Runtime::set_threads(int count) {
 }
 
 ThreadPool& Runtime::pool() {
-  if (!pool_) pool_ = std::make_unique<ThreadPool>(threads_);
+  const int here = ::getpid();
+  if (!pool_) {
+    pool_ = std::make_unique<ThreadPool>(threads_);
+    process_ = here;
+  }
+  if (process_ != here)
+    fail(ErrorKind::kUnsupported,
+         "tensors were computed by process {}, this is process {} after a fork, which has none of "
+         "its threads: compute tensors after the fork only",
+         process_, here);
   return *pool_;
 }
 

@@ -19,7 +19,9 @@ class Runtime {
 
   /// Held by an evaluation: the workers do one thing at a time.
   std::mutex& mutex() { return mutex_; }
-  ThreadPool& pool();  ///< call with mutex() held
+  /// Call with mutex() held. Throws kUnsupported in a process forked from the one that has the
+  /// threads.
+  ThreadPool& pool();
   MemoryPool& memory() { return memory_; }
   Target target() const { return target_; }
 
@@ -27,6 +29,7 @@ class Runtime {
   Runtime();
   std::mutex mutex_;
   std::unique_ptr<ThreadPool> pool_;
+  int process_ = 0;  ///< that made the pool
   int threads_ = 0;
   MemoryPool memory_;
   Target target_;
