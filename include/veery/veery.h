@@ -462,6 +462,90 @@ VEERY_API veery_status veery_inspection_lens(const veery_inspection* inspection,
                                              size_t position, const veery_token** top,
                                              size_t* top_count);
 
+/* ---- rotary position embeddings (RoPE) of data in memory, forward and backward ---- */
+
+/* The pairs of dimensions of a head, and the axis (t, h, w, e) whose position turns each pair. The
+ * values are those of ggml. */
+typedef enum veery_rope_mode {
+  VEERY_ROPE_INTERLEAVED = 0, /* (2p, 2p + 1), turned by t (GPT-J) */
+  VEERY_ROPE_NEOX = 2,        /* (p, p + distance), turned by t */
+  VEERY_ROPE_MROPE = 8,   /* as NeoX; sections[0] pairs turned by t, then sections[1] by h, ... */
+  VEERY_ROPE_VISION = 24, /* as MROPE; the frequencies start again in each section */
+  VEERY_ROPE_IMROPE = 40  /* as NeoX; t, h and w alternate; pairs beyond the sections are turned by
+                             t, or by e if sections[3] > 0 */
+} veery_rope_mode;
+
+/* The distance between the dimensions of a pair, except of interleaved ones. */
+typedef enum veery_rope_pairing {
+  VEERY_ROPE_PAIR_ROPE_DIM = 0, /* rope_dim / 2, as in transformers and ggml */
+  VEERY_ROPE_PAIR_HEAD_DIM = 1  /* head_dim / 2 */
+} veery_rope_pairing;
+
+typedef enum veery_rope_layout {
+  VEERY_ROPE_TOKENS_FIRST = 0, /* [batch * seq_len, n_heads, head_dim] */
+  VEERY_ROPE_HEADS_FIRST = 1   /* [batch, n_heads, seq_len, head_dim] */
+} veery_rope_layout;
+
+/* Element types, with the numbers of veery::tensor::Dtype. Positions of u32 from 2^31 on are those
+ * of i32 with the same bits: 4294967295 is -1. */
+typedef enum veery_rope_dtype {
+  VEERY_ROPE_I32 = 3,
+  VEERY_ROPE_U32 = 4,
+  VEERY_ROPE_BF16 = 7,
+  VEERY_ROPE_F32 = 8
+} veery_rope_dtype;
+
+typedef enum veery_rope_scaling {
+  VEERY_ROPE_SCALING_NONE = 0,
+  VEERY_ROPE_SCALING_LINEAR = 1, /* frequencies are divided by `factor` */
+  VEERY_ROPE_SCALING_LLAMA3 = 2,
+  VEERY_ROPE_SCALING_YARN = 3
+} veery_rope_scaling;
+
+typedef struct veery_rope_params {
+  size_t size;
+  uint32_t batch, n_heads, seq_len;
+  uint32_t head_dim;       /* even */
+  uint32_t rope_dim;       /* rotated dimensions of a head, even; the others stay as they are */
+  int32_t mode;            /* veery_rope_mode */
+  double theta_base;       /* pair p turns by theta_base^(-2p / rope_dim) radians per position */
+  uint32_t sections[4];    /* pairs of t, h, w, e in MROPE, IMROPE and vision; they repeat if their
+                              sum is less than rope_dim / 2 */
+  int32_t pairing;         /* veery_rope_pairing */
+  int32_t layout;          /* veery_rope_layout */
+  int32_t dtype;           /* of input and output: VEERY_ROPE_F32 or VEERY_ROPE_BF16 */
+  int32_t position_dtype;  /* VEERY_ROPE_I32 or VEERY_ROPE_U32 */
+  int32_t scaling;         /* veery_rope_scaling */
+  int32_t untruncated;     /* YaRN; not 0: the bounds of the ramp are not rounded to whole pairs */
+  double factor;           /* context over original context; for all scalings */
+  double original_context; /* Llama 3, YaRN: positions */
+  double beta_fast, beta_slow;              /* YaRN: turns within original_context */
+  double low_freq_factor, high_freq_factor; /* Llama 3 */
+  double attention_factor;        /* of cos and sin; 0: YaRN 0.1 ln(factor) + 1, otherwise 1 */
+  const float* frequency_factors; /* divisors of the frequencies; or null */
+  size_t frequency_factor_count;  /* rope_dim / 2; 0: none */
+} veery_rope_params;
+
+/* Defaults: sizes 0, NeoX, theta_base 10000, tokens first, f32, i32, no scaling (beta_fast 32,
+ * beta_slow 1, low_freq_factor 1, high_freq_factor 4, factor 1, original_context 0). */
+VEERY_API veery_status veery_rope_params_init(veery_rope_params* params, size_t size);
+/* Rotates each head by the angles of its token. `input` and `output`: batch * n_heads * seq_len *
+ * head_dim elements; they are the same memory, or do not overlap. `positions`: 4 * batch * seq_len,
+ * blocks of t, h, w and e with batch * seq_len each, any value; modes with one axis read only t.
+ * Counts are in elements. Returns VEERY_ERROR_INPUT with the name of the argument, what was found
+ * and what was expected. */
+VEERY_API veery_status veery_rope_forward(const void* input, size_t input_count,
+                                          const void* positions, size_t position_count,
+                                          void* output, size_t output_count,
+                                          const veery_rope_params* params);
+/* Returns the gradient of the input for the gradient of the output, at the positions of the forward
+ * call: the rotation by the negative angles, times the same attention factor. The arguments have
+ * the sizes and rules of veery_rope_forward(). */
+VEERY_API veery_status veery_rope_backward(const void* grad_output, size_t grad_output_count,
+                                           const void* positions, size_t position_count,
+                                           void* grad_input, size_t grad_input_count,
+                                           const veery_rope_params* params);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <veery/tensor.hpp>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -34,12 +35,24 @@ veery_status status_of(ErrorKind kind) {
   return VEERY_ERROR_BUG;
 }
 
+veery_status status_of(tensor::ErrorKind kind) {
+  switch (kind) {
+    case tensor::ErrorKind::kInput: return VEERY_ERROR_INPUT;
+    case tensor::ErrorKind::kUnsupported: return VEERY_ERROR_UNSUPPORTED;
+    case tensor::ErrorKind::kLimit: return VEERY_ERROR_LIMIT;
+    case tensor::ErrorKind::kInternal: return VEERY_ERROR_BUG;
+  }
+  return VEERY_ERROR_BUG;
+}
+
 }  // namespace
 
 veery_status status_of_exception() noexcept {
   try {
     throw;
   } catch (const Error& error) {
+    return keep(status_of(error.kind()), error.what());
+  } catch (const tensor::Error& error) {
     return keep(status_of(error.kind()), error.what());
   } catch (const Busy& error) {
     return keep(VEERY_ERROR_BUSY, error.what());
