@@ -1,0 +1,12 @@
+// rope_heads.h: rotary position embeddings of data in the memory of a machine.
+#pragma once
+#include "kernels/gpu/machine/machine.h"
+#include "kernels/tensor/rope.h"
+
+namespace veery::gpu {
+
+/// Computes veery::rope() with the same bits. Data and positions are in the machine's memory; all
+/// axes of positions are in one block of it. Throws kUnsupported for types other than f32 and bf16.
+void rope(const RopeProblem& problem, const RopeTable& table, Machine& machine);
+
+}  // namespace veery::gpu
