@@ -15,6 +15,7 @@ ALLOWED = [
     (r"scan_\w+_(64|128)", 5400),  # a thread holds 64 or 128 state values: heads of 256 and 512 keys
     (r"gemv_residual_q4m?w?", 400),  # 4-bit output heads: residual-quantised activations of sixteen blocks in registers
     (r"experts_(gemv|gemm_32)_\w+", 200),  # two thread blocks per SM
+    (r"element_(map|reduce)\w*", 80),  # three thread blocks per SM; outside the usual steps
     (r"(scan|conv1d|attend_general_split|attend_ragged|attend_rows|attend_flash)\w*", 80),  # outside the innermost loops
     (r"(gemm_mma|gemm_mma_small|gemm_skinny_16)_(q8|k8m|nvfp4)|gemv_residual_nvfp4", 80),
 ]

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "kernels/chain_row.h"
 #include "kernels/kernels.h"
+#include "kernels/tensor/tensor_device.h"
 
 namespace veery {
 
@@ -140,6 +141,10 @@ class Backend {
   virtual std::unique_ptr<Executable> lower(std::span<const Step> steps,
                                             std::span<const Operand> results,
                                             const TableUse& use) = 0;
+
+  /// Makes the interface to the kernels for tensors, which must not outlive the backend; nullptr:
+  /// the device has none.
+  virtual std::unique_ptr<TensorDevice> make_tensor_device() { return nullptr; }
 
   /// Seconds that all runs so far have waited for the device.
   virtual double waited() const { return 0; }

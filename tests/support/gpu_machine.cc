@@ -61,17 +61,35 @@ class Emulator : public Machine {
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
   Emulator(int max_shared, int sm_count, bool relaxed = false)
-      : relaxed_(relaxed), max_shared_(max_shared), sm_count_(sm_count) {}
+      : relaxed_(relaxed),
+        max_shared_(max_shared),
+        sm_count_(sm_count),
+        pool_(
+            {.allocate =
+                 [](size_t size) { return static_cast<std::byte*>(std::aligned_alloc(256, size)); },
+             .release = [](std::byte* data) { std::free(data); },
+             .free_bytes = [] { return size_t{1} << 40; },
+             .name = "emulator"}) {}
   int sm_count() const override { return sm_count_; }
   int max_shared() const override { return max_shared_; }
   bool relaxed() const override { return relaxed_; }
   // Each block is allocated separately, so that ASan detects out-of-bounds accesses.
   Memory allocate(size_t size) override {
-    auto* data = static_cast<std::byte*>(std::aligned_alloc(256, (size + 255) / 256 * 256));
+    std::byte* data = pool_.allocate(size);
     std::memset(data, 0, size);
     return Memory(data, size, *this);
   }
-  void release(std::byte* data) noexcept override { std::free(data); }
+  void release(std::byte* data) noexcept override { pool_.release(data); }
+  MemoryPool* pool() override { return &pool_; }
+  void enqueue(KernelId kernel, const LaunchSize& size,
+               std::span<const std::byte> params) override {
+    emulate(kernel, size, params.data());
+  }
+  void enqueue_product(const MatrixProduct& product) override { multiply_on_host(product); }
+  void enqueue_upload(std::byte* to, const void* host, size_t size) override {
+    if (size > 0) std::memcpy(to, host, size);
+  }
+  void wait_for_queue() override {}
   void upload(std::byte* to, const void* host, size_t size) override {
     std::memcpy(to, host, size);
   }
@@ -94,6 +112,7 @@ class Emulator : public Machine {
  private:
   bool relaxed_;
   int max_shared_, sm_count_;
+  MemoryPool pool_;
 };
 
 }  // namespace
@@ -101,7 +120,11 @@ class Emulator : public Machine {
 void multiply_on_host(const MatrixProduct& p) {
   std::vector<float> x(static_cast<size_t>(p.k)),
       w(static_cast<size_t>(p.k) * static_cast<size_t>(p.n));
-  for (size_t i = 0; i < w.size(); ++i) w[i] = bf16_to_f32(p.weights[i]);
+  for (int64_t n = 0; n < p.n; ++n)
+    for (int64_t k = 0; k < p.k; ++k)
+      w[static_cast<size_t>(n * p.k + k)] =
+          bf16_to_f32(p.weights[p.transposed != 0 ? k * p.stride_of_weights() + n
+                                                  : n * p.stride_of_weights() + k]);
   for (int64_t r = 0; r < p.rows; ++r) {
     for (int64_t k = 0; k < p.k; ++k)
       x[static_cast<size_t>(k)] = bf16_to_f32(p.x[r * p.x_stride + k]);

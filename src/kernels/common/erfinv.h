@@ -1,17 +1,16 @@
 // erfinv.h: the inverse of the error function.
 #pragma once
 #include <cmath>
-#include <limits>
+
+#include "base/everywhere.h"
 
 namespace veery {
 
 /// Returns y with erf(y) = x, to the last bits of a double: an estimate (Winitzki, "A handy
 /// approximation for the error function and its inverse", 2008) and three steps of Newton. +-1
 /// gives +-infinity, a number beyond them NaN.
-inline double erfinv(double x) {
-  if (!(x > -1 && x < 1))
-    return x == 1 || x == -1 ? x * std::numeric_limits<double>::infinity()
-                             : std::numeric_limits<double>::quiet_NaN();
+VEERY_EVERYWHERE double erfinv(double x) {
+  if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * HUGE_VAL : HUGE_VAL - HUGE_VAL;
   if (x == 0) return x;
   constexpr double kA = 0.147, kPi = 3.14159265358979323846;
   const double log = std::log1p(-x * x);

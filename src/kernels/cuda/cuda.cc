@@ -206,6 +206,26 @@ class CudaMachine : public gpu::Machine {
     return std::make_unique<CudaRecording>(*this, launches, transfers, ends);
   }
 
+  void use_in_this_thread() override { make_current(); }
+  void enqueue(KernelId kernel, const gpu::LaunchSize& size,
+               std::span<const std::byte> params) override {
+    make_current();
+    launch(kernel, size, params.data(), false);
+  }
+  void enqueue_product(const gpu::MatrixProduct& product) override {
+    make_current();
+    products_->multiply(product, stream_);
+  }
+  void enqueue_upload(std::byte* to, const void* host, size_t size) override {
+    if (size == 0) return;
+    make_current();
+    driver_.check(driver_.upload_async(address(to), host, size, stream_), "copying to the GPU");
+  }
+  void wait_for_queue() override {
+    make_current();
+    driver_.check(driver_.stream_wait(stream_), "computing on tensors");
+  }
+
   // Waits until the stream is empty.
   void wait() {
     const double start = seconds_now();
@@ -231,37 +251,40 @@ class CudaMachine : public gpu::Machine {
   void launch(const Launch& launch, bool early) {
     if (launch.kernel == KernelId::kMatrixProduct)
       return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
+    this->launch(launch.kernel, launch.size, launch.params.data(), early);
+  }
+  void launch(KernelId kernel, const gpu::LaunchSize& size, const std::byte* params, bool early) {
     LaunchAttribute how[2] = {};
     unsigned count = 0;
     if (early && early_launch_) {
       how[count].id = kProgrammaticOrder;
       how[count++].value.allowed = 1;
     }
-    if (launch.size.cluster > 1) {
+    if (size.cluster > 1) {
       how[count].id = kClusterBlocks;
       auto& blocks = how[count++].value.blocks;
-      blocks[0] = blocks[2] = 1, blocks[1] = static_cast<unsigned>(launch.size.cluster);
+      blocks[0] = blocks[2] = 1, blocks[1] = static_cast<unsigned>(size.cluster);
     }
     const auto number = [](int n) { return static_cast<unsigned>(n); };
-    const LaunchConfig config{number(launch.size.blocks_x),
-                              number(launch.size.blocks_y),
-                              number(launch.size.blocks_z),
-                              number(launch.size.threads),
+    const LaunchConfig config{number(size.blocks_x),
+                              number(size.blocks_y),
+                              number(size.blocks_z),
+                              number(size.threads),
                               1,
                               1,
-                              static_cast<unsigned>(launch.size.shared),
+                              static_cast<unsigned>(size.shared),
                               stream_,
                               how,
                               count};
     // The driver does not modify the parameters.
-    void* params = const_cast<std::byte*>(launch.params.data());  // NOLINT
-    const Function function = functions_[static_cast<size_t>(launch.kernel)];
-    if (driver_.launch(&config, function, &params, nullptr) != 0)
+    void* arguments = const_cast<std::byte*>(params);  // NOLINT
+    const Function function = functions_[static_cast<size_t>(kernel)];
+    if (driver_.launch(&config, function, &arguments, nullptr) != 0)
       throw Error(ErrorKind::kIo,
                   "cuda: cannot launch kernel {}: {} x {} x {} blocks of {} threads, {} bytes of "
                   "shared memory",
-                  gpu::name(launch.kernel), config.grid_x, config.grid_y, config.grid_z,
-                  config.block_x, config.shared);
+                  gpu::name(kernel), config.grid_x, config.grid_y, config.grid_z, config.block_x,
+                  config.shared);
   }
 
  private:

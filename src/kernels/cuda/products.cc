@@ -33,7 +33,9 @@ Products::Key Products::key_of(const gpu::MatrixProduct& p) {
           p.out_stride,
           p.residual_stride,
           p.rounded != 0,
-          p.residual != nullptr};
+          p.residual != nullptr,
+          p.transposed != 0,
+          p.stride_of_weights()};
 }
 
 // cuBLASLt expects column-major matrices, hence out^T = weights x^T.
@@ -45,10 +47,14 @@ void Products::make(const gpu::MatrixProduct& p, Prepared& prepared) const {
   };
   library_.check(library_.product_create(&prepared.product, lt::kSumsF32, lt::kF32),
                  "describing a product");
-  library_.check(library_.product_set(prepared.product, lt::kTransposeA, &lt::kTransposed,
-                                      sizeof lt::kTransposed),
-                 "describing a product");
-  layout(&prepared.weights, lt::kBF16, p.k, p.n, p.k);
+  if (p.transposed != 0) {
+    layout(&prepared.weights, lt::kBF16, p.n, p.k, p.stride_of_weights());
+  } else {
+    library_.check(library_.product_set(prepared.product, lt::kTransposeA, &lt::kTransposed,
+                                        sizeof lt::kTransposed),
+                   "describing a product");
+    layout(&prepared.weights, lt::kBF16, p.k, p.n, p.stride_of_weights());
+  }
   layout(&prepared.x, lt::kBF16, p.k, p.rows, p.x_stride);
   layout(&prepared.out, p.rounded != 0 ? lt::kBF16 : lt::kF32, p.n, p.rows, p.out_stride);
   if (p.residual != nullptr) layout(&prepared.residual, lt::kF32, p.n, p.rows, p.residual_stride);

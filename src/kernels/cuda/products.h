@@ -27,8 +27,9 @@ class Products {
 
  private:
   /// Rows, outputs, columns; row strides of x, out and residual; whether out is bf16; whether there
-  /// is a residual.
-  using Key = std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t, int64_t, bool, bool>;
+  /// is a residual; whether the weights are transposed; their stride.
+  using Key =
+      std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t, int64_t, bool, bool, bool, int64_t>;
   struct Prepared {
     lt::Product product = nullptr;
     lt::Layout weights = nullptr, x = nullptr, out = nullptr, residual = nullptr;

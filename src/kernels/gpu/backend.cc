@@ -10,6 +10,7 @@
 #include "kernels/gpu/masked_run.h"
 #include "kernels/gpu/packing/pack.h"
 #include "kernels/gpu/peak_rates.h"
+#include "kernels/gpu/tensor/tensor_device.h"
 
 namespace veery::gpu {
 namespace {
@@ -230,6 +231,9 @@ class GpuBackend : public Backend {
   std::unique_ptr<Executable> lower(std::span<const Step> steps, std::span<const Operand> results,
                                     const TableUse& use) override {
     return std::make_unique<GpuExecutable>(*machine_, dequantized_, steps, results, use);
+  }
+  std::unique_ptr<TensorDevice> make_tensor_device() override {
+    return gpu::make_tensor_device(*machine_);
   }
   double waited() const override { return machine_->waited(); }
   PeakRates peak_rates(std::span<const MemoryPiece> weights) override {

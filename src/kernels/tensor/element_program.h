@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/tensor/element_op.h"
 #include "kernels/tensor/element_type.h"
 
 namespace veery {
@@ -16,78 +17,6 @@ inline constexpr int kMaxTensorRank = 8;
 /// The most registers of an element program. Each register holds one tile of elements.
 inline constexpr int kElementRegisters = 24;
 
-/// Operations on elements. Unless stated otherwise, result and operands have one type, and integers
-/// wrap around.
-enum class ElementOp : uint8_t {
-  // Any type.
-  kCopy,
-  kCast,    ///< from Instruction::type to Instruction::to; floats saturate to integers, NaN gives 0
-  kSelect,  ///< a (bool) ? b : c; the type is that of b and c
-  // bool results.
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kIsNan,
-  kIsInfinite,
-  // bool and integers; kNot of integers inverts bits.
-  kAnd,
-  kOr,
-  kXor,
-  kNot,
-  // Integers. Counts of at least the width give 0, or -1 for negative numbers shifted right.
-  kShiftLeft,
-  kShiftRight,
-  // Numbers.
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kMinimum,      ///< NaN if one is NaN
-  kMaximum,      ///< NaN if one is NaN
-  kFloorDivide,  ///< integers: 0 for a divisor of 0
-  kRemainder,    ///< has the sign of the divisor; integers: 0 for a divisor of 0
-  kPower,        ///< integers: negative exponents give 0 unless the base is 1 or -1
-  kNegate,
-  kAbsolute,
-  kSign,  ///< NaN for NaN
-  // Floats.
-  kDivide,
-  kArctan2,
-  kHypot,
-  kCopySign,
-  kExp,
-  kExp2,
-  kExpm1,
-  kLog,
-  kLog2,
-  kLog10,
-  kLog1p,
-  kSqrt,
-  kRsqrt,
-  kReciprocal,
-  kSin,
-  kCos,
-  kTan,
-  kArcsin,
-  kArccos,
-  kArctan,
-  kSinh,
-  kCosh,
-  kTanh,
-  kArcsinh,
-  kArccosh,
-  kArctanh,
-  kErf,
-  kErfinv,
-  kSigmoid,
-  kFloor,
-  kCeil,
-  kTruncate,
-  kRound,  ///< halves to even
-  // f32 to f32: the nearest value of f16 or bf16.
-  kRoundF16,
-  kRoundBF16,
-};
 inline constexpr int kElementOps = static_cast<int>(ElementOp::kRoundBF16) + 1;
 
 /// The name for messages: "add".
@@ -127,8 +56,6 @@ struct ElementTransfer {
   uint8_t reg = 0;
   StridedElements elements;
 };
-
-enum class ReduceOp : uint8_t { kSum, kProduct, kMinimum, kMaximum };
 
 /// The reduction of register `reg` over the last `dimensions` dimensions of the program. `out` has
 /// strides for the dimensions before them. Sums and products of f32 are taken in f32 in a fixed

@@ -61,11 +61,18 @@ bool is_valid_device_matrix(const void* at, const lt::Layout_& m) {
   return reinterpret_cast<uintptr_t>(at) % 16 == 0 && m.stride * size_of(m) % 16 == 0 &&
          m.stride >= static_cast<int64_t>(m.rows) && is_on_fake(at, bytes_of(m));
 }
-// Returns whether the matrices form the supported product a^T b + c, column-major.
+// The sizes of the first operand: outputs and inner columns.
+uint64_t outputs_of(const lt::Product_& p, const lt::Layout_& a) {
+  return p.transpose_a == lt::kTransposed ? a.cols : a.rows;
+}
+uint64_t inner_of(const lt::Product_& p, const lt::Layout_& a) {
+  return p.transpose_a == lt::kTransposed ? a.rows : a.cols;
+}
+// Returns whether the matrices form a supported product, a^T b + c or a b + c, column-major.
 bool fit(const lt::Product_& p, const lt::Layout_& a, const lt::Layout_& b, const lt::Layout_& c,
          const lt::Layout_& d) {
-  return p.sums == lt::kSumsF32 && p.scale == lt::kF32 && p.transpose_a == lt::kTransposed &&
-         a.type == lt::kBF16 && b.type == lt::kBF16 && a.rows == b.rows && a.cols == d.rows &&
+  return p.sums == lt::kSumsF32 && p.scale == lt::kF32 && a.type == lt::kBF16 &&
+         b.type == lt::kBF16 && inner_of(p, a) == b.rows && outputs_of(p, a) == d.rows &&
          b.cols == d.cols && c.rows == d.rows && c.cols == d.cols && c.type == d.type &&
          (d.type == lt::kF32 || d.type == lt::kBF16);
 }
@@ -103,10 +110,12 @@ Status multiply(lt::Handle, lt::Product p, const void* alpha, const void* a_data
       .residual = added != 0 ? static_cast<const float*>(c_data) : nullptr,
       .residual_stride = c->stride,
       .rows = static_cast<int32_t>(b->cols),
-      .n = static_cast<int32_t>(a->cols),
-      .k = static_cast<int32_t>(a->rows),
+      .n = static_cast<int32_t>(outputs_of(*p, *a)),
+      .k = static_cast<int32_t>(inner_of(*p, *a)),
       .rounded = d->type == lt::kBF16 ? 1 : 0,
-      .scale = scale};
+      .scale = scale,
+      .transposed = p->transpose_a == lt::kTransposed ? 0 : 1,
+      .weights_stride = a->stride};
   ++(in_fake_stream([product] { gpu::multiply_on_host(product); }) ? state.recorded : state.begun);
   return kOk;
 }

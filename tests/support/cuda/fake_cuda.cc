@@ -78,10 +78,9 @@ Result copy(void* to, const void* from, size_t size, Pointer device) {
 }
 
 Result launch(const LaunchConfig* config, Function function, void** arguments, void**) {
-  if (recorded == nullptr || config->block_x == 0 || config->block_x > 1024 ||
-      config->block_x % 32 != 0 || config->grid_x == 0 || config->grid_y == 0 ||
-      config->grid_y > 65535 || config->grid_z == 0 || config->grid_z > 65535 ||
-      config->shared > (227U << 10))
+  if (config->block_x == 0 || config->block_x > 1024 || config->block_x % 32 != 0 ||
+      config->grid_x == 0 || config->grid_y == 0 || config->grid_y > 65535 || config->grid_z == 0 ||
+      config->grid_z > 65535 || config->shared > (227U << 10))
     return kInvalid;
   for (unsigned i = 0; i < config->count; ++i) {
     const LaunchAttribute& how = config->attributes[i];
@@ -90,11 +89,15 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
     if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
       return kInvalid;
   }
-  std::array<std::byte, gpu::Launch::kMaxParamBytes> copied;
-  std::memcpy(copied.data(), arguments[0], copied.size());
   const gpu::LaunchSize size{static_cast<int>(config->grid_x), static_cast<int>(config->grid_y),
                              static_cast<int>(config->grid_z), static_cast<int>(config->block_x),
                              config->shared};
+  if (recorded == nullptr) {
+    gpu::emulate(function->kernel, size, arguments[0]);
+    return kOk;
+  }
+  std::array<std::byte, gpu::Launch::kMaxParamBytes> copied;
+  std::memcpy(copied.data(), arguments[0], copied.size());
   recorded->add([kernel = function->kernel, copied, size] {
     ++state.launches;
     alignas(16) std::array<std::byte, gpu::Launch::kMaxParamBytes> own = copied;
@@ -121,7 +124,7 @@ Result find_function(Function* function, Module, const char* symbol) {
 
 Result upload_async(Pointer to, const void* from, size_t size, Stream) {
   if (!is_ours(to, size)) return kInvalid;
-  recorded->add([=] { std::memcpy(host(to), from, size); });
+  in_fake_stream([=] { std::memcpy(host(to), from, size); });
   return kOk;
 }
 Result run_graph(GraphExec graph, Stream) {

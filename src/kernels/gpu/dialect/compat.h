@@ -329,6 +329,13 @@ VEERY_GPU uint32_t f16x2_times_64(uint32_t halves) {
 }
 /// Sets bits of a word in shared memory.
 VEERY_GPU void atomic_or(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
+/// Rounds two numbers to bf16, to nearest even.
+VEERY_GPU void round_pair_to_bf16(float& x, float& y) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+  x = __uint_as_float(pair << 16);
+  y = __uint_as_float(pair & 0xffff0000U);
+}
 /// c = a b plus `first` in columns 2 t and `second` in columns 2 t + 1.
 VEERY_GPU void mma_m16n8k32_s8_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1, int32_t first, int32_t second) {
@@ -489,6 +496,13 @@ VEERY_GPU uint16_t float_to_bf16(float x) {
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
+
+#if !defined(__CUDACC__) && !defined(__METAL_VERSION__)
+VEERY_GPU void round_pair_to_bf16(float& x, float& y) {
+  x = bf16_to_float(float_to_bf16(x));
+  y = bf16_to_float(float_to_bf16(y));
+}
+#endif
 
 /// Moves the code of the condition out of line.
 VEERY_GPU bool unlikely(bool condition) { return __builtin_expect(condition, false); }

@@ -13,7 +13,7 @@ namespace veery::gpu {
 /// out = scale * x * w^T + residual by a library, which chooses the order of sums: x and w are
 /// bf16, sums and residual f32.
 struct MatrixProduct {
-  const uint16_t* weights;  ///< [n][k]
+  const uint16_t* weights;  ///< [n][k], or [k][n] if `transposed`
   const uint16_t* x;        ///< [rows][k], x_stride elements apart
   int64_t x_stride;
   std::byte* out;  ///< [rows][n], f32, or bf16 if `rounded`, out_stride elements apart
@@ -22,6 +22,12 @@ struct MatrixProduct {
   int64_t residual_stride;
   int32_t rows, n, k, rounded;
   float scale;
+  int32_t transposed = 0;
+  int64_t weights_stride = 0;  ///< elements between rows of `weights`; 0: there are no gaps
+
+  int64_t stride_of_weights() const {
+    return weights_stride != 0 ? weights_stride : transposed != 0 ? n : k;
+  }
 };
 
 /// One kernel launch: the kernel, its size and its parameters.
@@ -99,6 +105,21 @@ class Machine : public Device {
   virtual double waited() const { return 0; }               ///< Backend::waited()
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                             const Transfers& transfers) = 0;
+
+  // Single launches, which are not recorded. They run in the order of the calls, on the stream of
+  // the recordings; calls return before the work is done. The defaults throw kUnsupported.
+
+  /// Makes the device current in this thread. The functions of pool() and those below need it.
+  virtual void use_in_this_thread() {}
+  /// `params`: of the kernel; they are copied.
+  virtual void enqueue(KernelId kernel, const LaunchSize& size, std::span<const std::byte> params);
+  /// `relaxed()` machines only.
+  virtual void enqueue_product(const MatrixProduct& product);
+  /// Returns when `host` may change, if it is not page-locked memory.
+  virtual void enqueue_upload(std::byte* to, const void* host, size_t size);
+  /// Waits until all work is done.
+  virtual void wait_for_queue();
+
   /// As record(), but the launches are repeated while `*again`, in device memory, is not 0 after
   /// them; each pass clears it. Whole blocks are copied back. Returns nullptr if the machine has no
   /// loops.
