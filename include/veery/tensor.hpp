@@ -65,7 +65,27 @@ class Scalar {
   double real_;
 };
 
-struct Node;  // src/tensor/node.h
+struct Node;         // src/tensor/node.h
+struct DeviceState;  // src/tensor/devices.h
+
+/// Where tensors are and are computed: the CPU, or an NVIDIA GPU.
+class Device {
+ public:
+  Device();  ///< the CPU
+  /// "cpu", "cuda:N", or "cuda" for the first GPU, which is opened when it is first named. Throws
+  /// kInput for other names and for a number that no GPU has, kUnsupported with the reason if there
+  /// is no GPU or the library was built without GPUs.
+  explicit Device(std::string_view name);
+  const std::string& name() const;  ///< "cuda:0"
+  std::string description() const;  ///< "NVIDIA H100 (cuda:0), 79.1 GiB"
+  bool operator==(const Device&) const = default;
+
+  DeviceState* state() const { return state_; }
+  explicit Device(DeviceState* state) : state_(state) {}
+
+ private:
+  DeviceState* state_;
+};
 
 class Tensor {
  public:
@@ -99,8 +119,10 @@ class Tensor {
   int rank() const { return static_cast<int>(shape().size()); }
   int64_t size() const;  ///< number of elements
   Dtype dtype() const;
+  Device device() const;
 
-  /// Computes the tensor. Throws kLimit if there is not enough memory.
+  /// Computes the tensor. On a GPU, returns before the work is done; copies to the host wait for
+  /// it. Throws kLimit if there is not enough memory.
   void eval() const;
   bool is_evaluated() const;
   /// The value of a tensor with one element. T: bool, int64_t, double or one of their lesser types.
@@ -113,7 +135,7 @@ class Tensor {
   void copy_to(void* to) const;
   /// Bytes between neighbours of each dimension, of an evaluated tensor; 0 repeats an element.
   std::vector<int64_t> byte_strides() const;
-  /// The first element of an evaluated tensor.
+  /// The first element of an evaluated tensor, in the memory of its device.
   const void* data() const;
 
   std::string text() const;  ///< type, shape and values, for people
@@ -155,13 +177,29 @@ struct MemoryUse {
   size_t peak = 0;    ///< the most since the start or reset_peak_memory()
   size_t cached = 0;  ///< released, kept for reuse
 };
-MemoryUse memory_use();
-void reset_peak_memory();
-void set_memory_limit(size_t bytes);  ///< of active and cached bytes
-void set_cache_limit(size_t bytes);
-void clear_cache();
+// Each device has counters and limits of its own.
+MemoryUse memory_use(const Device& device = {});
+void reset_peak_memory(const Device& device = {});
+void set_memory_limit(size_t bytes, const Device& device = {});  ///< of active and cached bytes
+void set_cache_limit(size_t bytes, const Device& device = {});
+void clear_cache(const Device& device = {});
 /// Worker threads, before the first evaluation; 0: the cores that the process may use.
 void set_threads(int count);
+
+// ---- devices ----
+// A function computes on the device of its operands, which must be the same one for all of them.
+// Numbers, and tensors of full(), zeros() and ones() that are not evaluated, go along with the
+// others. A function without a kernel for the device throws kUnsupported when it is evaluated.
+
+/// x on another device; x itself if it is there.
+Tensor to_device(const Tensor& x, const Device& device);
+/// Where tensors without operands are made: Tensor::of(), zeros(), arange(), random::key(). The CPU
+/// at first.
+void set_default_device(const Device& device);
+Device get_default_device();
+/// Waits until all work of the device is done. Throws kInput for indices outside of their axis that
+/// evaluation has met on the device since it last waited.
+void synchronize(const Device& device);
 
 // ---- creation ----
 

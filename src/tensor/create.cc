@@ -1,6 +1,9 @@
 // Functions that make tensors of numbers.
+#include <array>
 #include <cmath>
 
+#include "tensor/devices.h"
+#include "tensor/element_group.h"
 #include "tensor/elementwise.h"
 
 namespace veery::tensor {
@@ -11,6 +14,7 @@ class Sequence : public Operation {
  public:
   Sequence(double first, double step) : first_(first), step_(step) {}
   std::string_view name() const override { return "arange"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand>, std::span<const Spec> out) const override {
     const Spec& spec = out.front();
     const int64_t count = spec.shape.front();
@@ -18,6 +22,11 @@ class Sequence : public Operation {
     const Spec wide{spec.shape, whole ? Dtype::kI64 : Dtype::kF64};
     Data data = new_data(wide);
     // Numbers are made as f64 or i64 and then cast, so that each is rounded once.
+    if (TensorDevice* kernels = current_kernels()) {
+      make_on(*kernels, data, count, whole);
+      if (wide.dtype == spec.dtype) return {std::move(data)};
+      return {evaluate_one(ElementOp::kCast, std::array{Operand{&wide, &data}}, spec)};
+    }
     for (int64_t i = 0; i < count; ++i) {
       if (whole)
         reinterpret_cast<int64_t*>(data.buffer->data())[i] =
@@ -39,13 +48,23 @@ class Sequence : public Operation {
   }
 
  private:
+  void make_on(TensorDevice& kernels, const Data& data, int64_t count, bool whole) const {
+    std::byte* to = data.buffer->data();
+    if (whole)
+      kernels.sequence(static_cast<int64_t>(first_), static_cast<int64_t>(step_),
+                       reinterpret_cast<int64_t*>(to), count);
+    else
+      kernels.sequence(first_, step_, reinterpret_cast<double*>(to), count);
+  }
   double first_, step_;
 };
 
 // Row index - column index + k of the last two axes.
-Tensor diagonals(int64_t rows, int64_t columns) {
-  return expand_dims(arange(0, static_cast<double>(rows)), 1) -
-         expand_dims(arange(0, static_cast<double>(columns)), 0);
+Tensor diagonals(int64_t rows, int64_t columns, const Device& device) {
+  const auto numbers = [&](int64_t count) {
+    return to_device(arange(0, static_cast<double>(count)), device);
+  };
+  return expand_dims(numbers(rows), 1) - expand_dims(numbers(columns), 0);
 }
 
 Tensor below(std::string_view function, const Tensor& x) {
@@ -53,7 +72,7 @@ Tensor below(std::string_view function, const Tensor& x) {
   if (x.rank() < 2)
     fail(ErrorKind::kInput, "{}: a tensor with {} dimensions, expected 2 or more", function,
          x.rank());
-  return diagonals(x.dim(-2), x.dim(-1));
+  return diagonals(x.dim(-2), x.dim(-1), x.device());
 }
 
 }  // namespace
@@ -65,11 +84,11 @@ Tensor zeros(const Shape& shape, Dtype type) { return full(shape, 0, type); }
 Tensor ones(const Shape& shape, Dtype type) { return full(shape, 1, type); }
 Tensor zeros_like(const Tensor& x) {
   require("zeros_like", x);
-  return zeros(x.shape(), x.dtype());
+  return to_device(zeros(x.shape(), x.dtype()), x.device());
 }
 Tensor ones_like(const Tensor& x) {
   require("ones_like", x);
-  return ones(x.shape(), x.dtype());
+  return to_device(ones(x.shape(), x.dtype()), x.device());
 }
 
 Tensor arange(double start, double stop, double step, Dtype type) {
@@ -95,7 +114,7 @@ Tensor linspace(double start, double stop, int64_t count, Dtype type) {
 Tensor eye(int64_t rows, std::optional<int64_t> columns, int64_t k, Dtype type) {
   if (rows < 0 || columns.value_or(rows) < 0)
     fail(ErrorKind::kInput, "eye: {} rows and {} columns", rows, columns.value_or(rows));
-  return astype(equal(diagonals(rows, columns.value_or(rows)), -k), type);
+  return astype(equal(diagonals(rows, columns.value_or(rows), get_default_device()), -k), type);
 }
 Tensor tril(const Tensor& x, int64_t k) {
   return where(greater_equal(below("tril", x), -k), x, zeros_like(x));

@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "dtype/half.h"
 #include "kernels/cpu/tensor/run_program.h"
+#include "tensor/devices.h"
 #include "tensor/elementwise.h"
 #include "tensor/runtime.h"
 #include "tensor/views.h"
@@ -268,7 +270,7 @@ bool evaluate_at_once(const ElementGroup& group) {
   }
   const std::optional<ElementProgram> program = writer.take();
   if (!program) return false;
-  run(*program);
+  if (!run(*program)) return false;
   for (size_t i = 0; i < group.results.size(); ++i)
     group.results[i]->data.push_back(std::move(made[i]));
   if (reduce != nullptr) group.reduction->data.push_back(std::move(made.back()));
@@ -301,7 +303,7 @@ Data evaluate_one(ElementOp op, std::span<const Operand> in, const Spec& out) {
   Data data = new_data(out);
   const size_t reg = writer.apply(op, operands, types, out.dtype);
   writer.output(reg, writer.elements(data.buffer->data(), out.dtype, data.strides));
-  run(*writer.take());
+  run_whole(*writer.take());
   return data;
 }
 
@@ -310,7 +312,7 @@ Data evaluate_one(const Reduce& reduce, const Operand& in, const Spec& out) {
   Data data = new_data(out);
   const size_t reg = writer.input(in.first(), in.spec->dtype, in.data->strides);
   writer.reduce(reg, reduction_of(reduce, out, data));
-  run(*writer.take());
+  run_whole(*writer.take());
   return data;
 }
 
@@ -320,7 +322,7 @@ void copy_elements(const Shape& shape, const Operand& x, std::byte* to, Dtype ty
   const size_t reg = writer.input(x.first(), x.spec->dtype, x.data->strides);
   const size_t cast = writer.apply(kCast, std::array{reg}, std::array{x.spec->dtype}, type);
   writer.output(cast, writer.elements(to, type, strides));
-  run(*writer.take());
+  run_whole(*writer.take());
 }
 
 ElementConstant element_constant(uint8_t reg, Dtype type, const Scalar& value) {
@@ -331,10 +333,13 @@ ElementConstant element_constant(uint8_t reg, Dtype type, const Scalar& value) {
   return c;
 }
 
-void run(const ElementProgram& program) {
+bool run(const ElementProgram& program) {
+  if (TensorDevice* kernels = current_kernels()) return kernels->run(program);
   Runtime& runtime = Runtime::get();
   run_program(program, runtime.target(), runtime.pool());
+  return true;
 }
+void run_whole(const ElementProgram& program) { VEERY_CHECK(run(program)); }
 
 const Scalar* constant_value(const Tensor& x) {
   const Operation* made_by = x.node()->operation.get();

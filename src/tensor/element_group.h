@@ -19,7 +19,7 @@ struct ElementGroup {
 };
 
 /// Computes the results of a group and the output of its reduction, and stores them in the nodes.
-/// If one program has too few registers for all members, they are computed one after the other.
+/// If one program cannot hold all members, they are computed one after the other.
 void evaluate(const ElementGroup& group);
 
 /// The program of one operation on evaluated operands.
@@ -31,8 +31,10 @@ void copy_elements(const Shape& shape, const Operand& x, std::byte* to, Dtype ty
                    const Strides& strides);
 
 ElementConstant element_constant(uint8_t reg, Dtype type, const Scalar& value);
-/// Runs a program on the workers of the runtime.
-void run(const ElementProgram& program);
+/// Runs a program on the current device: on the workers of the runtime if it is the CPU. Returns
+/// false if it is too long for the device; programs of one operation never are.
+bool run(const ElementProgram& program);
+void run_whole(const ElementProgram& program);  ///< of one operation
 /// The number of a tensor that is a constant, broadcast or not; null if it is something else.
 const Scalar* constant_value(const Tensor& x);
 

@@ -113,7 +113,7 @@ std::vector<Data> Constant::evaluate(std::span<const Operand>, std::span<const S
   ElementProgram program;
   program.constants.push_back(element_constant(0, spec.dtype, value_));
   program.outputs.push_back({0, {data.buffer->data(), element_type(spec.dtype), {}}});
-  run(program);
+  run_whole(program);
   return {std::move(data)};
 }
 

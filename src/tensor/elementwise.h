@@ -11,6 +11,7 @@ class Elementwise : public Operation {
  public:
   explicit Elementwise(ElementOp op) : op_(op) {}
   std::string_view name() const override { return veery::name(op_); }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> cotangents,
@@ -28,6 +29,7 @@ class Constant : public Operation {
  public:
   explicit Constant(Scalar value) : value_(value) {}
   std::string_view name() const override { return "constant"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
                           const std::vector<bool>&) const override {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/devices.h"
 #include "tensor/elementwise.h"
 #include "tensor/runtime.h"
 #include "tensor/views.h"
@@ -152,6 +153,10 @@ void Evaluation::finish_groups() {
 }
 
 void Evaluation::compute(Node& node) {
+  const DeviceState& device = current_device();
+  if (!device.is_cpu() && !node.operation->runs_on_devices())
+    fail(ErrorKind::kUnsupported, "{}: there is no kernel for {}; to_device() moves operands",
+         node.operation->name(), device.name);
   std::vector<Operand> operands;
   for (const Tensor& input : node.inputs) operands.push_back({&spec(input), &data_of(input)});
   node.data = node.operation->evaluate(operands, node.specs);
@@ -162,6 +167,7 @@ void Evaluation::run() {
     Facts& facts = facts_[static_cast<size_t>(place)];
     std::vector<Node*> done;
     if (facts.is_skipped) continue;
+    const OnDevice device(device_of(Tensor(facts.node->shared_from_this(), 0)));
     if (facts.group == kNone) {
       compute(*facts.node);
       done.push_back(facts.node);
@@ -202,8 +208,7 @@ void eval(std::span<const Tensor> tensors) {
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::kLimit, "eval: not enough memory");
   } catch (const veery::Error& error) {
-    const bool is_memory = error.kind() == veery::ErrorKind::kLimit;
-    throw Error(is_memory ? ErrorKind::kLimit : ErrorKind::kInternal, error.what());
+    throw_public(error);
   }
 }
 

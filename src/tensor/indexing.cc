@@ -35,13 +35,30 @@ void require_numbers(std::string_view function, const Tensor& x) {
     fail(ErrorKind::kInput, "{}: a tensor of bool, expected numbers", function);
 }
 
+// take() or take_along_axis() on a device.
+Data take_on(TensorDevice& kernels, std::string_view function, std::span<const Operand> in,
+             const Spec& out, size_t axis, bool along) {
+  const Data x = contiguous(in[0], in[0].spec->dtype);
+  const Data indices = contiguous(in[1], Dtype::kI64);
+  Data data = new_data(out);
+  IndexedLines lines = indexed_lines(x, *in[0].spec, axis, data);
+  lines.indices = elements<int64_t>(indices);
+  lines.along = along;
+  lines.to = along ? Lines(out.shape, axis).along : element_count(in[1].spec->shape);
+  kernels.take(function, lines);
+  return data;
+}
+
 /// Rows of one axis. Inputs: x, indices.
 class Take : public Operation {
  public:
   explicit Take(size_t axis) : axis_(axis) {}
   std::string_view name() const override { return "take"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
+    if (TensorDevice* kernels = current_kernels())
+      return {take_on(*kernels, name(), in, out.front(), axis_, false)};
     const Lines x(in[0].spec->shape, axis_);
     const std::vector<int64_t> places = places_of(name(), in[1], x.along);
     const auto count = static_cast<int64_t>(places.size());
@@ -87,16 +104,22 @@ class ScatterAdd : public Operation {
   std::string_view name() const override {
     return along_ ? "scatter_add_along_axis" : "scatter_add";
   }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Dtype type = computed_dtype(out.front().dtype);
     const Spec wide{out.front().shape, type};
     const Lines y(wide.shape, axis_);
-    const std::vector<int64_t> places = places_of(name(), in[1], y.along);
     Data sums = new_data(wide);
     const Operand target{&wide, &sums};
     copy_elements(wide.shape, in[0], target.first(), type, sums.strides);
     const Data updates = contiguous(in[2], type);
+    if (TensorDevice* kernels = current_kernels()) {
+      add_on(*kernels, in, updates, wide, sums);
+      if (type == out.front().dtype) return {std::move(sums)};
+      return {evaluate_one(ElementOp::kCast, {&target, 1}, out.front())};
+    }
+    const std::vector<int64_t> places = places_of(name(), in[1], y.along);
     // Each worker has elements of its own, which get their updates in the order of the indices.
     with_number(type, [&](auto sample) {
       using T = decltype(sample);
@@ -133,6 +156,15 @@ class ScatterAdd : public Operation {
   }
 
  private:
+  void add_on(TensorDevice& kernels, std::span<const Operand> in, const Data& updates,
+              const Spec& wide, const Data& sums) const {
+    const Data indices = contiguous(in[1], Dtype::kI64);
+    IndexedLines lines = indexed_lines(updates, wide, axis_, sums);
+    lines.indices = elements<int64_t>(indices);
+    lines.along = along_;
+    lines.to = along_ ? Lines(in[2].spec->shape, axis_).along : element_count(in[1].spec->shape);
+    kernels.scatter_add(name(), lines);
+  }
   size_t axis_;
   bool along_;
 };
@@ -142,8 +174,11 @@ class TakeAlongAxis : public Operation {
  public:
   explicit TakeAlongAxis(size_t axis) : axis_(axis) {}
   std::string_view name() const override { return "take_along_axis"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
+    if (TensorDevice* kernels = current_kernels())
+      return {take_on(*kernels, name(), in, out.front(), axis_, true)};
     const Lines x(in[0].spec->shape, axis_), y(out.front().shape, axis_);
     const std::vector<int64_t> places = places_of(name(), in[1], x.along);
     const Data from = contiguous(in[0], in[0].spec->dtype);
@@ -243,7 +278,8 @@ Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tens
 Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type) {
   require_indices("one_hot", indices);
   if (classes < 0) fail(ErrorKind::kInput, "one_hot: {} classes, expected 0 or more", classes);
-  return astype(equal(expand_dims(indices, -1), arange(0, static_cast<double>(classes))), type);
+  const Tensor numbers = to_device(arange(0, static_cast<double>(classes)), indices.device());
+  return astype(equal(expand_dims(indices, -1), numbers), type);
 }
 
 }  // namespace veery::tensor

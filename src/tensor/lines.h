@@ -2,6 +2,8 @@
 #pragma once
 #include <algorithm>
 
+#include "kernels/tensor/tensor_device.h"
+#include "tensor/devices.h"
 #include "tensor/element_group.h"
 #include "tensor/node.h"
 #include "tensor/runtime.h"
@@ -25,6 +27,19 @@ struct Lines {
 inline Data contiguous(const Operand& x, Dtype type) {
   if (x.spec->dtype == type && x.data->strides == contiguous_strides(x.spec->shape)) return *x.data;
   return evaluate_one(ElementOp::kCast, {&x, 1}, {x.spec->shape, type});
+}
+
+/// Contiguous operands around an axis for the kernels of a device. `from`: the size of the axis.
+inline IndexedLines indexed_lines(const Data& x, const Spec& spec, size_t axis, const Data& out) {
+  const Lines lines(spec.shape, axis);
+  const auto bytes = static_cast<int64_t>(byte_size(spec.dtype));
+  return {.type = element_type(spec.dtype),
+          .outer = lines.outer,
+          .from = lines.along,
+          .to = lines.along,
+          .inner = lines.inner,
+          .x = x.buffer->data() + x.offset * bytes,
+          .out = out.buffer->data()};
 }
 
 template <typename T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/devices.h"
 #include "tensor/element_group.h"
 #include "tensor/elementwise.h"
 #include "tensor/runtime.h"
@@ -13,6 +14,7 @@ namespace {
 class Matmul : public Operation {
  public:
   std::string_view name() const override { return "matmul"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> cotangents,
@@ -35,12 +37,29 @@ class Matmul : public Operation {
   }
 };
 
+Data multiply_on(TensorDevice& kernels, std::span<const Operand> in, const Spec& out) {
+  const size_t rank = out.shape.size();
+  Data data = new_data(out);
+  kernels.matmul({.type = element_type(out.dtype),
+                  .rows = out.shape[rank - 2],
+                  .columns = out.shape[rank - 1],
+                  .inner = in[0].spec->shape[rank - 1],
+                  .batch = std::span(out.shape).first(rank - 2),
+                  .a = in[0].first(),
+                  .b = in[1].first(),
+                  .a_strides = in[0].data->strides,
+                  .b_strides = in[1].data->strides,
+                  .out = data.buffer->data()});
+  return data;
+}
+
 std::vector<Data> Matmul::evaluate(std::span<const Operand> in, std::span<const Spec> out) const {
   const Spec& spec = out.front();
   const size_t rank = spec.shape.size();
   // f16 and bf16 are multiplied in f32, and the sums rounded.
   Spec wide = spec;
   if (spec.dtype != Dtype::kF64) wide.dtype = Dtype::kF32;
+  if (TensorDevice* kernels = current_kernels()) return {multiply_on(*kernels, in, spec)};
   Data data = new_data(wide);
   MatmulProblem problem{.type = element_type(spec.dtype),
                         .rows = spec.shape[rank - 2],

@@ -26,6 +26,7 @@ class Concatenate : public Operation {
  public:
   explicit Concatenate(size_t axis) : axis_(axis) {}
   std::string_view name() const override { return "concatenate"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
@@ -68,6 +69,7 @@ class SliceUpdate : public Operation {
  public:
   explicit SliceUpdate(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
   std::string_view name() const override { return "slice_update"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/tensor/element_program.h"
-#include "tensor/runtime.h"
+#include "tensor/devices.h"
 
 namespace veery::tensor {
 namespace {
@@ -43,12 +43,13 @@ Dtype promote(Dtype a, Dtype b) {
 }
 
 std::shared_ptr<Buffer> Buffer::allocate(size_t bytes) {
-  std::byte* data = Runtime::get().memory().allocate(std::max<size_t>(bytes, 1));
+  DeviceState& device = current_device();
+  std::byte* data = device.memory().allocate(std::max<size_t>(bytes, 1));
   return std::shared_ptr<Buffer>(
-      new Buffer(data, [data] { Runtime::get().memory().release(data); }));
+      new Buffer(data, device, false, [data, &device] { device.release(data); }));
 }
 std::shared_ptr<Buffer> Buffer::borrow(std::byte* data, std::function<void()> release) {
-  return std::shared_ptr<Buffer>(new Buffer(data, std::move(release)));
+  return std::shared_ptr<Buffer>(new Buffer(data, cpu_device(), true, std::move(release)));
 }
 Buffer::~Buffer() {
   if (release_) release_();
@@ -89,6 +90,7 @@ Node::~Node() {
 Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs, Spec spec) {
   check_shape(operation->name(), spec.shape);
   auto node = std::make_shared<Node>();
+  node->device = &place_inputs(operation->name(), inputs);
   node->operation = std::move(operation);
   node->inputs = std::move(inputs);
   node->specs.push_back(std::move(spec));
@@ -98,6 +100,7 @@ Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inpu
 Tensor make_leaf(Spec spec, Data data) {
   auto node = std::make_shared<Node>();
   node->specs.push_back(std::move(spec));
+  node->device = &data.buffer->device();
   node->data.push_back(std::move(data));
   return {std::move(node), 0};
 }

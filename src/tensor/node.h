@@ -18,21 +18,26 @@ namespace veery::tensor {
 
 using Strides = std::vector<int64_t>;  ///< in elements
 
-/// Memory of the runtime or of a caller. Thread-safe to share.
+/// Memory of a device or of a caller. Thread-safe to share.
 class Buffer {
  public:
-  /// Undefined contents. Throws kLimit.
+  /// Undefined contents, on the current device (devices.h). Throws kLimit.
   static std::shared_ptr<Buffer> allocate(size_t bytes);
+  /// Memory of the host.
   static std::shared_ptr<Buffer> borrow(std::byte* data, std::function<void()> release);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
   std::byte* data() const { return data_; }
+  DeviceState& device() const { return device_; }
+  bool is_borrowed() const { return is_borrowed_; }
 
  private:
-  Buffer(std::byte* data, std::function<void()> release)
-      : data_(data), release_(std::move(release)) {}
+  Buffer(std::byte* data, DeviceState& device, bool is_borrowed, std::function<void()> release)
+      : data_(data), device_(device), is_borrowed_(is_borrowed), release_(std::move(release)) {}
   std::byte* data_;
+  DeviceState& device_;
+  bool is_borrowed_;
   std::function<void()> release_;
 };
 
@@ -84,6 +89,10 @@ class Operation {
   /// Computes all outputs.
   virtual std::vector<Data> evaluate(std::span<const Operand> in,
                                      std::span<const Spec> out) const = 0;
+  /// Whether evaluate() also works for operands in the memory of a GPU, which is then the current
+  /// device (devices.h): new_data() and element programs do. Otherwise the operation is refused
+  /// there.
+  virtual bool runs_on_devices() const { return false; }
   /// The products of the cotangents of the outputs with the Jacobian: one tensor for each input, an
   /// empty one for zero. A cotangent is empty if it is zero; one at least is not. Only inputs with
   /// wanted[i] need a result. Throws kUnsupported.
@@ -109,9 +118,10 @@ struct Node : std::enable_shared_from_this<Node> {
 
   std::shared_ptr<const Operation> operation;
   std::vector<Tensor> inputs;
-  std::vector<Spec> specs;  ///< of the outputs
-  std::vector<Data> data;   ///< of the outputs, empty until evaluated
-  int place = -1;           ///< in the Evaluation that runs; -1: not part of it
+  std::vector<Spec> specs;        ///< of the outputs
+  std::vector<Data> data;         ///< of the outputs, empty until evaluated
+  int place = -1;                 ///< in the Evaluation that runs; -1: not part of it
+  DeviceState* device = nullptr;  ///< nullptr: see device_of()
 
   bool is_evaluated() const { return !data.empty(); }
 };
@@ -122,6 +132,12 @@ inline const Spec& spec(const Tensor& x) {
 inline const Data& data_of(const Tensor& x) {
   return x.node()->data[static_cast<size_t>(x.output())];
 }
+
+/// The device on which a tensor is, or will be computed.
+DeviceState& device_of(const Tensor& x);
+/// Returns the device of a node with these inputs. Constants that are elsewhere are replaced.
+/// Throws kInput if other inputs are on two devices.
+DeviceState& place_inputs(std::string_view function, std::vector<Tensor>& inputs);
 
 /// Adds a node. All of `inputs` are tensors. Throws kInput if the shape has too many dimensions, a
 /// negative size or more bytes than an address can count.
@@ -152,7 +168,7 @@ constexpr ElementType element_type(Dtype type) { return static_cast<ElementType>
 constexpr bool is_float(Dtype type) { return veery::is_float(element_type(type)); }
 constexpr bool is_integer(Dtype type) { return veery::is_integer(element_type(type)); }
 
-/// Contiguous memory for all elements. Throws kLimit.
+/// Contiguous memory for all elements, on the current device. Throws kLimit.
 Data new_data(const Spec& spec);
 
 // Shapes.

@@ -35,9 +35,15 @@ class ArgReduce : public Indices {
  public:
   ArgReduce(size_t axis, bool largest) : axis_(axis), largest_(largest) {}
   std::string_view name() const override { return largest_ ? "argmax" : "argmin"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
+    if (TensorDevice* kernels = current_kernels()) {
+      const Data x = contiguous(in[0], in[0].spec->dtype);
+      kernels->argreduce(indexed_lines(x, *in[0].spec, axis_, data), largest_);
+      return {std::move(data)};
+    }
     each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
       elements<int64_t>(data)[line] = best(x, lines.along, lines.inner);
     });
@@ -66,9 +72,15 @@ class ArgSort : public Indices {
  public:
   ArgSort(size_t axis, bool descending) : axis_(axis), descending_(descending) {}
   std::string_view name() const override { return "argsort"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
+    if (TensorDevice* kernels = current_kernels()) {
+      const Data x = contiguous(in[0], in[0].spec->dtype);
+      kernels->argsort(indexed_lines(x, *in[0].spec, axis_, data), descending_);
+      return {std::move(data)};
+    }
     each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
       std::vector<int64_t> order(static_cast<size_t>(lines.along));
       std::iota(order.begin(), order.end(), 0);
@@ -120,10 +132,18 @@ class Cumulate : public Operation {
  public:
   Cumulate(size_t axis, bool product) : axis_(axis), product_(product) {}
   std::string_view name() const override { return product_ ? "cumprod" : "cumsum"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Spec wide{out.front().shape, computed_dtype(out.front().dtype)};
     Data data = new_data(wide);
+    const Operand operand{&wide, &data};
+    if (TensorDevice* kernels = current_kernels()) {
+      const Data x = contiguous(in[0], wide.dtype);
+      kernels->cumulate(indexed_lines(x, wide, axis_, data), product_);
+      if (wide.dtype == out.front().dtype) return {std::move(data)};
+      return {evaluate_one(ElementOp::kCast, {&operand, 1}, out.front())};
+    }
     each_line_of(in[0], axis_, [&](const auto* x, int64_t line, const Lines& lines) {
       using T = std::remove_cvref_t<decltype(*x)>;
       using U = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
@@ -135,7 +155,6 @@ class Cumulate : public Operation {
         y[i * lines.inner] = static_cast<T>(sum);
       }
     });
-    const Operand operand{&wide, &data};
     if (wide.dtype == out.front().dtype) return {std::move(data)};
     return {evaluate_one(ElementOp::kCast, {&operand, 1}, out.front())};
   }

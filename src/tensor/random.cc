@@ -15,6 +15,7 @@ class Bits : public Operation {
  public:
   explicit Bits(uint32_t stream) : stream_(stream) {}
   std::string_view name() const override { return "random"; }
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Data key = contiguous(in[0], Dtype::kU32);
@@ -22,6 +23,10 @@ class Bits : public Operation {
     Data data = new_data(out.front());
     auto* to = elements<uint32_t>(data);
     const int64_t count = element_count(out.front().shape);
+    if (TensorDevice* kernels = current_kernels()) {
+      kernels->random_bits(words, stream_, to, count);
+      return {std::move(data)};
+    }
     each_line((count + 3) / 4, 16, [&](int64_t block) {
       const PhiloxBlock made =
           philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_, 0}},

@@ -12,6 +12,7 @@ class Reduce : public Operation {
  public:
   Reduce(ReduceOp op, std::vector<int> axes) : op_(op), axes_(std::move(axes)) {}
   std::string_view name() const override;
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> cotangents,

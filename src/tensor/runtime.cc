@@ -69,14 +69,6 @@ ThreadPool& Runtime::pool() {
   return *pool_;
 }
 
-MemoryUse memory_use() {
-  const DeviceMemory memory = Runtime::get().memory().memory();
-  return {memory.active, memory.peak, memory.cached};
-}
-void reset_peak_memory() { Runtime::get().memory().reset_peak(); }
-void set_memory_limit(size_t bytes) { Runtime::get().memory().set_limit(bytes); }
-void set_cache_limit(size_t bytes) { Runtime::get().memory().set_cache_limit(bytes); }
-void clear_cache() { Runtime::get().memory().clear_cache(); }
 void set_threads(int count) { Runtime::get().set_threads(count); }
 
 }  // namespace veery::tensor

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/devices.h"
 #include "tensor/element_group.h"
 #include "tensor/elementwise.h"
+#include "tensor/lines.h"
 #include "tensor/node.h"
-#include "tensor/runtime.h"
 
 namespace veery::tensor {
 namespace {
@@ -48,6 +49,18 @@ std::string list(const std::vector<T>& values, const Shape& shape, size_t axis, 
   return result + "]";
 }
 
+void copy_from_device(const Tensor& x, void* to) {
+  const OnDevice device(device_of(x));
+  const std::lock_guard lock(Runtime::get().mutex());
+  with_public_errors([&] {
+    const Operand operand{&spec(x), &data_of(x)};
+    const Data packed = contiguous(operand, x.dtype());
+    const Operand elements{&spec(x), &packed};
+    current_kernels()->download(to, elements.first(),
+                                static_cast<size_t>(x.size()) * byte_size(x.dtype()));
+  });
+}
+
 }  // namespace
 
 const Shape& Tensor::shape() const {
@@ -77,8 +90,14 @@ Tensor Tensor::of(std::span<const T> values, Shape shape) {
 Tensor Tensor::copy(const void* data, Shape shape, Dtype type) {
   check_shape("copy", shape);
   const size_t bytes = static_cast<size_t>(element_count(shape)) * byte_size(type);
+  const OnDevice device(default_device());
   Data own{Buffer::allocate(bytes), 0, contiguous_strides(shape)};
-  if (bytes > 0) std::memcpy(own.buffer->data(), data, bytes);
+  if (TensorDevice* kernels = current_kernels()) {
+    const std::lock_guard lock(Runtime::get().mutex());
+    with_public_errors([&] { kernels->upload(own.buffer->data(), data, bytes); });
+  } else if (bytes > 0) {
+    std::memcpy(own.buffer->data(), data, bytes);
+  }
   return make_leaf({std::move(shape), type}, std::move(own));
 }
 
@@ -92,8 +111,9 @@ Tensor Tensor::borrow(const void* data, Shape shape, Dtype type, std::function<v
 
 void Tensor::copy_to(void* to) const {
   eval();
-  const Operand operand{&spec(*this), &data_of(*this)};
   if (size() == 0) return;
+  if (!device_of(*this).is_cpu()) return copy_from_device(*this, to);
+  const Operand operand{&spec(*this), &data_of(*this)};
   if (operand.data->strides == contiguous_strides(shape())) {
     std::memcpy(to, operand.first(), static_cast<size_t>(size()) * byte_size(dtype()));
     return;

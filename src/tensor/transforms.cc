@@ -14,6 +14,7 @@ namespace {
 /// Passes its first inputs on. Derivatives pass it or not, as the subclass says.
 class PassOn : public Operation {
  public:
+  bool runs_on_devices() const override { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     std::vector<Data> result;

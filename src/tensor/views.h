@@ -9,6 +9,7 @@ namespace veery::tensor {
 
 class View : public Operation {
  public:
+  bool runs_on_devices() const final { return true; }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const final {
     return {view(in.front(), out.front())};
   }
