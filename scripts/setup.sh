@@ -15,6 +15,7 @@ ninja-build|build
 pkg-config|build: finds PCRE2, utf8proc, libsndfile, libmpg123, libsamplerate, libzip and zlib
 ccache|build: what is compiled once is not compiled again
 mold|build: fast linking
+libeigen3-dev|Eigen: decompositions of matrices of arrays
 libhwy-dev|Highway: one kernel source for every instruction set
 nlohmann-json3-dev|JSON values
 libsimdjson-dev|parsing JSON: instructions are chosen at run time

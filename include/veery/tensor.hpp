@@ -15,16 +15,20 @@
 #ifndef VEERY_TENSOR_HPP
 #define VEERY_TENSOR_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -151,6 +155,12 @@ class Tensor {
 
 /// Computes several tensors together.
 void eval(std::span<const Tensor> tensors);
+/// Starts the computation of tensors and returns. Jobs run one after another, in the order of the
+/// calls, on a thread of their own. eval() and what reads values or derives functions wait for all
+/// of them, so that the rule for threads is that of other tensors: only the thread that started a
+/// job may use its tensors until it is done. A job that fails leaves tensors as they were: eval()
+/// computes them again, and throws. In a function that a transform traces it is eval().
+void async_eval(std::span<const Tensor> tensors);
 
 enum class ErrorKind : uint8_t {
   kInput,
@@ -222,6 +232,71 @@ Tensor triu(const Tensor& x, int64_t k = 0);  ///< zeros below it
 
 /// x with elements of another type. Floats saturate to integers, NaN gives 0.
 Tensor astype(const Tensor& x, Dtype type);
+
+/// The element type of numbers in C++.
+template <typename T>
+constexpr Dtype dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) return Dtype::kBool;
+  if constexpr (std::is_same_v<T, uint8_t>) return Dtype::kU8;
+  if constexpr (std::is_same_v<T, int8_t>) return Dtype::kI8;
+  if constexpr (std::is_same_v<T, int32_t>) return Dtype::kI32;
+  if constexpr (std::is_same_v<T, uint32_t>) return Dtype::kU32;
+  if constexpr (std::is_same_v<T, int64_t>) return Dtype::kI64;
+  if constexpr (std::is_same_v<T, float>) return Dtype::kF32;
+  return Dtype::kF64;
+}
+
+/// The elements of a tensor in row-major order, whatever its layout, without a copy if it has type
+/// T: `for (const float x : Elements<float>(tensor))`. Evaluates the tensor.
+template <typename T>
+class Elements {
+ public:
+  explicit Elements(const Tensor& x) : tensor_(astype(x, dtype_of<T>())) {
+    tensor_.eval();
+    strides_ = tensor_.byte_strides();
+  }
+  class Iterator {
+   public:
+    using value_type = T;
+    using difference_type = ptrdiff_t;
+    T operator*() const {
+      if constexpr (std::is_same_v<T, bool>) return *at_ != std::byte{0};
+      T value;
+      std::memcpy(&value, at_, sizeof(T));
+      return value;
+    }
+    Iterator& operator++() {
+      --left_;
+      for (size_t d = of_->strides_.size(); d-- > 0;) {
+        at_ += of_->strides_[d];
+        const int64_t size = of_->tensor_.shape()[d];
+        if (++index_[d] < size) break;
+        at_ -= of_->strides_[d] * size;
+        index_[d] = 0;
+      }
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return left_ == 0; }
+
+   private:
+    friend class Elements;
+    explicit Iterator(const Elements* of)
+        : of_(of),
+          at_(static_cast<const std::byte*>(of->tensor_.data())),
+          left_(of->tensor_.size()) {}
+    const Elements* of_;
+    const std::byte* at_;
+    int64_t left_;
+    std::array<int64_t, 8> index_{};
+  };
+  Iterator begin() const { return Iterator(this); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Tensor tensor_;
+  std::vector<int64_t> strides_;
+};
 
 // ---- element-wise ----
 // Operands are broadcast and brought to promote() of their types.
@@ -364,6 +439,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor reshape(const Tensor& x, const Shape& shape);        ///< one size may be -1
 Tensor transpose(const Tensor& x, const Axes& order = {});  ///< empty: reversed
 Tensor swapaxes(const Tensor& x, int a, int b);
+Tensor moveaxis(const Tensor& x, int from, int to);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor expand_dims(const Tensor& x, int axis);
 Tensor squeeze(const Tensor& x, const Axes& axes = {});  ///< empty: all of size 1
@@ -377,6 +453,10 @@ struct Slice {
 };
 /// One slice per axis; axes without one are taken whole.
 Tensor slice(const Tensor& x, const std::vector<Slice>& slices);
+/// The elements of x in row-major order at offset + i * strides, in elements, whatever the layout
+/// of x. They may overlap; derivatives of an element that is read several times are added.
+Tensor as_strided(const Tensor& x, const Shape& shape, const std::vector<int64_t>& strides,
+                  int64_t offset = 0);
 
 // ---- movement ----
 
@@ -391,6 +471,8 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widt
 Tensor repeat(const Tensor& x, int64_t count, int axis);
 Tensor tile(const Tensor& x, const Shape& counts);
 Tensor roll(const Tensor& x, int64_t shift, int axis);
+/// Differences of neighbours of an axis, `order` times; of bools whether they differ.
+Tensor diff(const Tensor& x, int64_t order = 1, int axis = -1);
 
 // ---- indexing ----
 // Indices are integers; negative ones count from the end. eval() throws kInput for others outside
@@ -405,6 +487,15 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis = -1);
 /// x with `updates` of the shape of `indices` added where take_along_axis() reads.
 Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tensor& updates,
                               int axis = -1);
+/// x with `value` where `mask` is true; as where(), with a mask that is broadcast to x.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+// The sizes of these depend on values: they evaluate their arguments.
+/// The indices of the true (non-zero) elements, one tensor i64 [count] for each dimension, in
+/// row-major order.
+std::vector<Tensor> nonzero(const Tensor& mask);
+/// The elements of `axis` where `mask` [size of the axis] is true; without an axis, those of x,
+/// flattened, whose mask has the shape of x.
+Tensor compress(const Tensor& x, const Tensor& mask, std::optional<int> axis = {});
 /// [.., classes]: 1 at the index, 0 elsewhere; all 0 for an index outside of the classes.
 Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type = Dtype::kF32);
 
@@ -420,6 +511,14 @@ std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int axis = -1);
 /// For each value the number of elements of `sorted` [n] that are less, or with `right` not
 /// greater.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+struct Unique {
+  Tensor values;   ///< [count], ascending; each NaN counts as different
+  Tensor indices;  ///< [count] i64: the first occurrence of each in x, flattened
+  Tensor inverse;  ///< i64, of the shape of x: the index in `values`
+  Tensor counts;   ///< [count] i64
+};
+/// The different elements of x, which is evaluated.
+Unique unique(const Tensor& x);
 Tensor cumsum(const Tensor& x, int axis = -1);  ///< integers as i64
 Tensor cumprod(const Tensor& x, int axis = -1);
 

@@ -202,13 +202,16 @@ std::vector<int> reduced_last(const Shape& shape, const std::vector<int>& axes) 
   return order;
 }
 
-ElementReduction reduction_of(const Reduce& reduce, const Spec& out, const Data& data) {
-  ElementReduction result{.op = reduce.op(),
-                          .type = computed_type(element_type(out.dtype)),
-                          .dimensions = static_cast<int>(reduce.axes().size())};
-  result.out = {data.buffer->data(), element_type(out.dtype), {}};
-  std::copy(data.strides.begin(), data.strides.end(), result.out.strides.begin());
-  return result;
+// Without memory for the output.
+ElementReduction reduction_of(const Reduce& reduce, const Spec& out) {
+  return {.op = reduce.op(),
+          .type = computed_type(element_type(out.dtype)),
+          .dimensions = static_cast<int>(reduce.axes().size()),
+          .out = {nullptr, element_type(out.dtype), {}}};
+}
+void set_output(ElementReduction& reduction, const Data& data) {
+  reduction.out.data = data.buffer->data();
+  std::copy(data.strides.begin(), data.strides.end(), reduction.out.strides.begin());
 }
 
 /// The registers of the values that a group has seen.
@@ -217,6 +220,7 @@ class GroupWriter {
   GroupWriter(const ElementGroup& group, ProgramWriter& writer) : writer_(writer) {
     for (const Node* member : group.members) add(*member);
   }
+  std::vector<Tensor> take_inputs() { return std::move(inputs_); }
   size_t reg_of(const Node& member) const { return registers_.at({&member, 0}); }
   size_t reg(const Tensor& x) {
     const auto known = registers_.find({x.node().get(), x.output()});
@@ -225,8 +229,8 @@ class GroupWriter {
     if (const Scalar* value = constant_value(x)) {
       reg = writer_.constant(*value, x.dtype());
     } else {
-      const Operand operand{&spec(x), &data_of(x)};
-      reg = writer_.input(operand.first(), x.dtype(), operand.data->strides);
+      reg = writer_.input(nullptr, x.dtype(), Strides(spec(x).shape.size()));
+      inputs_.push_back(x);
     }
     return registers_[{x.node().get(), x.output()}] = reg;
   }
@@ -244,40 +248,68 @@ class GroupWriter {
   }
 
   ProgramWriter& writer_;
+  std::vector<Tensor> inputs_;
   std::map<std::pair<const Node*, int>, size_t> registers_;
 };
 
 bool evaluate_at_once(const ElementGroup& group) {
-  const Reduce* reduce = group.reduction != nullptr
-                             ? static_cast<const Reduce*>(group.reduction->operation.get())
-                             : nullptr;
-  const Shape& shape = group.members.back()->specs.front().shape;
-  ProgramWriter writer(
-      shape, reduce != nullptr ? reduced_last(shape, reduce->axes()) : all_dimensions(shape));
-  GroupWriter values(group, writer);
-  std::vector<Data> made;
-  for (Node* node : group.results) {
-    made.push_back(new_data(node->specs.front()));
-    writer.output(values.reg_of(*node),
-                  writer.elements(made.back().buffer->data(), node->specs.front().dtype,
-                                  made.back().strides));
-  }
-  if (reduce != nullptr) {
-    const Spec& out = group.reduction->specs.front();
-    made.push_back(new_data(out));
-    writer.reduce(values.reg(group.reduction->inputs.front()),
-                  reduction_of(*reduce, out, made.back()));
-  }
-  const std::optional<ElementProgram> program = writer.take();
-  if (!program) return false;
-  if (!run(*program)) return false;
+  std::optional<GroupProgram> made = write_program(group);
+  if (!made) return false;
+  std::vector<Operand> operands;
+  for (const Tensor& x : made->inputs) operands.push_back({&spec(x), &data_of(x)});
+  std::optional<std::vector<Data>> results = run(std::move(*made), operands);
+  if (!results) return false;
   for (size_t i = 0; i < group.results.size(); ++i)
-    group.results[i]->data.push_back(std::move(made[i]));
-  if (reduce != nullptr) group.reduction->data.push_back(std::move(made.back()));
+    group.results[i]->data.push_back(std::move((*results)[i]));
+  if (group.reduction != nullptr) group.reduction->data.push_back(std::move(results->back()));
   return true;
 }
 
 }  // namespace
+
+std::optional<GroupProgram> write_program(const ElementGroup& group) {
+  const Reduce* reduce = group.reduction != nullptr
+                             ? static_cast<const Reduce*>(group.reduction->operation.get())
+                             : nullptr;
+  const Shape& shape = group.members.back()->specs.front().shape;
+  GroupProgram made;
+  made.order = reduce != nullptr ? reduced_last(shape, reduce->axes()) : all_dimensions(shape);
+  ProgramWriter writer(shape, made.order);
+  GroupWriter values(group, writer);
+  for (const Node* node : group.results) {
+    made.specs.push_back(node->specs.front());
+    writer.output(values.reg_of(*node),
+                  writer.elements(nullptr, node->specs.front().dtype, Strides(shape.size())));
+  }
+  if (reduce != nullptr) {
+    made.specs.push_back(group.reduction->specs.front());
+    writer.reduce(values.reg(group.reduction->inputs.front()),
+                  reduction_of(*reduce, made.specs.back()));
+  }
+  std::optional<ElementProgram> program = writer.take();
+  if (!program) return std::nullopt;
+  made.program = std::move(*program);
+  made.inputs = values.take_inputs();
+  return made;
+}
+
+std::optional<std::vector<Data>> run(GroupProgram made, std::span<const Operand> in) {
+  ElementProgram& program = made.program;
+  const auto set = [&](StridedElements& elements, std::byte* data, const Strides& strides) {
+    elements.data = data;
+    for (size_t i = 0; i < made.order.size(); ++i)
+      elements.strides[i] = strides[static_cast<size_t>(made.order[i])];
+  };
+  for (size_t i = 0; i < in.size(); ++i)
+    set(program.inputs[i].elements, in[i].first(), in[i].data->strides);
+  std::vector<Data> results;
+  for (const Spec& spec : made.specs) results.push_back(new_data(spec));
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    set(program.outputs[i].elements, results[i].buffer->data(), results[i].strides);
+  if (program.reduction) set_output(*program.reduction, results.back());
+  if (!run(program)) return std::nullopt;
+  return results;
+}
 
 void evaluate(const ElementGroup& group) {
   if (evaluate_at_once(group)) return;
@@ -311,7 +343,9 @@ Data evaluate_one(const Reduce& reduce, const Operand& in, const Spec& out) {
   ProgramWriter writer(in.spec->shape, reduced_last(in.spec->shape, reduce.axes()));
   Data data = new_data(out);
   const size_t reg = writer.input(in.first(), in.spec->dtype, in.data->strides);
-  writer.reduce(reg, reduction_of(reduce, out, data));
+  ElementReduction reduction = reduction_of(reduce, out);
+  set_output(reduction, data);
+  writer.reduce(reg, reduction);
   run_whole(*writer.take());
   return data;
 }
@@ -344,7 +378,7 @@ void run_whole(const ElementProgram& program) { VEERY_CHECK(run(program)); }
 const Scalar* constant_value(const Tensor& x) {
   const Operation* made_by = x.node()->operation.get();
   if (const auto* constant = dynamic_cast<const Constant*>(made_by)) return &constant->value();
-  if (dynamic_cast<const Broadcast*>(made_by) != nullptr && !x.node()->inputs.empty())
+  if (dynamic_cast<const View*>(made_by) != nullptr && !x.node()->inputs.empty())
     return constant_value(x.node()->inputs.front());
   return nullptr;
 }

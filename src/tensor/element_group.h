@@ -1,5 +1,7 @@
 // element_group.h: element-wise nodes that one program computes.
 #pragma once
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/tensor/element_program.h"
@@ -18,6 +20,19 @@ struct ElementGroup {
   Node& root() const { return reduction != nullptr ? *reduction : *members.back(); }
 };
 
+/// The program of a group, which gets its memory when it runs. It may run several times.
+struct GroupProgram {
+  ElementProgram program;
+  std::vector<int> order;      ///< the dimension of the group that each one of the program is
+  std::vector<Tensor> inputs;  ///< of the program
+  std::vector<Spec> specs;     ///< of the results, then of the reduction
+};
+/// Returns nothing if one program has too few registers for all members.
+std::optional<GroupProgram> write_program(const ElementGroup& group);
+/// Runs a program on operands in the order of its inputs. Returns new data in the order of specs, or
+/// nothing if the program is too long for the current device; no program is too long for the CPU.
+std::optional<std::vector<Data>> run(GroupProgram made, std::span<const Operand> in);
+
 /// Computes the results of a group and the output of its reduction, and stores them in the nodes.
 /// If one program cannot hold all members, they are computed one after the other.
 void evaluate(const ElementGroup& group);
@@ -35,7 +50,7 @@ ElementConstant element_constant(uint8_t reg, Dtype type, const Scalar& value);
 /// false if it is too long for the device; programs of one operation never are.
 bool run(const ElementProgram& program);
 void run_whole(const ElementProgram& program);  ///< of one operation
-/// The number of a tensor that is a constant, broadcast or not; null if it is something else.
+/// The number of a tensor that is a constant or a view of one; null if it is something else.
 const Scalar* constant_value(const Tensor& x);
 
 }  // namespace veery::tensor

@@ -143,6 +143,13 @@ std::vector<Tensor> Elementwise::jvp(std::span<const Tensor> in, std::span<const
   return {sum};
 }
 
+// Inputs without a batch are broadcast.
+std::vector<Tensor> Elementwise::batch(const Batch& in, std::span<const Spec> out) const {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < in.count(); ++i) inputs.push_back(in[i]);
+  return {elementwise(op_, std::move(inputs), out.front().dtype)};
+}
+
 namespace {
 
 Tensor of_binary(ElementOp op, size_t index, std::span<const Tensor> in, const Tensor& out,

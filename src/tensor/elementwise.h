@@ -18,6 +18,10 @@ class Elementwise : public Operation {
                           const std::vector<bool>& wanted) const override;
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> tangents) const override;
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override;
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Elementwise::op_);
+  }
   ElementOp op() const { return op_; }
 
  private:
@@ -38,6 +42,11 @@ class Constant : public Operation {
   std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
                           std::span<const Tensor>) const override {
     return {Tensor{}};
+  }
+  bool is_same(const Operation& other) const override {
+    const auto* same = dynamic_cast<const Constant*>(&other);
+    return same != nullptr && same->value_.kind() == value_.kind() &&
+           same->value_.integer() == value_.integer() && same->value_.real() == value_.real();
   }
   const Scalar& value() const { return value_; }
 

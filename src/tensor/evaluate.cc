@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/async.h"
 #include "tensor/devices.h"
 #include "tensor/elementwise.h"
 #include "tensor/runtime.h"
@@ -111,7 +112,7 @@ bool Evaluation::reduces_values_of_group(const Facts& facts) const {
 bool Evaluation::is_constant(const Node& node) {
   const Operation* made_by = node.operation.get();
   return dynamic_cast<const Constant*>(made_by) != nullptr ||
-         (dynamic_cast<const Broadcast*>(made_by) != nullptr &&
+         (dynamic_cast<const View*>(made_by) != nullptr &&
           constant_value(node.inputs.front()) != nullptr);
 }
 
@@ -162,24 +163,33 @@ void Evaluation::compute(Node& node) {
   node.data = node.operation->evaluate(operands, node.specs);
 }
 
-void Evaluation::run() {
+std::vector<Evaluation::Step> Evaluation::steps() const {
+  std::vector<Step> steps;
   for (const int place : order_) {
-    Facts& facts = facts_[static_cast<size_t>(place)];
-    std::vector<Node*> done;
+    const Facts& facts = facts_[static_cast<size_t>(place)];
     if (facts.is_skipped) continue;
-    const OnDevice device(device_of(Tensor(facts.node->shared_from_this(), 0)));
-    if (facts.group == kNone) {
-      compute(*facts.node);
-      done.push_back(facts.node);
+    const ElementGroup* group =
+        facts.group == kNone ? nullptr : &groups_[static_cast<size_t>(facts.group)].nodes;
+    if (group == nullptr || &group->root() == facts.node) steps.push_back({group, facts.node});
+  }
+  return steps;
+}
+
+void Evaluation::run() {
+  for (const auto& [group, node] : steps()) {
+    const OnDevice device(device_of(Tensor(node->shared_from_this(), 0)));
+    std::vector<Node*> done;
+    if (group == nullptr) {
+      compute(*node);
+      done.push_back(node);
     } else {
-      const ElementGroup& group = groups_[static_cast<size_t>(facts.group)].nodes;
-      if (&group.root() != facts.node) continue;
-      evaluate(group);
-      done = group.results;
-      if (group.reduction != nullptr) done.push_back(group.reduction);
+      evaluate(*group);
+      done = group->results;
+      if (group->reduction != nullptr) done.push_back(group->reduction);
     }
+    for (Node* each : done) each->ready.store(true, std::memory_order_release);
     if (KeepInputs::active()) {
-      for (Node* node : done) KeepInputs::remember(node->shared_from_this());
+      for (Node* each : done) KeepInputs::remember(each->shared_from_this());
     } else {
       drop_inputs(done);
     }
@@ -187,9 +197,11 @@ void Evaluation::run() {
 }
 
 // Nodes that nothing else refers to are released with the inputs, and are no longer named here.
+// Views of constants keep theirs, as programs of later groups may read the number by them.
 void Evaluation::drop_inputs(std::span<Node* const> nodes) {
   std::vector<Tensor> dropped;
   for (Node* node : nodes) {
+    if (is_constant(*node)) continue;
     std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
     node->inputs.clear();
   }
@@ -202,6 +214,11 @@ std::vector<Data> Elementwise::evaluate(std::span<const Operand> in,
 
 void eval(std::span<const Tensor> tensors) {
   for (const Tensor& x : tensors) require("eval", x);
+  wait_for_jobs();
+  eval_now(tensors);
+}
+
+void eval_now(std::span<const Tensor> tensors) {
   const std::lock_guard lock(Runtime::get().mutex());
   try {
     Evaluation(tensors).run();

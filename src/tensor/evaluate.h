@@ -8,6 +8,9 @@
 
 namespace veery::tensor {
 
+/// eval(), without waiting for jobs of async_eval().
+void eval_now(std::span<const Tensor> tensors);
+
 /// The nodes that `targets` need, in the order of computation, with element-wise nodes grouped. A
 /// node joins the group of its consumers if all of them are in one group, so that its values need
 /// not be written to memory; a reduction starts a group with what it reduces.
@@ -17,6 +20,13 @@ class Evaluation {
   /// Computes the targets. Nodes drop their inputs then, which releases what nothing else uses,
   /// unless KeepInputs is active.
   void run();
+
+  /// A step of run(): a group, or an operation that is in none.
+  struct Step {
+    const ElementGroup* group = nullptr;
+    Node* node = nullptr;
+  };
+  std::vector<Step> steps() const;
 
  private:
   static constexpr int kNone = -1;

@@ -49,25 +49,49 @@ Data take_on(TensorDevice& kernels, std::string_view function, std::span<const O
   return data;
 }
 
+/// The indices that elements have: all the same, those of their sample in the first dimension (of x
+/// and indices), or those of their line (take_along_axis()).
+enum class Sharing : uint8_t { kAll, kSamples, kLines };
+
+Tensor take_rows(const Tensor& x, const Tensor& indices, size_t axis, Sharing sharing);
+Tensor add_rows(const Tensor& x, const Tensor& indices, const Tensor& updates, size_t axis,
+                Sharing sharing);
+
+// The first two dimensions as one, and one as two.
+Tensor merge_batches(const Tensor& x) {
+  Shape shape(x.shape().begin() + 1, x.shape().end());
+  shape.front() *= x.dim(0);
+  return reshape(x, shape);
+}
+Tensor part_batches(const Tensor& x, int64_t size, const Shape& of_sample) {
+  return reshape(x, with_first(size, of_sample));
+}
+
 /// Rows of one axis. Inputs: x, indices.
 class Take : public Operation {
  public:
-  explicit Take(size_t axis) : axis_(axis) {}
+  Take(size_t axis, Sharing sharing) : axis_(axis), sharing_(sharing) {}
   std::string_view name() const override { return "take"; }
-  bool runs_on_devices() const override { return true; }
+  bool runs_on_devices() const override { return sharing_ == Sharing::kAll; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Take::axis_, &Take::sharing_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     if (TensorDevice* kernels = current_kernels())
       return {take_on(*kernels, name(), in, out.front(), axis_, false)};
     const Lines x(in[0].spec->shape, axis_);
     const std::vector<int64_t> places = places_of(name(), in[1], x.along);
-    const auto count = static_cast<int64_t>(places.size());
+    const int64_t samples = sharing_ == Sharing::kSamples ? in[0].spec->shape.front() : 1;
+    const int64_t count = samples == 0 ? 0 : static_cast<int64_t>(places.size()) / samples;
     const Data from = contiguous(in[0], in[0].spec->dtype);
     Data data = new_data(out.front());
     const auto bytes = static_cast<int64_t>(byte_size(out.front().dtype));
     const std::byte* source = from.buffer->data() + from.offset * bytes;
     each_line(x.outer * count, x.inner, [&](int64_t line) {
-      const int64_t row = line / count * x.along + places[static_cast<size_t>(line % count)];
+      const int64_t outer = line / count, sample = outer / (x.outer / samples);
+      const int64_t row =
+          outer * x.along + places[static_cast<size_t>(sample * count + line % count)];
       std::memcpy(data.buffer->data() + line * x.inner * bytes, source + row * x.inner * bytes,
                   static_cast<size_t>(x.inner * bytes));
     });
@@ -76,15 +100,26 @@ class Take : public Operation {
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> cotangents,
                           const std::vector<bool>&) const override {
-    return {scatter_add(zeros_like(in[0]), in[1], cotangents.front(), static_cast<int>(axis_)), {}};
+    return {add_rows(zeros_like(in[0]), in[1], cotangents.front(), axis_, sharing_), {}};
   }
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
-    return {take(tangents.front(), in[1], static_cast<int>(axis_))};
+    return {take_rows(tangents.front(), in[1], axis_, sharing_)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    if (sharing_ == Sharing::kSamples)
+      return {part_batches(take_rows(merge_batches(in.with_batch(0)),
+                                     merge_batches(in.with_batch(1)), axis_, sharing_),
+                           in.size(), out.front().shape)};
+    if (!in.is_mapped(1)) return {take_rows(in[0], in[1], axis_ + 1, sharing_)};
+    if (!in.is_mapped(0))
+      return {moveaxis(take_rows(in[0], in[1], axis_, sharing_), static_cast<int>(axis_), 0)};
+    return {take_rows(in[0], in[1], axis_ + 1, Sharing::kSamples)};
   }
 
  private:
   size_t axis_;
+  Sharing sharing_;
 };
 
 // Adds x to y; integers wrap around.
@@ -99,12 +134,14 @@ void add_to(T& y, T x) {
 /// Inputs: x, indices, updates. Sums of f16 and bf16 are taken in f32.
 class ScatterAdd : public Operation {
  public:
-  /// `along`: each line has its own indices (scatter_add_along_axis).
-  ScatterAdd(size_t axis, bool along) : axis_(axis), along_(along) {}
+  ScatterAdd(size_t axis, Sharing sharing) : axis_(axis), sharing_(sharing) {}
   std::string_view name() const override {
-    return along_ ? "scatter_add_along_axis" : "scatter_add";
+    return along() ? "scatter_add_along_axis" : "scatter_add";
   }
-  bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &ScatterAdd::axis_, &ScatterAdd::sharing_);
+  }
+  bool runs_on_devices() const override { return sharing_ != Sharing::kSamples; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Dtype type = computed_dtype(out.front().dtype);
@@ -125,13 +162,16 @@ class ScatterAdd : public Operation {
       using T = decltype(sample);
       auto* to = elements<T>(sums);
       const auto* from = elements<T>(updates);
-      const Lines u = along_ ? Lines(in[2].spec->shape, axis_) : y;
-      const int64_t count = along_ ? u.along : static_cast<int64_t>(places.size());
+      const int64_t samples = sharing_ == Sharing::kSamples ? wide.shape.front() : 1;
+      const int64_t count = along()        ? in[2].spec->shape[axis_]
+                            : samples == 0 ? 0
+                                           : static_cast<int64_t>(places.size()) / samples;
       each_line(y.count(), count, [&](int64_t line) {
         const int64_t outer = line / y.inner, inner = line % y.inner;
+        const int64_t shared = outer / (y.outer / samples) * count;
         for (int64_t j = 0; j < count; ++j) {
           const int64_t at = (outer * count + j) * y.inner + inner;
-          const int64_t place = places[static_cast<size_t>(along_ ? at : j)];
+          const int64_t place = places[static_cast<size_t>(along() ? at : shared + j)];
           add_to(to[(outer * y.along + place) * y.inner + inner], from[at]);
         }
       });
@@ -143,16 +183,22 @@ class ScatterAdd : public Operation {
                           std::span<const Tensor> cotangents,
                           const std::vector<bool>&) const override {
     const Tensor& t = cotangents.front();
-    const auto axis = static_cast<int>(axis_);
-    return {t, {}, along_ ? take_along_axis(t, in[1], axis) : take(t, in[1], axis)};
+    return {t, {}, take_rows(t, in[1], axis_, sharing_)};
   }
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
     const Tensor x = tangents[0] ? tangents[0] : zeros_like(in[0]);
-    if (!tangents[2]) return {x};
-    const auto axis = static_cast<int>(axis_);
-    return {along_ ? scatter_add_along_axis(x, in[1], tangents[2], axis)
-                   : scatter_add(x, in[1], tangents[2], axis)};
+    return {tangents[2] ? add_rows(x, in[1], tangents[2], axis_, sharing_) : x};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    const Tensor x = in.with_batch(0), updates = in.with_batch(2);
+    if (sharing_ == Sharing::kSamples)
+      return {part_batches(add_rows(merge_batches(x), merge_batches(in.with_batch(1)),
+                                    merge_batches(updates), axis_, sharing_),
+                           in.size(), out.front().shape)};
+    if (along()) return {add_rows(x, in.with_batch(1), updates, axis_ + 1, sharing_)};
+    if (!in.is_mapped(1)) return {add_rows(x, in[1], updates, axis_ + 1, sharing_)};
+    return {add_rows(x, in[1], updates, axis_ + 1, Sharing::kSamples)};
   }
 
  private:
@@ -161,12 +207,13 @@ class ScatterAdd : public Operation {
     const Data indices = contiguous(in[1], Dtype::kI64);
     IndexedLines lines = indexed_lines(updates, wide, axis_, sums);
     lines.indices = elements<int64_t>(indices);
-    lines.along = along_;
-    lines.to = along_ ? Lines(in[2].spec->shape, axis_).along : element_count(in[1].spec->shape);
+    lines.along = along();
+    lines.to = along() ? Lines(in[2].spec->shape, axis_).along : element_count(in[1].spec->shape);
     kernels.scatter_add(name(), lines);
   }
+  bool along() const { return sharing_ == Sharing::kLines; }
   size_t axis_;
-  bool along_;
+  Sharing sharing_;
 };
 
 /// Inputs: x and indices, whose shapes differ along the axis only.
@@ -175,6 +222,9 @@ class TakeAlongAxis : public Operation {
   explicit TakeAlongAxis(size_t axis) : axis_(axis) {}
   std::string_view name() const override { return "take_along_axis"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &TakeAlongAxis::axis_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     if (TensorDevice* kernels = current_kernels())
@@ -198,13 +248,14 @@ class TakeAlongAxis : public Operation {
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> cotangents,
                           const std::vector<bool>&) const override {
-    return {scatter_add_along_axis(zeros_like(in[0]), in[1], cotangents.front(),
-                                   static_cast<int>(axis_)),
-            {}};
+    return {add_rows(zeros_like(in[0]), in[1], cotangents.front(), axis_, Sharing::kLines), {}};
   }
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
-    return {take_along_axis(tangents.front(), in[1], static_cast<int>(axis_))};
+    return {take_rows(tangents.front(), in[1], axis_, Sharing::kLines)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    return {take_rows(in.with_batch(0), in.with_batch(1), axis_ + 1, Sharing::kLines)};
   }
 
  private:
@@ -212,14 +263,29 @@ class TakeAlongAxis : public Operation {
 };
 
 // The shape of take().
-Shape taken_shape(const Tensor& x, const Tensor& indices, size_t axis) {
+Shape taken_shape(const Tensor& x, const Tensor& indices, size_t axis,
+                  Sharing sharing = Sharing::kAll) {
   Shape shape(x.shape().begin(), x.shape().begin() + static_cast<ptrdiff_t>(axis));
-  shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
+  const int of_batch = sharing == Sharing::kSamples ? 1 : 0;
+  shape.insert(shape.end(), indices.shape().begin() + of_batch, indices.shape().end());
   shape.insert(shape.end(), x.shape().begin() + static_cast<ptrdiff_t>(axis) + 1, x.shape().end());
   if (shape.size() > kMaxTensorRank)
     fail(ErrorKind::kInput, "take: the result has {} dimensions, expected at most {}", shape.size(),
          kMaxTensorRank);
   return shape;
+}
+
+Tensor take_rows(const Tensor& x, const Tensor& indices, size_t axis, Sharing sharing) {
+  if (sharing == Sharing::kLines)
+    return make(TakeAlongAxis(axis), {x, indices}, {indices.shape(), x.dtype()});
+  return make(Take(axis, sharing), {x, indices},
+              {taken_shape(x, indices, axis, sharing), x.dtype()});
+}
+
+// The updates have the shape and type that scatter_add() gives them.
+Tensor add_rows(const Tensor& x, const Tensor& indices, const Tensor& updates, size_t axis,
+                Sharing sharing) {
+  return make(ScatterAdd(axis, sharing), {x, indices, updates}, {x.shape(), x.dtype()});
 }
 
 // Brings x and indices to shapes that differ along the axis only.
@@ -242,7 +308,7 @@ Tensor take(const Tensor& x, const Tensor& indices, int axis) {
   require("take", x);
   require_indices("take", indices);
   const auto at = static_cast<size_t>(axis_of("take", axis, x.rank()));
-  return make(Take(at), {x, indices}, {taken_shape(x, indices, at), x.dtype()});
+  return take_rows(x, indices, at, Sharing::kAll);
 }
 
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
@@ -252,7 +318,7 @@ Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates
   require_indices("scatter_add", indices);
   const auto at = static_cast<size_t>(axis_of("scatter_add", axis, x.rank()));
   const Tensor all = broadcast_to(astype(updates, x.dtype()), taken_shape(x, indices, at));
-  return make(ScatterAdd(at, false), {x, indices, all}, {x.shape(), x.dtype()});
+  return add_rows(x, indices, all, at, Sharing::kAll);
 }
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis) {
@@ -260,7 +326,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis) {
   require_indices("take_along_axis", indices);
   const auto at = static_cast<size_t>(axis_of("take_along_axis", axis, x.rank()));
   const auto [from, places] = aligned("take_along_axis", x, indices, at);
-  return make(TakeAlongAxis(at), {from, places}, {places.shape(), x.dtype()});
+  return take_rows(from, places, at, Sharing::kLines);
 }
 
 Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tensor& updates,
@@ -272,7 +338,7 @@ Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tens
   const auto at = static_cast<size_t>(axis_of("scatter_add_along_axis", axis, x.rank()));
   const auto [to, places] = aligned("scatter_add_along_axis", x, indices, at);
   const Tensor all = broadcast_to(astype(updates, x.dtype()), places.shape());
-  return make(ScatterAdd(at, true), {to, places, all}, {to.shape(), x.dtype()});
+  return add_rows(to, places, all, at, Sharing::kLines);
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type) {

@@ -15,6 +15,7 @@ class Matmul : public Operation {
  public:
   std::string_view name() const override { return "matmul"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override { return has_same(*this, other); }
   std::vector<Data> evaluate(std::span<const Operand> in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> cotangents,
@@ -34,6 +35,9 @@ class Matmul : public Operation {
       sum = sum ? sum + other : other;
     }
     return {sum};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    return {matmul(in[0], in[1])};  // the batch is one more dimension before the matrices
   }
 };
 

@@ -27,6 +27,9 @@ class Concatenate : public Operation {
   explicit Concatenate(size_t axis) : axis_(axis) {}
   std::string_view name() const override { return "concatenate"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Concatenate::axis_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
@@ -59,6 +62,11 @@ class Concatenate : public Operation {
       parts.push_back(tangents[i] ? tangents[i] : zeros_like(in[i]));
     return {concatenate(parts, static_cast<int>(axis_))};
   }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < in.count(); ++i) parts.push_back(in.with_batch(i));
+    return {concatenate(parts, static_cast<int>(axis_) + 1)};
+  }
 
  private:
   size_t axis_;
@@ -70,6 +78,10 @@ class SliceUpdate : public Operation {
   explicit SliceUpdate(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
   std::string_view name() const override { return "slice_update"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    const auto* same = dynamic_cast<const SliceUpdate*>(&other);
+    return same != nullptr && same_for_any_shape(ranges_, same->ranges_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
@@ -88,6 +100,11 @@ class SliceUpdate : public Operation {
                           std::span<const Tensor> tangents) const override {
     return {slice_update(tangents[0] ? tangents[0] : zeros_like(in[0]), slices_of(ranges_),
                          tangents[1] ? tangents[1] : zeros_like(in[1]))};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    std::vector<Slice> slices = slices_of(ranges_);
+    slices.insert(slices.begin(), Slice{});
+    return {slice_update(in.with_batch(0), slices, in[1])};
   }
 
  private:
@@ -201,6 +218,21 @@ Tensor tile(const Tensor& x, const Shape& counts) {
     wide.insert(wide.begin() + static_cast<ptrdiff_t>(axis), counts[i]);
     shape[axis] *= counts[i];
     y = reshape(broadcast_to(expand_dims(y, static_cast<int>(axis)), wide), shape);
+  }
+  return y;
+}
+
+Tensor diff(const Tensor& x, int64_t order, int axis) {
+  require("diff", x);
+  const auto along = static_cast<size_t>(axis_of("diff", axis, x.rank()));
+  if (order < 0) fail(ErrorKind::kInput, "diff: order {}, expected 0 or more", order);
+  Tensor y = x;
+  for (int64_t i = 0; i < order && y.shape()[along] > 0; ++i) {
+    std::vector<Slice> later(along + 1), earlier(along + 1);
+    later[along].start = 1;
+    earlier[along].stop = y.shape()[along] - 1;
+    const Tensor a = slice(y, later), b = slice(y, earlier);
+    y = x.dtype() == Dtype::kBool ? not_equal(a, b) : a - b;
   }
   return y;
 }

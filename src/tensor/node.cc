@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "kernels/tensor/element_program.h"
+#include "tensor/async.h"
 #include "tensor/devices.h"
+#include "tensor/runtime.h"
 
 namespace veery::tensor {
 namespace {
@@ -71,6 +73,14 @@ std::vector<Tensor> Operation::jvp(std::span<const Tensor>, std::span<const Tens
   fail(ErrorKind::kUnsupported, "{} has no derivative", name());
 }
 
+std::vector<Tensor> Operation::batch(const Batch&, std::span<const Spec>) const {
+  fail(ErrorKind::kUnsupported, "vmap: {} has no rule for a batch", name());
+}
+
+Tensor Batch::with_batch(size_t i) const {
+  return mapped_[i] ? in_[i] : broadcast_to(in_[i], with_first(size_, in_[i].shape()));
+}
+
 // A chain of nodes is released in a loop; the recursion of destructors would exhaust the stack.
 Node::~Node() {
   thread_local std::vector<Tensor>* pending = nullptr;
@@ -97,15 +107,31 @@ Tensor make(std::shared_ptr<const Operation> operation, std::vector<Tensor> inpu
   return {std::move(node), 0};
 }
 
+std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs,
+                             std::vector<Spec> specs) {
+  for (const Spec& spec : specs) check_shape(operation->name(), spec.shape);
+  auto node = std::make_shared<Node>();
+  node->device = &place_inputs(operation->name(), inputs);
+  node->operation = std::move(operation);
+  node->inputs = std::move(inputs);
+  node->specs = std::move(specs);
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < node->specs.size(); ++i) outputs.emplace_back(node, static_cast<int>(i));
+  return outputs;
+}
+
 Tensor make_leaf(Spec spec, Data data) {
   auto node = std::make_shared<Node>();
   node->specs.push_back(std::move(spec));
   node->device = &data.buffer->device();
   node->data.push_back(std::move(data));
+  node->ready = true;
   return {std::move(node), 0};
 }
 
-KeepInputs::KeepInputs() { ++keeping_inputs; }
+KeepInputs::KeepInputs() {
+  if (keeping_inputs++ == 0) wait_for_jobs();  // transforms read inputs, which jobs drop
+}
 KeepInputs::~KeepInputs() {
   if (--keeping_inputs > 0) return;
   for (const std::weak_ptr<Node>& kept : std::exchange(kept_nodes, {}))
@@ -156,6 +182,12 @@ std::string text(const Shape& shape) {
   for (size_t i = 0; i < shape.size(); ++i)
     text += fmt::format("{}{}", i > 0 ? ", " : "", shape[i]);
   return text + "]";
+}
+
+Shape with_first(int64_t size, const Shape& shape) {
+  Shape result{size};
+  result.insert(result.end(), shape.begin(), shape.end());
+  return result;
 }
 
 Shape broadcast(std::string_view function, const Shape& a, const Shape& b) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/core.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ class Buffer {
 struct Spec {
   Shape shape;
   Dtype dtype = Dtype::kF32;
+  bool operator==(const Spec&) const = default;
 };
 
 /// The elements of an evaluated tensor: element i is at offset + i * strides.
@@ -81,6 +83,37 @@ class Derivatives {
   std::map<std::pair<const Node*, int>, Tensor> sums_;
 };
 
+/// The inputs of an operation in a function that vmap() maps. The batch is the first dimension of
+/// mapped inputs; the others have no batch.
+class Batch {
+ public:
+  /// `traced`: the inputs in the function as it was written, for one sample.
+  Batch(std::span<const Tensor> in, std::vector<bool> mapped, int64_t size,
+        std::span<const Tensor> traced, std::function<bool(const Tensor&)> is_mapped)
+      : in_(in),
+        mapped_(std::move(mapped)),
+        size_(size),
+        traced_(traced),
+        of_(std::move(is_mapped)) {}
+
+  size_t count() const { return in_.size(); }
+  int64_t size() const { return size_; }
+  bool is_mapped(size_t i) const { return mapped_[i]; }
+  const Tensor& operator[](size_t i) const { return in_[i]; }
+  /// Input i with the batch; one that is not mapped is repeated.
+  Tensor with_batch(size_t i) const;
+  std::span<const Tensor> traced() const { return traced_; }
+  /// Whether a tensor of the function depends on the sample.
+  bool depends_on_sample(const Tensor& x) const { return of_(x); }
+
+ private:
+  std::span<const Tensor> in_;
+  std::vector<bool> mapped_;
+  int64_t size_;
+  std::span<const Tensor> traced_;
+  std::function<bool(const Tensor&)> of_;
+};
+
 /// Makes tensors of tensors. Immutable; shared by nodes.
 class Operation {
  public:
@@ -106,6 +139,20 @@ class Operation {
   /// The products of the Jacobian with the tangents of the inputs, with the same convention.
   virtual std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
                                   std::span<const Tensor> tangents) const;
+  /// The operation on each sample of a batch. `out`: the outputs for one sample. The results have
+  /// the batch as first dimension. One input at least is mapped. Throws kUnsupported.
+  virtual std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const;
+  /// Whether the other operation computes the same for inputs and outputs of any shape, and both
+  /// are valid for any. Operations without this rule are not part of shapeless compiled functions.
+  virtual bool is_same(const Operation& other) const { return this == &other; }
+
+ protected:
+  /// Whether the other operation is an Op whose `fields` are those of this one.
+  template <typename Op, typename... Fields>
+  static bool has_same(const Op& op, const Operation& other, Fields Op::*... fields) {
+    const auto* same = dynamic_cast<const Op*>(&other);
+    return same != nullptr && ((op.*fields == same->*fields) && ...);
+  }
 };
 
 /// An application of an operation. Leaves have data and no operation. Inputs are dropped when the
@@ -122,8 +169,10 @@ struct Node : std::enable_shared_from_this<Node> {
   std::vector<Data> data;         ///< of the outputs, empty until evaluated
   int place = -1;                 ///< in the Evaluation that runs; -1: not part of it
   DeviceState* device = nullptr;  ///< nullptr: see device_of()
+  /// Whether the data is there, for threads that do not compute it.
+  std::atomic<bool> ready = false;
 
-  bool is_evaluated() const { return !data.empty(); }
+  bool is_evaluated() const { return ready.load(std::memory_order_acquire); }
 };
 
 inline const Spec& spec(const Tensor& x) {
@@ -147,6 +196,9 @@ Tensor make(Op operation, std::vector<Tensor> inputs, Spec spec) {
   return make(std::shared_ptr<const Operation>(std::make_shared<Op>(std::move(operation))),
               std::move(inputs), std::move(spec));
 }
+/// All outputs of a node with several.
+std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs,
+                             std::vector<Spec> specs);
 /// A leaf.
 Tensor make_leaf(Spec spec, Data data);
 
@@ -179,6 +231,8 @@ Strides contiguous_strides(const Shape& shape);
 std::string text(const Shape& shape);  ///< "[2, 3]"
 /// The shape that two shapes are broadcast to. Throws kInput, naming the function.
 Shape broadcast(std::string_view function, const Shape& a, const Shape& b);
+/// `shape` with a dimension before the others.
+Shape with_first(int64_t size, const Shape& shape);
 /// An axis counted from the front. Throws kInput.
 int axis_of(std::string_view function, int axis, int rank);
 /// Axes counted from the front, ascending; all if `axes` is empty. Throws kInput for doubles.

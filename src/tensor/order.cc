@@ -29,6 +29,11 @@ class Indices : public Operation {
   }
 };
 
+// The shape and type of an output with a batch.
+Spec with_batch(const Batch& in, const Spec& spec) {
+  return {with_first(in.size(), spec.shape), spec.dtype};
+}
+
 /// The index of the first largest or smallest element of each line; of the first NaN if there is
 /// one.
 class ArgReduce : public Indices {
@@ -36,6 +41,9 @@ class ArgReduce : public Indices {
   ArgReduce(size_t axis, bool largest) : axis_(axis), largest_(largest) {}
   std::string_view name() const override { return largest_ ? "argmax" : "argmin"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &ArgReduce::axis_, &ArgReduce::largest_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
@@ -48,6 +56,9 @@ class ArgReduce : public Indices {
       elements<int64_t>(data)[line] = best(x, lines.along, lines.inner);
     });
     return {std::move(data)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return {make(ArgReduce(axis_ + 1, largest_), {in[0]}, with_batch(in, out.front()))};
   }
 
  private:
@@ -73,6 +84,9 @@ class ArgSort : public Indices {
   ArgSort(size_t axis, bool descending) : axis_(axis), descending_(descending) {}
   std::string_view name() const override { return "argsort"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &ArgSort::axis_, &ArgSort::descending_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     Data data = new_data(out.front());
@@ -93,17 +107,24 @@ class ArgSort : public Indices {
     });
     return {std::move(data)};
   }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return {make(ArgSort(axis_ + 1, descending_), {in[0]}, with_batch(in, out.front()))};
+  }
 
  private:
   size_t axis_;
   bool descending_;
 };
 
-/// Inputs: sorted [n], values.
+/// Inputs: sorted [n], values; or sorted [.., n] and values [.., ..] with the same dimensions
+/// before.
 class SearchSorted : public Indices {
  public:
   explicit SearchSorted(bool right) : right_(right) {}
   std::string_view name() const override { return "searchsorted"; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &SearchSorted::right_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Dtype type = computed_dtype(in[0].spec->dtype);
@@ -111,9 +132,12 @@ class SearchSorted : public Indices {
     Data data = new_data(out.front());
     with_number(type, [&](auto sample) {
       using T = decltype(sample);
-      const auto* begin = elements<T>(sorted);
-      const auto* end = begin + in[0].spec->shape.front();
-      each_line(element_count(out.front().shape), 32, [&](int64_t i) {
+      const int64_t count = in[0].spec->shape.back();
+      const int64_t lines = element_count({in[0].spec->shape.begin(), in[0].spec->shape.end() - 1});
+      const int64_t size = element_count(out.front().shape);
+      each_line(size, 32, [&](int64_t i) {
+        const T* begin = elements<T>(sorted) + i / (size / lines) * count;
+        const T* end = begin + count;
         const T value = elements<T>(values)[i];
         const T* at = right_ ? std::upper_bound(begin, end, value, is_less<T>)
                              : std::lower_bound(begin, end, value, is_less<T>);
@@ -121,6 +145,11 @@ class SearchSorted : public Indices {
       });
     });
     return {std::move(data)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    const bool is_shared = !in.is_mapped(0) && in[0].rank() == 1;
+    return {make(SearchSorted(right_), {is_shared ? in[0] : in.with_batch(0), in.with_batch(1)},
+                 with_batch(in, out.front()))};
   }
 
  private:
@@ -133,6 +162,9 @@ class Cumulate : public Operation {
   Cumulate(size_t axis, bool product) : axis_(axis), product_(product) {}
   std::string_view name() const override { return product_ ? "cumprod" : "cumsum"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Cumulate::axis_, &Cumulate::product_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Spec wide{out.front().shape, computed_dtype(out.front().dtype)};
@@ -170,6 +202,9 @@ class Cumulate : public Operation {
     const auto axis = static_cast<int>(axis_);
     if (product_) return tensor::jvp(doubling(axis), in, tangents).second;
     return {cumsum(tangents.front(), axis)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return {make(Cumulate(axis_ + 1, product_), {in[0]}, with_batch(in, out.front()))};
   }
 
  private:

@@ -10,31 +10,43 @@
 namespace veery::tensor::random {
 namespace {
 
-/// Number i of a stream. Streams of one key differ in the third word of the counter.
+/// Number i of a stream; for keys [.., 2] of each key. Streams of one key differ in the third word
+/// of the counter.
 class Bits : public Operation {
  public:
   explicit Bits(uint32_t stream) : stream_(stream) {}
   std::string_view name() const override { return "random"; }
   bool runs_on_devices() const override { return true; }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Bits::stream_);
+  }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
     const Data key = contiguous(in[0], Dtype::kU32);
     const auto* words = elements<uint32_t>(key);
     Data data = new_data(out.front());
     auto* to = elements<uint32_t>(data);
-    const int64_t count = element_count(out.front().shape);
+    const int64_t keys = element_count(in[0].spec->shape) / 2;
+    const int64_t count = keys == 0 ? 0 : element_count(out.front().shape) / keys;
     if (TensorDevice* kernels = current_kernels()) {
-      kernels->random_bits(words, stream_, to, count);
+      for (int64_t i = 0; i < keys; ++i)
+        kernels->random_bits(words + i * 2, stream_, to + i * count, count);
       return {std::move(data)};
     }
-    each_line((count + 3) / 4, 16, [&](int64_t block) {
+    const int64_t blocks = (count + 3) / 4;
+    each_line(keys * blocks, 16, [&](int64_t line) {
+      const int64_t key_index = line / blocks, block = line % blocks;
       const PhiloxBlock made =
           philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_, 0}},
-                 words[0], words[1]);
+                 words[key_index * 2], words[key_index * 2 + 1]);
       for (int64_t i = block * 4; i < std::min(count, block * 4 + 4); ++i)
-        to[i] = made.numbers[i % 4];
+        to[key_index * count + i] = made.numbers[i % 4];
     });
     return {std::move(data)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return {make(Bits(stream_), {in[0]},
+                 {with_first(in.size(), out.front().shape), out.front().dtype})};
   }
   std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
                           const std::vector<bool>&) const override {

@@ -120,6 +120,13 @@ std::vector<Tensor> Reduce::jvp(std::span<const Tensor> in, std::span<const Tens
   return {sum(tangents.front() * weights(in.front(), out.front()), axes)};
 }
 
+std::vector<Tensor> Reduce::batch(const Batch& in, std::span<const Spec> out) const {
+  std::vector<int> axes = axes_;
+  for (int& axis : axes) ++axis;
+  return {make(Reduce(op_, std::move(axes)), {in[0]},
+               {with_first(in.size(), out.front().shape), out.front().dtype})};
+}
+
 Tensor sum(const Tensor& x, const Axes& axes, bool keep) {
   require("sum", x);
   return reduce("sum", ReduceOp::kSum, widened(x), axes, keep);

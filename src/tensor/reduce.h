@@ -19,6 +19,10 @@ class Reduce : public Operation {
                           const std::vector<bool>& wanted) const override;
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> tangents) const override;
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override;
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Reduce::op_, &Reduce::axes_);
+  }
   ReduceOp op() const { return op_; }
   const std::vector<int>& axes() const { return axes_; }
 

@@ -10,26 +10,6 @@
 namespace veery::tensor {
 namespace {
 
-template <typename T>
-constexpr Dtype dtype_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return Dtype::kBool;
-  else if constexpr (std::is_same_v<T, uint8_t>)
-    return Dtype::kU8;
-  else if constexpr (std::is_same_v<T, int8_t>)
-    return Dtype::kI8;
-  else if constexpr (std::is_same_v<T, int32_t>)
-    return Dtype::kI32;
-  else if constexpr (std::is_same_v<T, uint32_t>)
-    return Dtype::kU32;
-  else if constexpr (std::is_same_v<T, int64_t>)
-    return Dtype::kI64;
-  else if constexpr (std::is_same_v<T, float>)
-    return Dtype::kF32;
-  else
-    return Dtype::kF64;
-}
-
 // Numbers of a nested list, at most kShown of each dimension.
 constexpr int64_t kShown = 6;
 template <typename T>

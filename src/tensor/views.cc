@@ -44,6 +44,12 @@ Tensor Broadcast::back(const Tensor& y, const Tensor& x) const {
   return axes.empty() ? y : reshape(astype(sum(y, axes), y.dtype()), x.shape());
 }
 
+Tensor Broadcast::of_batch(const Tensor& x, const Shape& shape) const {
+  Shape wide = x.shape();
+  wide.insert(wide.begin() + 1, shape.size() + 1 - wide.size(), 1);
+  return broadcast_to(reshape(x, wide), with_first(x.dim(0), shape));
+}
+
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   require("broadcast_to", x);
   check_shape("broadcast_to", shape);
@@ -69,6 +75,12 @@ Tensor Transpose::back(const Tensor& y, const Tensor&) const {
 }
 
 Tensor Transpose::again(const Tensor& x, const Shape&) const { return transpose(x, order_); }
+
+Tensor Transpose::of_batch(const Tensor& x, const Shape&) const {
+  Axes order{0};
+  for (const int axis : order_) order.push_back(axis + 1);
+  return transpose(x, order);
+}
 
 Tensor transpose(const Tensor& x, const Axes& order) {
   require("transpose", x);
@@ -98,6 +110,16 @@ Tensor swapaxes(const Tensor& x, int a, int b) {
   return order.empty() ? x : transpose(x, order);
 }
 
+Tensor moveaxis(const Tensor& x, int from, int to) {
+  require("moveaxis", x);
+  Axes order(static_cast<size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  const int source = axis_of("moveaxis", from, x.rank());
+  order.erase(order.begin() + source);
+  order.insert(order.begin() + axis_of("moveaxis", to, x.rank()), source);
+  return transpose(x, order);
+}
+
 std::vector<Range> ranges_of(std::string_view function, const std::vector<Slice>& slices,
                              const Shape& shape) {
   if (slices.size() > shape.size())
@@ -108,8 +130,15 @@ std::vector<Range> ranges_of(std::string_view function, const std::vector<Slice>
     const Slice slice = i < slices.size() ? slices[i] : Slice{};
     if (slice.step == 0) fail(ErrorKind::kInput, "{}: the step of axis {} is 0", function, i);
     ranges.push_back(range_of(slice, shape[i]));
+    ranges.back().size = shape[i];
   }
   return ranges;
+}
+
+bool same_for_any_shape(const std::vector<Range>& a, const std::vector<Range>& b) {
+  return std::ranges::equal(a, b, [](const Range& x, const Range& y) {
+    return (x.is_whole() && y.is_whole()) || x == y;
+  });
 }
 
 std::vector<Slice> slices_of(const std::vector<Range>& ranges) {
@@ -147,12 +176,17 @@ Tensor Slicing::back(const Tensor& y, const Tensor& x) const {
 
 Tensor Slicing::again(const Tensor& x, const Shape&) const { return slice(x, slices_of(ranges_)); }
 
+Tensor Slicing::of_batch(const Tensor& x, const Shape&) const {
+  std::vector<Slice> slices = slices_of(ranges_);
+  slices.insert(slices.begin(), Slice{});
+  return slice(x, slices);
+}
+
 Tensor slice(const Tensor& x, const std::vector<Slice>& slices) {
   require("slice", x);
   std::vector<Range> ranges = ranges_of("slice", slices, x.shape());
   Shape shape = shape_of(ranges);
-  const auto whole = [](const Range& range) { return range.first == 0 && range.step == 1; };
-  if (shape == x.shape() && std::all_of(ranges.begin(), ranges.end(), whole)) return x;
+  if (std::ranges::all_of(ranges, &Range::is_whole)) return x;
   return make(Slicing(std::move(ranges)), {x}, {std::move(shape), x.dtype()});
 }
 
@@ -216,6 +250,61 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     fail(ErrorKind::kInput, "reshape: {} cannot have the shape {}", text(x.shape()), text(shape));
   if (to == x.shape()) return x;
   return make(Reshape(), {x}, {std::move(to), x.dtype()});
+}
+
+Data AsStrided::view(const Operand& in, const Spec&) const {
+  Data data = *in.data;
+  if (data.strides != contiguous_strides(in.spec->shape))
+    data = evaluate_one(ElementOp::kCopy, {&in, 1}, *in.spec);
+  return {data.buffer, data.offset + offset_, strides_};
+}
+
+// The index of each element of the result in the flattened input.
+Tensor AsStrided::places(const Shape& shape) const {
+  Tensor sum = full({}, offset_, Dtype::kI64);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Shape one(shape.size(), 1);
+    one[i] = shape[i];
+    const Tensor steps = arange(0, static_cast<double>(shape[i]), 1, Dtype::kI64) * strides_[i];
+    sum = sum + reshape(steps, one);
+  }
+  return broadcast_to(sum, shape);
+}
+
+Tensor AsStrided::back(const Tensor& y, const Tensor& x) const {
+  const Tensor sums = scatter_add(zeros({x.size()}, y.dtype()), places(y.shape()), y);
+  return reshape(sums, x.shape());
+}
+Tensor AsStrided::again(const Tensor& x, const Shape& shape) const {
+  return as_strided(x, shape, strides_, offset_);
+}
+Tensor AsStrided::of_batch(const Tensor& x, const Shape& shape) const {
+  Strides strides = strides_;
+  strides.insert(strides.begin(), x.dim(0) == 0 ? 0 : x.size() / x.dim(0));
+  return as_strided(x, with_first(x.dim(0), shape), strides, offset_);
+}
+
+Tensor as_strided(const Tensor& x, const Shape& shape, const std::vector<int64_t>& strides,
+                  int64_t offset) {
+  require("as_strided", x);
+  check_shape("as_strided", shape);
+  if (strides.size() != shape.size())
+    fail(ErrorKind::kInput, "as_strided: {} strides for the shape {}", strides.size(), text(shape));
+  // The least and the greatest index; without elements nothing is read.
+  int64_t least = offset, most = offset;
+  bool is_valid = true;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t span = 0;
+    is_valid = is_valid &&
+               !__builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), strides[i], &span) &&
+               !__builtin_add_overflow(span < 0 ? least : most, span, span < 0 ? &least : &most);
+  }
+  if (element_count(shape) > 0 && (!is_valid || least < 0 || most >= x.size()))
+    fail(ErrorKind::kInput,
+         "as_strided: shape {}, strides {} and offset {} reach outside of {} elements", text(shape),
+         text(strides), offset, x.size());
+  if (element_count(shape) == 0) return broadcast_to(zeros({}, x.dtype()), shape);
+  return make(AsStrided(strides, offset), {x}, {shape, x.dtype()});
 }
 
 Tensor expand_dims(const Tensor& x, int axis) {

@@ -224,7 +224,7 @@ TEST(Checkpoint, DifferentiatesWhatItsFunctionCaptures) {
           const Function inner = [scaled](std::span<const Tensor> at) {
             return std::vector<Tensor>{tanh(matmul(at[0], scaled))};
           };
-          const Function outer = [&, scaled](std::span<const Tensor> at) {
+          const Function outer = [saved, inner, scaled](std::span<const Tensor> at) {
             const Function used = saved ? checkpoint(inner) : inner;
             return std::vector<Tensor>{used(at)[0] + matmul(at[0], scaled)};
           };

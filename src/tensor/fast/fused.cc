@@ -51,18 +51,6 @@ std::vector<Tensor> FusedGradient::jvp(std::span<const Tensor> in, std::span<con
   return tensor::jvp(gradients(), variables, with_zeros(tangents, variables)).second;
 }
 
-std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs,
-                             std::vector<Spec> specs) {
-  for (const Spec& spec : specs) check_shape(operation->name(), spec.shape);
-  auto node = std::make_shared<Node>();
-  node->operation = std::move(operation);
-  node->inputs = std::move(inputs);
-  node->specs = std::move(specs);
-  std::vector<Tensor> outputs;
-  for (size_t i = 0; i < node->specs.size(); ++i) outputs.emplace_back(node, static_cast<int>(i));
-  return outputs;
-}
-
 std::vector<Tensor> make_gradients(std::shared_ptr<const FusedGradient> operation,
                                    std::span<const Tensor> primals, std::vector<Tensor> others,
                                    const std::vector<bool>& wanted) {

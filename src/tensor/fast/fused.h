@@ -49,10 +49,6 @@ class FusedGradient : public Operation {
   std::vector<bool> wanted_;
 };
 
-/// A node with several outputs.
-std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs,
-                             std::vector<Spec> specs);
-
 /// Adds the node of a FusedGradient. Returns one tensor for each of `primals`, empty for those that
 /// are not wanted. `others`: the inputs after `primals`.
 std::vector<Tensor> make_gradients(std::shared_ptr<const FusedGradient> operation,

@@ -1,125 +1,27 @@
 // Derivatives of functions of tensors.
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 #include <utility>
+#include <veery/tensor_transforms.hpp>
 
 #include "base/error.h"
-#include "tensor/elementwise.h"
 #include "tensor/node.h"
+#include "tensor/transforms/pass_on.h"
+#include "tensor/transforms/trace.h"
 
 namespace veery::tensor {
 namespace {
 
-/// Passes its first inputs on. Derivatives pass it or not, as the subclass says.
-class PassOn : public Operation {
- public:
-  bool runs_on_devices() const override { return true; }
-  std::vector<Data> evaluate(std::span<const Operand> in,
-                             std::span<const Spec> out) const override {
-    std::vector<Data> result;
-    for (size_t i = 0; i < out.size(); ++i) result.push_back(*in[first_ + i].data);
-    return result;
-  }
-
- protected:
-  explicit PassOn(size_t first = 0) : first_(first) {}
-
- private:
-  size_t first_;  ///< the inputs from this one on are the outputs
-};
-
-/// x as a node of its own, at which a transform stops. Further inputs are only waited for.
-class Identity : public PassOn {
- public:
-  std::string_view name() const override { return "identity"; }
-  std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
-                          std::span<const Tensor> cotangents,
-                          const std::vector<bool>&) const override {
-    std::vector<Tensor> result(in.size());
-    result[0] = cotangents.front();
-    return result;
-  }
-  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
-                          std::span<const Tensor> tangents) const override {
-    return {tangents.front()};
-  }
-};
-Tensor identity(const Tensor& x, std::span<const Tensor> after = {}) {
-  std::vector<Tensor> inputs{x};
-  inputs.insert(inputs.end(), after.begin(), after.end());
-  return make(Identity(), std::move(inputs), {x.shape(), x.dtype()});
-}
-
-class StopGradient : public PassOn {
- public:
-  std::string_view name() const override { return "stop_gradient"; }
-  std::vector<Tensor> vjp(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>,
-                          const std::vector<bool>&) const override {
-    return {Tensor{}};
-  }
-  std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
-                          std::span<const Tensor>) const override {
-    return {Tensor{}};
-  }
-};
-
-/// The nodes between leaves and outputs that depend on a leaf, inputs first.
-class Trace {
- public:
-  Trace(std::span<const Tensor> leaves, std::span<const Tensor> outputs) {
-    for (const Tensor& leaf : leaves) depends_.insert(leaf.node().get());
-    std::unordered_set<const Node*> seen(depends_.begin(), depends_.end());
-    std::vector<std::pair<const Tensor*, size_t>> stack;
-    const auto visit = [&](const Tensor& x) {
-      if (seen.insert(x.node().get()).second) stack.emplace_back(&x, 0);
-    };
-    for (const Tensor& output : outputs) {
-      visit(output);
-      while (!stack.empty()) {
-        auto& [x, next] = stack.back();
-        const std::vector<Tensor>& inputs = x->node()->inputs;
-        if (next < inputs.size()) {
-          visit(inputs[next++]);
-          continue;
-        }
-        if (std::any_of(inputs.begin(), inputs.end(),
-                        [&](const Tensor& input) { return depends(input); })) {
-          depends_.insert(x->node().get());
-          order_.push_back(*x);
-        }
-        stack.pop_back();
-      }
-    }
-  }
-  bool depends(const Tensor& x) const { return depends_.contains(x.node().get()); }
-  const std::vector<Tensor>& order() const { return order_; }
-
- private:
-  std::unordered_set<const Node*> depends_;
-  std::vector<Tensor> order_;  ///< one output of each node
-};
-
-std::vector<Tensor> outputs_of(const Tensor& x) {
-  std::vector<Tensor> outputs;
-  for (size_t i = 0; i < x.node()->specs.size(); ++i)
-    outputs.emplace_back(x.node(), static_cast<int>(i));
-  return outputs;
-}
 std::vector<Tensor> found(Derivatives& sums, std::span<const Tensor> values) {
   std::vector<Tensor> result;
   for (const Tensor& x : values) result.push_back(sums[x]);
   return result;
 }
-bool has_any(std::span<const Tensor> tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return bool(x); });
-}
-
 // Adds the products of the cotangents with the Jacobian to `sums`, one for each leaf. Empty tensors
 // are zeros.
 void backward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
               std::span<const Tensor> cotangents, std::vector<Tensor>& sums) {
-  const Trace trace(leaves, outputs);
+  const Trace trace(leaves, outputs, Trace::Of::kDerivatives);
   Derivatives all([&](const Tensor& x) { return trace.depends(x); });
   for (size_t i = 0; i < leaves.size(); ++i) all[leaves[i]] = sums[i];
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -156,11 +58,12 @@ std::vector<Tensor> captured(std::span<const Tensor> outputs, std::span<const Te
   return found;
 }
 
-/// The outputs of a function, after its arguments. Derivatives compute the function again.
+/// The outputs of a function, after its arguments and after the leaves that it got for them, which
+/// tell arguments from captured tensors. Derivatives compute the function again.
 class Checkpoint : public PassOn {
  public:
   Checkpoint(Function fn, size_t arguments)
-      : PassOn(arguments), fn_(std::move(fn)), arguments_(arguments) {}
+      : PassOn(2 * arguments), fn_(std::move(fn)), arguments_(arguments) {}
   std::string_view name() const override { return "checkpoint"; }
   // Adds to the sums node by node, as without the checkpoint, so that gradients have the same bits.
   void add_vjp(std::span<const Tensor> in, std::span<const Tensor> out,
@@ -197,21 +100,49 @@ class Checkpoint : public PassOn {
       given.push_back(tangents[i] ? tangents[i] : zeros_like(in[i]));
     return tensor::jvp(fn_, in.first(arguments_), given).second;
   }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    std::vector<Tensor> inputs;
+    std::vector<std::optional<int>> axes;
+    for (size_t i = 0; i < arguments_; ++i) {
+      inputs.push_back(in[i]);
+      axes.push_back(in.is_mapped(i) ? std::optional(0) : std::nullopt);
+    }
+    std::vector<Tensor> outputs;
+    std::vector<Spec> specs;
+    for (size_t i = 0; i < out.size(); ++i) {
+      outputs.push_back(in.with_batch(2 * arguments_ + i));
+      specs.push_back(spec(outputs.back()));
+    }
+    if (captures_sample(in)) return outputs;  // the function has no batch of what it captured
+    for (size_t i = 0; i < arguments_; ++i) inputs.push_back(in[arguments_ + i]);
+    inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+    return make_all(std::make_shared<Checkpoint>(vmap(fn_, axes), arguments_), std::move(inputs),
+                    std::move(specs));
+  }
 
  private:
+  // Whether the outputs depend on the sample other than by the arguments.
+  bool captures_sample(const Batch& in) const {
+    std::set<const Node*> seen;
+    for (const Tensor& x : in.traced().subspan(arguments_, arguments_)) seen.insert(x.node().get());
+    const auto outputs = in.traced().subspan(2 * arguments_);
+    std::vector<Tensor> pending(outputs.begin(), outputs.end());
+    while (!pending.empty()) {
+      const Tensor x = std::move(pending.back());
+      pending.pop_back();
+      if (!in.depends_on_sample(x) || !seen.insert(x.node().get()).second) continue;
+      if (x.node()->inputs.empty()) return true;
+      pending.insert(pending.end(), x.node()->inputs.begin(), x.node()->inputs.end());
+    }
+    return false;
+  }
   Function fn_;
   size_t arguments_;
 };
 
-std::vector<Tensor> with_zeros(std::vector<Tensor> tensors, std::span<const Tensor> like) {
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (!tensors[i]) tensors[i] = zeros_like(like[i]);
-  return tensors;
-}
-
 std::vector<Tensor> forward(std::span<const Tensor> leaves, std::span<const Tensor> outputs,
                             std::span<const Tensor> tangents) {
-  const Trace trace(leaves, outputs);
+  const Trace trace(leaves, outputs, Trace::Of::kDerivatives);
   Derivatives all([&](const Tensor& x) { return trace.depends(x); });
   for (size_t i = 0; i < leaves.size(); ++i)
     if (is_float(leaves[i].dtype())) all[leaves[i]] = tangents[i];
@@ -224,26 +155,6 @@ std::vector<Tensor> forward(std::span<const Tensor> leaves, std::span<const Tens
     for (size_t k = 0; k < made.size(); ++k) all[out[k]] = made[k];
   }
   return with_zeros(found(all, outputs), outputs);
-}
-
-std::vector<Tensor> leaves_of(std::span<const Tensor> primals) {
-  std::vector<Tensor> leaves;
-  for (const Tensor& x : primals) leaves.push_back(identity(x));
-  return leaves;
-}
-
-void check_like(std::string_view function, std::string_view what, std::span<const Tensor> given,
-                std::span<const Tensor> expected) {
-  if (given.size() != expected.size())
-    fail(ErrorKind::kInput, "{}: {} {}, expected {}", function, given.size(), what,
-         expected.size());
-  for (size_t i = 0; i < given.size(); ++i) {
-    require(function, given[i]);
-    if (given[i].shape() != expected[i].shape() || given[i].dtype() != expected[i].dtype())
-      fail(ErrorKind::kInput, "{}: {} {} is {} {}, expected {} {}", function, what, i,
-           name(given[i].dtype()), text(given[i].shape()), name(expected[i].dtype()),
-           text(expected[i].shape()));
-  }
 }
 
 }  // namespace
@@ -311,23 +222,18 @@ std::function<std::vector<Tensor>(std::span<const Tensor>)> grad(ScalarFunction 
              std::span<const Tensor> arguments) { return both(arguments).gradients; };
 }
 
-Tensor stop_gradient(const Tensor& x) {
-  require("stop_gradient", x);
-  return make(StopGradient(), {x}, {x.shape(), x.dtype()});
-}
-
 Function checkpoint(Function fn) {
   return [fn = std::move(fn)](std::span<const Tensor> arguments) {
+    for (const Tensor& x : arguments) require("checkpoint", x);
+    const std::vector<Tensor> leaves = leaves_of(arguments);
+    const std::vector<Tensor> outputs = fn(leaves);
     std::vector<Tensor> inputs(arguments.begin(), arguments.end());
-    const std::vector<Tensor> outputs = fn(arguments);
-    auto node = std::make_shared<Node>();
-    node->operation = std::make_shared<Checkpoint>(fn, inputs.size());
-    for (const Tensor& y : outputs) node->specs.push_back(spec(y));
+    inputs.insert(inputs.end(), leaves.begin(), leaves.end());
+    std::vector<Spec> specs;
+    for (const Tensor& y : outputs) specs.push_back(spec(y));
+    auto operation = std::make_shared<Checkpoint>(fn, arguments.size());
     inputs.insert(inputs.end(), outputs.begin(), outputs.end());
-    node->inputs = std::move(inputs);
-    std::vector<Tensor> result;
-    for (size_t i = 0; i < outputs.size(); ++i) result.emplace_back(node, static_cast<int>(i));
-    return result;
+    return make_all(std::move(operation), std::move(inputs), std::move(specs));
   };
 }
 
