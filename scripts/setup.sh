@@ -43,6 +43,7 @@ git|source control
 strace|a test counts system calls
 qemu-user|tests run on emulated processors that have less than this one
 python3|scripts and the layer check
+python3-numpy|tests compare functions of arrays with it
 python3-venv|fetching models, where python3 has no pip
 ca-certificates|fetching models
 "

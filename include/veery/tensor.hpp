@@ -112,9 +112,9 @@ class Tensor {
   }
   /// Copies the elements of `shape` at `data`, contiguous, in row-major order.
   static Tensor copy(const void* data, Shape shape, Dtype type);
-  /// Uses memory of the caller without a copy. It must not change; `release` is called when no
-  /// tensor uses it any more, by any thread, perhaps during an evaluation: it must not call
-  /// functions of this library.
+  /// Uses memory of the caller, aligned to its elements, without a copy. It must not change;
+  /// `release` is called when no tensor uses it any more, by any thread, perhaps during an
+  /// evaluation: it must not call functions of this library.
   static Tensor borrow(const void* data, Shape shape, Dtype type, std::function<void()> release);
 
   explicit operator bool() const { return node_ != nullptr; }

@@ -486,15 +486,6 @@ typedef enum veery_rope_layout {
   VEERY_ROPE_HEADS_FIRST = 1   /* [batch, n_heads, seq_len, head_dim] */
 } veery_rope_layout;
 
-/* Element types, with the numbers of veery::tensor::Dtype. Positions of u32 from 2^31 on are those
- * of i32 with the same bits: 4294967295 is -1. */
-typedef enum veery_rope_dtype {
-  VEERY_ROPE_I32 = 3,
-  VEERY_ROPE_U32 = 4,
-  VEERY_ROPE_BF16 = 7,
-  VEERY_ROPE_F32 = 8
-} veery_rope_dtype;
-
 typedef enum veery_rope_scaling {
   VEERY_ROPE_SCALING_NONE = 0,
   VEERY_ROPE_SCALING_LINEAR = 1, /* frequencies are divided by `factor` */
@@ -513,8 +504,8 @@ typedef struct veery_rope_params {
                               sum is less than rope_dim / 2 */
   int32_t pairing;         /* veery_rope_pairing */
   int32_t layout;          /* veery_rope_layout */
-  int32_t dtype;           /* of input and output: VEERY_ROPE_F32 or VEERY_ROPE_BF16 */
-  int32_t position_dtype;  /* VEERY_ROPE_I32 or VEERY_ROPE_U32 */
+  int32_t dtype;           /* of input and output: VEERY_DTYPE_F32 or VEERY_DTYPE_BF16 */
+  int32_t position_dtype;  /* VEERY_DTYPE_I32 or VEERY_DTYPE_U32: 4294967295 is position -1 */
   int32_t scaling;         /* veery_rope_scaling */
   int32_t untruncated;     /* YaRN; not 0: the bounds of the ramp are not rounded to whole pairs */
   double factor;           /* context over original context; for all scalings */
@@ -549,5 +540,7 @@ VEERY_API veery_status veery_rope_backward(const void* grad_output, size_t grad_
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "veery_tensor.h" /* arrays */
 
 #endif

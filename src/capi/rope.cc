@@ -16,8 +16,8 @@ using namespace veery::capi;
 
 namespace {
 
-static_assert(VEERY_ROPE_BF16 == static_cast<int>(ElementType::kBF16) &&
-              VEERY_ROPE_F32 == static_cast<int>(ElementType::kF32));
+static_assert(VEERY_DTYPE_BF16 == static_cast<int>(ElementType::kBF16) &&
+              VEERY_DTYPE_F32 == static_cast<int>(ElementType::kF32));
 
 constexpr const char* kParams = "veery_rope_params";
 
@@ -26,8 +26,8 @@ veery_rope_params default_params() {
   veery_rope_params params{};
   params.size = sizeof params;
   params.mode = VEERY_ROPE_NEOX;
-  params.dtype = VEERY_ROPE_F32;
-  params.position_dtype = VEERY_ROPE_I32;
+  params.dtype = VEERY_DTYPE_F32;
+  params.position_dtype = VEERY_DTYPE_I32;
   params.theta_base = angles.theta;
   params.factor = angles.factor;
   params.beta_fast = angles.beta_fast;
@@ -58,8 +58,8 @@ void check_params(const veery_rope_params& p) {
     if (value == 0) throw Error(ErrorKind::kInput, "{} is 0, expected 1 or more", name);
   check_choice("layout", p.layout, VEERY_ROPE_TOKENS_FIRST, VEERY_ROPE_HEADS_FIRST,
                "0 (tokens first) or 1 (heads first)");
-  check_choice("dtype", p.dtype, VEERY_ROPE_BF16, VEERY_ROPE_F32, "7 (bf16) or 8 (f32)");
-  check_choice("position_dtype", p.position_dtype, VEERY_ROPE_I32, VEERY_ROPE_U32,
+  check_choice("dtype", p.dtype, VEERY_DTYPE_BF16, VEERY_DTYPE_F32, "7 (bf16) or 8 (f32)");
+  check_choice("position_dtype", p.position_dtype, VEERY_DTYPE_I32, VEERY_DTYPE_U32,
                "3 (i32) or 4 (u32)");
   check_choice("scaling", p.scaling, VEERY_ROPE_SCALING_NONE, VEERY_ROPE_SCALING_YARN,
                "0 (none), 1 (linear), 2 (Llama 3) or 3 (YaRN)");

@@ -12,8 +12,10 @@ namespace veery::capi {
 namespace {
 
 thread_local std::string last_message;
+thread_local uint64_t messages = 0;
 
 veery_status keep(veery_status status, const char* message) noexcept {
+  ++messages;
   try {
     last_message = valid_utf8(message);
   } catch (...) {
@@ -41,6 +43,9 @@ veery_status status_of(tensor::ErrorKind kind) {
     case tensor::ErrorKind::kUnsupported: return VEERY_ERROR_UNSUPPORTED;
     case tensor::ErrorKind::kLimit: return VEERY_ERROR_LIMIT;
     case tensor::ErrorKind::kInternal: return VEERY_ERROR_BUG;
+    case tensor::ErrorKind::kFormat: return VEERY_ERROR_FORMAT;
+    case tensor::ErrorKind::kNotFound: return VEERY_ERROR_NOT_FOUND;
+    case tensor::ErrorKind::kIo: return VEERY_ERROR_IO;
   }
   return VEERY_ERROR_BUG;
 }
@@ -54,6 +59,8 @@ veery_status status_of_exception() noexcept {
     return keep(status_of(error.kind()), error.what());
   } catch (const tensor::Error& error) {
     return keep(status_of(error.kind()), error.what());
+  } catch (const CallbackFailure& error) {
+    return fail_with(error.status(), error.what());
   } catch (const Busy& error) {
     return keep(VEERY_ERROR_BUSY, error.what());
   } catch (const std::bad_alloc&) {
@@ -64,6 +71,13 @@ veery_status status_of_exception() noexcept {
     return keep(VEERY_ERROR_BUG, "an exception of an unknown type");
   }
 }
+
+veery_status fail_with(veery_status status, const char* message) noexcept {
+  const bool is_error = status >= VEERY_ERROR_INPUT && status <= VEERY_ERROR_BUSY;
+  return keep(is_error ? status : VEERY_ERROR_INPUT, message);
+}
+
+uint64_t failure_count() noexcept { return messages; }
 
 }  // namespace veery::capi
 

@@ -1,4 +1,5 @@
 // Functions that make tensors of numbers.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -62,7 +63,7 @@ class Sequence : public Operation {
 // Row index - column index + k of the last two axes.
 Tensor diagonals(int64_t rows, int64_t columns, const Device& device) {
   const auto numbers = [&](int64_t count) {
-    return to_device(arange(0, static_cast<double>(count)), device);
+    return to_device(arange(0, static_cast<double>(count), 1, Dtype::kI64), device);
   };
   return expand_dims(numbers(rows), 1) - expand_dims(numbers(columns), 0);
 }
@@ -74,6 +75,9 @@ Tensor below(std::string_view function, const Tensor& x) {
          x.rank());
   return diagonals(x.dim(-2), x.dim(-1), x.device());
 }
+
+// -k without overflow. No matrix has as many diagonals.
+int64_t opposite(int64_t k) { return -std::max(k, -INT64_MAX); }
 
 }  // namespace
 
@@ -98,7 +102,15 @@ Tensor arange(double start, double stop, double step, Dtype type) {
     fail(ErrorKind::kInput, "arange: {} and {} are no numbers of type {}", start, step, name(type));
   const double count = std::max(std::ceil((stop - start) / step), 0.0);
   if (count > 0x1p40) fail(ErrorKind::kLimit, "arange: {} elements", count);
-  return make(Sequence(start, step), {}, {{static_cast<int64_t>(count)}, type});
+  if (!is_float(type) && count > 0) {
+    for (const double number : {start, start + (count - 1) * step}) {
+      if (!(std::fabs(number) < 0x1p63))
+        fail(ErrorKind::kInput, "arange: {} is no number of type {}", number, name(type));
+      if (is_integer(type)) require_fit("arange", static_cast<int64_t>(number), type);
+    }
+  }
+  // The step from an only element may be too large for i64.
+  return make(Sequence(start, count > 1 ? step : 0), {}, {{static_cast<int64_t>(count)}, type});
 }
 
 Tensor linspace(double start, double stop, int64_t count, Dtype type) {
@@ -114,13 +126,14 @@ Tensor linspace(double start, double stop, int64_t count, Dtype type) {
 Tensor eye(int64_t rows, std::optional<int64_t> columns, int64_t k, Dtype type) {
   if (rows < 0 || columns.value_or(rows) < 0)
     fail(ErrorKind::kInput, "eye: {} rows and {} columns", rows, columns.value_or(rows));
-  return astype(equal(diagonals(rows, columns.value_or(rows), get_default_device()), -k), type);
+  return astype(
+      equal(diagonals(rows, columns.value_or(rows), get_default_device()), opposite(k)), type);
 }
 Tensor tril(const Tensor& x, int64_t k) {
-  return where(greater_equal(below("tril", x), -k), x, zeros_like(x));
+  return where(greater_equal(below("tril", x), opposite(k)), x, zeros_like(x));
 }
 Tensor triu(const Tensor& x, int64_t k) {
-  return where(less_equal(below("triu", x), -k), x, zeros_like(x));
+  return where(less_equal(below("triu", x), opposite(k)), x, zeros_like(x));
 }
 
 }  // namespace veery::tensor

@@ -122,6 +122,11 @@ Tensor astype(const Tensor& x, Dtype type) {
   return x.dtype() == type ? x : elementwise(kCast, {x}, type);
 }
 
+Tensor as_wide_float(const Tensor& x) {
+  return x.dtype() == Dtype::kF64 ? x : astype(x, kDefaultFloat);
+}
+Dtype float_type(const Tensor& x) { return is_float(x.dtype()) ? x.dtype() : kDefaultFloat; }
+
 std::vector<Tensor> Elementwise::vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                                      std::span<const Tensor> cotangents,
                                      const std::vector<bool>& wanted) const {
@@ -245,10 +250,22 @@ namespace {
 
 // ln(e^a + e^b). The larger operand stays outside of the exponential; equal infinities have no
 // difference. One condition decides, so that all derivatives are right where a = b.
-Tensor log_of_sum(const Tensor& a, const Tensor& b) {
+Tensor log_of_sum(const Tensor& x, const Tensor& y) {
+  require("logaddexp", x);
+  require("logaddexp", y);
+  const Dtype type = promote(x.dtype(), y.dtype());
+  const Tensor a = as_wide_float(astype(x, type)), b = as_wide_float(astype(y, type));
   const Tensor is_greater = greater(a, b);
   const Tensor difference = where(is_greater, b - a, where(equal(a, b) & isinf(a), 0, a - b));
-  return where(is_greater, a, b) + log1p(exp(difference));
+  return astype(where(is_greater, a, b) + log1p(exp(difference)),
+                is_float(type) ? type : kDefaultFloat);
+}
+
+// Applies a function that is a chain of others, and rounds its result once.
+template <typename Chain>
+Tensor rounded_once(std::string_view function, const Tensor& x, const Chain& chain) {
+  require(function, x);
+  return astype(chain(as_wide_float(x)), float_type(x));
 }
 
 }  // namespace
@@ -337,16 +354,27 @@ Tensor round(const Tensor& x) { return rounding("round", kRound, x); }
 Tensor square(const Tensor& x) { return x * x; }
 // Its derivative at 0 is 0. NaN stays NaN.
 Tensor relu(const Tensor& x) { return where(less_equal(x, 0), 0, x); }
-Tensor silu(const Tensor& x) { return x * sigmoid(x); }
-Tensor gelu(const Tensor& x) { return x * 0.5 * (erf(x * 0.70710678118654752440) + 1); }
-Tensor gelu_tanh(const Tensor& x) {
-  return x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.79788456080286535588) + 1);
+Tensor silu(const Tensor& x) {
+  return rounded_once("silu", x, [](const Tensor& y) { return y * sigmoid(y); });
 }
-Tensor gelu_fast(const Tensor& x) { return x * sigmoid(x * 1.702); }
+Tensor gelu(const Tensor& x) {
+  return rounded_once(
+      "gelu", x, [](const Tensor& y) { return y * 0.5 * (erf(y * 0.70710678118654752440) + 1); });
+}
+Tensor gelu_tanh(const Tensor& x) {
+  return rounded_once("gelu_tanh", x, [](const Tensor& y) {
+    return y * 0.5 * (tanh((y + y * y * y * 0.044715) * 0.79788456080286535588) + 1);
+  });
+}
+Tensor gelu_fast(const Tensor& x) {
+  return rounded_once("gelu_fast", x, [](const Tensor& y) { return y * sigmoid(y * 1.702); });
+}
 // Written with one condition, so that the second derivative is right at 0, too.
 Tensor softplus(const Tensor& x) {
-  const Tensor is_positive = greater(x, 0);
-  return where(is_positive, x, 0) + log1p(exp(where(is_positive, -x, x)));
+  return rounded_once("softplus", x, [](const Tensor& y) {
+    const Tensor is_positive = greater(y, 0);
+    return where(is_positive, y, 0) + log1p(exp(where(is_positive, -y, y)));
+  });
 }
 Tensor clip(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   // The derivative at a limit is 1. NaN stays NaN.

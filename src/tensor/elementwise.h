@@ -61,6 +61,12 @@ void require_fit(std::string_view function, int64_t value, Dtype type);
 /// An element-wise node of inputs that are broadcast; no types are changed.
 Tensor elementwise(ElementOp op, std::vector<Tensor> inputs, Dtype result);
 
+/// x as f64 if it is that, else as f32: for functions that are chains of others, whose intermediate
+/// results must not be rounded to f16 or bf16, nor wrap around as integers.
+Tensor as_wide_float(const Tensor& x);
+/// The type of their results.
+Dtype float_type(const Tensor& x);
+
 /// t times the derivative of the op with respect to input `index`, as an element-wise expression;
 /// empty if that is zero. `to`: the type of the result.
 Tensor times_derivative(ElementOp op, size_t index, std::span<const Tensor> in, const Tensor& out,

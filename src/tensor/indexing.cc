@@ -344,7 +344,8 @@ Tensor scatter_add_along_axis(const Tensor& x, const Tensor& indices, const Tens
 Tensor one_hot(const Tensor& indices, int64_t classes, Dtype type) {
   require_indices("one_hot", indices);
   if (classes < 0) fail(ErrorKind::kInput, "one_hot: {} classes, expected 0 or more", classes);
-  const Tensor numbers = to_device(arange(0, static_cast<double>(classes)), indices.device());
+  const Tensor numbers =
+      to_device(arange(0, static_cast<double>(classes), 1, Dtype::kI64), indices.device());
   return astype(equal(expand_dims(indices, -1), numbers), type);
 }
 

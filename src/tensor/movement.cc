@@ -16,6 +16,16 @@ void write(const Operand& x, const Data& to, Dtype type, const std::vector<Range
   copy_elements(x.spec->shape, x, first, type, part.strides);
 }
 
+// Sums and products of sizes. One that is too large becomes INT64_MAX, which no shape may have.
+int64_t plus(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+int64_t times(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 std::vector<Range> whole(const Shape& shape) {
   std::vector<Range> ranges;
   for (const int64_t size : shape) ranges.push_back({0, size, 1});
@@ -135,7 +145,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, int axis) {
     if (other != shape)
       fail(ErrorKind::kInput, "concatenate: shapes {} and {} differ beside axis {}",
            text(all.front().shape()), text(part.shape()), along);
-    shape[along] += part.shape()[along];
+    shape[along] = plus(shape[along], part.shape()[along]);
   }
   if (all.size() == 1) return all.front();
   const Dtype type = all.front().dtype();
@@ -188,8 +198,8 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widt
     if (before < 0 || after < 0)
       fail(ErrorKind::kInput, "pad: width {} of axis {}, expected 0 or more",
            std::min(before, after), i);
-    slices.push_back({before, before + shape[i], 1});
-    shape[i] += before + after;
+    slices.push_back({before, plus(before, shape[i]), 1});
+    shape[i] = plus(shape[i], plus(before, after));
   }
   return slice_update(full(shape, value, x.dtype()), slices, x);
 }
@@ -201,7 +211,7 @@ Tensor repeat(const Tensor& x, int64_t count, int axis) {
   Shape shape = x.shape();
   Shape wide = shape;
   wide.insert(wide.begin() + along + 1, count);
-  shape[static_cast<size_t>(along)] *= count;
+  shape[static_cast<size_t>(along)] = times(shape[static_cast<size_t>(along)], count);
   return reshape(broadcast_to(expand_dims(x, along + 1), wide), shape);
 }
 
@@ -216,7 +226,7 @@ Tensor tile(const Tensor& x, const Shape& counts) {
     Shape shape = y.shape();
     Shape wide = shape;
     wide.insert(wide.begin() + static_cast<ptrdiff_t>(axis), counts[i]);
-    shape[axis] *= counts[i];
+    shape[axis] = times(shape[axis], counts[i]);
     y = reshape(broadcast_to(expand_dims(y, static_cast<int>(axis)), wide), shape);
   }
   return y;
@@ -242,7 +252,7 @@ Tensor roll(const Tensor& x, int64_t shift, int axis) {
   const auto along = static_cast<size_t>(axis_of("roll", axis, x.rank()));
   const int64_t size = x.shape()[along];
   if (size == 0) return x;
-  const int64_t cut = ((-shift) % size + size) % size;  // the element that becomes the first
+  const int64_t cut = (size - shift % size) % size;  // the element that becomes the first
   if (cut == 0) return x;
   std::vector<Slice> head(along + 1), tail(along + 1);
   head[along] = {0, cut, 1};

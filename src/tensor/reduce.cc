@@ -18,16 +18,20 @@ Shape without(const Shape& shape, const std::vector<int>& axes, bool keep) {
   return result;
 }
 
-// Reduces x. No elements give the neutral one, unless they `needs_elements`.
-Tensor reduce(std::string_view function, ReduceOp op, const Tensor& x, const Axes& axes, bool keep,
-              bool needs_elements = false) {
+// Reduces x. No elements give the neutral one.
+Tensor reduce(std::string_view function, ReduceOp op, const Tensor& x, const Axes& axes,
+              bool keep) {
   const std::vector<int> chosen = axes_of(function, axes, x.rank());
-  for (const int axis : chosen)
-    if (needs_elements && x.dim(axis) == 0)
-      fail(ErrorKind::kInput, "{}: axis {} of {} is empty", function, axis, text(x.shape()));
   const Shape shape = without(x.shape(), chosen, false);
   const Tensor y = chosen.empty() ? x : make(Reduce(op, chosen), {x}, {shape, x.dtype()});
   return keep ? reshape(y, without(x.shape(), chosen, true)) : y;
+}
+
+// The extremes of no elements are not defined.
+void require_elements(std::string_view function, const Tensor& x, const Axes& axes) {
+  for (const int axis : axes_of(function, axes, x.rank()))
+    if (x.dim(axis) == 0)
+      fail(ErrorKind::kInput, "{}: axis {} of {} is empty", function, axis, text(x.shape()));
 }
 
 // Sums of integers of fewer bits would overflow.
@@ -39,14 +43,6 @@ double count_of(std::string_view function, const Tensor& x, const Axes& axes) {
     count *= static_cast<double>(x.dim(axis));
   return count;
 }
-
-// The type of functions whose intermediate results must not be rounded to f16 or bf16: a sum of f16
-// may exceed what f16 can hold although the mean does not.
-Tensor as_wide_float(const Tensor& x) {
-  return x.dtype() == Dtype::kF64 ? x : astype(x, Dtype::kF32);
-}
-// The type of their results.
-Dtype float_type(const Tensor& x) { return is_float(x.dtype()) ? x.dtype() : Dtype::kF32; }
 
 }  // namespace
 
@@ -74,7 +70,8 @@ Tensor Reduce::weights(const Tensor& x, const Tensor& y) const {
   if (op_ == ReduceOp::kProduct) return products_of_others(x);
   const Tensor is_extreme = equal(x, spread(y, x));
   const Axes axes(axes_.begin(), axes_.end());
-  const Tensor share = 1 / astype(sum(is_extreme, axes), Dtype::kF32);
+  const Dtype wide = x.dtype() == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  const Tensor share = 1 / astype(sum(is_extreme, axes), wide);
   return where(is_extreme, spread(astype(share, x.dtype()), x), 0);
 }
 
@@ -151,18 +148,21 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
 }
 
 Tensor std_dev(const Tensor& x, const Axes& axes, bool keep, double correction) {
-  return sqrt(var(x, axes, keep, correction));
+  require("std_dev", x);
+  return astype(sqrt(var(as_wide_float(x), axes, keep, correction)), float_type(x));
 }
 
 Tensor min(const Tensor& x, const Axes& axes, bool keep) {
   require("min", x);
+  require_elements("min", x, axes);
   if (x.dtype() == Dtype::kBool) return all(x, axes, keep);
-  return reduce("min", ReduceOp::kMinimum, x, axes, keep, true);
+  return reduce("min", ReduceOp::kMinimum, x, axes, keep);
 }
 Tensor max(const Tensor& x, const Axes& axes, bool keep) {
   require("max", x);
+  require_elements("max", x, axes);
   if (x.dtype() == Dtype::kBool) return any(x, axes, keep);
-  return reduce("max", ReduceOp::kMaximum, x, axes, keep, true);
+  return reduce("max", ReduceOp::kMaximum, x, axes, keep);
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keep) {
@@ -176,10 +176,13 @@ Tensor all(const Tensor& x, const Axes& axes, bool keep) {
   return not_equal(reduce("all", ReduceOp::kMinimum, bytes, axes, keep), 0);
 }
 
-// The largest element is taken out of the exponentials; infinite ones stay infinite.
+// The largest element is taken out of the exponentials; infinite ones stay infinite. The sum of no
+// elements is 0, whose logarithm is -infinity.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep) {
   require("logsumexp", x);
   const Tensor values = as_wide_float(x);
+  if (count_of("logsumexp", x, axes) == 0)
+    return astype(log(sum(exp(values), axes, keep)), float_type(x));
   const Tensor most = stop_gradient(max(values, axes, true));
   const Tensor shift = where(isfinite(most), most, 0);
   const Tensor sums = log(sum(exp(values - shift), axes, true)) + shift;
@@ -189,12 +192,14 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep) {
 
 Tensor softmax(const Tensor& x, int axis) {
   require("softmax", x);
+  if (count_of("softmax", x, {axis}) == 0) return astype(x, float_type(x));
   const Tensor values = as_wide_float(x);
   const Tensor powers = exp(values - stop_gradient(max(values, {axis}, true)));
   return astype(powers / sum(powers, {axis}, true), float_type(x));
 }
 Tensor log_softmax(const Tensor& x, int axis) {
   require("log_softmax", x);
+  if (count_of("log_softmax", x, {axis}) == 0) return astype(x, float_type(x));
   const Tensor values = as_wide_float(x);
   const Tensor shifted = values - stop_gradient(max(values, {axis}, true));
   return astype(shifted - log(sum(exp(shifted), {axis}, true)), float_type(x));

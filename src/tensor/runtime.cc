@@ -49,23 +49,24 @@ Runtime::Runtime()
 }
 
 void Runtime::set_threads(int count) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   if (count < 0) fail(ErrorKind::kInput, "set_threads: {} threads, expected 0 or more", count);
   if (pool_) fail(ErrorKind::kInput, "set_threads: tensors have been evaluated already");
   threads_ = count;
 }
 
+std::mutex& Runtime::mutex() {
+  const pid_t process = process_;
+  if (process != 0 && process != getpid())
+    fail(ErrorKind::kUnsupported, "this process was forked after tensors had been evaluated");
+  return mutex_;
+}
+
 ThreadPool& Runtime::pool() {
-  const int here = ::getpid();
   if (!pool_) {
     pool_ = std::make_unique<ThreadPool>(threads_);
-    process_ = here;
+    process_ = getpid();
   }
-  if (process_ != here)
-    fail(ErrorKind::kUnsupported,
-         "tensors were computed by process {}, this is process {} after a fork, which has none of "
-         "its threads: compute tensors after the fork only",
-         process_, here);
   return *pool_;
 }
 

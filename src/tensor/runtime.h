@@ -1,5 +1,8 @@
 // runtime.h: what all evaluations of tensors share: workers, memory, the instruction set.
 #pragma once
+#include <sys/types.h>
+
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -17,11 +20,10 @@ class Runtime {
   /// Throws kInput after the first evaluation.
   void set_threads(int count);
 
-  /// Held by an evaluation: the workers do one thing at a time.
-  std::mutex& mutex() { return mutex_; }
-  /// Call with mutex() held. Throws kUnsupported in a process forked from the one that has the
-  /// threads.
-  ThreadPool& pool();
+  /// Held by an evaluation: the workers do one thing at a time. Throws kUnsupported in a process
+  /// that was forked after the workers were made, because it does not have them.
+  std::mutex& mutex();
+  ThreadPool& pool();  ///< call with mutex() held
   MemoryPool& memory() { return memory_; }
   Target target() const { return target_; }
 
@@ -29,7 +31,7 @@ class Runtime {
   Runtime();
   std::mutex mutex_;
   std::unique_ptr<ThreadPool> pool_;
-  int process_ = 0;  ///< that made the pool
+  std::atomic<pid_t> process_{0};  ///< that has the workers; 0: there are none yet
   int threads_ = 0;
   MemoryPool memory_;
   Target target_;

@@ -83,6 +83,9 @@ Tensor Tensor::copy(const void* data, Shape shape, Dtype type) {
 
 Tensor Tensor::borrow(const void* data, Shape shape, Dtype type, std::function<void()> release) {
   check_shape("borrow", shape);
+  if (reinterpret_cast<uintptr_t>(data) % byte_size(type) != 0)
+    fail(ErrorKind::kInput, "borrow: the address is no multiple of {} bytes, the size of {}",
+         byte_size(type), name(type));
   // Evaluation never writes to the memory of a leaf.
   auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // NOLINT
   Data own{Buffer::borrow(bytes, std::move(release)), 0, contiguous_strides(shape)};

@@ -19,9 +19,10 @@ Range range_of(const Slice& slice, int64_t size) {
   const int64_t start = bound(slice.start, step > 0 ? 0 : size - 1);
   const int64_t stop = bound(slice.stop, step > 0 ? size : -1);
   const int64_t distance = step > 0 ? stop - start : start - stop;
-  const int64_t stride = step > 0 ? step : -step;
+  const int64_t stride = step > 0 ? step : -std::max(step, -INT64_MAX);
   const int64_t count = distance > 0 ? (distance - 1) / stride + 1 : 0;
-  return {count > 0 ? start : 0, count, step};
+  // The step from an only element does not matter. It may be too large for a stride.
+  return {count > 0 ? start : 0, count, count > 1 ? step : 1};
 }
 
 }  // namespace
@@ -241,9 +242,10 @@ Data Reshape::view(const Operand& in, const Spec& out) const {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   require("reshape", x);
-  Shape to = shape;
-  int64_t known = 1;
-  for (const int64_t size : shape) known *= size == -1 ? 1 : size;
+  Shape to = shape, others = shape;
+  std::replace(others.begin(), others.end(), int64_t{-1}, int64_t{1});
+  check_shape("reshape", others);
+  const int64_t known = element_count(others);
   const auto free = std::find(to.begin(), to.end(), -1);
   if (free != to.end() && known > 0 && x.size() % known == 0) *free = x.size() / known;
   if (std::find(to.begin(), to.end(), -1) != to.end() || element_count(to) != x.size())

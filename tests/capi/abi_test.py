@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the binary interface of include/veery/veery.h with the recorded one, tests/capi/abi.txt.
+"""Compares the binary interface of include/veery/veery.h, with the headers that it includes, with the recorded one,
+tests/capi/abi.txt.
 
 The record holds the values of enumerations, the sizes, offsets and types of structures, and the declarations of calls,
 for 64-bit platforms. If a shared library is given and built, it must export these calls and no other symbol.
@@ -17,6 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = ROOT / "include" / "veery" / "veery.h"
+INCLUDED = re.compile(r'^#include "(\w+\.h)"', re.MULTILINE)
 RECORD = pathlib.Path(__file__).with_name("abi.txt")
 BLOCK = re.compile(r"typedef (enum|struct) (\w+) \{(.*?)\} \w+;", re.DOTALL)
 CALL = re.compile(r"^VEERY_API ([^;]*);", re.MULTILINE)
@@ -53,8 +55,15 @@ def program(text):
     return "\n".join(lines + ["  return 0;", "}", ""])
 
 
+def declarations():
+    """The text of the header and of those that it includes, without comments."""
+    text = HEADER.read_text()
+    parts = [text, *(HEADER.with_name(name).read_text() for name in INCLUDED.findall(text))]
+    return re.sub(r"/\*.*?\*/", "", "\n".join(parts), flags=re.DOTALL)
+
+
 def found(compiler):
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    text = declarations()
     with tempfile.TemporaryDirectory() as folder:
         source, binary = pathlib.Path(folder, "abi.cc"), pathlib.Path(folder, "abi")
         source.write_text(program(text))

@@ -116,10 +116,10 @@ TEST(Rope, RandomParametersGiveTheDefinition) {
     const std::vector<float> x = to_f32(to_bf16(numbers(c.size(), seed + 2000)));
     for (const bool back : {false, true}) {
       c.back = back;
-      const std::vector<float> y = rotate(params_of(c, VEERY_ROPE_F32), x, positions, back);
+      const std::vector<float> y = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, back);
       expect_near(c, x, y, positions);
       // bf16 is f32, rounded.
-      EXPECT_EQ(rotate(params_of(c, VEERY_ROPE_BF16), to_bf16(x), positions, back), to_bf16(y));
+      EXPECT_EQ(rotate(params_of(c, VEERY_DTYPE_BF16), to_bf16(x), positions, back), to_bf16(y));
     }
     if (HasFatalFailure()) return;
   }
@@ -128,7 +128,7 @@ TEST(Rope, RandomParametersGiveTheDefinition) {
 TEST(Rope, BackwardOfForwardIsTheSquareOfTheMagnitude) {
   for (uint64_t seed = 500; seed < 600; ++seed) {
     const RopeCase c = random_case(seed);
-    const veery_rope_params p = params_of(c, VEERY_ROPE_F32);
+    const veery_rope_params p = params_of(c, VEERY_DTYPE_F32);
     const std::vector<float> x = numbers(c.size(), seed);
     const std::vector<int32_t> positions = positions_for(c, seed, INT32_MAX);
     const std::vector<float> y = rotate(p, rotate(p, x, positions, false), positions, true);
@@ -145,7 +145,7 @@ TEST(Rope, BackwardOfForwardIsTheSquareOfTheMagnitude) {
 TEST(Rope, BackwardIsTheTransposeOfForward) {
   for (uint64_t seed = 600; seed < 650; ++seed) {
     const RopeCase c = random_case(seed);
-    const veery_rope_params p = params_of(c, VEERY_ROPE_F32);
+    const veery_rope_params p = params_of(c, VEERY_DTYPE_F32);
     const std::vector<float> x = numbers(c.size(), seed), g = numbers(c.size(), seed + 1);
     const std::vector<int32_t> positions = positions_for(c, seed);
     const std::vector<float> y = rotate(p, x, positions, false), d = rotate(p, g, positions, true);
@@ -177,17 +177,17 @@ TEST(Rope, LayoutsHaveTheirOwnOrder) {
   };
   each_head([&](size_t tokens_first, size_t heads_first) { moved[heads_first] = x[tokens_first]; });
   const std::vector<int32_t> positions = positions_for(c, 2, 100);
-  const std::vector<float> y = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> y = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   expect_near(c, x, y, positions);
   c.heads_first = true;
-  const std::vector<float> z = rotate(params_of(c, VEERY_ROPE_F32), moved, positions, false);
+  const std::vector<float> z = rotate(params_of(c, VEERY_DTYPE_F32), moved, positions, false);
   each_head(
       [&](size_t tokens_first, size_t heads_first) { EXPECT_EQ(y[tokens_first], z[heads_first]); });
-  EXPECT_NE(rotate(params_of(c, VEERY_ROPE_F32), x, positions, false), y);
+  EXPECT_NE(rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false), y);
 }
 
 TEST(Rope, RotatesInPlace) {
-  for (const int32_t dtype : {VEERY_ROPE_F32, VEERY_ROPE_BF16})
+  for (const int32_t dtype : {VEERY_DTYPE_F32, VEERY_DTYPE_BF16})
     for (uint64_t seed = 700; seed < 720; ++seed) {
       const RopeCase c = random_case(seed);
       const veery_rope_params p = params_of(c, dtype);
@@ -200,7 +200,7 @@ TEST(Rope, RotatesInPlace) {
         EXPECT_EQ(x, expected);
       };
       const std::vector<float> x = numbers(c.size(), seed);
-      dtype == VEERY_ROPE_F32 ? check(x) : check(to_bf16(x));
+      dtype == VEERY_DTYPE_F32 ? check(x) : check(to_bf16(x));
     }
 }
 
@@ -213,7 +213,7 @@ TEST(Rope, PairsThatImropeLeavesAreTurnedByTime) {
   for (size_t i = 2; i < 3 * 20; i += 3) axes[i] = 2;
   const std::vector<float> x = numbers(c.size(), 1);
   const std::vector<int32_t> positions = positions_for(c, 2, 5000);
-  const std::vector<float> y = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> y = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   for (size_t token = 0; token < 3; ++token)
     for (size_t pair = 0; pair < 64; ++pair) {
       const auto axis = static_cast<size_t>(axes[pair]);
@@ -224,7 +224,7 @@ TEST(Rope, PairsThatImropeLeavesAreTurnedByTime) {
   // With pairs of its own, e takes those that are left, as in ggml.
   c.sections = {24, 20, 19, 1};
   EXPECT_EQ(test::rope_axis(c, 61), 3);
-  expect_near(c, x, rotate(params_of(c, VEERY_ROPE_F32), x, positions, false), positions);
+  expect_near(c, x, rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false), positions);
 }
 
 // In document 004 [n, 0, 0, 0] was to mean plain NeoX, which holds here for IMROPE too.
@@ -232,11 +232,11 @@ TEST(Rope, OneSectionIsNeox) {
   RopeCase c{.heads = 2, .tokens = 3, .head_dim = 32, .rope_dim = 24};
   const std::vector<float> x = numbers(c.size(), 1);
   const std::vector<int32_t> positions = positions_for(c, 2);
-  const std::vector<float> plain = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> plain = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   c.sections = {12, 0, 0, 0};
   for (const int mode : {8, 40}) {
     c.mode = mode;
-    EXPECT_EQ(rotate(params_of(c, VEERY_ROPE_F32), x, positions, false), plain) << mode;
+    EXPECT_EQ(rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false), plain) << mode;
   }
 }
 
@@ -246,11 +246,11 @@ TEST(Rope, EqualAxesAreNeox) {
   std::vector<int32_t> positions;
   for (int axis = 0; axis < 4; ++axis)
     for (const int32_t p : {0, 7, 4000, 262143}) positions.push_back(p);
-  const std::vector<float> plain = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> plain = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   c.sections = {11, 11, 10, 0};
   for (const int mode : {8, 40}) {
     c.mode = mode;
-    EXPECT_EQ(rotate(params_of(c, VEERY_ROPE_F32), x, positions, false), plain) << mode;
+    EXPECT_EQ(rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false), plain) << mode;
   }
 }
 
@@ -258,9 +258,9 @@ TEST(Rope, PairingsOfAPartlyRotatedHeadDiffer) {
   RopeCase c{.tokens = 2, .head_dim = 8, .rope_dim = 4};
   const std::vector<float> x = numbers(c.size(), 1);
   const std::vector<int32_t> positions = positions_for(c, 2);
-  const std::vector<float> near = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> near = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   c.head_half = true;
-  const std::vector<float> far = rotate(params_of(c, VEERY_ROPE_F32), x, positions, false);
+  const std::vector<float> far = rotate(params_of(c, VEERY_DTYPE_F32), x, positions, false);
   for (size_t token = 0; token < 2; ++token)
     for (size_t i = 0; i < 8; ++i) {
       const size_t at = token * 8 + i;
@@ -276,7 +276,7 @@ TEST(Rope, PositionsOfAnySignAndSize) {
   const int32_t chosen[] = {0, -1, INT32_MAX, INT32_MIN, -123456789, 2000000011};
   for (size_t i = 0; i < positions.size(); ++i) positions[i] = chosen[i % 6];
   const std::vector<float> x = numbers(c.size(), 3);
-  veery_rope_params p = params_of(c, VEERY_ROPE_F32);
+  veery_rope_params p = params_of(c, VEERY_DTYPE_F32);
   const std::vector<float> y = rotate(p, x, positions, false);
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t pair = i % 8, token = i / 16, first = token * 16 + pair;
@@ -288,17 +288,17 @@ TEST(Rope, PositionsOfAnySignAndSize) {
     const double expected = i % 16 < 8 ? a * cos - b * sin : a * sin + b * cos;
     EXPECT_NEAR(y[i], expected, 3e-7) << "position " << positions[token] << " pair " << pair;
   }
-  p.position_dtype = VEERY_ROPE_U32;
+  p.position_dtype = VEERY_DTYPE_U32;
   EXPECT_EQ(rotate(p, x, positions, false), y);
   EXPECT_EQ(rotate(p, x, positions, true),
-            rotate(params_of(c, VEERY_ROPE_F32), x, positions, true));
+            rotate(params_of(c, VEERY_DTYPE_F32), x, positions, true));
 }
 
 TEST(Rope, YarnHasTheMagnitudeOfItsFactor) {
   RopeCase c{.tokens = 3, .head_dim = 64, .rope_dim = 64, .scaling = 3, .factor = 8};
   c.context = 4096;
   c.magnitude = 0.1 * std::log(8.0) + 1;
-  veery_rope_params p = params_of(c, VEERY_ROPE_F32);
+  veery_rope_params p = params_of(c, VEERY_DTYPE_F32);
   p.attention_factor = 0;
   const std::vector<float> x = numbers(c.size(), 1);
   const std::vector<int32_t> positions = positions_for(c, 2);
@@ -311,7 +311,7 @@ TEST(Rope, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(p.mode, VEERY_ROPE_NEOX);
   EXPECT_EQ(p.theta_base, 10000);
   EXPECT_EQ(p.layout, VEERY_ROPE_TOKENS_FIRST);
-  EXPECT_EQ(p.dtype, VEERY_ROPE_F32);
+  EXPECT_EQ(p.dtype, VEERY_DTYPE_F32);
   EXPECT_EQ(p.scaling, VEERY_ROPE_SCALING_NONE);
   EXPECT_EQ(p.batch, 0U);
 }
@@ -474,7 +474,7 @@ TEST_F(RopeErrors, OfTheStructure) {
 // The threads of the parent are not in a child.
 TEST(Rope, AChildProcessGetsAnError) {
   const RopeCase c{.heads = 8, .tokens = 100, .head_dim = 64, .rope_dim = 64};
-  const veery_rope_params p = params_of(c, VEERY_ROPE_F32);
+  const veery_rope_params p = params_of(c, VEERY_DTYPE_F32);
   const std::vector<float> x = numbers(c.size(), 1);
   const std::vector<int32_t> positions = positions_for(c, 2);
   rotate(p, x, positions, false);

@@ -111,7 +111,9 @@ class Install(unittest.TestCase):
         self.assertEqual(ask(program, self.model).strip(), self.answer())
 
     def test_the_shared_library_exports_the_calls_of_the_header(self):
-        header = (self.prefix / "include" / "veery" / "veery.h").read_text()
+        headers = sorted((self.prefix / "include" / "veery").glob("veery*.h"))
+        self.assertIn("veery_tensor.h", [path.name for path in headers])
+        header = "\n".join(path.read_text() for path in headers)
         calls = sorted(re.findall(r"^VEERY_API [^(]*?(veery_\w+)\(", header, re.MULTILINE))
         self.assertGreater(len(calls), 40)
         listing = ask("nm", "-D", "--defined-only", self.one("lib*/**/libveery.so")).splitlines()
@@ -127,7 +129,8 @@ class Install(unittest.TestCase):
         examples = HERE.parents[1] / "examples"
         where = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
         strict = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-        for compiler, standard, source in [("cc", "c99", "generate.c"), (CXX, "c++17", "branches.cpp")]:
+        sources = [("cc", "c99", "generate.c"), ("cc", "c99", "regression.c"), (CXX, "c++17", "branches.cpp")]
+        for compiler, standard, source in sources:
             program = self.folder / source.split(".")[0]
             ask(compiler, f"-std={standard}", *strict, examples / source, "-o", program, *flags)
         tokens = ["-n", 8, "--temp", 0, "-t", 1]
@@ -138,6 +141,7 @@ class Install(unittest.TestCase):
         scores = ask(sys.executable, examples / "classify.py", library, self.model, "it is ", "good", "bad").splitlines()
         self.assertEqual([line.split()[2] for line in scores], ["good", "bad"])
         self.assertAlmostEqual(sum(float(line.split()[0]) for line in scores), 1, delta=2e-4)
+        self.assertEqual(ask(self.folder / "regression", env=where), "weights 1.50 -2.00 0.25, loss 0.0001\n")
         failed = subprocess.run([self.folder / "generate", "/no/such", "hi"], capture_output=True, check=False, env=where)
         self.assertEqual(failed.returncode, 1)
         self.assertIn(b"veery_model_load: not found: ", failed.stderr)
