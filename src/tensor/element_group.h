@@ -29,8 +29,9 @@ struct GroupProgram {
 };
 /// Returns nothing if one program has too few registers for all members.
 std::optional<GroupProgram> write_program(const ElementGroup& group);
-/// Runs a program on operands in the order of its inputs. Returns new data in the order of specs, or
-/// nothing if the program is too long for the current device; no program is too long for the CPU.
+/// Runs a program on operands in the order of its inputs. Returns new data in the order of specs,
+/// or nothing if the program is too long for the current device; no program is too long for the
+/// CPU.
 std::optional<std::vector<Data>> run(GroupProgram made, std::span<const Operand> in);
 
 /// Computes the results of a group and the output of its reduction, and stores them in the nodes.

@@ -1,7 +1,8 @@
+#include "kernels/common/tensor_rope.h"
+
 #include <cmath>
 
 #include "dtype/half.h"
-#include "kernels/tensor/rope.h"
 
 namespace veery {
 namespace {

@@ -60,7 +60,7 @@ class TensorDevice {
   virtual void argsort(const IndexedLines& lines, bool descending) = 0;
   /// The index of the first least or greatest element of each line, of NaN if there is one.
   virtual void argreduce(const IndexedLines& lines, bool largest) = 0;
-  /// Philox numbers of a stream, as src/tensor/random.cc makes them. `key`: 2 numbers.
+  /// Philox numbers of a stream, as src/tensor/functions/random.cc makes them. `key`: 2 numbers.
   virtual void random_bits(const uint32_t* key, uint32_t stream, uint32_t* out, int64_t count) = 0;
   /// first + i * step: i64, or f64.
   virtual void sequence(int64_t first, int64_t step, int64_t* out, int64_t count) = 0;

@@ -1,8 +1,8 @@
 // rope.h: rotary position embeddings on the CPU.
 #pragma once
 #include "base/thread_pool.h"
+#include "kernels/common/tensor_rope.h"
 #include "kernels/kernels.h"
-#include "kernels/tensor/rope.h"
 
 namespace veery {
 

@@ -1,7 +1,7 @@
 // rope_rows.h: the loops of rope(), by instruction set.
 #pragma once
+#include "kernels/common/tensor_rope.h"
 #include "kernels/kernels.h"
-#include "kernels/tensor/rope.h"
 
 namespace veery {
 

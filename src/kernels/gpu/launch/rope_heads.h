@@ -1,7 +1,7 @@
 // rope_heads.h: rotary position embeddings of data in the memory of a machine.
 #pragma once
+#include "kernels/common/tensor_rope.h"
 #include "kernels/gpu/machine/machine.h"
-#include "kernels/tensor/rope.h"
 
 namespace veery::gpu {
 

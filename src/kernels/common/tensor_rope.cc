@@ -1,4 +1,4 @@
-#include "kernels/tensor/rope.h"
+#include "kernels/common/tensor_rope.h"
 
 #include <cmath>
 #include <numeric>

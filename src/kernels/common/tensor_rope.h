@@ -1,4 +1,4 @@
-// rope.h: rotary position embeddings of data in memory, forward and backward (docs/rope.md).
+// tensor_rope.h: rotary position embeddings of data in memory, forward and backward (docs/rope.md).
 #pragma once
 #include <array>
 #include <cstddef>

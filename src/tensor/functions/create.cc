@@ -126,8 +126,8 @@ Tensor linspace(double start, double stop, int64_t count, Dtype type) {
 Tensor eye(int64_t rows, std::optional<int64_t> columns, int64_t k, Dtype type) {
   if (rows < 0 || columns.value_or(rows) < 0)
     fail(ErrorKind::kInput, "eye: {} rows and {} columns", rows, columns.value_or(rows));
-  return astype(
-      equal(diagonals(rows, columns.value_or(rows), get_default_device()), opposite(k)), type);
+  return astype(equal(diagonals(rows, columns.value_or(rows), get_default_device()), opposite(k)),
+                type);
 }
 Tensor tril(const Tensor& x, int64_t k) {
   return where(greater_equal(below("tril", x), opposite(k)), x, zeros_like(x));
