@@ -34,9 +34,7 @@ class RopeFrequencies {
     if (high_ == low_) high_ += 0.001;
   }
   double operator()(int i) const {
-    // The error of pow grows with that of the exponent only; exp(i * step) would add that of step.
-    const double plain = 1 / std::pow(attr_.theta, 2.0 * i / attr_.dims) /
-                         (divisors_ != nullptr ? static_cast<double>(divisors_[i]) : 1.0);
+    const double plain = unscaled(i);
     switch (attr_.scaling) {
       case RopeScaling::kNone: return plain;
       case RopeScaling::kLinear: return plain / attr_.factor;
@@ -51,8 +49,7 @@ class RopeFrequencies {
   }
   /// Returns the derivative of the frequency of pair i by its divisor.
   double slope(int i) const {
-    const double divisor = divisors_ != nullptr ? divisors_[i] : 1;
-    const double plain = std::exp(step_ * i) / divisor;
+    const double plain = unscaled(i);
     double by_plain = (*this)(i) / plain;
     if (attr_.scaling == RopeScaling::kLlama3) {
       // The blend depends on the frequency too, except at its ends.
@@ -61,7 +58,7 @@ class RopeFrequencies {
       const double keep = by_frequency * plain - attr_.low_freq_factor * by_turns;
       if (keep > 0 && keep < 1) by_plain += (plain - plain / attr_.factor) * by_frequency;
     }
-    return -by_plain * plain / divisor;
+    return -by_plain * plain / divisor(i);
   }
   /// Returns the factor of cos and sin at a position.
   double magnitude(double position) const {
@@ -71,6 +68,13 @@ class RopeFrequencies {
   }
 
  private:
+  double divisor(int i) const {
+    return divisors_ != nullptr ? static_cast<double>(divisors_[i]) : 1.0;
+  }
+  // The error of pow grows with that of the exponent only; exp(i * step) would add that of step.
+  double unscaled(int i) const {
+    return 1 / std::pow(attr_.theta, 2.0 * i / attr_.dims) / divisor(i);
+  }
   double blend(double plain, double keep) const {
     const double part = std::clamp(keep, 0.0, 1.0);
     return plain * part + plain / attr_.factor * (1 - part);
