@@ -1,5 +1,5 @@
 // Decompositions with orthogonal factors.
-#include "tensor/linalg/eigen.h"
+#include "tensor/linalg/eigen-inl.h"
 //
 #include <Eigen/QR>
 #include <Eigen/SVD>

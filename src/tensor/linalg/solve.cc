@@ -1,5 +1,5 @@
 // Systems of linear equations; Cholesky decompositions.
-#include "tensor/linalg/eigen.h"
+#include "tensor/linalg/eigen-inl.h"
 //
 #include <Eigen/Cholesky>
 #include <Eigen/LU>

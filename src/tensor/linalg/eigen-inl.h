@@ -1,4 +1,4 @@
-// eigen.h: Eigen's matrices on the memory of tensors.
+// eigen-inl.h: Eigen's matrices on the memory of tensors.
 #pragma once
 #define EIGEN_MPL2_ONLY
 #define EIGEN_DONT_PARALLELIZE
