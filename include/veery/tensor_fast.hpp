@@ -26,17 +26,17 @@ Tensor layer_norm(const Tensor& x, const std::optional<Tensor>& weight = {},
                   const std::optional<Tensor>& bias = {}, double eps = 1e-5);
 
 struct AttentionOptions {
-  std::optional<double> scale;  ///< of the scores; absent: 1 / sqrt(D)
+  std::optional<double> scale = {};  ///< of the scores; absent: 1 / sqrt(D)
   /// Query i sees keys up to i + Lk - Lq: the last query sees all.
   bool causal = false;
   /// Query i sees keys at a distance of less than `window` from i + Lk - Lq; with `causal`, the
   /// last `window` keys up to that one.
-  std::optional<int64_t> window;
+  std::optional<int64_t> window = {};
   /// Broadcast to [B, Hq, Lq, Lk]: bool, true for keys that are seen, or floats that are added to
   /// the scores. -infinity hides a key.
-  std::optional<Tensor> mask;
+  std::optional<Tensor> mask = {};
   /// [Hq]: for each head the score of a further key whose value is 0.
-  std::optional<Tensor> sinks;
+  std::optional<Tensor> sinks = {};
 };
 /// softmax(scale q k^T + mask) v, of shape [B, Hq, Lq, Dv], for queries [B, Hq, Lq, D], keys
 /// [B, Hkv, Lk, D] and values [B, Hkv, Lk, Dv]. Each head of keys serves Hq / Hkv consecutive heads
@@ -52,8 +52,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 enum class Reduction : uint8_t { kNone, kMean, kSum };
 
 struct CrossEntropyOptions {
-  std::optional<int64_t> ignore_index;  ///< tokens with this target have no loss and no gradient
-  std::optional<Tensor> weights;        ///< floats, broadcast to the shape of the targets
+  std::optional<int64_t> ignore_index =
+      {};                              ///< tokens with this target have no loss and no gradient
+  std::optional<Tensor> weights = {};  ///< floats, broadcast to the shape of the targets
   /// From 0 to 1: this share of the target is spread evenly over all classes.
   double label_smoothing = 0;
   /// kMean divides by the sum of the weights of tokens that are not ignored, 1 each if there are no

@@ -43,9 +43,9 @@ struct RopeOptions {
   bool truncate = true;                              ///< kYarn: the ramp has whole pairs as bounds
   double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
   /// Factor of cos and sin; absent: 0.1 ln(factor) + 1 in kYarn if factor > 1, otherwise 1.
-  std::optional<double> attention_factor;
+  std::optional<double> attention_factor = {};
   /// Divisors of the frequencies, one for each pair; empty: none.
-  std::vector<float> frequency_factors;
+  std::vector<float> frequency_factors = {};
 };
 
 /// Returns x with each head rotated by the angles of its token (Su et al., arXiv:2104.09864).
