@@ -144,8 +144,10 @@ std::string Tensor::text() const {
   std::string numbers;
   if (dtype() == Dtype::kBool || is_integer(dtype()))
     numbers = list(values<int64_t>(), shape(), 0, 0);
-  else
+  else if (dtype() == Dtype::kF64)
     numbers = list(values<double>(), shape(), 0, 0);
+  else  // the fewest digits that give the same f32
+    numbers = list(values<float>(), shape(), 0, 0);
   return fmt::format("{} {} {}", name(dtype()), tensor::text(shape()), numbers);
 }
 

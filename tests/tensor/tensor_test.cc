@@ -19,6 +19,8 @@ TEST(Tensor, HoldsWhatItIsGiven) {
   EXPECT_EQ(x.dtype(), Dtype::kF32);
   EXPECT_EQ(x.values<int64_t>(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(x.text(), "f32 [2, 3] [[1, 2, 3], [4, 5, 6]]");
+  EXPECT_EQ(Tensor::of<float>({0.1F, -1e30F}).text(), "f32 [2] [0.1, -1e+30]");
+  EXPECT_EQ(Tensor::of<double>({1.0 / 3}).text(), "f64 [1] [0.3333333333333333]");
   EXPECT_EQ(Tensor::of<double>({2.5}, {}).shape(), Shape{});
   EXPECT_EQ(Tensor::of<double>({2.5}).shape(), Shape{1});
   EXPECT_EQ(Tensor::of<double>({2.5}).item<float>(), 2.5F);
