@@ -146,6 +146,27 @@ class Install(unittest.TestCase):
         self.assertEqual(failed.returncode, 1)
         self.assertIn(b"veery_model_load: not found: ", failed.stderr)
 
+    def test_examples_are_a_project(self):
+        build = self.folder / "examples"
+        ask(CMAKE, "-S", HERE.parents[1] / "examples", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DCMAKE_CXX_COMPILER={CXX}", "-DCMAKE_BUILD_TYPE=Debug",
+            *(f"-DCMAKE_{language}_FLAGS=-Wall -Wextra -Werror -pedantic" for language in ("C", "CXX")))  # fmt: skip
+        ask(CMAKE, "--build", build)
+        ask(sys.executable, HERE.parent / "examples" / "examples_test.py", build)
+        self.assertEqual(ask(build / "regression"), ask(build / "linear_regression"))
+
+    def test_the_guide_on_arrays(self):
+        folder = self.folder / "guide"
+        folder.mkdir()
+        ask(self.program, "quantize", self.model, folder / "model.gguf", "Q4_0")
+        source = folder / "guide.cc"
+        ask(sys.executable, HERE.parent / "docs" / "tensor_guide.py", HERE.parents[1] / "docs" / "tensor.md", source)
+        flags = ask("pkg-config", "--cflags", "--libs", "veery",
+                    env={**os.environ, "PKG_CONFIG_PATH": str(self.one("lib*/**/pkgconfig/veery.pc").parent)}).split()  # fmt: skip
+        ask(CXX, "-std=c++20", source, "-o", folder / "guide", *flags)
+        blocks = ask(folder / "guide", cwd=folder).splitlines()
+        self.assertEqual(blocks[-1], "Arrays from C")
+
     def test_a_project_finds_the_shared_library_alone(self):
         source = self.folder / "shared"
         source.mkdir()
