@@ -448,7 +448,7 @@ Tensor flip(const Tensor& x, const Axes& axes = {});
 
 /// start:stop:step of one axis as in Python; an absent bound is the end in the direction of step.
 struct Slice {
-  std::optional<int64_t> start, stop;
+  std::optional<int64_t> start = {}, stop = {};
   int64_t step = 1;
 };
 /// One slice per axis; axes without one are taken whole.
