@@ -17,8 +17,8 @@ void matmul_of(benchmark::State& state, Dtype type) {
   const int64_t n = state.range(0);
   const Tensor a = matrix(n, type), b = matrix(n, type);
   for (auto _ : state) matmul(a, b).eval();
-  state.counters["flops"] = benchmark::Counter(
-      2.0 * static_cast<double>(n * n * n), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["flops"] = benchmark::Counter(2.0 * static_cast<double>(n * n * n),
+                                               benchmark::Counter::kIsIterationInvariantRate);
 }
 void matmul_f32(benchmark::State& state) { matmul_of(state, Dtype::kF32); }
 void matmul_bf16(benchmark::State& state) { matmul_of(state, Dtype::kBF16); }
