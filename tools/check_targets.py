@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that a linked x86-64 program runs on every processor with the baseline.
+"""Checks that linked x86-64 programs and libraries run on every processor with the baseline.
 
-    check_targets.py PROGRAM
+    check_targets.py PROGRAM...
 
 Kernels are compiled for several instruction sets, each in its own namespace (N_AVX2, N_AVX3, ...). The script
-disassembles the program and rejects:
+disassembles each program and rejects:
   1. functions outside these namespaces with instructions beyond the x86-64 baseline (SSE2), and functions inside with
      instructions beyond the namespace's instruction set;
   2. calls and jumps from outside into these namespaces. They may only be entered through kernel tables, from which a
@@ -117,15 +117,23 @@ def findings(program):
         yield program, f"has {functions[BASELINE]} functions outside of kernels: are its symbols stripped?", ""
 
 
+def check(program):
+    """Prints the findings in a program. Returns whether there are none."""
+    lines = [f"{symbol} {what}: {instruction}" for symbol, what, instruction in findings(program)]
+    if not lines:
+        print(f"check_targets: {program} holds what each instruction set has, and enters them by tables alone")
+        return True
+    print(subprocess.run(["c++filt"], input="\n".join(lines), capture_output=True, text=True, check=True).stdout)
+    print(f"check_targets: {len(lines)} finding(s) in {program}", file=sys.stderr)
+    return False
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    programs = sys.argv[1:]
+    if not programs or programs[0].startswith("-"):
         sys.exit(__doc__)
-    lines = [f"{symbol} {what}: {instruction}" for symbol, what, instruction in findings(sys.argv[1])]
-    if lines:
-        text = subprocess.run(["c++filt"], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
-        print(text)
-        sys.exit(f"check_targets: {len(lines)} finding(s) in {sys.argv[1]}")
-    print(f"check_targets: {sys.argv[1]} holds what each instruction set has, and enters them by tables alone")
+    if not all([check(program) for program in programs]):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

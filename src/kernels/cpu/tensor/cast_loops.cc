@@ -7,6 +7,23 @@
 #include "dtype/half.h"
 #include "kernels/cpu/tensor/loop_tables.h"
 
+#ifndef VEERY_KERNELS_CPU_TENSOR_CAST_LOOPS
+#define VEERY_KERNELS_CPU_TENSOR_CAST_LOOPS
+namespace veery {
+namespace {
+
+/// The functions of one instruction set.
+struct CastLoops {
+  ElementLoop (*cast)(ElementType from, ElementType to);
+  ReduceKernel (*reduce)(ReduceOp op, ElementType type);
+  TransferLoop (*load)(ElementType type);
+  TransferLoop (*store)(ElementType type);
+};
+
+}  // namespace
+}  // namespace veery
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -139,8 +156,6 @@ ReduceKernel reduce_kernel(ReduceOp op) {
   return {};
 }
 
-}  // namespace
-
 ElementLoop cast_loop(ElementType from, ElementType to) {
   switch (from) {
     case ElementType::kBool: return cast_from<Bool>(to);
@@ -174,6 +189,10 @@ TransferLoop store_loop(ElementType type) {
   return type == ElementType::kF16 ? store_halves : store_bf16s;
 }
 
+}  // namespace
+
+constexpr CastLoops kCastLoops{cast_loop, reduce_kernel_of, load_loop, store_loop};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
@@ -184,7 +203,7 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 ElementLoop cast_loop(Target target, ElementType from, ElementType to) {
-  return VEERY_FOR_F32_TARGET(target, cast_loop(from, to));
+  return VEERY_FOR_F32_TARGET(target, kCastLoops).cast(from, to);
 }
 
 ElementLoop find_element_loop(Target target, const Instruction& i) {
@@ -196,16 +215,16 @@ ElementLoop find_element_loop(Target target, const Instruction& i) {
 }
 
 ReduceKernel find_reduce_kernel(Target target, ReduceOp op, ElementType type) {
-  const ReduceKernel kernel = VEERY_FOR_F32_TARGET(target, reduce_kernel_of(op, type));
+  const ReduceKernel kernel = VEERY_FOR_F32_TARGET(target, kCastLoops).reduce(op, type);
   VEERY_CHECK(kernel.reduce != nullptr);
   return kernel;
 }
 
 TransferLoop find_load(Target target, ElementType type) {
-  return VEERY_FOR_F32_TARGET(target, load_loop(type));
+  return VEERY_FOR_F32_TARGET(target, kCastLoops).load(type);
 }
 TransferLoop find_store(Target target, ElementType type) {
-  return VEERY_FOR_F32_TARGET(target, store_loop(type));
+  return VEERY_FOR_F32_TARGET(target, kCastLoops).store(type);
 }
 
 }  // namespace veery

@@ -203,14 +203,17 @@ ElementLoop plain_loop(ElementOp op) {
   return loop != nullptr ? loop : library_loop<T>(op);
 }
 
-}  // namespace
-
 ElementLoop float_loop(ElementOp op, ElementType type) {
   if (type == ElementType::kF64) return plain_loop<double>(op);
   if (type != ElementType::kF32) return nullptr;
   const ElementLoop loop = f32_loop(op);
   return loop != nullptr ? loop : plain_loop<float>(op);
 }
+
+}  // namespace
+
+using FindLoop = ElementLoop (*)(ElementOp op, ElementType type);
+constexpr FindLoop kFindLoop[] = {float_loop};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -220,7 +223,7 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 ElementLoop float_loop(Target target, ElementOp op, ElementType type) {
-  return VEERY_FOR_F32_TARGET(target, float_loop(op, type));
+  return VEERY_FOR_F32_TARGET(target, kFindLoop)[0](op, type);
 }
 
 }  // namespace veery

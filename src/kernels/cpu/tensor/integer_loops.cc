@@ -34,8 +34,6 @@ struct LogicalNot {
   static HWY_INLINE uint8_t of(uint8_t a) { return a == 0 ? 1 : 0; }
 };
 
-}  // namespace
-
 ElementLoop integer_loop(ElementOp op, ElementType type) {
   switch (type) {
     case ElementType::kBool:
@@ -49,6 +47,11 @@ ElementLoop integer_loop(ElementOp op, ElementType type) {
   }
 }
 
+}  // namespace
+
+using FindLoop = ElementLoop (*)(ElementOp op, ElementType type);
+constexpr FindLoop kFindLoop[] = {integer_loop};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
@@ -57,7 +60,7 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 ElementLoop integer_loop(Target target, ElementOp op, ElementType type) {
-  return VEERY_FOR_F32_TARGET(target, integer_loop(op, type));
+  return VEERY_FOR_F32_TARGET(target, kFindLoop)[0](op, type);
 }
 
 }  // namespace veery

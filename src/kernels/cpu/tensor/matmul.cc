@@ -14,16 +14,43 @@
 #include "kernels/cpu/simd/flush_subnormals.h"
 #include "kernels/cpu/tensor/matmul.h"
 
+#ifndef VEERY_KERNELS_CPU_TENSOR_MATMUL_KERNELS
+#define VEERY_KERNELS_CPU_TENSOR_MATMUL_KERNELS
+namespace veery {
+namespace {
+
+// A block of `a` (kBlockRows x kBlockInner) stays in L2, a panel of `b` in L1.
+constexpr int64_t kBlockInner = 320;
+constexpr int64_t kBlockRows = 96;
+constexpr int64_t kBlockColumns = 1024;
+
+/// A part of the inner axis.
+struct InnerPart {
+  int64_t first = 0, size = 0;
+  std::byte* panels = nullptr;  ///< the packed part of `b`
+};
+
+/// The functions of one instruction set and type. A tile of `rows` x `columns` elements of
+/// `out_bytes` is computed at once. A step takes `packed_bytes` of each row and column.
+struct MatmulKernels {
+  int64_t rows, columns, packed_bytes, out_bytes;
+  int64_t (*steps)(int64_t inner);
+  /// Packs panels [begin, end) of `b`, of `columns` columns each.
+  void (*pack)(const MatmulProblem&, const InnerPart&, int64_t begin, int64_t end);
+  /// Computes blocks [begin, end) of the result, counted along its rows. `scratch`: for kBlockRows
+  /// and `rows` packed rows of `a`.
+  void (*multiply)(const MatmulProblem&, const InnerPart&, int64_t begin, int64_t end,
+                   std::byte* scratch);
+};
+
+}  // namespace
+}  // namespace veery
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
-
-// A block of `a` (kBlockRows x kBlockInner) stays in L2, a panel of `b` in L1. The accumulators of
-// a tile of kRows x kColumns fill the registers.
-constexpr int64_t kBlockInner = 320;
-constexpr int64_t kBlockRows = 96;
-constexpr int64_t kBlockColumns = 1024;
 
 // Elements in memory.
 struct F16Bits {
@@ -44,7 +71,8 @@ struct UsualMode {};
 // what one step takes of a line, packed(read, step) makes it of elements read(k), which are 0
 // beyond the last. Mode is the arithmetic.
 
-/// acc += a b in f32, in the order of the inner axis.
+/// acc += a b in f32, in the order of the inner axis. The accumulators of a tile fill the
+/// registers.
 struct TileF32 {
   using Out = float;
   using Packed = float;
@@ -191,19 +219,31 @@ void pack(const std::byte* data, int64_t offset, int64_t line_stride, int64_t in
     pack_strided<Tile, kLines>(from, line_stride, inner_stride, count, inner, to);
 }
 
-/// The product of matrices of T in blocks.
+/// The product of matrices of T in blocks, for a part of the inner axis.
 template <typename Tile, typename T>
 class Blocks {
  public:
-  Blocks(const MatmulProblem& problem, ThreadPool& pool) : p_(problem), pool_(pool) {}
-  void multiply() {
-    if (p_.inner == 0) std::fill_n(out(), p_.rows * p_.columns, Out{0});
-    packed_.resize(
-        static_cast<size_t>(panels() * kColumns * Tile::steps(std::min(p_.inner, kBlockInner))));
-    for (int64_t k = 0; k < p_.inner; k += kBlockInner) {
-      const int64_t inner = std::min(kBlockInner, p_.inner - k);
-      pack_columns(k, inner);
-      multiply_rows(k, inner);
+  Blocks(const MatmulProblem& problem, const InnerPart& part)
+      : p_(problem), part_(part), steps_(Tile::steps(part.size)) {}
+
+  void pack_columns(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i * kColumns;
+      HWY_NAMESPACE::pack<Tile, kColumns, T>(
+          p_.b.data, column * p_.b.column_stride + part_.first * p_.b.row_stride,
+          p_.b.column_stride, p_.b.row_stride, std::min<int64_t>(kColumns, p_.columns - column),
+          part_.size, panels() + column * steps_);
+    }
+  }
+  void multiply_blocks(int64_t begin, int64_t end, typename Tile::Packed* block) const {
+    const int64_t column_blocks = (p_.columns + kBlockColumns - 1) / kBlockColumns;
+    int64_t packed_row = -1;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / column_blocks * kBlockRows;
+      const int64_t rows = std::min(kBlockRows, p_.rows - row);
+      if (row != packed_row) pack_rows(row, rows, block);
+      packed_row = row;
+      multiply_block(block, row, rows, i % column_blocks * kBlockColumns);
     }
   }
 
@@ -213,91 +253,79 @@ class Blocks {
   static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns;
 
   Out* out() const { return reinterpret_cast<Out*>(p_.out); }
-  int64_t panels() const { return (p_.columns + kColumns - 1) / kColumns; }
+  Packed* panels() const { return reinterpret_cast<Packed*>(part_.panels); }
 
-  void pack_columns(int64_t first_inner, int64_t inner) {
-    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (inner * kColumns));
-    pool_.parallel_for(panels(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t column = i * kColumns;
-        pack<Tile, kColumns, T>(
-            p_.b.data, column * p_.b.column_stride + first_inner * p_.b.row_stride,
-            p_.b.column_stride, p_.b.row_stride, std::min<int64_t>(kColumns, p_.columns - column),
-            inner, packed_.data() + column * Tile::steps(inner));
-      }
-    });
-  }
-  void pack_rows(int64_t row, int64_t rows, int64_t first_inner, int64_t inner, Packed* to) const {
+  void pack_rows(int64_t row, int64_t rows, Packed* to) const {
     for (int64_t r = 0; r < rows; r += kRows)
-      pack<Tile, kRows, T>(p_.a.data,
-                           (row + r) * p_.a.row_stride + first_inner * p_.a.column_stride,
-                           p_.a.row_stride, p_.a.column_stride, std::min<int64_t>(kRows, rows - r),
-                           inner, to + r * Tile::steps(inner));
-  }
-  void multiply_rows(int64_t first_inner, int64_t inner) {
-    const int64_t row_blocks = (p_.rows + kBlockRows - 1) / kBlockRows;
-    constexpr int64_t kPanelsAtOnce = kBlockColumns / kColumns;
-    const int64_t column_blocks = (panels() + kPanelsAtOnce - 1) / kPanelsAtOnce;
-    // A worker with a whole block of rows packs it once.
-    const int64_t grain = row_blocks >= pool_.size() ? column_blocks : 1;
-    pool_.parallel_for(row_blocks * column_blocks, grain, [&](int64_t begin, int64_t end) {
-      std::vector<Packed> block(static_cast<size_t>((kBlockRows + kRows) * Tile::steps(inner)));
-      int64_t packed_row = -1;
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = i / column_blocks * kBlockRows;
-        const int64_t rows = std::min(kBlockRows, p_.rows - row);
-        if (row != packed_row) pack_rows(row, rows, first_inner, inner, block.data());
-        packed_row = row;
-        multiply_block(block.data(), row, rows, i % column_blocks * kBlockColumns,
-                       Tile::steps(inner), first_inner > 0);
-      }
-    });
+      HWY_NAMESPACE::pack<Tile, kRows, T>(
+          p_.a.data, (row + r) * p_.a.row_stride + part_.first * p_.a.column_stride,
+          p_.a.row_stride, p_.a.column_stride, std::min<int64_t>(kRows, rows - r), part_.size,
+          to + r * steps_);
   }
   // Multiplies one packed block of rows with the panels of b from `first_column` on.
-  void multiply_block(const Packed* a, int64_t first_row, int64_t rows, int64_t first_column,
-                      int64_t steps, bool adds) const {
+  void multiply_block(const Packed* a, int64_t first_row, int64_t rows,
+                      int64_t first_column) const {
     const int64_t columns = std::min(kBlockColumns, p_.columns - first_column);
-    const Packed* b = packed_.data() + first_column * steps;
+    const Packed* b = panels() + first_column * steps_;
     [[maybe_unused]] const typename Tile::Mode mode;
     for (int64_t c = 0; c < columns; c += kColumns)
       for (int64_t r = 0; r < rows; r += kRows) {
         Out* at = out() + (first_row + r) * p_.columns + first_column + c;
         if (c + kColumns <= columns && r + kRows <= rows)
-          Tile::multiply(a + r * steps, b + c * steps, steps, adds, at, p_.columns);
+          Tile::multiply(a + r * steps_, b + c * steps_, steps_, adds(), at, p_.columns);
         else
-          multiply_edge(a + r * steps, b + c * steps, steps, adds, at,
-                        std::min<int64_t>(kRows, rows - r),
+          multiply_edge(a + r * steps_, b + c * steps_, at, std::min<int64_t>(kRows, rows - r),
                         std::min<int64_t>(kColumns, columns - c));
       }
   }
   // A tile of which only `height` rows and `width` columns exist.
-  void multiply_edge(const Packed* a, const Packed* b, int64_t steps, bool adds, Out* at,
-                     int64_t height, int64_t width) const {
+  void multiply_edge(const Packed* a, const Packed* b, Out* at, int64_t height,
+                     int64_t width) const {
     alignas(64) Out tile[kRows * kColumns] = {};
-    for (int64_t i = 0; i < height && adds; ++i)
+    for (int64_t i = 0; i < height && adds(); ++i)
       std::copy_n(at + i * p_.columns, width, tile + i * kColumns);
-    Tile::multiply(a, b, steps, adds, tile, kColumns);
+    Tile::multiply(a, b, steps_, adds(), tile, kColumns);
     for (int64_t i = 0; i < height; ++i)
       std::copy_n(tile + i * kColumns, width, at + i * p_.columns);
   }
+  bool adds() const { return part_.first > 0; }
 
   const MatmulProblem& p_;
-  ThreadPool& pool_;
-  std::vector<Packed> packed_;
+  const InnerPart& part_;
+  int64_t steps_;
 };
+
+template <typename Tile>
+int64_t steps_of(int64_t inner) {
+  return Tile::steps(inner);
+}
+template <typename Tile, typename T>
+void pack_columns(const MatmulProblem& p, const InnerPart& part, int64_t begin, int64_t end) {
+  Blocks<Tile, T>(p, part).pack_columns(begin, end);
+}
+template <typename Tile, typename T>
+void multiply_blocks(const MatmulProblem& p, const InnerPart& part, int64_t begin, int64_t end,
+                     std::byte* scratch) {
+  Blocks<Tile, T>(p, part).multiply_blocks(begin, end,
+                                           reinterpret_cast<typename Tile::Packed*>(scratch));
+}
+template <typename Tile, typename T>
+constexpr MatmulKernels kernels_for() {
+  return {Tile::kRows,
+          Tile::kColumns,
+          sizeof(typename Tile::Packed),
+          sizeof(typename Tile::Out),
+          steps_of<Tile>,
+          pack_columns<Tile, T>,
+          multiply_blocks<Tile, T>};
+}
 
 }  // namespace
 
-void matmul_of(const MatmulProblem& problem, bool has_bf16_dot, ThreadPool& pool) {
-  switch (problem.type) {
-    case ElementType::kF64: return Blocks<TileF64, double>(problem, pool).multiply();
-    case ElementType::kF16: return Blocks<TileF32, F16Bits>(problem, pool).multiply();
-    case ElementType::kBF16:
-      if (has_bf16_dot) return Blocks<TileDotBF16, BF16Bits>(problem, pool).multiply();
-      return Blocks<TileBF16, BF16Bits>(problem, pool).multiply();
-    default: return Blocks<TileF32, float>(problem, pool).multiply();
-  }
-}
+// In the order of form_of().
+constexpr MatmulKernels kMatmulKernels[] = {
+    kernels_for<TileF32, float>(), kernels_for<TileF64, double>(), kernels_for<TileF32, F16Bits>(),
+    kernels_for<TileBF16, BF16Bits>(), kernels_for<TileDotBF16, BF16Bits>()};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -305,9 +333,71 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace veery {
+namespace {
+
+// The place in kMatmulKernels.
+size_t form_of(ElementType type, Target target) {
+  switch (type) {
+    case ElementType::kF64: return 1;
+    case ElementType::kF16: return 2;
+    case ElementType::kBF16: return uses_bf16_dot(target) ? 4 : 3;
+    default: return 0;
+  }
+}
+
+/// A product in parts of the inner axis.
+class Product {
+ public:
+  Product(const MatmulProblem& problem, const MatmulKernels& kernels, ThreadPool& pool)
+      : p_(problem),
+        kernels_(kernels),
+        pool_(pool),
+        panels_((problem.columns + kernels.columns - 1) / kernels.columns) {}
+
+  void run() const {
+    if (p_.inner == 0)
+      std::memset(p_.out, 0, static_cast<size_t>(p_.rows * p_.columns * kernels_.out_bytes));
+    std::vector<std::byte> packed(
+        packed_bytes(panels_ * kernels_.columns, std::min(p_.inner, kBlockInner)));
+    for (int64_t k = 0; k < p_.inner; k += kBlockInner) {
+      const InnerPart part{k, std::min(kBlockInner, p_.inner - k), packed.data()};
+      pack_columns(part);
+      multiply(part);
+    }
+  }
+
+ private:
+  size_t packed_bytes(int64_t lines, int64_t inner) const {
+    return static_cast<size_t>(lines * kernels_.steps(inner) * kernels_.packed_bytes);
+  }
+  void pack_columns(const InnerPart& part) const {
+    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (part.size * kernels_.columns));
+    pool_.parallel_for(panels_, grain,
+                       [&](int64_t begin, int64_t end) { kernels_.pack(p_, part, begin, end); });
+  }
+  void multiply(const InnerPart& part) const {
+    const int64_t row_blocks = (p_.rows + kBlockRows - 1) / kBlockRows;
+    const int64_t column_blocks = (p_.columns + kBlockColumns - 1) / kBlockColumns;
+    // A worker with a whole block of rows packs it once.
+    const int64_t grain = row_blocks >= pool_.size() ? column_blocks : 1;
+    pool_.parallel_for(row_blocks * column_blocks, grain, [&](int64_t begin, int64_t end) {
+      std::vector<std::byte> scratch(packed_bytes(kBlockRows + kernels_.rows, part.size));
+      kernels_.multiply(p_, part, begin, end, scratch.data());
+    });
+  }
+
+  const MatmulProblem& p_;
+  const MatmulKernels& kernels_;
+  ThreadPool& pool_;
+  int64_t panels_;
+};
+
+}  // namespace
 
 void matmul(const MatmulProblem& problem, Target target, ThreadPool& pool) {
-  VEERY_FOR_F32_TARGET(target, matmul_of(problem, uses_bf16_dot(target), pool));
+  if (problem.rows == 0 || problem.columns == 0) return;
+  const MatmulKernels* kernels = VEERY_FOR_F32_TARGET(target, kMatmulKernels);
+  Product(problem, kernels[form_of(problem.type, target)], pool).run();
 }
 
 }  // namespace veery
