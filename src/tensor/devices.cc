@@ -85,6 +85,9 @@ class ToDevice : public Operation {
                           std::span<const Tensor> tangents) const override {
     return {to_device(tangents.front(), handle_of(to_))};
   }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    return {to_device(in[0], handle_of(to_))};
+  }
 
  private:
   DeviceState& to_;

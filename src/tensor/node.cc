@@ -120,6 +120,34 @@ std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::ve
   return outputs;
 }
 
+std::vector<Tensor> make_batched(std::shared_ptr<const Operation> operation, const Batch& in,
+                                 std::span<const Spec> out) {
+  std::vector<Tensor> inputs;
+  std::vector<Spec> specs;
+  for (size_t i = 0; i < in.count(); ++i) inputs.push_back(in.with_batch(i));
+  for (const Spec& spec : out) specs.push_back({with_first(in.size(), spec.shape), spec.dtype});
+  return make_all(std::move(operation), std::move(inputs), std::move(specs));
+}
+
+std::vector<Tensor> make_for_each(const std::shared_ptr<const Operation>& operation,
+                                  const Batch& in, std::span<const Spec> out) {
+  std::vector<std::vector<Tensor>> parts(out.size());
+  for (int64_t sample = 0; sample < in.size(); ++sample) {
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < in.count(); ++i)
+      inputs.push_back(in.is_mapped(i) ? squeeze(slice(in[i], {{{sample, sample + 1, 1}}}), {0})
+                                       : in[i]);
+    const std::vector<Tensor> made =
+        make_all(operation, std::move(inputs), {out.begin(), out.end()});
+    for (size_t i = 0; i < made.size(); ++i) parts[i].push_back(made[i]);
+  }
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < out.size(); ++i)
+    result.push_back(in.size() > 0 ? stack(parts[i])
+                                   : zeros(with_first(0, out[i].shape), out[i].dtype));
+  return result;
+}
+
 Tensor make_leaf(Spec spec, Data data) {
   auto node = std::make_shared<Node>();
   node->specs.push_back(std::move(spec));

@@ -199,6 +199,14 @@ Tensor make(Op operation, std::vector<Tensor> inputs, Spec spec) {
 /// All outputs of a node with several.
 std::vector<Tensor> make_all(std::shared_ptr<const Operation> operation, std::vector<Tensor> inputs,
                              std::vector<Spec> specs);
+/// A node of the operation whose inputs and outputs have the batch as first dimension. `out`: the
+/// outputs for one sample.
+std::vector<Tensor> make_batched(std::shared_ptr<const Operation> operation, const Batch& in,
+                                 std::span<const Spec> out);
+/// A node of the operation for each sample, whose outputs are stacked. For operations that add over
+/// what would become the batch.
+std::vector<Tensor> make_for_each(const std::shared_ptr<const Operation>& operation,
+                                  const Batch& in, std::span<const Spec> out);
 /// A leaf.
 Tensor make_leaf(Spec spec, Data data);
 

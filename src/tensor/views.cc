@@ -331,6 +331,15 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   return reshape(x, shape);
 }
 
+Tensor merge_batches(const Tensor& x) {
+  Shape shape(x.shape().begin() + 1, x.shape().end());
+  shape.front() *= x.dim(0);
+  return reshape(x, shape);
+}
+Tensor part_batches(const Tensor& x, int64_t size, const Shape& of_sample) {
+  return reshape(x, with_first(size, of_sample));
+}
+
 Tensor flatten(const Tensor& x) {
   require("flatten", x);
   return reshape(x, {x.size()});

@@ -7,6 +7,11 @@
 
 namespace veery::tensor {
 
+/// The first two dimensions as one, for operations on samples that have a batch of their own.
+Tensor merge_batches(const Tensor& x);
+/// The first dimension as `size` samples of a shape.
+Tensor part_batches(const Tensor& x, int64_t size, const Shape& of_sample);
+
 class View : public Operation {
  public:
   bool runs_on_devices() const final { return true; }

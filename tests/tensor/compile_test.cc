@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "tensor/reference.h"
+#include "veery/tensor_fast.hpp"
+#include "veery/tensor_rope.hpp"
 #include "veery/tensor_transforms.hpp"
 
 namespace veery::tensor {
@@ -173,6 +175,32 @@ TEST(Compile, ShapelessPlansRunWithOtherSizes) {
          return grad(
              [&](std::span<const Tensor> at) {
                return sum(square(tanh(matmul(at[0], at[1]) + bias)));
+             },
+             {0, 1})(in);
+       },
+       0},
+      {"functions with kernels of their own",
+       [&](std::span<const Tensor> in) {
+         const Tensor h = matmul(fast::rms_norm(in[0]), in[1]);
+         const Tensor heads = reshape(h, {1, 1, in[0].dim(0), 6});
+         const Tensor seen = fast::scaled_dot_product_attention(heads, heads, heads,
+                                                                {.causal = true, .window = 250});
+         const Tensor targets = argmax(in[0], -1);
+         return Tensors{seen, fast::layer_norm(h, {}, bias), fast::rope(heads, targets),
+                        fast::cross_entropy(h, targets, {.reduction = fast::Reduction::kSum})};
+       },
+       0},
+      {"their gradients",
+       [&](std::span<const Tensor> in) {
+         return grad(
+             [&](std::span<const Tensor> at) {
+               const Tensor h = matmul(fast::rms_norm(at[0]), at[1]);
+               const Tensor heads = reshape(h, {1, 1, in[0].dim(0), 6});
+               const Tensor seen = fast::scaled_dot_product_attention(
+                   heads, heads, heads, {.causal = true, .window = 250});
+               return fast::cross_entropy(h, argmax(in[0], -1),
+                                          {.reduction = fast::Reduction::kSum}) +
+                      sum(square(seen));
              },
              {0, 1})(in);
        },

@@ -11,7 +11,7 @@
 #include "support/gpu_machine.h"
 #include "tensor/devices.h"
 #include "tensor/reference.h"
-#include "veery/tensor.hpp"
+#include "veery/tensor_transforms.hpp"
 
 namespace veery::tensor {
 namespace {
@@ -69,6 +69,22 @@ Tensor with_infinities(const Shape& shape, Dtype type, uint64_t seed) {
   const Tensor zero = zeros(shape, type);
   const Tensor with_zeros = where(less(abs(x), 10), zero, x);
   return where(greater(x, 90), std::numeric_limits<double>::infinity(), with_zeros);
+}
+
+TEST(TensorDevice, MovesBatches) {
+  const Tensor x = numbers({3, 4}, Dtype::kF32, 90);
+  const Function there = [](std::span<const Tensor> in) {
+    return std::vector{to_device(in[0] * 2, emulator()) + 1};
+  };
+  const Tensor y = vmap(there, {1})(std::array{x})[0];
+  EXPECT_EQ(y.device(), emulator());
+  EXPECT_EQ(bits(y), bits(transpose(x) * 2 + 1));
+  const ScalarFunction total = [&](std::span<const Tensor> in) {
+    return sum(square(to_device(vmap(there)(in)[0], Device())));
+  };
+  const Tensor gradient = grad(total)(std::array{x})[0];
+  EXPECT_EQ(gradient.device(), Device());
+  EXPECT_EQ(bits(gradient), bits((x * 2 + 1) * 2 * 2));
 }
 
 TEST(TensorDevice, NamesItself) {

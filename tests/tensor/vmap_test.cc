@@ -1,50 +1,17 @@
 // Functions of batches against the same functions of each sample.
 #include <gtest/gtest.h>
 
-#include <optional>
-
-#include "tensor/reference.h"
-#include "veery/tensor_transforms.hpp"
+#include "tensor/batches.h"
 
 namespace veery::tensor {
 namespace {
 
 using test::distance;
+using test::expect_all_batches;
+using test::expect_batch;
 using test::numbers;
-
-// Sample i of an argument.
-Tensor sample(const Tensor& x, std::optional<int> axis, int64_t i) {
-  if (!axis) return x;
-  return take(x, Tensor::of<int64_t>({i}, {}), *axis);
-}
-
-// vmap(fn) gives the bits of fn on each sample.
-void expect_batch(const char* what, const Function& fn, const std::vector<Tensor>& arguments,
-                  const MapAxes& axes) {
-  int64_t size = 0;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i]) size = arguments[i].dim(*axes[i]);
-  const std::vector<Tensor> found = vmap(fn, axes)(arguments);
-  for (int64_t i = 0; i < size; ++i) {
-    std::vector<Tensor> one;
-    for (size_t k = 0; k < axes.size(); ++k) one.push_back(sample(arguments[k], axes[k], i));
-    const std::vector<Tensor> expected = fn(one);
-    ASSERT_EQ(found.size(), expected.size()) << what;
-    for (size_t k = 0; k < found.size(); ++k) {
-      const Tensor part = sample(found[k], 0, i);
-      EXPECT_EQ(part.shape(), expected[k].shape()) << what;
-      EXPECT_EQ(part.dtype(), expected[k].dtype()) << what;
-      EXPECT_EQ(part.values<double>(), expected[k].values<double>()) << what << " sample " << i;
-    }
-  }
-}
-
-using Fn = std::function<Tensor(std::span<const Tensor>)>;
-void expect_batch(const char* what, const Fn& fn, const std::vector<Tensor>& arguments,
-                  const MapAxes& axes) {
-  const Function all = [&](std::span<const Tensor> in) { return std::vector<Tensor>{fn(in)}; };
-  expect_batch(what, all, arguments, axes);
-}
+using test::sample;
+using Fn = test::BatchFn;
 
 TEST(Vmap, HasARuleForEachOperationOfOneTensor) {
   const std::pair<const char*, Tensor (*)(const Tensor&)> functions[] = {
@@ -126,37 +93,6 @@ TEST(Vmap, HasARuleForEachOperationOfOneTensor) {
     const Function inner =
         vmap([&](std::span<const Tensor> in) { return std::vector<Tensor>{one(in)}; });
     expect_batch(name, inner, {numbers({2, 3, 3, 4}, Dtype::kF32, 3)}, {0});
-  }
-}
-
-// Either operand or both are mapped.
-void expect_all_batches(const char* what, const Fn& fn, const std::vector<Tensor>& arguments) {
-  const auto count = arguments.size();
-  for (size_t mask = 1; mask < (size_t{1} << count); ++mask) {
-    std::vector<Tensor> given;
-    MapAxes axes;
-    for (size_t i = 0; i < count; ++i) {
-      const bool mapped = ((mask >> i) & 1) != 0;
-      const Tensor& x = arguments[i];
-      given.push_back(mapped ? x : sample(x, 0, 1));
-      axes.push_back(mapped ? std::optional(0) : std::nullopt);
-    }
-    expect_batch(what, fn, given, axes);
-    // With a further level that maps the other arguments, or all.
-    const Function inner =
-        vmap([&](std::span<const Tensor> in) { return std::vector<Tensor>{fn(in)}; }, axes);
-    for (const bool all : {false, true}) {
-      MapAxes outer;
-      std::vector<Tensor> wide;
-      bool any = false;
-      for (size_t i = 0; i < count; ++i) {
-        const bool mapped = all || !axes[i];
-        any = any || mapped;
-        outer.push_back(mapped ? std::optional(0) : std::nullopt);
-        wide.push_back(mapped ? stack({given[i], flip(given[i], {-1})}) : given[i]);
-      }
-      if (any) expect_batch(what, inner, wide, outer);
-    }
   }
 }
 

@@ -44,6 +44,8 @@ struct RopeTable {
   std::vector<uint8_t> axis;
   double magnitude = 1;  ///< of cos and sin
   int64_t step = 1, distance = 0;
+
+  bool operator==(const RopeTable&) const = default;
 };
 
 /// Heads in memory, with strides in elements; the dimensions of a head are contiguous.

@@ -5,7 +5,9 @@
 #include <veery/tensor_fast.hpp>
 
 #include "tensor/fast/fused.h"
+#include "tensor/lines.h"
 #include "tensor/runtime.h"
+#include "tensor/views.h"
 
 namespace veery::tensor::fast {
 namespace {
@@ -20,6 +22,7 @@ struct AttentionKind {
   int64_t window = 0;  ///< 0: none
 
   size_t sinks_at() const { return has_mask ? 4 : 3; }
+  bool operator==(const AttentionKind&) const = default;
 };
 
 // Which scores [Lq, Lk] positions permit; no tensor if all.
@@ -92,6 +95,21 @@ AttentionProblem problem_of(const AttentionKind& kind, std::span<const Operand> 
   return problem;
 }
 
+// Samples as entries of a larger batch. They share the sinks.
+std::vector<Tensor> with_larger_batch(const AttentionKind& kind,
+                                      std::shared_ptr<const Operation> operation, const Batch& in,
+                                      std::span<const Spec> out) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < in.count(); ++i)
+    inputs.push_back(kind.has_sinks && i == kind.sinks_at() ? in[i]
+                                                            : merge_batches(in.with_batch(i)));
+  std::vector<Spec> specs(out.begin(), out.end());
+  for (Spec& spec : specs) spec.shape.front() *= in.size();
+  std::vector<Tensor> made = make_all(std::move(operation), std::move(inputs), std::move(specs));
+  for (size_t i = 0; i < made.size(); ++i) made[i] = part_batches(made[i], in.size(), out[i].shape);
+  return made;
+}
+
 /// Inputs: those of the attention, the cotangent of its output, its output and log-sum-exp.
 class AttentionGradient : public FusedGradient {
  public:
@@ -100,9 +118,11 @@ class AttentionGradient : public FusedGradient {
   std::string_view name() const override { return kName; }
   std::vector<Data> evaluate(std::span<const Operand> in,
                              std::span<const Spec> out) const override {
+    const Operand& sums = in[arguments() + 2];
+    const Data log_sums = contiguous(sums, sums.spec->dtype);
     AttentionGradients gradients{.out = strided(in[arguments() + 1]),
                                  .cotangent = strided(in[arguments()]),
-                                 .log_sums = in[arguments() + 2].first()};
+                                 .log_sums = Operand{sums.spec, &log_sums}.first()};
     std::vector<Data> made;
     for (size_t i = 0; i < arguments(); ++i) {
       if (!wants(i)) continue;
@@ -112,6 +132,16 @@ class AttentionGradient : public FusedGradient {
     Runtime& runtime = Runtime::get();
     attention_gradients(problem_of(kind_, in), gradients, runtime.target(), runtime.pool());
     return made;
+  }
+  bool is_same(const Operation& other) const override {
+    return has_same_kind(*this, other, &AttentionGradient::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    const auto self = std::make_shared<AttentionGradient>(*this);
+    const size_t sinks = kind_.sinks_at();
+    if (kind_.has_sinks && (wants(sinks) || in.is_mapped(sinks)))
+      return make_for_each(self, in, out);
+    return with_larger_batch(kind_, self, in, out);
   }
 
  private:
@@ -136,6 +166,14 @@ class Attention : public Fused {
     attention(problem_of(kind_, in), made[0].buffer->data(), made[1].buffer->data(),
               runtime.target(), runtime.pool());
     return made;
+  }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Attention::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    const auto self = std::make_shared<Attention>(*this);
+    if (kind_.has_sinks && in.is_mapped(kind_.sinks_at())) return make_for_each(self, in, out);
+    return with_larger_batch(kind_, self, in, out);
   }
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> cotangents,
@@ -203,13 +241,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const Shape scores{q.dim(0), q.dim(1), q.dim(2), k.dim(2)};
   check_options(options, scores);
   const auto size = static_cast<double>(std::max<int64_t>(q.dim(3), 1));
-  const AttentionKind kind{
-      .scale = options.scale.value_or(1 / std::sqrt(size)),
-      .causal = options.causal,
-      .has_mask = options.mask.has_value(),
-      .has_sinks = options.sinks.has_value(),
-      // A window that covers all keys is none, and does not overflow sums of positions.
-      .window = options.window.value_or(0) > q.dim(2) + k.dim(2) ? 0 : options.window.value_or(0)};
+  const AttentionKind kind{.scale = options.scale.value_or(1 / std::sqrt(size)),
+                           .causal = options.causal,
+                           .has_mask = options.mask.has_value(),
+                           .has_sinks = options.sinks.has_value(),
+                           // Sums of positions do not overflow.
+                           .window = std::min(options.window.value_or(0), int64_t{1} << 61)};
   const Dtype type = promote(promote(q.dtype(), k.dtype()), v.dtype());
   std::vector<Tensor> inputs{astype(q, type), astype(k, type), astype(v, type)};
   const auto widened = [&](const Tensor& x) {

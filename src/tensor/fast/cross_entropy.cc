@@ -14,6 +14,7 @@ constexpr std::string_view kName = "cross_entropy";
 struct LossKind {
   std::optional<int64_t> ignored;
   double smoothing = 0;
+  bool operator==(const LossKind&) const = default;
 };
 
 Tensor is_ignored(const Tensor& targets, const LossKind& kind) {
@@ -68,13 +69,20 @@ class LossGradient : public FusedGradient {
     const Problem own(kind_, in);
     Data data = new_data(out.front());
     const Data cotangents = contiguous(in[2], in[2].spec->dtype);
-    const Operand t{in[2].spec, &cotangents};
+    const Data log_sums = contiguous(in[3], in[3].spec->dtype);
+    const Operand t{in[2].spec, &cotangents}, sums{in[3].spec, &log_sums};
     Runtime& runtime = Runtime::get();
     cross_entropy_gradient(
         own.problem,
-        {.log_sums = in[3].first(), .cotangents = t.first(), .logits = data.buffer->data()},
+        {.log_sums = sums.first(), .cotangents = t.first(), .logits = data.buffer->data()},
         runtime.target(), runtime.pool());
     return {std::move(data)};
+  }
+  bool is_same(const Operation& other) const override {
+    return has_same_kind(*this, other, &LossGradient::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return make_batched(std::make_shared<LossGradient>(*this), in, out);
   }
 
  private:
@@ -94,6 +102,12 @@ class Loss : public Fused {
     cross_entropy(own.problem, made[0].buffer->data(), made[1].buffer->data(), runtime.target(),
                   runtime.pool());
     return made;
+  }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Loss::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    return make_batched(std::make_shared<Loss>(*this), in, out);
   }
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor> out,
                           std::span<const Tensor> cotangents,

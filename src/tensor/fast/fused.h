@@ -41,6 +41,12 @@ class FusedGradient : public Operation {
       : composed_(std::move(composed)), wanted_(std::move(wanted)) {}
   bool wants(size_t input) const { return wanted_[input]; }
   size_t arguments() const { return wanted_.size(); }  ///< inputs of the Fused operation
+  /// is_same() of a subclass that is determined by its `kind`.
+  template <typename Op, typename Kind>
+  static bool has_same_kind(const Op& op, const Operation& other, Kind Op::*kind) {
+    const auto* same = dynamic_cast<const Op*>(&other);
+    return same != nullptr && op.*kind == same->*kind && op.wanted_ == same->wanted_;
+  }
 
  private:
   Function gradients() const;

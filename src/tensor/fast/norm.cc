@@ -16,6 +16,7 @@ struct NormKind {
 
   std::string_view name() const { return centred ? "layer_norm" : "rms_norm"; }
   size_t bias_at() const { return has_weight ? 2 : 1; }
+  bool operator==(const NormKind&) const = default;
 };
 
 // The norm of inputs x, weight and bias.
@@ -63,6 +64,19 @@ class NormGradient : public FusedGradient {
     norm_gradients(problem_of(kind_, in), gradients, runtime.target(), runtime.pool());
     return made;
   }
+  bool is_same(const Operation& other) const override {
+    return has_same_kind(*this, other, &NormGradient::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override {
+    const auto self = std::make_shared<NormGradient>(*this);
+    for (size_t i = 1; i < arguments(); ++i)
+      if (wants(i) || in.is_mapped(i)) return make_for_each(self, in, out);
+    std::vector<Tensor> inputs{in.with_batch(0)};
+    for (size_t i = 1; i < arguments(); ++i) inputs.push_back(in[i]);
+    inputs.push_back(in.with_batch(arguments()));
+    std::vector<Spec> specs{spec(inputs.front())};
+    return make_all(self, std::move(inputs), std::move(specs));
+  }
 
  private:
   NormKind kind_;
@@ -80,6 +94,10 @@ class Norm : public Fused {
     norm(problem_of(kind_, in), data.buffer->data(), runtime.target(), runtime.pool());
     return {std::move(data)};
   }
+  bool is_same(const Operation& other) const override {
+    return has_same(*this, other, &Norm::kind_);
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override;
   std::vector<Tensor> vjp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> cotangents,
                           const std::vector<bool>& wanted) const override {
@@ -90,6 +108,33 @@ class Norm : public Fused {
  private:
   NormKind kind_;
 };
+
+// Weights and biases of samples are applied to the wide norm as the kernel does, and so have its
+// bits.
+std::vector<Tensor> Norm::batch(const Batch& in, std::span<const Spec> out) const {
+  const Dtype type = in[0].dtype(), wide = wide_type(type);
+  bool has_rows = false;  // of samples
+  for (size_t i = 1; i < in.count(); ++i) has_rows = has_rows || in.is_mapped(i);
+  if (!has_rows) {
+    std::vector<Tensor> inputs{in[0]};
+    for (size_t i = 1; i < in.count(); ++i) inputs.push_back(in[i]);
+    return {make(Norm(kind_), std::move(inputs), {in[0].shape(), type})};
+  }
+  const NormKind without{.centred = kind_.centred, .eps = kind_.eps};
+  const Tensor x = astype(in[0], wide);
+  Tensor y = make(Norm(without), {x}, {x.shape(), wide});
+  for (size_t i = 1; i < in.count(); ++i) {
+    Tensor row = astype(in[i], wide);
+    if (in.is_mapped(i)) {
+      Shape shape(out.front().shape.size() + 1, 1);
+      shape.front() = in.size();
+      shape.back() = row.dim(-1);
+      row = reshape(row, shape);
+    }
+    y = kind_.has_bias && i == kind_.bias_at() ? y + row : y * row;
+  }
+  return {astype(y, type)};
+}
 
 Tensor make_norm(bool centred, const Tensor& x, const std::optional<Tensor>& weight,
                  const std::optional<Tensor>& bias, double eps) {

@@ -3,6 +3,7 @@
 
 #include "tensor/elementwise.h"
 #include "tensor/lines.h"
+#include "tensor/views.h"
 
 namespace veery::tensor {
 namespace {
@@ -56,16 +57,6 @@ enum class Sharing : uint8_t { kAll, kSamples, kLines };
 Tensor take_rows(const Tensor& x, const Tensor& indices, size_t axis, Sharing sharing);
 Tensor add_rows(const Tensor& x, const Tensor& indices, const Tensor& updates, size_t axis,
                 Sharing sharing);
-
-// The first two dimensions as one, and one as two.
-Tensor merge_batches(const Tensor& x) {
-  Shape shape(x.shape().begin() + 1, x.shape().end());
-  shape.front() *= x.dim(0);
-  return reshape(x, shape);
-}
-Tensor part_batches(const Tensor& x, int64_t size, const Shape& of_sample) {
-  return reshape(x, with_first(size, of_sample));
-}
 
 /// Rows of one axis. Inputs: x, indices.
 class Take : public Operation {

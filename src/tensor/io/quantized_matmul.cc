@@ -111,6 +111,7 @@ class WithWeight : public Operation {
  protected:
   explicit WithWeight(QuantizedTensor q) : q_(std::move(q)) {}
   const QuantizedTensor& weight() const { return q_; }
+  bool has_same_weight(const WithWeight& other) const { return q_.state() == other.q_.state(); }
 
  private:
   /// x [rows, ..] and y [rows, ..] are contiguous.
@@ -131,6 +132,13 @@ class QuantizedMatmul : public WithWeight {
   std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
     return {product(tangents.front(), weight(), true)};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    return {product(in[0], weight(), exact_)};
+  }
+  bool is_same(const Operation& other) const override {
+    const auto* same = dynamic_cast<const QuantizedMatmul*>(&other);
+    return same != nullptr && has_same_weight(*same) && exact_ == same->exact_;
   }
 
  private:
@@ -160,6 +168,13 @@ class QuantizedMatmulBack : public WithWeight {
   std::vector<Tensor> jvp(std::span<const Tensor>, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
     return {back_product(tangents.front(), weight())};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec>) const override {
+    return {back_product(in[0], weight())};
+  }
+  bool is_same(const Operation& other) const override {
+    const auto* same = dynamic_cast<const QuantizedMatmulBack*>(&other);
+    return same != nullptr && has_same_weight(*same);
   }
 
  private:

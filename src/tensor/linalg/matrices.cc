@@ -16,11 +16,7 @@ std::vector<Tensor> MatrixOperation::jvp(std::span<const Tensor> in, std::span<c
 }
 
 std::vector<Tensor> MatrixOperation::batch(const Batch& in, std::span<const Spec> out) const {
-  std::vector<Tensor> inputs;
-  std::vector<Spec> specs;
-  for (size_t i = 0; i < in.count(); ++i) inputs.push_back(in.with_batch(i));
-  for (const Spec& spec : out) specs.push_back({with_first(in.size(), spec.shape), spec.dtype});
-  return make_all(clone(), std::move(inputs), std::move(specs));
+  return make_batched(clone(), in, out);
 }
 
 int64_t matrix_count(const Shape& shape, size_t dimensions) {

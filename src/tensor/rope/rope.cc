@@ -7,6 +7,7 @@
 #include "tensor/lines.h"
 #include "tensor/node.h"
 #include "tensor/runtime.h"
+#include "tensor/views.h"
 
 namespace veery::tensor::fast {
 namespace {
@@ -30,6 +31,12 @@ class Rope : public Operation {
   std::vector<Tensor> jvp(std::span<const Tensor> in, std::span<const Tensor>,
                           std::span<const Tensor> tangents) const override {
     return {tangents.front() ? again(tangents.front(), in[1], back_) : Tensor{}};
+  }
+  std::vector<Tensor> batch(const Batch& in, std::span<const Spec> out) const override;
+  bool is_same(const Operation& other) const override {
+    const auto* same = dynamic_cast<const Rope*>(&other);
+    return same != nullptr && *table_ == *same->table_ && layout_ == same->layout_ &&
+           back_ == same->back_;
   }
 
  private:
@@ -73,6 +80,15 @@ std::vector<Data> Rope::evaluate(std::span<const Operand> in, std::span<const Sp
   Runtime& runtime = Runtime::get();
   veery::rope(problem, *table_, runtime.target(), runtime.pool());
   return {std::move(data)};
+}
+
+// Samples as entries of a larger batch.
+std::vector<Tensor> Rope::batch(const Batch& in, std::span<const Spec> out) const {
+  const Shape& shape = out.front().shape;
+  const Tensor positions = moveaxis(in.with_batch(1), 0, 1);  // [axes, samples, batch, tokens]
+  const Tensor merged =
+      reshape(positions, {positions.dim(0), in.size() * shape[kBatch], positions.dim(-1)});
+  return {part_batches(again(merge_batches(in.with_batch(0)), merged, back_), in.size(), shape)};
 }
 
 veery::RopeMode mode_of(RopeMode mode) {
