@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/dialect/emulator.h"
+#include "support/gpu_machine.h"
 #include "support/switch_stack.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -22,6 +23,8 @@ namespace {
 constexpr size_t kStack = size_t{128} << 10;
 [[maybe_unused]] constexpr size_t kFirstFrames = size_t{4} << 10;  // of enter() and finish()
 constexpr int kWarpThreads = 32;
+
+thread_local uint32_t held_warps = 0;  // HeldWarps
 
 // A barrier: arrivals of the current phase, and completed phases.
 struct Barrier {
@@ -218,14 +221,19 @@ class Blocks {
   bool may_run(const Fibre& of) const {
     return !of.done && (stuck_ || of.barrier == nullptr || of.barrier->passed != of.passed);
   }
+  static bool is_held(int thread) { return (held_warps >> thread / kWarpThreads & 1) != 0; }
   // Returns the next thread after the current one that can run; the current one is considered last.
+  // Held threads may run once the others have polled their mbarriers in vain.
   int next() {
     for (;;) {
-      int to = current_;
+      int to = current_, held = -1;
       for (int i = 0; i < fibres(); ++i) {
         if (++to == fibres()) to = 0;
-        if (may_run(fibre(to))) return to;
+        if (!may_run(fibre(to))) continue;
+        if (!is_held(to) || turns_ > fibres()) return to;
+        if (held < 0) held = to;
       }
+      if (held >= 0) return held;
       stuck_ = true;
     }
   }
@@ -323,3 +331,10 @@ void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& s
 }
 
 }  // namespace veery::gpu::emulated
+
+namespace veery::gpu {
+
+HeldWarps::HeldWarps(uint32_t warps) { emulated::held_warps = warps; }
+HeldWarps::~HeldWarps() { emulated::held_warps = 0; }
+
+}  // namespace veery::gpu

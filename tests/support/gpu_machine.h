@@ -1,5 +1,6 @@
 // gpu_machine.h: an emulated GPU in host memory, whose threads are fibres.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "kernels/gpu/gpu.h"
@@ -15,5 +16,15 @@ std::unique_ptr<Machine> make_relaxed_emulator();
 void multiply_on_host(const MatrixProduct& product);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);
+
+/// While it exists, some warps of each thread block that this thread emulates run only when all
+/// other warps wait. A GPU may run warps at any relative speed. `warps`: one bit per warp.
+class HeldWarps {
+ public:
+  explicit HeldWarps(uint32_t warps);
+  HeldWarps(const HeldWarps&) = delete;
+  HeldWarps& operator=(const HeldWarps&) = delete;
+  ~HeldWarps();
+};
 
 }  // namespace veery::gpu

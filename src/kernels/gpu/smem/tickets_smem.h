@@ -7,12 +7,15 @@ namespace veery::gpu {
 /// The mbarriers of tickets (kernels/linear/tickets-inl.h).
 struct TicketSmem {
   static constexpr int kSlots = 8;  ///< panels (or gate and up panels) that are accumulated at once
-  /// mbarriers per slot. An mbarrier has only two phases, so a slot needs more of them than a warp
-  /// can run ahead of another: at least one per warp, as each warp waits for one ticket of a slot
-  /// at a time.
+  /// mbarriers per slot, which its tickets use in turn. A wait distinguishes only odd and even
+  /// phases, so the phase before the awaited one must be complete when the wait begins. One
+  /// mbarrier per warp suffices if the warp that waits has processed an earlier tile of the slot,
+  /// at most as many tickets before as there are warps. The first tiles of a narrow group lack this
+  /// property: see Tickets::meet().
   static constexpr int kTicketsPerSlot = 16;
-  static constexpr int kGates = 0, kOutliers = kSlots / 2, kFirst = kOutliers + 1;
-  static constexpr int kCount = kFirst + kSlots * kTicketsPerSlot;
+  static constexpr int kReleasedGates = 0, kGates = kSlots / 2, kOutliers = kSlots;
+  static constexpr int kFirst = kOutliers + 1, kMeeting = kFirst + kSlots * kTicketsPerSlot;
+  static constexpr int kCount = kMeeting + 1;
   static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
 };
 

@@ -386,7 +386,7 @@ class GemmSkinny {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
   VEERY_GPU void finish(const TileIterator<0>& at, Sums& sums) const {
-    const int own = at.group + at.slot, ticket = at.ticket();
+    const int own = at.group + at.slot;
     const PanelIndex of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
     float* to = partial_sums(at.slot);
@@ -401,11 +401,13 @@ class GemmSkinny {
     sync_warp();
     if (a_.gated == 0) {
       store(of, to, to);
-    } else if (own % 2 != 0) {
-      tickets_.wait(at.slot - 1, ticket + 1);
+    } else if (own % 2 == 0) {
+      tickets_.publish_gate(at.slot);
+    } else {
+      tickets_.wait_for_gate(at.slot, at.panel());
       store({0, of.panel}, partial_sums(at.slot - 1), to);
+      tickets_.release_gate(at.slot);
     }
-    if (a_.gated != 0 && own % 2 != 0) tickets_.release_gate(at.slot);
   }
   /// Not unrolled: it runs once per panel, and unrolled code missed the instruction cache each
   /// time.

@@ -288,7 +288,9 @@ class GemvPanels {
   VEERY_GPU void run(Ring& ring) {
     const int units = ring.units();
     if (kResidual && kInfo.minima) m_.tickets.wait_for_outliers();
+    bool will_meet = must_meet(ring.slots(), ring.tickets());
     for (Iterator at = ring.first(); !at.ended(); at.next()) {
+      if (unlikely(will_meet && at.is_narrow())) m_.tickets.meet(), will_meet = false;
       const uint8_t* tile = ring.wait();
       const int unit = at.chunk * Steps::kUnits, ticket = at.ticket();
       const bool ends = at.chunk + 1 == at.chunks;
@@ -306,6 +308,7 @@ class GemvPanels {
       else
         release_sums(at, ticket, sum);
     }
+    if (will_meet) m_.tickets.leave();
     if (a_.argmax_keys != nullptr && best_ != 0) atomic_max(a_.argmax_keys, best_);
   }
 
@@ -339,7 +342,7 @@ class GemvPanels {
     return n < a_.weight[of.weight].rows ? residual_of(a_, 0, of.weight, n) : 0.0F;
   }
   VEERY_GPU void finish(const Iterator& at, float (&sum)[kTerms], float residual) {
-    const int own = at.group + at.slot, ticket = at.ticket();
+    const int own = at.group + at.slot;
     const PanelIndex of = panel_of(at);
     if constexpr (kResidual)
       add_residual(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
@@ -354,13 +357,16 @@ class GemvPanels {
     }
     const float product = kTerms == 2 ? y[0] + y[kTerms - 1] : y[0];
     float gate = product;
-    if (gated_ && own % 2 == 0) *partial_sums_of(at.slot) = product;
+    if (gated_ && own % 2 == 0) {
+      *partial_sums_of(at.slot) = product;
+      m_.tickets.publish_gate(at.slot);
+    }
     if (gated_ && own % 2 != 0) {
-      m_.tickets.wait(at.slot - 1, ticket + 1);
+      m_.tickets.wait_for_gate(at.slot, at.panel());
       gate = *partial_sums_of(at.slot - 1);
       m_.tickets.release_gate(at.slot);
     }
-    m_.tickets.pass_on(at.slot, ticket);
+    m_.tickets.pass_on(at.slot, at.ticket());
     if (gated_ && own % 2 == 0) return;
     const int n = of.panel * 16 + Steps::row();
     if (lane() % 4 >= 2 || n >= a_.weight[of.weight].rows) return;
@@ -465,7 +471,10 @@ class Gemv {
     return source;
   }
   VEERY_GPU void begin() {
-    if (warp() < kWarps) ring_.begin();
+    if (warp() < kWarps)
+      ring_.begin();
+    else if (lane() == 0)
+      tickets().init_meeting(kWarps);
     tickets().init(ring_.slots(), ring_.tickets(), warps());
   }
 

@@ -23,17 +23,39 @@ class Tickets {
   VEERY_GPU void init(int slots, int tickets, int init_warps) const {
     for_each_used(slots, tickets, init_warps, [](Mbarrier* own) { init_mbarrier(own); });
   }
+  /// Initialises the barrier of meet(), by one thread.
+  VEERY_GPU void init_meeting(int warps) const {
+    init_mbarrier(barriers_ + Smem::kMeeting, warps * kWarp);
+  }
+  /// Returns when all warps have called leave() or meet(), once each.
+  VEERY_GPU void meet() const {
+    leave();
+    wait_for_phase(barriers_ + Smem::kMeeting, 0);
+  }
+  VEERY_GPU void leave() const { arrive(barriers_ + Smem::kMeeting); }
+
   /// Waits until the tickets of the slot before `ticket`, counted from 0, have been handed over.
   VEERY_GPU void wait(int slot, int ticket) const {
     if (ticket > 0) wait_for_phase(of(slot, ticket - 1), (ticket - 1) / Smem::kTicketsPerSlot);
   }
   VEERY_GPU void pass_on(int slot, int ticket) const { arrive(of(slot, ticket)); }
 
-  /// Signals that the gate has been read by the warp that finishes the up panel of the next slot.
-  VEERY_GPU void release_gate(int slot) const { arrive(barriers_ + Smem::kGates + slot / 2); }
+  // Gates have barriers of their own, since the warps of an up panel may be far ahead of the
+  // tickets of its gate. `slot`: of gate or up.
+
+  /// Signals that the gate is complete.
+  VEERY_GPU void publish_gate(int slot) const { arrive(barriers_ + Smem::kGates + slot / 2); }
+  /// Waits until gate `panel` of the slot, counted from 0, is complete.
+  VEERY_GPU void wait_for_gate(int slot, int panel) const {
+    wait_for_phase(barriers_ + Smem::kGates + slot / 2, panel);
+  }
+  /// Signals that the gate has been read by the warp that finishes the up panel.
+  VEERY_GPU void release_gate(int slot) const {
+    arrive(barriers_ + Smem::kReleasedGates + slot / 2);
+  }
   /// Waits until `count` gates of the slot have been read.
   VEERY_GPU void wait_for_gate_release(int slot, int count) const {
-    if (count > 0) wait_for_phase(barriers_ + Smem::kGates + slot / 2, count - 1);
+    if (count > 0) wait_for_phase(barriers_ + Smem::kReleasedGates + slot / 2, count - 1);
   }
 
   /// Signals that the outlier blocks are known, which one warp finds.

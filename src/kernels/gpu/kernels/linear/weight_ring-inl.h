@@ -27,6 +27,9 @@ struct TileIterator {
     enter(tile);
   }
   VEERY_GPU bool ended() const { return group >= slots; }
+  /// Whether fewer slots than before are processed at the same time. They belong to other warps
+  /// than in the groups before: tile i of a slot is of warp (i * width + slot) mod warps.
+  VEERY_GPU bool is_narrow() const { return group > 0 && width < GemvSmem::kSlots; }
   VEERY_GPU void next() {
     slot += slot_step, chunk += chunk_step;
     if (slot >= width) slot -= width, ++chunk;
@@ -56,6 +59,13 @@ struct TileIterator {
 /// Tickets of a slot in all.
 VEERY_GPU int ticket_count(int slots, int chunks) {
   return (slots + GemvSmem::kSlots - 1) / GemvSmem::kSlots * chunks;
+}
+
+/// Whether the warps must meet before a narrow last group (Tickets::meet()). Without it, a warp
+/// could wait for a phase of an mbarrier whose previous phase is not complete. No mbarrier has a
+/// second phase if there are few tickets.
+VEERY_GPU bool must_meet(int slots, int tickets) {
+  return slots % GemvSmem::kSlots != 0 && tickets > TicketSmem::kTicketsPerSlot;
 }
 
 /// Offsets of the rings of a block in shared memory (GemvSmem, GemmSkinnySmem).
