@@ -64,6 +64,13 @@ class Ops(CliTest):
         self.assertEqual(self.server.post("/props", None, method="GET")["model_path"], "tiny")
         self.assert_no_paths(json.dumps(self.server.post("/api/show", {"model": "tiny"})))
 
+    def wait_until_unloaded(self, server):
+        for _ in range(100):
+            if not server.post("/api/ps", None, method="GET")["models"]:
+                return
+            time.sleep(0.1)
+        self.fail("a model is still loaded after 10 s")
+
     def test_a_model_that_is_gone_is_named_not_its_file(self):
         work = self.folder / "inner"
         work.mkdir()
@@ -71,6 +78,7 @@ class Ops(CliTest):
         shutil.copy(self.model, work / "second.gguf")
         size = (work / "first.gguf").stat().st_size
         server = self.start(work / "first.gguf", work / "second.gguf", "-a", "one", "-a", "two", "--memory", 40, "--keep-alive", 0)
+        self.wait_until_unloaded(server)  # a model in memory answers without its file
         for i, (cut, damage) in enumerate([(0, None), (100, None), (size - 1000, None), (None, b"GGUF garbage")]):
             for name in ("first", "second"):
                 if cut is None:
