@@ -100,10 +100,11 @@ struct TileF32 {
   static HWY_INLINE F32 values(const float* b) { return load(b); }
   static HWY_INLINE F32 add_product(F32 a, F32 b, F32 acc) { return fma(a, b, acc); }
 
+  // A function of its own: the compiler inlines the lambdas of a small function only.
   template <typename Tile>
-  static HWY_INLINE void multiply_panels(const typename Tile::Packed* a,
-                                         const typename Tile::Packed* b, int64_t steps, bool adds,
-                                         float* out, int64_t stride) {
+  static HWY_NOINLINE void multiply_panels(const typename Tile::Packed* a,
+                                           const typename Tile::Packed* b, int64_t steps, bool adds,
+                                           float* out, int64_t stride) {
     F32 acc[kRows][kVectors];
     unroll<kRows>([&](auto r) {
       unroll<kVectors>(
